@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# flotilla_options(<target>): the language, the warnings and the processor of all of Flotilla's targets.
+# Warnings become errors with -DCMAKE_COMPILE_WARNING_AS_ERROR=ON (scripts/test.sh sets it).
+# No -ffast-math: NaN must stay visible. Only what keeps loops from being vectorised and has no effect on values is off.
+function(flotilla_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+                         -march=${FLOTILLA_ARCHITECTURE} -fno-math-errno -fno-trapping-math)
+endfunction()
+
+# flotilla_library(<name> SOURCES <file>... [LINKS <public target>...])
+function(flotilla_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "flotilla_library(${name}): expected SOURCES, got '${ARGN}'")
+  endif()
+  add_library(${name} STATIC ${arg_SOURCES})
+  add_library(flotilla::${name} ALIAS ${name})
+  target_link_libraries(${name} PUBLIC ${arg_LINKS})
+  flotilla_options(${name})
+endfunction()

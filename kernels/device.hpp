@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/flat_math.hpp"
+#include "kernels/tensor.hpp"
+
+namespace flotilla {
+
+/// The function after a linear layer, applied in the same pass. Its derivative is a function of its value:
+/// identity 1, relu y > 0, tanh 1 − y², sigmoid y (1 − y).
+enum class Activation { identity, relu, tanh, sigmoid };
+
+/// A layer's parameters and their gradients, as ranges of the arenas in the layout that the plan asked for.
+struct Weights {
+  DeviceSpan<const float> weight;
+  DeviceSpan<const float> bias;  ///< Empty without bias.
+};
+struct Gradients {
+  DeviceSpan<float> weight;
+  DeviceSpan<float> bias;
+};
+
+/// y[n,o] = f(Σ_i w[o,i] x[n,i] + b[o]).   x (N,I), w (O,I), b (O), y (N,O).
+struct LinearSpec {
+  std::int64_t batch = 0;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = true;
+  Activation activation = Activation::identity;
+  bool accumulate = false;  ///< backward adds to the gradients instead of overwriting them (micro-steps).
+};
+
+/// A linear layer with its activation. A plan holds primitives and workspace for one shape; not for two
+/// threads at once.
+class Linear {
+ public:
+  virtual ~Linear() = default;
+  /// Values that the weight takes in the arena, the device's padding included (padding is kept zero). The
+  /// bias is plain.
+  virtual std::int64_t weight_size() const = 0;
+  virtual void forward(const Tensor& x, Weights w, Tensor& y) = 0;
+  /// dy is the gradient of y, and is overwritten with that of the sum before the activation (scratch
+  /// afterwards). `y` is the result of forward. Writes (or adds, see accumulate) the gradients, and dx unless
+  /// it is null.
+  virtual void backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw,
+                        Tensor* dx) = 0;
+  /// Weight from the plain (O,I) order to the arena's and back. Host memory on both sides, out(I)·in(O)
+  /// values plain.
+  virtual void weight_from_plain(std::span<const float> plain, std::span<float> stored) const = 0;
+  virtual void weight_to_plain(std::span<const float> stored, std::span<float> plain) const = 0;
+};
+
+/// What the rows of a batch ought to be. Host memory; must live until the next synchronize().
+struct Targets {
+  std::span<const std::int32_t> labels;  ///< One of 0 … classes − 1 for every row.
+  std::int64_t valid = 0;  ///< Rows from here on are padding: no loss, no gradient, not counted.
+};
+
+/// Softmax and cross entropy with label smoothing s: target[c] = (1 − s) [c = label] + s / classes.
+struct SoftmaxLossSpec {
+  std::int64_t batch = 0;
+  std::int64_t classes = 0;
+  float label_smoothing = 0.0F;
+};
+
+/// What SoftmaxLoss adds up, in this order, each one float in device memory.
+enum LossSum : std::size_t { sum_loss = 0, sum_top1 = 1, sum_top5 = 2, sum_samples = 3, loss_sums = 4 };
+
+class SoftmaxLoss {
+ public:
+  virtual ~SoftmaxLoss() = default;
+  /// Adds to sums[loss_sums]: the cross entropies, the rows whose label has the highest logit, is among the
+  /// five highest (ties go to the lower class), and the valid rows. logits (N,C).
+  virtual void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) = 0;
+  /// dlogits = scale · (softmax(logits) − target), zero in padding rows. Uses what forward left; dlogits may
+  /// be logits.
+  virtual void backward(const Tensor& logits, const Targets& targets, float scale, Tensor& dlogits) = 0;
+};
+
+/// One place to compute. A tensor has a logical shape; how its storage is laid out is the device's secret.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;    ///< "cpu"
+  virtual std::string description() const = 0;  ///< "oneDNN 2.6.3, 2 threads, AVX-512": printed by every run
+  virtual bool shares_host_memory()
+      const = 0;                    ///< Device spans are host addresses: arenas may lie in MPI windows.
+  virtual int threads() const = 0;  ///< Host threads that kernels use.
+
+  virtual Storage allocate(std::size_t count) = 0;   ///< `count` floats, zeroed, 64-byte aligned.
+  virtual Tensor tensor(const Shape& shape) = 0;     ///< Plain layout, zeroed.
+  virtual std::int64_t allocated_bytes() const = 0;  ///< Living allocations, plans' workspaces included.
+  virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;  ///< Plain copy, sizes equal.
+  virtual void download(DeviceSpan<const float> from, std::span<float> host) = 0;
+  /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a GPU copies it. The
+  /// host memory must stay as it is until synchronize() after its last use.
+  virtual void stage(std::span<float> host, Tensor& to) = 0;
+
+  virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
+  virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
+  virtual FlatMath& flat() = 0;    ///< Operations on flat arrays: optimizers, norms, axpy.
+  virtual void synchronize() = 0;  ///< Returns when all work handed out so far is done.
+};
+
+/// @param threads 1 or more.
+struct DeviceSpec {
+  std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
+  int threads = 1;
+};
+
+/// @throws UserError if this build has no such device, naming the option that would build it.
+std::unique_ptr<Device> make_device(const DeviceSpec& spec);
+
+}  // namespace flotilla

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace flotilla {
+
+/// Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011). A value is a pure function of (key,
+/// counter), so that nothing depends on the order, thread or rank of the draws.
+class Random {
+ public:
+  /// Two streams with different (seed, purpose, index) are independent.
+  Random(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index = 0);
+
+  std::uint32_t bits();                      ///< 32 random bits.
+  std::uint64_t below(std::uint64_t bound);  ///< Uniform in 0 … bound − 1, without bias. bound > 0.
+  double uniform();                          ///< Uniform in [0, 1), 53 bits.
+  double normal();                           ///< Mean 0, variance 1 (Box–Muller).
+
+ private:
+  std::array<std::uint32_t, 2> key_{};
+  std::array<std::uint32_t, 4> counter_{};
+  std::array<std::uint32_t, 4> block_{};
+  int used_ = 4;
+};
+
+/// Purposes, so that streams of one seed never meet.
+enum RandomPurpose : std::uint32_t {
+  random_weights = 1,
+  random_order = 2,
+  random_augmentation = 3,
+  random_data = 4,
+  random_dropout = 5,
+};
+
+/// A pseudo-random permutation of 0 … size − 1 in constant memory (a Feistel network walked until it lands
+/// inside).
+class Permutation {
+ public:
+  Permutation(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index, std::uint64_t size);
+  std::uint64_t operator()(std::uint64_t position) const;  ///< position < size
+
+ private:
+  std::array<std::uint32_t, 8> round_keys_{};
+  std::uint64_t size_ = 0;
+  int half_bits_ = 1;
+};
+
+}  // namespace flotilla

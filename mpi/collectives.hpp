@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "mpi/shared_storage.hpp"
+
+namespace flotilla::mpi {
+
+/// Sums arrays over ranks. Called by one thread at a time, in the same order with the same sizes on every
+/// rank.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual std::string_view name() const = 0;  ///< "mpi", "shared-memory": the deck's word
+  virtual int ranks() const = 0;
+  /// Collective. data[i] ← Σ over ranks of data[i], in place, in an order that is the same in every run.
+  /// The result has identical bits on every rank.
+  virtual void all_reduce(std::span<float> data) = 0;
+  /// Bytes that this rank sends (or writes to other ranks' memory) in one all_reduce of `count` floats.
+  virtual std::size_t sent_bytes(std::size_t count) const = 0;
+  /// Ranks that have not arrived at the collective that this rank waits in now; empty if unknown or if none
+  /// is waited for. Safe from another thread (the watchdog).
+  virtual std::vector<int> missing_ranks() const { return {}; }
+};
+
+/// Flat MPI_Allreduce on a private copy of `group`. Collective.
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group);
+
+/// Zero-copy reduce-scatter + all-gather within a host; `data` must lie in storage.mine(). Every rank adds
+/// its slice of all ranks' arrays, in rank order, and writes the sum back to them. Collective. `storage` must
+/// outlive it.
+std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& group, SharedStorage& storage);
+
+}  // namespace flotilla::mpi

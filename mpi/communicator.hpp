@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace flotilla::mpi {
+
+/// The life of MPI in this process: initialised with MPI_THREAD_MULTIPLE (required), errors returned, not
+/// fatal.
+/// @throws LibraryError if the library does not grant it.
+class Environment {
+ public:
+  Environment(int& argc, char**& argv);
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment();  ///< MPI_Finalize; nothing while an exception is being thrown.
+
+  static std::string library_version();  ///< "Open MPI 4.1.4"
+};
+
+/// Ends the whole job at once with `exit_code`; never returns. MPI_Abort, then _exit from a second timer,
+/// because MPI_Abort may block too (design: failure). Safe from any thread.
+[[noreturn]] void abort_job(int exit_code);
+
+enum class Op { sum, min, max };
+
+template <class T>
+concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, std::byte> || std::same_as<T, char>;
+
+/// A group of ranks and a private message space. Move-only: copying a communicator is a collective operation.
+/// Every call throws LibraryError, naming the MPI function, if MPI reports an error.
+class Communicator {
+ public:
+  static Communicator world();  ///< Collective. A private copy of MPI_COMM_WORLD.
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();  ///< Collective; nothing while an exception is being thrown.
+
+  int rank() const;
+  int size() const;
+  bool is_root() const { return rank() == 0; }
+
+  Communicator collective_clone() const;  ///< Collective. The same ranks, another message space.
+  Communicator split(int color) const;    ///< Collective. Equal colors form a group, ordered as here.
+  Communicator split_by_host() const;     ///< Collective. The ranks that can share memory with this one.
+
+  void barrier() const;  ///< Collective.
+  template <Scalar T>
+  void broadcast(std::span<T> data,
+                 int root = 0) const;  ///< Collective. Any count, cut into pieces that fit an int.
+  void broadcast(std::string& text, int root = 0) const;  ///< Collective. The length travels too.
+  template <Scalar T>
+  void all_reduce(std::span<T> data,
+                  Op op = Op::sum) const;  ///< Collective, in place. Not for bytes or chars.
+  template <Scalar T>
+  std::vector<T> all_gather(std::span<const T> mine) const;  ///< Collective. Equal counts; in rank order.
+  std::vector<std::string> all_gather(const std::string& mine) const;  ///< Collective. In rank order.
+
+ private:
+  struct Handle;
+  friend class SharedStorage;
+  friend struct NativeHandle;
+  explicit Communicator(std::unique_ptr<Handle> handle);
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+
+namespace flotilla::mpi {
+
+/// Where one rank runs.
+struct Place {
+  int rank = 0;
+  std::string host;
+  int host_index = 0;       ///< Hosts numbered in the order of their lowest rank.
+  int local_rank = 0;       ///< Among the ranks of the host.
+  int cores = 0;            ///< Processors this rank may run on (its affinity mask).
+  int cores_shared_by = 1;  ///< Ranks of the host with an overlapping mask, this one included.
+};
+
+/// Collective. One entry per rank, the same on every rank.
+std::vector<Place> find_topology(const Communicator& world);
+
+int hosts(const std::vector<Place>& places);
+
+/// Threads for a rank when the deck says 0: its cores ÷ the ranks on them, at least 1.
+int default_threads(const Place& place);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace flotilla::mpi {
+
+/// Ends a job that hangs. The training thread calls beat() as it goes (two relaxed stores); a thread of the
+/// watchdog looks once in a while and, when nothing has moved for limit_s, reports and ends the job (exit
+/// code 3).
+class Watchdog {
+ public:
+  /// What was going on: printed when it hangs.
+  struct Activity {
+    const char* what = "starting";  ///< A literal: "all-reduce of bucket", "waiting for input", "saving".
+    std::int64_t step = -1;
+    std::int64_t index = -1;  ///< Bucket or batch; −1: none.
+  };
+
+  /// limit_s <= 0: off. `describe` adds details to the report (missing ranks); called on the watchdog's
+  /// thread. `on_hang` gets the sentence and must end the job; the watchdog itself calls _exit if it has not
+  /// after 5 s.
+  Watchdog(double limit_s, std::function<std::string()> describe,
+           std::function<void(const std::string&)> on_hang);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+  void beat(const char* what, std::int64_t step, std::int64_t index = -1);
+  /// From now on the job must reach its next beat("stopped", …) within `seconds`, or this process leaves
+  /// without saving.
+  void set_deadline(double seconds);
+  void clear_deadline();
+  Activity activity() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flotilla::mpi

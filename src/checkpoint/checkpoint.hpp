@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/tensor.hpp"
+#include "src/data/sampler.hpp"
+
+namespace flotilla {
+
+/// Everything in a checkpoint that is not a tensor.
+struct CheckpointState {
+  static constexpr std::int64_t newest_schema = 1;
+
+  std::int64_t schema = newest_schema;
+  std::int64_t step = 0;     ///< Optimizer steps done
+  Position position;         ///< Of the next sample
+  std::int64_t samples = 0;  ///< Seen in all, over all workers
+  std::int64_t seed = 0;
+  std::int64_t optimizer_step = 0;  ///< For bias corrections; equals step unless steps were skipped
+  std::string deck;                 ///< Resolved
+  std::map<std::string, std::string> versions;  ///< "flotilla" → "0.1.0", "oneDNN" → "2.6.3" …
+  std::map<std::string, std::string>
+      choices;                  ///< Made by measurement: "strategy.all_reduce" → "shared-memory"
+  bool inference_only = false;  ///< Made by `flotilla export`: no optimizer state
+};
+
+/// One dataset: path is "parameters/fc1.weight", "statistics/…" or "optimizer/momentum/fc1.weight". Values
+/// are plain, row-major, in the tensor's logical shape.
+struct CheckpointTensor {
+  std::string path;
+  Shape shape;
+  std::int64_t offset = 0;  ///< Of its first value in the snapshot's values
+};
+
+/// What is to be saved, in host memory.
+struct Snapshot {
+  CheckpointState state;
+  std::vector<CheckpointTensor> tensors;
+  std::vector<float> values;
+  std::span<float> of(const CheckpointTensor& tensor);
+  std::span<const float> of(const CheckpointTensor& tensor) const;
+};
+
+/// What became of one save.
+struct SaveReport {
+  std::int64_t step = 0;
+  std::string path;
+  std::int64_t bytes = 0;
+  double write_s = 0.0;
+  std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
+};
+
+/// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.
+/// Keeps the last `keep`, and never removes the newest good one.
+class CheckpointWriter {
+ public:
+  /// Makes `folder`. @throws UserError if it is not writable.
+  CheckpointWriter(std::string folder, std::int64_t keep);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  ~CheckpointWriter();  ///< Waits for the write in progress; leaves it while an exception is being thrown.
+
+  /// The buffer to fill, made once and reused. Waits for the write in progress (that wait is part of the
+  /// stall).
+  Snapshot& begin();
+  void commit();                                    ///< Starts writing what was filled.
+  std::vector<SaveReport> reports();                ///< Saves that ended since the last call.
+  void finish();                                    ///< Waits until nothing is being written.
+  static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Writes one file at once, atomically and verified, as the writer does (`flotilla export`). @throws
+/// UserError.
+void write_checkpoint_file(const std::string& path, const Snapshot& snapshot);
+
+/// Reads and verifies a file: structure, sizes, checksums, schema.
+/// @throws UserError naming the file, the tensor and the reason (truncated, flipped byte, from a newer
+/// schema).
+Snapshot read_checkpoint(const std::string& path);
+
+/// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
+/// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none.
+std::optional<std::string> find_newest_good(const std::string& folder,
+                                            const std::function<void(const std::string&)>& on_damaged);
+
+}  // namespace flotilla

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+/// A checked deck: every rule of the key table holds (config/keys.cpp; inputs/reference.toml documents each
+/// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
+struct RunConfig {
+  std::int64_t seed = 1;
+  std::string output;            ///< Folder; default runs/<name of the deck>
+  std::string resume = "auto";   ///< "auto", "never" or a checkpoint (file or folder)
+  std::int64_t log_every = 100;  ///< steps
+  bool trace = false;
+  double watchdog_s = 300.0;  ///< 0: off
+  double time_limit_s = 0.0;  ///< 0: none
+};
+
+struct DeviceConfig {
+  std::string kind = "cpu";  ///< "cpu", "cuda", "reference"
+  std::string precision = "float32";
+  std::int64_t threads = 0;  ///< 0: the cores this rank is bound to ÷ ranks on them
+};
+
+struct ModelConfig {
+  std::string kind = "mlp";
+  std::vector<std::int64_t> widths;  ///< Hidden layers of an MLP
+  std::string activation = "tanh";   ///< "tanh", "relu", "sigmoid"
+  std::int64_t classes = 0;
+  std::string initializer = "xavier-uniform";
+  double initializer_scale = 0.0;  ///< Bound or deviation of "uniform" and "normal"
+  std::string initial_weights;     ///< Empty: none
+};
+
+struct DataSourceConfig {
+  bool given = false;
+  std::string images;        ///< idx
+  std::string labels;        ///< idx
+  std::int64_t samples = 0;  ///< random
+};
+
+struct DataConfig {
+  std::string kind = "idx";  ///< "idx", "random"
+  DataSourceConfig train;
+  DataSourceConfig validation;      ///< May be absent
+  std::vector<std::int64_t> shape;  ///< random: of one sample
+  double mean = 0.5;                ///< idx: (pixel / 255 − mean) / std
+  double std = 0.5;
+  std::int64_t threads = 1;
+  std::int64_t prefetch = 4;        ///< batches
+  std::string last_batch = "wrap";  ///< "wrap", "drop"
+};
+
+struct TrainConfig {
+  std::int64_t epochs = 0;             ///< 0: no limit. Whichever of epochs and steps ends first
+  std::int64_t steps = 0;              ///< 0: no limit
+  std::int64_t batch_size = 0;         ///< Per worker and micro-step; 0 if global_batch_size is given
+  std::int64_t global_batch_size = 0;  ///< Over all workers and micro-steps; 0 if batch_size is given
+  std::int64_t accumulate_steps = 1;
+  double label_smoothing = 0.0;
+  double gradient_clip_norm = 0.0;  ///< 0: none
+};
+
+struct OptimizerConfig {
+  std::string kind = "sgd";
+  double momentum = 0.9;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+  std::string decay = "coupled";      ///< "coupled", "decoupled"
+  std::vector<std::string> no_decay;  ///< "biases", "batch_norm"
+  double lars_coefficient = 0.001;
+};
+
+struct ScheduleConfig {
+  std::string kind = "constant";
+  double learning_rate = 0.0;
+  double warmup_epochs = 0.0;
+  double warmup_from = 0.0;          ///< Learning rate at the first step of the warm-up
+  std::vector<double> milestones;    ///< piecewise: epochs
+  double factor = 0.1;               ///< piecewise: at each milestone
+  double final_learning_rate = 0.0;  ///< cosine, linear
+  bool scale_with_batch = false;
+  std::int64_t base_batch = 256;
+};
+
+struct StrategyConfig {
+  std::string kind = "all-reduce";
+  std::string all_reduce = "auto";  ///< "auto", "mpi", "shared-memory"
+  double bucket_mb = 32.0;          ///< MiB, as in the original
+  double last_bucket_mb = 1.0;
+};
+
+struct CheckpointConfig {
+  std::int64_t every = 0;  ///< steps; 0: at the end only
+  std::int64_t keep = 3;
+};
+
+struct ValidationConfig {
+  std::int64_t every = 1;       ///< epochs; 0: after the last step only
+  std::int64_t batch_size = 0;  ///< per worker; 0: as in training
+};
+
+struct Config {
+  RunConfig run;
+  DeviceConfig device;
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  StrategyConfig strategy;
+  CheckpointConfig checkpoint;
+  ValidationConfig validation;
+  std::string resolved_text;  ///< The resolved deck as TOML: goes into the run's folder and checkpoints
+};
+
+}  // namespace flotilla

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// A deck's text and what is laid over it.
+struct DeckSource {
+  std::string path;  ///< For messages, and the folder that paths in the deck are relative to
+  std::string text;  ///< TOML
+  std::vector<std::string> overrides;  ///< "key.path=value", from the command line
+};
+
+struct LoadedDeck {
+  Config config;
+  std::vector<std::string>
+      notes;  ///< Lines for the start of the run: keys dropped because a kind was overridden
+};
+
+/// Reads, overlays and checks a deck. Pure apart from resolving relative paths.
+/// @throws UserError that lists all mistakes at once, each with file:line:column and a suggestion.
+LoadedDeck load_deck(const DeckSource& source);
+
+/// The text of a deck file. @throws UserError if it cannot be read.
+std::string read_deck_file(const std::string& path);
+
+/// Keys whose change forbids resuming (model, optimizer, data …): the first that differs between two resolved
+/// decks, as "model.widths: [128, 128] in the checkpoint, [64] now"; empty if none does.
+std::string difference_that_forbids_resuming(const std::string& saved_deck, const std::string& current_deck);
+
+/// inputs/reference.toml: every key with its default, type, rule and help, made from the key table.
+std::string reference_deck();
+
+}  // namespace flotilla

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/random.hpp"
+
+namespace flotilla {
+
+/// Where training is in the data: counts samples, so that it means the same for every number of workers.
+struct Position {
+  std::int64_t epoch = 0;
+  std::int64_t offset = 0;  ///< Samples of the epoch's order already consumed
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+/// How an epoch is cut into steps.
+struct Sharding {
+  std::int64_t samples = 0;
+  std::int64_t workers = 1;
+  std::int64_t batch = 0;  ///< Per worker and micro-step
+  std::int64_t micro_steps = 1;
+  bool drop_last = false;  ///< Else the last batch wraps around to the start of the same epoch's order
+
+  std::int64_t global_batch() const { return batch * workers * micro_steps; }
+  std::int64_t steps_per_epoch() const;
+};
+
+/// Which samples a worker trains on: a pure function of (seed, position, worker), with equal step counts on
+/// all workers by construction. The epoch's order is one permutation of all samples; a step takes the next
+/// global batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m
+/// of that.
+class Sampler {
+ public:
+  Sampler(std::uint64_t seed, const Sharding& sharding);
+  const Sharding& sharding() const { return sharding_; }
+  Position after(Position position) const;  ///< The position after one step.
+  /// The sample numbers of one micro-step of one worker; `out` holds sharding.batch values.
+  void indices(Position position, std::int64_t worker, std::int64_t micro_step,
+               std::span<std::int64_t> out) const;
+
+ private:
+  std::uint64_t seed_;
+  Sharding sharding_;
+};
+
+/// The part of a validation set that a worker evaluates: each sample exactly once over all workers, whatever
+/// their count.
+struct ValidationShard {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+ValidationShard validation_shard(std::int64_t samples, std::int64_t workers, std::int64_t worker);
+
+}  // namespace flotilla

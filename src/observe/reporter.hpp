@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+/// One line of metrics.jsonl each; the schema is in observe/metrics_schema.cpp and docs/metrics.md. Names are
+/// the JSON keys. Accuracies lie in [0, 1].
+struct StartReport {
+  std::string deck;
+  int workers = 1;
+  std::int64_t steps = 0;  ///< Planned in all
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t first_step = 0;  ///< > 0 after a resume
+  std::int64_t global_batch_size = 0;
+  std::int64_t parameters = 0;
+  std::string device;
+  std::string all_reduce;
+};
+struct StepReport {
+  std::int64_t step = 0;  ///< Steps done, 1 after the first
+  std::int64_t epoch = 0;
+  double loss = 0.0;  ///< Mean over workers
+  double learning_rate = 0.0;
+  double samples_per_s =
+      0.0;  ///< All workers, since the last report, without validation, stalls and the first 10 steps
+  double step_s = 0.0;
+  double exposed_comm_s = 0.0;
+  double input_wait_s = 0.0;
+  std::int64_t sent_bytes = 0;
+  std::optional<double> accuracy_top1;
+  std::optional<double> accuracy_top5;
+};
+struct ValidationReport {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  double loss = 0.0;
+  double accuracy_top1 = 0.0;
+  double accuracy_top5 = 0.0;
+  std::int64_t samples = 0;
+};
+struct CheckpointReport {
+  std::int64_t step = 0;
+  std::string path;
+  std::int64_t bytes = 0;
+  double stall_s = 0.0;
+  double write_s = 0.0;
+};
+struct EndReport {
+  std::string reason;  ///< "done", "stopped", "time limit"
+  std::int64_t step = 0;
+  double seconds = 0.0;
+  std::int64_t peak_memory_bytes = 0;  ///< The largest of all ranks
+};
+
+struct ReporterOptions {
+  std::string folder;             ///< The run's folder; made if need be
+  int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
+  bool append = false;            ///< After a resume
+  std::int64_t resumed_step = 0;  ///< With append: lines after this step are dropped from metrics.jsonl
+};
+
+/// The voice of a run: metrics.jsonl, console lines in the original's terms, a progress bar on a terminal,
+/// and log/rank-0000.log. Warnings are said once.
+class Reporter {
+ public:
+  explicit Reporter(const ReporterOptions& options);
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+  ~Reporter();
+
+  void start(const StartReport& report);
+  void step(const StepReport& report);
+  void validation(const ValidationReport& report);
+  void checkpoint(const CheckpointReport& report);
+  void end(const EndReport& report);
+  void say(const std::string& line);  ///< Console of rank 0 and this rank's log.
+  void warn(
+      const std::string& line);  ///< Once per text; stderr "flotilla: warning: …" on rank 0, and the log.
+  void log(const std::string& line);  ///< This rank's log only.
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Peak resident memory of this process so far, bytes.
+std::int64_t peak_memory_bytes();
+/// Resident memory of this process now, bytes.
+std::int64_t resident_memory_bytes();
+
+}  // namespace flotilla
