@@ -32,6 +32,7 @@ struct UserError : std::runtime_error {
 
 /// A call into a vendor's library failed. Exit code 3.
 struct LibraryError : std::runtime_error {
+  using std::runtime_error::runtime_error;
   LibraryError(const char* call, const std::string& reason,
                std::source_location at = std::source_location::current())
       : std::runtime_error(cat(call, " failed: ", reason, " [", at.file_name(), ":", at.line(), "]")) {}
