@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace flotilla::mpi {
@@ -34,6 +35,10 @@ template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
     std::same_as<T, std::int64_t> || std::same_as<T, std::byte> || std::same_as<T, char>;
 
+/// What can be added and compared.
+template <class T>
+concept Number = Scalar<T> && std::is_arithmetic_v<T> && !std::same_as<T, char>;
+
 /// A group of ranks and a private message space. Move-only: copying a communicator is a collective operation.
 /// Every call throws LibraryError, naming the MPI function, if MPI reports an error.
 class Communicator {
@@ -58,9 +63,8 @@ class Communicator {
   void broadcast(std::span<T> data,
                  int root = 0) const;  ///< Collective. Any count, cut into pieces that fit an int.
   void broadcast(std::string& text, int root = 0) const;  ///< Collective. The length travels too.
-  template <Scalar T>
-  void all_reduce(std::span<T> data,
-                  Op op = Op::sum) const;  ///< Collective, in place. Not for bytes or chars.
+  template <Number T>
+  void all_reduce(std::span<T> data, Op op = Op::sum) const;  ///< Collective, in place.
   template <Scalar T>
   std::vector<T> all_gather(std::span<const T> mine) const;  ///< Collective. Equal counts; in rank order.
   std::vector<std::string> all_gather(const std::string& mine) const;  ///< Collective. In rank order.

@@ -28,7 +28,6 @@ class SharedStorage {
   std::span<float> mine() { return of(rank()); }
 
  private:
-  friend class SharedMemoryAllReduce;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

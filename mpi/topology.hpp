@@ -11,7 +11,7 @@ namespace flotilla::mpi {
 /// Where one rank runs.
 struct Place {
   int rank = 0;
-  std::string host;
+  std::string host{};
   int host_index = 0;       ///< Hosts numbered in the order of their lowest rank.
   int local_rank = 0;       ///< Among the ranks of the host.
   int cores = 0;            ///< Processors this rank may run on (its affinity mask).

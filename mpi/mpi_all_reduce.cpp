@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/collectives.hpp"
+#include "mpi/pieces.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+class MpiAllReduce final : public Collectives {
+ public:
+  explicit MpiAllReduce(const Communicator& group) : group_(group.collective_clone()) {}
+
+  std::string_view name() const override { return "mpi"; }
+  int ranks() const override { return group_.size(); }
+  void all_reduce(std::span<float> data) override { group_.all_reduce(data); }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    // Reduce-scatter and all-gather: 2 (n − 1) / n of the data (Rabenseifner's and the ring algorithm alike).
+    const auto n = static_cast<std::size_t>(group_.size());
+    return 2 * (n - 1) * count * sizeof(float) / n;
+  }
+
+ private:
+  Communicator group_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group) {
+  return std::make_unique<MpiAllReduce>(group);
+}
+
+}  // namespace flotilla::mpi

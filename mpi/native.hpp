@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <source_location>
+
+#include "mpi/communicator.hpp"
+
+// Private to mpi/: what needs the vendor's header.
+namespace flotilla::mpi {
+
+/// @throws LibraryError with MPI's own text unless `code` is MPI_SUCCESS.
+void check(int code, const char* call, std::source_location at = std::source_location::current());
+
+struct Communicator::Handle {
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+};
+
+/// Lets the sources of mpi/ reach MPI's handle.
+struct NativeHandle {
+  static MPI_Comm of(const Communicator& communicator) { return communicator.handle_->comm; }
+};
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace flotilla::mpi {
+
+/// The largest count given to one MPI call: MPI 3 counts with int.
+inline constexpr std::size_t largest_piece = std::size_t{1} << 30;
+
+/// Calls f(offset, count) for consecutive pieces of at most `limit` of `total`; not at all if total is 0.
+template <class F>
+void for_each_piece(std::size_t total, std::size_t limit, F&& f) {
+  for (std::size_t offset = 0; offset < total; offset += limit) {
+    f(offset, static_cast<int>(std::min(limit, total - offset)));
+  }
+}
+
+}  // namespace flotilla::mpi

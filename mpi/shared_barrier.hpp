@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace flotilla::mpi {
+
+/// How often a rank has arrived; written by that rank only, on a pair of cache lines of its own. Lies,
+/// zeroed, in memory that all ranks map.
+struct alignas(128) Arrivals {
+  std::atomic<std::uint64_t> count;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "must work between processes");
+
+/// Lets no rank of a host go on before all have come, and knows who has not. Everything that a rank wrote
+/// before arriving is seen by all after it.
+class SharedBarrier {
+ public:
+  SharedBarrier(std::vector<Arrivals*> ranks, int own_rank);
+
+  void arrive_and_wait();
+  std::vector<int> missing_ranks()
+      const;  ///< Not arrived where this rank waits now. Safe from another thread.
+
+ private:
+  std::vector<Arrivals*> ranks_;
+  std::size_t own_rank_;
+  std::uint64_t arrivals_ = 0;
+  std::atomic<std::uint64_t> waited_for_{0};  ///< 0: not waiting
+};
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/shared_storage.hpp"
+
+#include "kernels/error.hpp"
+#include "mpi/shared_window.hpp"
+
+namespace flotilla::mpi {
+
+struct SharedStorage::Impl {
+  std::size_t count;
+  SharedWindow window;
+};
+
+namespace {
+
+std::size_t bytes_of(std::size_t count) {
+  // Saturates: the window refuses what does not fit.
+  return count > (std::size_t{1} << 60) ? std::size_t{1} << 62 : count * sizeof(float);
+}
+
+}  // namespace
+
+SharedStorage::SharedStorage(const Communicator& host, std::size_t count)
+    : impl_(new Impl{count, {host, bytes_of(count)}}) {}
+
+SharedStorage::~SharedStorage() = default;
+
+std::size_t SharedStorage::count() const {
+  return impl_->count;
+}
+int SharedStorage::ranks() const {
+  return impl_->window.ranks();
+}
+int SharedStorage::rank() const {
+  return impl_->window.rank();
+}
+
+std::span<float> SharedStorage::of(int rank) {
+  require(rank >= 0 && rank < ranks(), "shared storage of rank ", rank, " of ", ranks());
+  return {reinterpret_cast<float*>(impl_->window.of(rank).data()), impl_->count};
+}
+
+}  // namespace flotilla::mpi
