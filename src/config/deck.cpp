@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/deck.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <variant>
+
+#include "kernels/error.hpp"
+#include "src/config/deck_text.hpp"
+#include "src/config/deck_tree.hpp"
+#include "src/config/given.hpp"
+#include "src/config/keys.hpp"
+#include "src/config/mistakes.hpp"
+#include "src/config/overlay.hpp"
+#include "src/config/rules.hpp"
+
+namespace flotilla {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Some hundred lines make a deck; this keeps a data file given by mistake from being parsed.
+constexpr std::size_t most_bytes = 1048576;
+
+fs::path current_folder() {
+  std::error_code error;
+  const fs::path folder = fs::current_path(error);
+  if (error) throw UserError("the current folder cannot be told: " + error.message());
+  return folder;
+}
+
+std::string absolute_path(const fs::path& path, const fs::path& folder) {
+  std::string text = (folder / path).lexically_normal().string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+/// Makes the paths absolute, by where each of them was written.
+void resolve_paths(const std::string& deck_path, const config::GivenValues& given, Config& config) {
+  const fs::path here = current_folder();
+  const fs::path deck_folder = (here / deck_path).parent_path();
+  const bool names_a_file = config.run.resume != "auto" && config.run.resume != "never";
+  for (const config::Key& key : config::all_keys()) {
+    const config::Given* value = given.find(key.path);
+    if (key.path_role == config::PathRole::none || value == nullptr) continue;
+    const auto& path = std::get<std::string>(value->value);
+    if (path.empty() || (key.path == "run.resume" && !names_a_file)) continue;
+    const bool beside_deck = key.path_role == config::PathRole::input && !value->origin.from_override();
+    config::write_field(key, absolute_path(path, beside_deck ? deck_folder : here), config);
+  }
+  if (given.find("run.output") == nullptr) {
+    config.run.output = absolute_path(fs::path("runs") / fs::path(deck_path).stem(), here);
+  }
+}
+
+/// Sets what follows from other keys.
+void derive(Config& config) {
+  const auto is_given = [](const DataSourceConfig& source) {
+    return !source.images.empty() || source.samples > 0;
+  };
+  config.data.train.given = is_given(config.data.train);
+  config.data.validation.given = is_given(config.data.validation);
+  if (config.optimizer.kind == "adamw") config.optimizer.decay = "decoupled";
+}
+
+/// A saved deck, read leniently: keys that this version does not know are left out.
+Config read_saved_deck(const std::string& text) {
+  auto parsed = config::parse_toml(text);
+  if (const auto* mistake = std::get_if<config::SyntaxMistake>(&parsed)) {
+    throw UserError(
+        cat("the deck in the checkpoint cannot be read: line ", mistake->position.line, ": ", mistake->text));
+  }
+  config::Mistakes ignored("");
+  config::GivenValues given;
+  config::collect_deck(std::get<config::Table>(parsed), given, ignored);
+  return config::merged(given);
+}
+
+}  // namespace
+
+LoadedDeck load_deck(const DeckSource& source) {
+  config::Mistakes mistakes(source.path);
+  config::GivenValues given;
+  auto parsed = config::parse_toml(source.text);
+  if (const auto* syntax = std::get_if<config::SyntaxMistake>(&parsed)) {
+    mistakes.add({syntax->position, {}}, syntax->text);
+    config::collect_overrides(source.overrides, given, mistakes);
+    mistakes.throw_if_any();
+  }
+  config::collect_deck(std::get<config::Table>(parsed), given, mistakes);
+  config::collect_overrides(source.overrides, given, mistakes);
+
+  LoadedDeck loaded;
+  loaded.notes = config::drop_what_overrides_replace(given);
+  loaded.config = config::merged(given);
+  config::check_presence(loaded.config, given, mistakes);
+  config::check_rules_over_several_keys(loaded.config, given, mistakes);
+  mistakes.throw_if_any();
+
+  resolve_paths(source.path, given, loaded.config);
+  derive(loaded.config);
+  loaded.config.resolved_text = config::resolved_text(loaded.config);
+  return loaded;
+}
+
+std::string read_deck_file(const std::string& path) {
+  const std::string remedy = "; give a deck's path, as inputs/mnist_mlp.toml";
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    throw UserError("cannot read the deck " + path + ": it is a folder" + remedy);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError("cannot read the deck " + path + ": " + std::strerror(errno) + remedy);
+  std::string text(most_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) throw UserError("cannot read the deck " + path + ": " + std::strerror(errno));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > most_bytes) {
+    throw UserError(cat("the deck ", path, " has more than ", most_bytes, " bytes: is it a deck?", remedy));
+  }
+  return text;
+}
+
+std::string difference_that_forbids_resuming(const std::string& saved_deck, const std::string& current_deck) {
+  const Config saved = read_saved_deck(saved_deck);
+  const Config current = read_saved_deck(current_deck);
+  for (const config::Key& key : config::all_keys()) {
+    // A selector stands before its keys: a kind that changed has been told when its keys come.
+    const bool known = config::is_active(key, saved) && config::is_active(key, current);
+    if (!known || key.on_resume == config::OnResume::may_change) continue;
+    const config::Value before = config::read_field(key, saved);
+    const config::Value now = config::read_field(key, current);
+    if (before == now) continue;
+    return cat(key.path, ": ", config::toml_text(before), " in the checkpoint, ", config::toml_text(now),
+               " now");
+  }
+  return {};
+}
+
+}  // namespace flotilla

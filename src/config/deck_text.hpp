@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "src/config/config.hpp"
+
+namespace flotilla::config {
+
+/// The configuration as a deck: every key that its kinds know, paths absolute. Loads to the same Config.
+std::string resolved_text(const Config& config);
+
+}  // namespace flotilla::config

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/deck_tree.hpp"
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "kernels/error.hpp"
+
+namespace flotilla::config {
+namespace {
+
+// No key of a deck lies deeper; the parser frees nested tables by recursion, so that a line of many thousand
+// "a.a.a" would overflow the stack.
+constexpr std::int64_t most_levels_in_a_line = 256;
+constexpr int most_levels = 16;
+
+Position position_of(const toml::source_region& source) {
+  return {static_cast<std::int64_t>(source.begin.line), static_cast<std::int64_t>(source.begin.column)};
+}
+
+Node make_node(const toml::node& from, int level);
+
+Table make_table(const toml::table& from, int level) {
+  Table members;
+  for (const auto& [key, node] : from) {
+    members.push_back({std::string(key.str()), position_of(key.source()), make_node(node, level + 1)});
+  }
+  return members;
+}
+
+Node make_node(const toml::node& from, int level) {
+  Node node;
+  node.position = position_of(from.source());
+  if (level > most_levels) {
+    node.value = Node::Unsupported{"a deeply nested value"};
+  } else if (const auto* table = from.as_table()) {
+    node.value = make_table(*table, level);
+  } else if (const auto* array = from.as_array()) {
+    std::vector<Node> items;
+    for (const toml::node& item : *array) items.push_back(make_node(item, level + 1));
+    node.value = std::move(items);
+  } else if (const auto* text = from.as_string()) {
+    node.value = text->get();
+  } else if (const auto* integer = from.as_integer()) {
+    node.value = integer->get();
+  } else if (const auto* number = from.as_floating_point()) {
+    node.value = number->get();
+  } else if (const auto* boolean = from.as_boolean()) {
+    node.value = boolean->get();
+  } else {
+    node.value = Node::Unsupported{"a date or time"};
+  }
+  return node;
+}
+
+std::optional<SyntaxMistake> too_deep(const std::string& text) {
+  std::int64_t line = 1;
+  std::int64_t levels = 0;
+  for (const char letter : text) {
+    if (letter == '.') ++levels;
+    if (letter == '\n') {
+      ++line;
+      levels = 0;
+    }
+    if (levels > most_levels_in_a_line) {
+      return SyntaxMistake{{line, 1}, cat("a line with more than ", most_levels_in_a_line, " dots")};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string Node::type() const {
+  static constexpr std::array<const char*, std::variant_size_v<decltype(value)>> names = {
+      "", "true or false", "an integer", "a number with a fraction", "a string", "an array", "a table"};
+  if (const auto* unsupported = std::get_if<Unsupported>(&value)) return unsupported->text;
+  return names.at(value.index());
+}
+
+std::variant<Table, SyntaxMistake> parse_toml(const std::string& text) {
+  if (const auto mistake = too_deep(text)) return *mistake;
+  try {
+    return make_table(toml::parse(text), 0);
+  } catch (const toml::parse_error& error) {
+    return SyntaxMistake{position_of(error.source()), std::string(error.description())};
+  }
+}
+
+}  // namespace flotilla::config

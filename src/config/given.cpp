@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/given.hpp"
+
+#include <optional>
+
+#include "kernels/error.hpp"
+#include "src/config/keys.hpp"
+#include "src/config/suggestions.hpp"
+
+namespace flotilla::config {
+namespace {
+
+/// A scalar of the tree as T; an integer will do for a number.
+template <class T>
+std::optional<T> scalar_as(const Node& node) {
+  if (const T* held = std::get_if<T>(&node.value)) return *held;
+  return std::nullopt;
+}
+
+template <>
+std::optional<double> scalar_as<double>(const Node& node) {
+  if (const double* held = std::get_if<double>(&node.value)) return *held;
+  if (const auto* integer = std::get_if<std::int64_t>(&node.value)) return static_cast<double>(*integer);
+  return std::nullopt;
+}
+
+struct WrongType {
+  Position position;
+  std::string got;
+};
+
+template <class T>
+struct Reader {
+  static std::variant<Value, WrongType> read(const Node& node) {
+    if (auto value = scalar_as<T>(node)) return Value(std::move(*value));
+    return WrongType{node.position, node.type()};
+  }
+};
+
+template <class T>
+struct Reader<std::vector<T>> {
+  static std::variant<Value, WrongType> read(const Node& node) {
+    const auto* items = std::get_if<std::vector<Node>>(&node.value);
+    if (items == nullptr) return WrongType{node.position, node.type()};
+    std::vector<T> values;
+    for (const Node& item : *items) {
+      auto value = scalar_as<T>(item);
+      if (!value) return WrongType{item.position, item.type() + " in it"};
+      values.push_back(std::move(*value));
+    }
+    return Value(std::move(values));
+  }
+};
+
+std::variant<Value, WrongType> read_as(const Value& like, const Node& node) {
+  return std::visit([&]<class T>(const T&) { return Reader<T>::read(node); }, like);
+}
+
+/// An empty text is a value only where the default is empty too ("none").
+bool is_refused_as_empty(const Key& key, const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr || !text->empty()) return false;
+  const bool may_be_none = key.presence != Presence::required && key.default_text.empty();
+  return !may_be_none || default_of(key) != Value(std::string());
+}
+
+/// Checks the key's own rule and keeps the value if it holds.
+void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>& to, GivenValues& given,
+          Mistakes& mistakes) {
+  if (is_refused_as_empty(key, value.value) && key.rule.choices.empty()) {
+    mistakes.add(value.origin, key.path + " must not be empty");
+  } else if (const auto broken = broken_rule(key, value.value)) {
+    const bool has_place = broken->element && *broken->element < value.elements.size();
+    const std::string index = broken->element ? cat("[", *broken->element, "]") : "";
+    Origin origin = value.origin;
+    if (has_place) origin.position = value.elements[*broken->element];
+    mistakes.add(origin, key.path + index + " " + broken->text);
+  } else {
+    to.insert_or_assign(key.path, std::move(value));
+    return;
+  }
+  given.unusable.insert(key.path);
+}
+
+void collect_key(const Key& key, const Member& member, GivenValues& given, Mistakes& mistakes) {
+  const auto read = read_as(default_of(key), member.node);
+  if (const auto* wrong = std::get_if<WrongType>(&read)) {
+    mistakes.add({wrong->position, {}},
+                 cat(key.path, " must be ", type_name(default_of(key)), ", got ", wrong->got));
+    given.unusable.insert(key.path);
+    return;
+  }
+  Given value{std::get<Value>(read), {member.node.position, {}}};
+  if (const auto* items = std::get_if<std::vector<Node>>(&member.node.value)) {
+    for (const Node& item : *items) value.elements.push_back(item.position);
+  }
+  keep(key, std::move(value), given.deck, given, mistakes);
+}
+
+void collect_table(const std::string& table, const Table& members, GivenValues& given, Mistakes& mistakes) {
+  for (const Member& member : members) {
+    const std::string path = table.empty() ? member.name : table + "." + member.name;
+    // A name with a dot, in quotes, is never a key's although its path may look like one's.
+    const bool is_name = member.name.find('.') == std::string::npos;
+    const Key* key = is_name ? find_key(path) : nullptr;
+    const auto* inner = std::get_if<Table>(&member.node.value);
+    if (key != nullptr) {
+      collect_key(*key, member, given, mistakes);
+    } else if (is_name && is_table(path)) {
+      if (inner != nullptr) {
+        collect_table(path, *inner, given, mistakes);
+      } else {
+        mistakes.add({member.node.position, {}}, cat(path, " must be a table, got ", member.node.type()));
+        given.unusable.insert(path);
+      }
+    } else {
+      const Suggestion meant = suggest(table, member.name);
+      const std::string name = inner == nullptr ? printable(path) + " is not a known key"
+                                                : "[" + printable(path) + "] is not a known table";
+      mistakes.add({member.position, {}}, name + meant.text);
+      if (!meant.path.empty()) given.unusable.insert(meant.path);
+    }
+  }
+}
+
+void collect_override(const std::string& text, GivenValues& given, Mistakes& mistakes) {
+  const Origin origin{{}, text};
+  const auto equals = text.find('=');
+  const std::string path = text.substr(0, equals);
+  const Key* key = find_key(path);
+  if (equals == std::string::npos) {
+    mistakes.add(origin, "an override is written key.path=value");
+  } else if (key == nullptr && is_table(path)) {
+    mistakes.add(origin, path + " is a table; give one of its keys, as " + path + ".key=value");
+  } else if (key == nullptr) {
+    const auto dot = path.rfind('.');
+    const std::string table = dot == std::string::npos ? "" : path.substr(0, dot);
+    const Suggestion meant = suggest(table, dot == std::string::npos ? path : path.substr(dot + 1));
+    mistakes.add(origin, printable(path) + " is not a known key" + meant.text);
+    if (!meant.path.empty()) given.unusable.insert(meant.path);
+  } else {
+    const std::string value_text = text.substr(equals + 1);
+    const auto value = value_from_text(value_text, default_of(*key));
+    if (value) {
+      given.unusable.erase(path);
+      keep(*key, {*value, origin}, given.overrides, given, mistakes);
+    } else {
+      mistakes.add(origin, cat(path, " must be ", type_name(default_of(*key)), ", got ", quoted(value_text)));
+      given.unusable.insert(path);
+    }
+  }
+}
+
+}  // namespace
+
+const Given* GivenValues::find(std::string_view path) const {
+  if (const auto found = overrides.find(path); found != overrides.end()) return &found->second;
+  const auto found = deck.find(path);
+  return found == deck.end() ? nullptr : &found->second;
+}
+
+bool GivenValues::is_unusable(std::string_view path) const {
+  if (unusable.contains(path)) return true;
+  const auto dot = path.rfind('.');
+  return dot != std::string_view::npos && is_unusable(path.substr(0, dot));
+}
+
+void collect_deck(const Table& deck, GivenValues& given, Mistakes& mistakes) {
+  collect_table("", deck, given, mistakes);
+}
+
+void collect_overrides(const std::vector<std::string>& overrides, GivenValues& given, Mistakes& mistakes) {
+  for (const std::string& text : overrides) collect_override(text, given, mistakes);
+}
+
+}  // namespace flotilla::config

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/config/values.hpp"
+
+namespace flotilla::config {
+
+/// Where a key's value goes. The field's type is the key's type, the field's initial value its default.
+template <class T>
+using FieldOf = T& (*)(Config&);
+using Field = std::variant<FieldOf<bool>, FieldOf<std::int64_t>, FieldOf<double>, FieldOf<std::string>,
+                           FieldOf<std::vector<std::int64_t>>, FieldOf<std::vector<double>>,
+                           FieldOf<std::vector<std::string>>>;
+
+/// What a value must be. Rules of an array hold for each of its elements.
+struct Rule {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_itself = true;                 ///< low is allowed
+  bool high_itself = true;                ///< high is allowed
+  std::vector<std::string> choices = {};  ///< Empty: any text
+  std::string advice = {};                ///< Follows a refused choice
+  std::size_t least_elements = 0;         ///< Of an array
+  std::size_t most_elements = 64;
+};
+
+/// A key that only some kinds know: valid while the key `selector` has one of `values`.
+struct Condition {
+  std::string selector = {};  ///< Empty: always valid
+  std::vector<std::string> values = {};
+};
+
+enum class Presence {
+  has_default,  ///< Left out, the default holds
+  required,     ///< Must be given wherever its condition holds
+  optional,     ///< May be left out, and then is left out of the resolved deck too
+};
+
+enum class PathRole {
+  none,
+  input,   ///< In a deck relative to the deck's folder, on the command line to the current one
+  output,  ///< Relative to the current folder
+};
+
+enum class OnResume { may_change, must_match };
+
+/// One key of a deck, and all that is known about it.
+struct Key {
+  std::string path;  ///< "data.train.images"
+  Field field;
+  Rule rule;
+  std::string help;
+  OnResume on_resume = OnResume::may_change;
+  Condition condition = {};
+  Presence presence = Presence::has_default;
+  PathRole path_role = PathRole::none;
+  std::string default_text = {};  ///< Describes a default that is computed: "runs/<name of the deck>"
+
+  std::string table() const { return path.substr(0, path.rfind('.')); }
+  std::string name() const { return path.substr(path.rfind('.') + 1); }
+};
+
+/// Every key, in the order of inputs/reference.toml; a selector stands before the keys it selects.
+std::span<const Key> all_keys();
+
+/// The key of that path, or null.
+const Key* find_key(std::string_view path);
+
+/// Whether `path` is a table of the deck: "data", "data.train".
+bool is_table(std::string_view path);
+
+/// Whether the configuration's kinds know the key.
+bool is_active(const Key& key, const Config& config);
+
+Value read_field(const Key& key, Config config);  ///< By value: a Field needs a changeable one
+void write_field(const Key& key, const Value& value, Config& config);
+Value default_of(const Key& key);
+
+/// Where a value breaks its key's own rule.
+struct BrokenRule {
+  std::string text;                    ///< "must be positive, got -4"
+  std::optional<std::size_t> element;  ///< Which one of an array
+};
+std::optional<BrokenRule> broken_rule(const Key& key, const Value& value);
+
+/// The key's rule for readers: "positive", "one of \"a\", \"b\""; empty if any value is allowed.
+std::string rule_text(const Rule& rule);
+
+}  // namespace flotilla::config

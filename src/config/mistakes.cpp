@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/mistakes.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "kernels/error.hpp"
+#include "src/config/values.hpp"
+
+namespace flotilla::config {
+namespace {
+
+/// First what stands in the deck, then what is missing from it, then the command line.
+std::tuple<bool, std::int64_t, std::int64_t> rank(const Origin& origin) {
+  const Position& at = origin.position;
+  const std::int64_t line = at.line == 0 ? std::numeric_limits<std::int64_t>::max() : at.line;
+  return {origin.from_override(), line, at.column};
+}
+
+std::string place(const std::string& file, const Origin& origin) {
+  if (origin.from_override()) return "command line: " + printable(origin.override);
+  if (origin.position.line == 0) return file;
+  return cat(file, ":", origin.position.line, ":", origin.position.column);
+}
+
+}  // namespace
+
+void Mistakes::add(const Origin& origin, const std::string& text) {
+  found_.push_back({origin, text});
+}
+
+void Mistakes::throw_if_any() const {
+  if (found_.empty()) return;
+  std::vector<Mistake> sorted = found_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Mistake& a, const Mistake& b) { return rank(a.origin) < rank(b.origin); });
+  std::string text = cat("the deck has ", sorted.size(), sorted.size() == 1 ? " mistake:" : " mistakes:");
+  for (const Mistake& mistake : sorted) {
+    text += cat("\n  ", place(file_, mistake.origin), ": ", mistake.text);
+  }
+  throw UserError(text);
+}
+
+}  // namespace flotilla::config

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/deck_tree.hpp"
+
+namespace flotilla::config {
+
+/// Where a value was written.
+struct Origin {
+  Position position;     ///< In the deck
+  std::string override;  ///< "train.batch_size=-4"; empty if it is the deck's
+  bool from_override() const { return !override.empty(); }
+};
+
+/// Collects everything that is wrong with a deck.
+class Mistakes {
+ public:
+  explicit Mistakes(std::string file) : file_(std::move(file)) {}
+  void add(const Origin& origin, const std::string& text);
+  bool empty() const { return found_.empty(); }
+  /// All of them, in the order of the deck's text, then the command line's.
+  /// @throws UserError if there are any.
+  void throw_if_any() const;
+
+ private:
+  struct Mistake {
+    Origin origin;
+    std::string text;
+  };
+  std::string file_;
+  std::vector<Mistake> found_;
+};
+
+}  // namespace flotilla::config

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/overlay.hpp"
+
+#include <array>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "src/config/keys.hpp"
+
+namespace flotilla::config {
+namespace {
+
+void write_all(const std::map<std::string, Given, std::less<>>& values, Config& config) {
+  for (const auto& [path, given] : values) {
+    const Key* key = find_key(path);
+    require(key != nullptr, "a value was kept for an unknown key ", path);
+    write_field(*key, given.value, config);
+  }
+}
+
+/// The deck's keys that the selector's overridden value does not know, but the deck's own value does.
+std::vector<std::string> replaced_by(const std::string& selector, const GivenValues& given) {
+  GivenValues deck_only;
+  deck_only.deck = given.deck;
+  const Config before = merged(deck_only);
+  const Config after = merged(given);
+  std::vector<std::string> replaced;
+  for (const Key& key : all_keys()) {
+    const bool is_selected = key.condition.selector == selector && given.deck.contains(key.path);
+    if (is_selected && is_active(key, before) && !is_active(key, after)) replaced.push_back(key.path);
+  }
+  return replaced;
+}
+
+std::string note(const std::vector<std::string>& dropped, const Origin& origin) {
+  std::string text =
+      "left out of the deck, because the command line says " + printable(origin.override) + ": ";
+  for (std::size_t i = 0; i < dropped.size(); ++i) text += (i == 0 ? "" : ", ") + dropped[i];
+  return text;
+}
+
+std::string needs_text(const Condition& condition, const Config& config) {
+  std::string text = " needs " + condition.selector + " to be ";
+  if (condition.values.size() > 1) text += "one of ";
+  const Key* selector = find_key(condition.selector);
+  const Value now = read_field(*selector, config);
+  const bool is_text = std::holds_alternative<std::string>(now);
+  for (std::size_t i = 0; i < condition.values.size(); ++i) {
+    const std::string& value = condition.values[i];
+    (text += i == 0 ? "" : ", ") += is_text ? quoted(value) : value;
+  }
+  return text + ", it is " + toml_text(now);
+}
+
+}  // namespace
+
+std::vector<std::string> drop_what_overrides_replace(GivenValues& given) {
+  std::vector<std::string> notes;
+  const auto drop = [&](const std::vector<std::string>& paths, const Origin& origin) {
+    if (paths.empty()) return;
+    notes.push_back(note(paths, origin));
+    for (const std::string& path : paths) given.deck.erase(path);
+  };
+  for (const auto& [path, value] : given.overrides) drop(replaced_by(path, given), value.origin);
+
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 2> exclusive = {
+      {{"train.batch_size", "train.global_batch_size"}, {"train.global_batch_size", "train.batch_size"}}};
+  for (const auto& [chosen, other] : exclusive) {
+    const auto value = given.overrides.find(chosen);
+    if (value == given.overrides.end() || given.overrides.contains(other)) continue;
+    if (given.deck.contains(other)) drop({std::string(other)}, value->second.origin);
+  }
+  return notes;
+}
+
+Config merged(const GivenValues& given) {
+  Config config;
+  write_all(given.deck, config);
+  write_all(given.overrides, config);
+  return config;
+}
+
+void check_presence(const Config& config, const GivenValues& given, Mistakes& mistakes) {
+  for (const Key& key : all_keys()) {
+    const Condition& condition = key.condition;
+    if (!condition.selector.empty() && given.is_unusable(condition.selector)) continue;
+    const bool active = is_active(key, config);
+    for (const auto* source : {&given.deck, &given.overrides}) {
+      const auto value = source->find(key.path);
+      if (active || value == source->end()) continue;
+      mistakes.add(value->second.origin, key.path + needs_text(condition, config));
+    }
+    const bool missing = key.presence == Presence::required && given.find(key.path) == nullptr;
+    if (active && missing && !given.is_unusable(key.path)) {
+      mistakes.add({}, cat(key.path, " is missing (", type_name(default_of(key)), "): ", key.help));
+    }
+  }
+}
+
+}  // namespace flotilla::config

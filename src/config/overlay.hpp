@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/config/given.hpp"
+#include "src/config/mistakes.hpp"
+
+namespace flotilla::config {
+
+/// Drops the deck's values that have no place beside what the command line chose: keys that only another kind
+/// knows, and the other one of batch_size and global_batch_size. Returns a line for each choice that did so.
+std::vector<std::string> drop_what_overrides_replace(GivenValues& given);
+
+/// The defaults with the deck's values over them and the command line's over those.
+Config merged(const GivenValues& given);
+
+/// Keys that the chosen kinds do not know, and keys that they need and nobody gave, become mistakes.
+void check_presence(const Config& config, const GivenValues& given, Mistakes& mistakes);
+
+}  // namespace flotilla::config

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/rules.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "kernels/error.hpp"
+
+namespace flotilla::config {
+namespace {
+
+class Rules {
+ public:
+  Rules(const Config& config, const GivenValues& given, Mistakes& mistakes)
+      : config_(config), given_(given), mistakes_(mistakes) {}
+
+  void batch_size() {
+    if (!usable({"train.batch_size", "train.global_batch_size"})) return;
+    const TrainConfig& train = config_.train;
+    if (train.batch_size == 0 && train.global_batch_size == 0) {
+      mistakes_.add({}, "train.batch_size or train.global_batch_size must be given");
+    } else if (train.batch_size > 0 && train.global_batch_size > 0) {
+      mistakes_.add(origin({"train.global_batch_size"}),
+                    "train.global_batch_size and train.batch_size exclude each other; give one of them");
+    }
+    if (usable({"train.accumulate_steps"}) && train.global_batch_size % train.accumulate_steps != 0) {
+      mistakes_.add(origin({"train.accumulate_steps", "train.global_batch_size"}),
+                    cat("train.global_batch_size must be a multiple of train.accumulate_steps, got ",
+                        train.global_batch_size, " and ", train.accumulate_steps));
+    }
+  }
+
+  void end_of_training() {
+    if (!usable({"train.epochs", "train.steps"})) return;
+    if (config_.train.epochs > 0 || config_.train.steps > 0) return;
+    mistakes_.add(origin({"train.epochs", "train.steps"}),
+                  "train.epochs or train.steps must be given and positive: else training has no end");
+  }
+
+  void warm_up() {
+    if (!usable({"train.epochs", "schedule.warmup_epochs"}) || config_.train.epochs == 0) return;
+    if (config_.schedule.warmup_epochs < static_cast<double>(config_.train.epochs)) return;
+    mistakes_.add(origin({"schedule.warmup_epochs", "train.epochs"}),
+                  cat("schedule.warmup_epochs must be less than train.epochs, got ",
+                      config_.schedule.warmup_epochs, " and ", config_.train.epochs));
+  }
+
+  void milestones() {
+    if (!usable({"schedule.kind", "schedule.milestones"})) return;
+    const auto& epochs = config_.schedule.milestones;
+    const auto unordered = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>());
+    if (unordered == epochs.end()) return;
+    const Given* given = given_.find("schedule.milestones");
+    const auto index = static_cast<std::size_t>(unordered + 1 - epochs.begin());
+    Origin at = given == nullptr ? Origin{} : given->origin;
+    if (given != nullptr && index < given->elements.size()) at.position = given->elements[index];
+    mistakes_.add(at, cat("schedule.milestones must increase, got ", toml_text(*unordered), " before ",
+                          toml_text(*(unordered + 1))));
+  }
+
+  void final_learning_rate() {
+    if (!usable({"schedule.kind", "schedule.learning_rate", "schedule.final_learning_rate"})) return;
+    if (config_.schedule.final_learning_rate <= config_.schedule.learning_rate) return;
+    mistakes_.add(origin({"schedule.final_learning_rate"}),
+                  cat("schedule.final_learning_rate must be at most schedule.learning_rate (",
+                      config_.schedule.learning_rate, "), got ", config_.schedule.final_learning_rate));
+  }
+
+  void validation_data() {
+    if (!usable({"data.kind", "data.validation.images", "data.validation.labels"})) return;
+    const DataSourceConfig& source = config_.data.validation;
+    if (source.images.empty() == source.labels.empty()) return;
+    const bool has_images = !source.images.empty();
+    mistakes_.add(origin({has_images ? "data.validation.images" : "data.validation.labels"}),
+                  cat("data.validation needs images and labels, or neither of them: ",
+                      has_images ? "labels" : "images", " are missing"));
+  }
+
+  void buckets() {
+    if (!usable({"strategy.bucket_mb", "strategy.last_bucket_mb"})) return;
+    if (config_.strategy.last_bucket_mb <= config_.strategy.bucket_mb) return;
+    mistakes_.add(origin({"strategy.last_bucket_mb", "strategy.bucket_mb"}),
+                  cat("strategy.last_bucket_mb must be at most strategy.bucket_mb (",
+                      config_.strategy.bucket_mb, "), got ", config_.strategy.last_bucket_mb));
+  }
+
+  void no_decay() {
+    if (!usable({"optimizer.no_decay"})) return;
+    std::vector<std::string> kinds = config_.optimizer.no_decay;
+    std::sort(kinds.begin(), kinds.end());
+    const auto twice = std::adjacent_find(kinds.begin(), kinds.end());
+    if (twice == kinds.end()) return;
+    mistakes_.add(origin({"optimizer.no_decay"}), "optimizer.no_decay names " + quoted(*twice) + " twice");
+  }
+
+ private:
+  bool usable(std::initializer_list<std::string_view> paths) const {
+    return std::none_of(paths.begin(), paths.end(),
+                        [&](std::string_view path) { return given_.is_unusable(path); });
+  }
+
+  /// Where the first of these keys that was given at all was written.
+  Origin origin(std::initializer_list<std::string_view> paths) const {
+    for (const std::string_view path : paths) {
+      if (const Given* given = given_.find(path)) return given->origin;
+    }
+    return {};
+  }
+
+  const Config& config_;
+  const GivenValues& given_;
+  Mistakes& mistakes_;
+};
+
+}  // namespace
+
+void check_rules_over_several_keys(const Config& config, const GivenValues& given, Mistakes& mistakes) {
+  Rules rules(config, given, mistakes);
+  rules.batch_size();
+  rules.end_of_training();
+  rules.warm_up();
+  rules.milestones();
+  rules.final_learning_rate();
+  rules.validation_data();
+  rules.buckets();
+  rules.no_decay();
+}
+
+}  // namespace flotilla::config

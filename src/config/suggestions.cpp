@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/suggestions.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "src/config/keys.hpp"
+#include "src/config/values.hpp"
+
+namespace flotilla::config {
+namespace {
+
+constexpr std::size_t farthest = 2;
+constexpr std::size_t longest_name = 64;  // A longer one is no slip of the finger
+
+bool near(std::string_view a, std::string_view b, std::size_t limit) {
+  if (a.size() > longest_name) return false;
+  // Two edits turn any word of three letters into many others.
+  const std::size_t allowed = std::min(limit, std::max(a.size(), b.size()) / 2);
+  return edit_distance(a, b) <= allowed;
+}
+
+/// The names of the keys and tables in a table.
+std::set<std::string> names_in(std::string_view table) {
+  const std::string prefix = table.empty() ? "" : std::string(table) + ".";
+  std::set<std::string> names;
+  for (const Key& key : all_keys()) {
+    if (!key.path.starts_with(prefix)) continue;
+    const std::string rest = key.path.substr(prefix.size());
+    names.insert(rest.substr(0, rest.find('.')));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) rows[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) rows[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+    }
+  }
+  return rows[a.size()][b.size()];
+}
+
+Suggestion suggest(std::string_view table, std::string_view name) {
+  const std::string prefix = table.empty() ? "" : std::string(table) + ".";
+  const auto distance_to = [&](const std::string& other) { return edit_distance(name, other); };
+
+  const std::string* best = nullptr;
+  const std::set<std::string> neighbours = names_in(table);
+  for (const std::string& other : neighbours) {
+    if (near(name, other, farthest) && (best == nullptr || distance_to(other) < distance_to(*best))) {
+      best = &other;
+    }
+  }
+  if (best != nullptr) return {prefix + *best, "; did you mean " + quoted(*best) + "?"};
+
+  // In other tables: the whole path with a slip in it, or the name itself.
+  std::vector<std::string> found;
+  const std::string path = prefix + std::string(name);
+  for (const Key& key : all_keys()) {
+    if (near(path, key.path, farthest)) found.push_back(key.path);
+  }
+  for (const std::size_t limit : {std::size_t{0}, std::size_t{1}}) {
+    if (!found.empty()) break;
+    for (const Key& key : all_keys()) {
+      if (near(name, key.name(), limit)) found.push_back(key.path);
+    }
+  }
+  // A name that many tables have ("kind") says nothing.
+  if (found.empty() || found.size() > 2) return {};
+  return {found.front(), "; did you mean " + found.front() + "?"};
+}
+
+}  // namespace flotilla::config

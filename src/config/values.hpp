@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace flotilla::config {
+
+/// The value of a key. Its type is that of the key's field in Config.
+using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                           std::vector<double>, std::vector<std::string>>;
+
+/// "an integer", "an array of numbers": what a value of the same type as `like` is called in a message.
+std::string_view type_name(const Value& like);
+
+/// The value as TOML; a number reads back to the same bits.
+std::string toml_text(const Value& value);
+
+/// `text` with control characters escaped, fit for a message.
+std::string printable(std::string_view text);
+
+/// `text` as a TOML string: quotes around it, and whatever is not printable escaped.
+std::string quoted(std::string_view text);
+
+/// Reads what stands behind the "=" of an override. Strings need no quotes, arrays are "[1, 2]" or "1,2".
+/// Empty if the text is not a value of the same type as `like`.
+std::optional<Value> value_from_text(std::string_view text, const Value& like);
+
+}  // namespace flotilla::config
