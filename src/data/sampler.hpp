@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kernels/random.hpp"
 
@@ -28,15 +27,24 @@ struct Sharding {
   std::int64_t steps_per_epoch() const;
 };
 
+/// @throws UserError if there are more workers than samples or if one step needs more samples than there are.
+void check_sharding(const Sharding& sharding);
+
 /// Which samples a worker trains on: a pure function of (seed, position, worker), with equal step counts on
 /// all workers by construction. The epoch's order is one permutation of all samples; a step takes the next
 /// global batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m
 /// of that.
 class Sampler {
  public:
+  /// @throws UserError as check_sharding does.
   Sampler(std::uint64_t seed, const Sharding& sharding);
   const Sharding& sharding() const { return sharding_; }
-  Position after(Position position) const;  ///< The position after one step.
+  /// The position after `steps` steps. `position` may stem from another sharding of the same samples; where
+  /// its epoch has no step left (drop_last), counting starts at the next epoch.
+  Position after(Position position, std::int64_t steps = 1) const;
+  /// What selects the random augmentations of an epoch, mixed from (seed, epoch); see Loader for the
+  /// sample's.
+  std::uint64_t variation(std::int64_t epoch) const;
   /// The sample numbers of one micro-step of one worker; `out` holds sharding.batch values.
   void indices(Position position, std::int64_t worker, std::int64_t micro_step,
                std::span<std::int64_t> out) const;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "src/data/loader.hpp"
+
+namespace flotilla {
+
+/// Floats in memory that starts on 64 bytes.
+struct FreeAligned {
+  void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+};
+using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
+
+/// One buffer for a batch. Batch b goes through slot b mod slots; `state` says how far: 2b free for batch b,
+/// 2b + 1 filled with batch b (both modulo 2³²).
+struct alignas(64) BatchSlot {
+  std::atomic<std::uint32_t> state{0};
+  AlignedFloats images;
+  std::vector<std::int32_t> labels;
+  Batch batch;
+  std::exception_ptr failure;  ///< Instead of the batch
+};
+
+/// The hand-over between the threads that fill batches and the one that takes them, in order and without
+/// locks: whoever finds nothing to do sleeps on the slot's state.
+class BatchRing {
+ public:
+  BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size);
+  std::int64_t bytes() const { return bytes_; }
+  BatchSlot& slot(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
+
+  /// Claims the next batch number to fill. Any thread.
+  std::int64_t claim() { return claimed_.fetch_add(1, std::memory_order_relaxed); }
+  /// Waits until the slot of batch `number` is free; null when the ring was stopped.
+  BatchSlot* wait_free(std::int64_t number);
+  void publish(std::int64_t number);
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  /// Consumer: waits until batch `number` is filled. Adds the time spent asleep to `wait_ns`.
+  BatchSlot& wait_filled(std::int64_t number, std::int64_t& wait_ns);
+  void release(std::int64_t number);  ///< Consumer: batch `number` may be overwritten.
+  void stop();                        ///< Wakes all who wait for a free slot.
+
+ private:
+  void set(BatchSlot& slot, std::uint32_t state);
+
+  std::vector<BatchSlot> slots_;
+  std::int64_t bytes_ = 0;
+  alignas(64) std::atomic<std::int64_t> claimed_{0};
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace flotilla

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/dataset.hpp"
+
+#include "kernels/error.hpp"
+#include "src/data/idx_dataset.hpp"
+#include "src/data/random_dataset.hpp"
+
+namespace flotilla {
+
+namespace {
+
+std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceConfig& source,
+                                     std::int64_t classes, std::uint64_t seed) {
+  Shape shape;
+  // One axis less than a tensor may have: the batch comes in front.
+  bool good = !data.shape.empty() && data.shape.size() < std::size_t{Shape::max_rank};
+  for (const std::int64_t extent : data.shape) {
+    good = good && extent > 0;
+    if (good) shape.append(extent);
+  }
+  if (!good) {
+    throw UserError(cat("data.shape: random data need 1 to ", Shape::max_rank - 1,
+                        " positive extents of a sample, got ", data.shape.size(),
+                        " of which not all are positive or too many; for example shape = [32]"));
+  }
+  if (source.samples <= 0)
+    throw UserError("data: random data need a positive number of samples (key \"samples\")");
+  return make_random_dataset({.samples = source.samples, .shape = shape, .classes = classes, .seed = seed});
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
+                                      std::int64_t classes, std::uint64_t seed) {
+  if (data.kind == "idx") {
+    return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
+  }
+  if (data.kind == "random") return open_random(data, source, classes, seed);
+  throw UserError(cat("data.kind must be \"idx\" or \"random\", got \"", data.kind, "\""));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/gzip_reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::size_t input_bytes = 256 * 1024;
+constexpr std::array<std::uint8_t, 2> gzip_magic = {0x1f, 0x8b};
+constexpr int gzip_only = 16 + MAX_WBITS;
+
+}  // namespace
+
+bool GzipReader::recognises(const File& file) {
+  std::array<std::uint8_t, 2> begin{};
+  return file.read_some(0, begin) == begin.size() && begin == gzip_magic;
+}
+
+GzipReader::GzipReader(const File& file) : file_(file), input_(input_bytes) {
+  const int code = inflateInit2(&stream_, gzip_only);
+  if (code != Z_OK) throw LibraryError("inflateInit2", zError(code));
+}
+
+GzipReader::~GzipReader() {
+  inflateEnd(&stream_);
+}
+
+std::int64_t GzipReader::at() const {
+  return taken_ - static_cast<std::int64_t>(stream_.avail_in);
+}
+
+bool GzipReader::refill() {
+  if (stream_.avail_in > 0) return true;
+  const std::size_t got = file_.read_some(taken_, input_);
+  stream_.next_in = input_.data();
+  stream_.avail_in = static_cast<uInt>(got);
+  taken_ += static_cast<std::int64_t>(got);
+  return got > 0;
+}
+
+bool GzipReader::next_member() {
+  const std::int64_t end = at();
+  if (!refill()) return false;
+  std::array<std::uint8_t, 2> begin{};
+  if (file_.read_some(end, begin) < begin.size() || begin != gzip_magic) {
+    throw UserError(cat(file_.name(), ": has ", file_.size() - end,
+                        " bytes after the end of its gzip data (byte ", end,
+                        "); it is damaged or not what it seems: copy or download it again"));
+  }
+  const int code = inflateReset(&stream_);
+  if (code != Z_OK) throw LibraryError("inflateReset", zError(code));
+  return true;
+}
+
+std::size_t GzipReader::read(std::span<std::uint8_t> to) {
+  std::size_t done = 0;
+  while (done < to.size() && !ended_) {
+    if (!refill()) {
+      throw UserError(cat(file_.name(), ": is truncated: the gzip data stop at byte ", at(),
+                          " without an end; copy or download the file again"));
+    }
+    const std::size_t room = std::min<std::size_t>(to.size() - done, std::numeric_limits<uInt>::max());
+    stream_.next_out = to.data() + done;
+    stream_.avail_out = static_cast<uInt>(room);
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    done += room - stream_.avail_out;
+    if (code == Z_MEM_ERROR) throw LibraryError("inflate", zError(code));
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
+      throw UserError(cat(file_.name(), ": is damaged: gzip reports \"",
+                          stream_.msg != nullptr ? stream_.msg : zError(code), "\" near byte ", at(),
+                          "; copy or download the file again"));
+    }
+    if (code == Z_STREAM_END) ended_ = !next_member();
+  }
+  return done;
+}
+
+}  // namespace flotilla

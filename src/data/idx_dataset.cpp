@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/idx_dataset.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/idx_file.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::size_t chunk_bytes = 4096;  // on the stack: an MNIST digit is one chunk of 784
+
+std::string file_name(const IdxFile& idx) {
+  return std::filesystem::path(idx.path).filename().string();
+}
+
+class IdxDataset final : public Dataset {
+ public:
+  IdxDataset(IdxFile images, IdxFile labels, std::int64_t classes, const PixelScale& scale)
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
+        shape_({1, images_.rows, images_.columns}),
+        classes_(classes),
+        factor_(static_cast<float>(1.0 / (255.0 * scale.std))),
+        shift_(static_cast<float>(scale.mean / scale.std)) {
+    if (images_.items != labels_.items) {
+      throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels_.path, " holds ",
+                          labels_.items, " labels; give two files that belong together"));
+    }
+    check_labels();
+  }
+
+  std::int64_t size() const override { return images_.items; }
+  const Shape& sample_shape() const override { return shape_; }
+
+  std::string description() const override {
+    const std::string where = images_.storage.empty() ? "" : cat(" (", images_.storage, ")");
+    return cat(images_.items, " images ", images_.rows, "x", images_.columns, " of ", file_name(images_),
+               where);
+  }
+
+  std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
+    require(0 <= i && i < size() && std::ssize(to) == shape_.size(), "sample ", i, " of ", size(),
+            " cannot be read into ", to.size(), " floats");
+    std::array<std::uint8_t, chunk_bytes> pixels;  // not zeroed: written before it is read
+    std::int64_t byte = images_.begin + i * images_.item_bytes();
+    while (!to.empty()) {
+      const std::size_t count = std::min(to.size(), chunk_bytes);
+      images_.bytes.read(byte, std::span(pixels).first(count));
+      convert(std::span(pixels).first(count), to.data());
+      to = to.subspan(count);
+      byte += static_cast<std::int64_t>(count);
+    }
+    std::array<std::uint8_t, 1> label{};
+    labels_.bytes.read(labels_.begin + i, label);
+    // Also checked at the start; but the file could have been written to since, and labels are indices.
+    check_label(i, label[0]);
+    return label[0];
+  }
+
+ private:
+  /// Blocks of a fixed size through a local array: the compiler vectorises them without alias checks.
+  void convert(std::span<const std::uint8_t> pixels, float* to) const {
+    constexpr std::size_t width = 64;
+    std::array<float, width> block;  // not zeroed: written before it is read
+    std::size_t done = 0;
+    for (; done + width <= pixels.size(); done += width) {
+      const std::uint8_t* from = pixels.data() + done;
+      for (std::size_t k = 0; k < width; ++k) block[k] = static_cast<float>(from[k]) * factor_ - shift_;
+      std::memcpy(to + done, block.data(), sizeof(block));
+    }
+    for (; done < pixels.size(); ++done) to[done] = static_cast<float>(pixels[done]) * factor_ - shift_;
+  }
+
+  void check_label(std::int64_t i, std::uint8_t label) const {
+    if (label < classes_) return;
+    throw UserError(cat(labels_.path, ": label ", int{label}, " at item ", i, " (byte ",
+                        labels_.header_bytes + i, ") is not below model.classes = ", classes_,
+                        "; raise model.classes or correct the file"));
+  }
+
+  void check_labels() const {
+    std::vector<std::uint8_t> block(64 * 1024);
+    for (std::int64_t i = 0; i < labels_.items; i += std::ssize(block)) {
+      const auto count =
+          static_cast<std::size_t>(std::min<std::int64_t>(labels_.items - i, std::ssize(block)));
+      labels_.bytes.read(labels_.begin + i, std::span(block).first(count));
+      for (std::size_t k = 0; k < count; ++k) check_label(i + static_cast<std::int64_t>(k), block[k]);
+    }
+  }
+
+  IdxFile images_;
+  IdxFile labels_;
+  Shape shape_;
+  std::int64_t classes_;
+  float factor_;
+  float shift_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,
+                                          std::int64_t classes, const PixelScale& scale) {
+  return std::make_unique<IdxDataset>(open_idx(images, IdxKind::images), open_idx(labels, IdxKind::labels),
+                                      classes, scale);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/data/dataset.hpp"
+
+namespace flotilla {
+
+/// Pixels p = 0 … 255 become p · 1 / (255 std) − mean / std, in float.
+struct PixelScale {
+  double mean = 0.0;
+  double std = 1.0;  ///< positive
+};
+
+/// Grey images and their labels out of two IDX files, read from disk sample by sample. Sample shape
+/// (1, rows, columns); no augmentation. @throws UserError naming file, position and remedy.
+std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,
+                                          std::int64_t classes, const PixelScale& scale);
+
+}  // namespace flotilla

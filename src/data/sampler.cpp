@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/sampler.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Steps that still fit into the epoch behind `offset`; with wrapping the last one may be incomplete.
+std::int64_t steps_behind(const Sharding& sharding, std::int64_t offset) {
+  const std::int64_t left = std::max<std::int64_t>(sharding.samples - offset, 0);
+  const std::int64_t step = sharding.global_batch();
+  return sharding.drop_last ? left / step : (left + step - 1) / step;
+}
+
+/// Moves a position whose epoch has no step left to the start of the next epoch.
+Position settled(const Sharding& sharding, Position position) {
+  if (steps_behind(sharding, position.offset) > 0) return position;
+  return {position.epoch + 1, 0};
+}
+
+}  // namespace
+
+std::int64_t Sharding::steps_per_epoch() const {
+  return steps_behind(*this, 0);
+}
+
+void check_sharding(const Sharding& sharding) {
+  require(sharding.samples > 0 && sharding.workers > 0 && sharding.batch > 0 && sharding.micro_steps > 0,
+          "a sharding needs positive numbers, got ", sharding.samples, " samples, ", sharding.workers,
+          " workers, batch ", sharding.batch, ", ", sharding.micro_steps, " micro-steps");
+  if (sharding.workers > sharding.samples) {
+    throw UserError(cat("more ranks than samples: ", sharding.workers, " ranks are to share ",
+                        sharding.samples, " training samples; start at most ", sharding.samples,
+                        " ranks or give more data (data.train)"));
+  }
+  // The quotient instead of the product, which might overflow.
+  const std::int64_t most = sharding.samples / sharding.workers / sharding.micro_steps;
+  if (sharding.batch > most) {
+    const std::string remedy =
+        most > 0 ? cat("train.batch_size may be at most ", most, " here, train.global_batch_size at most ",
+                       most * sharding.workers * sharding.micro_steps)
+                 : cat("use fewer ranks or fewer train.accumulate_steps");
+    throw UserError(
+        cat("batch larger than the data: one step takes ", sharding.batch, " samples on each of ",
+            sharding.workers, sharding.workers == 1 ? " rank" : " ranks",
+            sharding.micro_steps == 1 ? "" : cat(" in each of ", sharding.micro_steps, " micro-steps"),
+            ", but the training data (data.train) has ", sharding.samples, "; ", remedy));
+  }
+}
+
+Sampler::Sampler(std::uint64_t seed, const Sharding& sharding) : seed_(seed), sharding_(sharding) {
+  check_sharding(sharding);
+}
+
+Position Sampler::after(Position position, std::int64_t steps) const {
+  const Position first = settled(sharding_, position);
+  const std::int64_t here = steps_behind(sharding_, first.offset);
+  if (steps < here) return {first.epoch, first.offset + steps * sharding_.global_batch()};
+  const std::int64_t per_epoch = sharding_.steps_per_epoch();
+  const std::int64_t beyond = steps - here;
+  return {first.epoch + 1 + beyond / per_epoch, beyond % per_epoch * sharding_.global_batch()};
+}
+
+std::uint64_t Sampler::variation(std::int64_t epoch) const {
+  Random random(seed_, random_augmentation, static_cast<std::uint64_t>(epoch));
+  const std::uint64_t high = random.bits();
+  return (high << 32) | random.bits();
+}
+
+void Sampler::indices(Position position, std::int64_t worker, std::int64_t micro_step,
+                      std::span<std::int64_t> out) const {
+  require(std::ssize(out) == sharding_.batch, "indices needs room for ", sharding_.batch, ", got ",
+          out.size());
+  require(0 <= worker && worker < sharding_.workers && 0 <= micro_step && micro_step < sharding_.micro_steps,
+          "worker ", worker, " or micro-step ", micro_step, " is out of range");
+  const Position at = settled(sharding_, position);
+  const Permutation order(seed_, random_order, static_cast<std::uint64_t>(at.epoch),
+                          static_cast<std::uint64_t>(sharding_.samples));
+  std::int64_t next = at.offset + (worker * sharding_.micro_steps + micro_step) * sharding_.batch;
+  for (std::int64_t& index : out) {
+    // One subtraction wraps: a global batch is never larger than the data.
+    const std::int64_t place = next < sharding_.samples ? next : next - sharding_.samples;
+    index = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place)));
+    ++next;
+  }
+}
+
+ValidationShard validation_shard(std::int64_t samples, std::int64_t workers, std::int64_t worker) {
+  require(samples >= 0 && workers > 0 && 0 <= worker && worker < workers, "no shard ", worker, " of ",
+          workers, " for ", samples, " samples");
+  const std::int64_t each = samples / workers;
+  const std::int64_t larger = samples % workers;  // the first workers take one sample more
+  const std::int64_t begin = worker * each + std::min(worker, larger);
+  return {begin, begin + each + (worker < larger ? 1 : 0)};
+}
+
+}  // namespace flotilla

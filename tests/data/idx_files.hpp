@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace flotilla::test {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// A new folder that is removed with its contents at the end of the test.
+class Folder {
+ public:
+  Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder();
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Header numbers, each four bytes, big-endian.
+Bytes header(const std::vector<std::uint32_t>& numbers);
+Bytes join(Bytes left, const Bytes& right);
+Bytes gzip(const Bytes& plain);
+void save(const std::string& path, const Bytes& bytes);
+
+/// Images whose pixel p of image i is (31 i + p) mod 256.
+Bytes images(std::uint32_t count, std::uint32_t rows, std::uint32_t columns);
+/// Labels i mod classes.
+Bytes labels(std::uint32_t count, std::uint32_t classes);
+std::uint8_t pixel(std::int64_t image, std::int64_t position);
+
+}  // namespace flotilla::test

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/dataset.hpp"
+#include "tests/data/idx_files.hpp"
+
+namespace flotilla {
+namespace {
+
+std::unique_ptr<Dataset> open(const std::string& images, const std::string& labels, double mean = 0.0,
+                              double std = 1.0 / 255.0) {
+  DataConfig data;
+  data.mean = mean;
+  data.std = std;
+  return open_dataset(data, {.given = true, .images = images, .labels = labels}, 10, 1);
+}
+
+/// Every sample holds what tests/data/idx_files.hpp wrote; pixels unscaled.
+void expect_written(const Dataset& data, std::int64_t pixels) {
+  std::vector<float> sample(static_cast<std::size_t>(pixels));
+  for (std::int64_t i = data.size() - 1; i >= 0; --i) {
+    ASSERT_EQ(data.read(i, 0, sample), i % 10) << "label " << i;
+    for (std::int64_t p = 0; p < pixels; ++p) {
+      ASSERT_FLOAT_EQ(sample[static_cast<std::size_t>(p)], static_cast<float>(test::pixel(i, p)))
+          << "image " << i << ", pixel " << p;
+    }
+  }
+}
+
+TEST(IdxDataset, ReadsPlainFiles) {
+  const test::Folder folder;
+  test::save(folder / "images", test::images(25, 7, 13));
+  test::save(folder / "labels", test::labels(25, 10));
+
+  const auto data = open(folder / "images", folder / "labels");
+
+  EXPECT_EQ(data->size(), 25);
+  EXPECT_EQ(data->sample_shape(), (Shape{1, 7, 13}));
+  EXPECT_EQ(data->description(), "25 images 7x13 of images");
+  expect_written(*data, 7 * 13);
+}
+
+TEST(IdxDataset, TellsGzipByItsContentsAndSaysWhereItInflates) {
+  const test::Folder folder;
+  test::save(folder / "images.idx", test::gzip(test::images(30, 28, 28)));
+  test::save(folder / "labels.gz", test::labels(30, 10));
+
+  const auto data = open(folder / "images.idx", folder / "labels.gz");
+
+  EXPECT_EQ(data->sample_shape(), (Shape{1, 28, 28}));
+  EXPECT_NE(data->description().find("(0.0 MB inflated in /"), std::string::npos) << data->description();
+  expect_written(*data, 28 * 28);
+}
+
+TEST(IdxDataset, ReadsImagesLargerThanOneChunkAndFilesLargerThanOneBlock) {
+  const test::Folder folder;
+  test::save(folder / "images", test::gzip(test::images(21, 130, 127)));
+  test::save(folder / "labels", test::gzip(test::labels(21, 10)));
+
+  const auto data = open(folder / "images", folder / "labels");
+
+  expect_written(*data, 130 * 127);
+}
+
+TEST(IdxDataset, ReadsSeveralGzipMembersAsOne) {
+  const test::Folder folder;
+  const test::Bytes whole = test::images(4, 5, 5);
+  const test::Bytes first = test::gzip({whole.begin(), whole.begin() + 50});
+  const test::Bytes second = test::gzip({whole.begin() + 50, whole.end()});
+  test::save(folder / "images", test::join(first, second));
+  test::save(folder / "labels", test::labels(4, 10));
+
+  const auto data = open(folder / "images", folder / "labels");
+
+  expect_written(*data, 25);
+}
+
+TEST(IdxDataset, ScalesPixelsByMeanAndDeviation) {
+  const test::Folder folder;
+  test::Bytes all(256);
+  std::iota(all.begin(), all.end(), std::uint8_t{0});
+  test::save(folder / "images", test::join(test::header({2051, 1, 16, 16}), all));
+  test::save(folder / "labels", test::labels(1, 10));
+  const double mean = 0.1307;
+  const double std = 0.3081;
+
+  std::vector<float> sample(256);
+  open(folder / "images", folder / "labels", mean, std)->read(0, 0, sample);
+
+  for (int p = 0; p < 256; ++p) {
+    const double exact = (p / 255.0 - mean) / std;
+    // Two rounded constants, a product and a difference, each rounded relative to its own size.
+    const double most = p / (255.0 * std) + mean / std;
+    EXPECT_NEAR(sample[static_cast<std::size_t>(p)], exact, 2 * std::numeric_limits<float>::epsilon() * most)
+        << p;
+  }
+}
+
+TEST(IdxDataset, RefusesASpanOfTheWrongSizeAndSamplesThatAreNotThere) {
+  const test::Folder folder;
+  test::save(folder / "images", test::images(3, 2, 2));
+  test::save(folder / "labels", test::labels(3, 10));
+  const auto data = open(folder / "images", folder / "labels");
+  std::vector<float> sample(4);
+
+  EXPECT_THROW(data->read(3, 0, sample), InternalError);
+  EXPECT_THROW(data->read(-1, 0, sample), InternalError);
+  EXPECT_THROW(data->read(0, 0, std::span(sample).first(3)), InternalError);
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/sampler.hpp"
+
+namespace flotilla {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+/// The samples of one step over all workers and micro-steps, in global order.
+Indices step_samples(const Sampler& sampler, Position position) {
+  const Sharding& sharding = sampler.sharding();
+  Indices all;
+  Indices part(static_cast<std::size_t>(sharding.batch));
+  for (std::int64_t worker = 0; worker < sharding.workers; ++worker) {
+    for (std::int64_t micro = 0; micro < sharding.micro_steps; ++micro) {
+      sampler.indices(position, worker, micro, part);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+  }
+  return all;
+}
+
+Indices epoch_samples(const Sampler& sampler, std::int64_t epoch) {
+  Indices all;
+  Position position{epoch, 0};
+  for (; position.epoch == epoch; position = sampler.after(position)) {
+    const Indices step = step_samples(sampler, position);
+    all.insert(all.end(), step.begin(), step.end());
+  }
+  return all;
+}
+
+Indices sorted(Indices values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+Indices iota(std::int64_t count) {
+  Indices values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
+TEST(Sampler, VisitsEverySampleOnceAnEpochWhereTheGlobalBatchDivides) {
+  for (const std::int64_t workers : {1, 2, 3, 4}) {
+    const Sampler sampler(7, {.samples = 240, .workers = workers, .batch = 10, .micro_steps = 2});
+
+    const Indices all = epoch_samples(sampler, 3);
+
+    EXPECT_EQ(sorted(all), iota(240)) << workers << " workers";
+  }
+}
+
+TEST(Sampler, OrdersSamplesAlikeForEveryDivisionOfTheGlobalBatch) {
+  const Sampler whole(5, {.samples = 1000, .workers = 1, .batch = 64});
+  const std::vector<Sharding> divisions = {{.samples = 1000, .workers = 4, .batch = 16},
+                                           {.samples = 1000, .workers = 2, .batch = 32},
+                                           {.samples = 1000, .workers = 2, .batch = 8, .micro_steps = 4},
+                                           {.samples = 1000, .workers = 1, .batch = 1, .micro_steps = 64}};
+  for (const Sharding& division : divisions) {
+    const Sampler sampler(5, division);
+    Position position;
+    for (int step = 0; step < 40; ++step) {
+      ASSERT_EQ(step_samples(sampler, position), step_samples(whole, position)) << "step " << step;
+      ASSERT_EQ(sampler.after(position), whole.after(position));
+      position = whole.after(position);
+    }
+  }
+}
+
+TEST(Sampler, WrapsTheLastBatchToTheStartOfTheSameOrder) {
+  const Sampler sampler(1, {.samples = 10, .workers = 2, .batch = 2});
+
+  const Indices all = epoch_samples(sampler, 0);
+
+  ASSERT_EQ(sampler.sharding().steps_per_epoch(), 3);
+  ASSERT_EQ(all.size(), 12U);
+  EXPECT_EQ(sorted({all.begin(), all.begin() + 10}), iota(10));
+  EXPECT_EQ(all[10], all[0]);
+  EXPECT_EQ(all[11], all[1]);
+}
+
+TEST(Sampler, DropsTheIncompleteBatch) {
+  const Sampler sampler(1, {.samples = 10, .workers = 2, .batch = 2, .drop_last = true});
+
+  const Indices all = epoch_samples(sampler, 0);
+
+  EXPECT_EQ(sampler.sharding().steps_per_epoch(), 2);
+  ASSERT_EQ(all.size(), 8U);
+  const Indices unique = sorted(all);
+  EXPECT_EQ(std::adjacent_find(unique.begin(), unique.end()), unique.end());
+}
+
+TEST(Sampler, ShufflesEachEpochAndEachSeedDifferently) {
+  const Sharding sharding{.samples = 100, .workers = 1, .batch = 10};
+
+  const Indices first = epoch_samples(Sampler(1, sharding), 0);
+
+  EXPECT_NE(first, iota(100));
+  EXPECT_NE(first, epoch_samples(Sampler(1, sharding), 1));
+  EXPECT_NE(first, epoch_samples(Sampler(2, sharding), 0));
+  EXPECT_EQ(first, epoch_samples(Sampler(1, sharding), 0));
+}
+
+TEST(Sampler, GoesManyStepsAtOnceAsOneByOne) {
+  for (const bool drop : {false, true}) {
+    for (const std::int64_t offset : {0, 3, 24, 48, 50}) {
+      const Sampler sampler(1, {.samples = 50, .workers = 3, .batch = 4, .drop_last = drop});
+      Position one_by_one = sampler.after({2, offset}, 0);
+      for (std::int64_t steps = 0; steps < 30; ++steps) {
+        ASSERT_EQ(sampler.after({2, offset}, steps), one_by_one)
+            << "offset " << offset << ", " << steps << " steps";
+        one_by_one = sampler.after(one_by_one);
+      }
+    }
+  }
+}
+
+TEST(Sampler, ContinuesAtTheSameSampleWithAnotherGlobalBatch) {
+  const Sampler before(9, {.samples = 64, .workers = 2, .batch = 8});
+  const Sampler after(9, {.samples = 64, .workers = 3, .batch = 8});
+
+  const Position position = before.after(before.after({}));
+  Indices seen = step_samples(before, {});
+  for (const Indices& step : {step_samples(before, before.after({})), step_samples(after, position)}) {
+    seen.insert(seen.end(), step.begin(), step.end());
+  }
+
+  EXPECT_EQ(position, (Position{0, 32}));
+  EXPECT_EQ(after.after(position), (Position{0, 56}));
+  const Indices unique = sorted(seen);
+  EXPECT_EQ(std::adjacent_find(unique.begin(), unique.end()), unique.end());
+}
+
+TEST(Sampler, StartsTheNextEpochWhereAnotherShardingLeftTooLittleToDrop) {
+  const Sampler sampler(9, {.samples = 64, .workers = 4, .batch = 8, .drop_last = true});
+
+  EXPECT_EQ(step_samples(sampler, {0, 48}), step_samples(sampler, {1, 0}));
+  EXPECT_EQ(sampler.after({0, 48}), (Position{1, 32}));
+}
+
+TEST(Sampler, VariesAugmentationBetweenEpochs) {
+  const Sampler sampler(1, {.samples = 8, .workers = 1, .batch = 8});
+
+  EXPECT_EQ(sampler.variation(3), Sampler(1, {.samples = 9, .workers = 3, .batch = 1}).variation(3));
+  EXPECT_NE(sampler.variation(3), sampler.variation(4));
+}
+
+/// The text of the UserError that check_sharding throws.
+std::string complaint(const Sharding& sharding) {
+  try {
+    check_sharding(sharding);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Sharding, RefusesMoreRanksThanSamplesNamingBoth) {
+  const std::string text = complaint({.samples = 5, .workers = 8, .batch = 1});
+
+  EXPECT_NE(text.find("more ranks than samples: 8 ranks"), std::string::npos) << text;
+  EXPECT_NE(text.find("5 training samples"), std::string::npos) << text;
+}
+
+TEST(Sharding, RefusesABatchLargerThanTheDataNamingTheLargestThatFits) {
+  const std::string text = complaint({.samples = 100, .workers = 4, .batch = 16, .micro_steps = 2});
+
+  EXPECT_NE(text.find("batch larger than the data"), std::string::npos) << text;
+  EXPECT_NE(text.find("train.batch_size may be at most 12"), std::string::npos) << text;
+  EXPECT_EQ(complaint({.samples = 100, .workers = 4, .batch = 12, .micro_steps = 2}), "no error");
+}
+
+TEST(Sharding, RefusesABatchWhoseProductOverflows) {
+  const std::string text = complaint({.samples = 100, .workers = 4, .batch = std::int64_t{1} << 62});
+
+  EXPECT_NE(text.find("batch larger than the data"), std::string::npos) << text;
+  EXPECT_THROW(Sampler(1, {.samples = 5, .workers = 8, .batch = 1}), UserError);
+}
+
+TEST(ValidationShard, CoversEverySampleOnceInOrderForAnyNumberOfWorkers) {
+  for (const std::int64_t samples : {0, 1, 3, 10, 1000}) {
+    for (const std::int64_t workers : {1, 2, 3, 7, 16}) {
+      std::int64_t next = 0;
+      for (std::int64_t worker = 0; worker < workers; ++worker) {
+        const ValidationShard shard = validation_shard(samples, workers, worker);
+
+        EXPECT_EQ(shard.begin, next);
+        EXPECT_GE(shard.end - shard.begin, samples / workers);
+        EXPECT_LE(shard.end - shard.begin, samples / workers + 1);
+        next = shard.end;
+      }
+      EXPECT_EQ(next, samples) << workers << " workers";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flotilla
