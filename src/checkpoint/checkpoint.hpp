@@ -62,7 +62,8 @@ struct SaveReport {
 /// Keeps the last `keep`, and never removes the newest good one.
 class CheckpointWriter {
  public:
-  /// Makes `folder`. @throws UserError if it is not writable.
+  /// Makes `folder`, and removes the unfinished files that a killed run left there: a
+  /// folder belongs to one process. @param keep 1 or more. @throws UserError if the folder is not writable.
   CheckpointWriter(std::string folder, std::int64_t keep);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -85,14 +86,35 @@ class CheckpointWriter {
 /// UserError.
 void write_checkpoint_file(const std::string& path, const Snapshot& snapshot);
 
-/// Reads and verifies a file: structure, sizes, checksums, schema.
+/// Writes one dataset /`name` into a new HDF5 file, atomically (`flotilla evaluate --vectors`). @throws
+/// UserError.
+void write_array(const std::string& path, const std::string& name, const Shape& shape,
+                 std::span<const float> values);
+
+/// Reads and verifies a file: structure, sizes, checksums, schema. Tensors come group by group (parameters,
+/// statistics, optimizer), within a group as they were written.
 /// @throws UserError naming the file, the tensor and the reason (truncated, flipped byte, from a newer
 /// schema).
 Snapshot read_checkpoint(const std::string& path);
 
+/// Reads /parameters and /statistics of a checkpoint, an exported model or a file without state and checksums
+/// (scripts/torch_to_hdf5.py), whose state is then the default one. What has a checksum is verified.
+/// @throws UserError as read_checkpoint.
+Snapshot read_weights(const std::string& path);
+
+/// Compares the tensors of a file with those a model needs, by path and shape. @throws UserError naming
+/// `path` and the first tensor that is missing, of another shape, or too many.
+void check_tensors(const Snapshot& snapshot, std::span<const CheckpointTensor> expected,
+                   const std::string& path);
+
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
 /// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none.
+/// @throws UserError if the folder can't be read, or a checkpoint is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged);
+
+/// A file as it is; of a folder its newest good checkpoint. @throws UserError if there is none.
+std::string checkpoint_at(const std::string& file_or_folder,
+                          const std::function<void(const std::string&)>& on_damaged);
 
 }  // namespace flotilla

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/tensor.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+
+namespace flotilla {
+
+/// A dataset of a checkpoint file.
+struct StoredTensor {
+  std::string path;  ///< "parameters/fc1.weight"
+  Shape shape;
+  std::optional<std::uint64_t> checksum;  ///< As stored; files of other programs have none
+  /// Where its little-endian float32 values lie in the file, in one piece; nothing if HDF5 must convert them.
+  std::optional<std::int64_t> position;
+  std::string problem;  ///< Why it can't be read: "is not a set of floating-point numbers"
+};
+
+/// What a file holds, besides values.
+struct FileIndex {
+  std::string path;
+  std::int64_t bytes = 0;
+  bool has_state = false;  ///< False for a file of weights that another program wrote
+  CheckpointState state;
+  std::optional<std::uint64_t> checksum;  ///< Of state and tensor list, as stored
+  std::vector<StoredTensor> tensors;
+  std::vector<std::string> problems;  ///< What is wrong apart from tensors: "has no attribute step"
+};
+
+/// Of everything in a checkpoint but the values: state, and path, shape and checksum of every tensor.
+std::uint64_t index_checksum(const CheckpointState& state, std::span<const StoredTensor> tensors);
+
+/// What is wrong with the index itself: the first sentence of problems, then of tensors, then a checksum that
+/// does not fit; empty if nothing.
+std::string index_problem(const FileIndex& index);
+
+}  // namespace flotilla

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <source_location>
+#include <string>
+#include <utility>
+
+namespace flotilla::hdf5 {
+
+/// What HDF5's error stack of this thread says, from the innermost call: "truncated file: eof = 96 …".
+std::string last_error();
+
+/// @returns `result`. @throws LibraryError with HDF5's own text if it is negative.
+template <class Result>
+Result check(Result result, const char* call, std::source_location at = std::source_location::current());
+
+[[noreturn]] void fail(const char* call, std::source_location at);
+
+template <class Result>
+Result check(Result result, const char* call, std::source_location at) {
+  if (result < 0) fail(call, at);
+  return result;
+}
+
+/// One of HDF5's identifiers, closed at the end.
+template <herr_t (*close_call)(hid_t)>
+class Handle {
+ public:
+  Handle(hid_t id, const char* call, std::source_location at = std::source_location::current())
+      : id_(check(id, call, at)) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (id_ >= 0) close_call(id_);
+  }
+  hid_t id() const { return id_; }
+  /// Reports what the destructor would swallow.
+  void close(const char* call) { check(close_call(std::exchange(id_, H5I_INVALID_HID)), call); }
+
+ private:
+  hid_t id_;
+};
+
+using File = Handle<H5Fclose>;
+using Group = Handle<H5Gclose>;
+using Dataset = Handle<H5Dclose>;
+using Attribute = Handle<H5Aclose>;
+using Space = Handle<H5Sclose>;
+using Type = Handle<H5Tclose>;
+using PropertyList = Handle<H5Pclose>;
+using Object = Handle<H5Oclose>;
+
+/// Held around every use of HDF5: the library may have been built without thread safety, and its error stack
+/// must not be printed.
+class Session {
+ public:
+  Session();
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace flotilla::hdf5

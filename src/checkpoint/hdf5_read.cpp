@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/hdf5_read.hpp"
+
+#include <array>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "src/checkpoint/checksum.hpp"
+#include "src/checkpoint/disk_file.hpp"
+#include "src/checkpoint/hdf5_handles.hpp"
+
+namespace flotilla::hdf5 {
+
+namespace {
+
+File open_file(const std::string& path) {
+  PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
+  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
+  // A finished checkpoint never changes, and on network file systems locks fail.
+  check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
+}
+
+Attribute open_attribute(hid_t object, const char* name) {
+  if (check(H5Aexists(object, name), "H5Aexists") == 0) throw UserError(cat("has no attribute ", name));
+  return {H5Aopen(object, name, H5P_DEFAULT), "H5Aopen"};
+}
+
+void require_scalar(const Attribute& attribute, H5T_class_t wanted, hid_t type, const char* name) {
+  Space space(H5Aget_space(attribute.id()), "H5Aget_space");
+  if (H5Tget_class(type) != wanted || H5Sget_simple_extent_npoints(space.id()) != 1)
+    throw UserError(cat("has an attribute ", name, " of the wrong type"));
+}
+
+std::int64_t read_integer(hid_t object, const char* name) {
+  const Attribute attribute = open_attribute(object, name);
+  const Type type(H5Aget_type(attribute.id()), "H5Aget_type");
+  require_scalar(attribute, H5T_INTEGER, type.id(), name);
+  std::int64_t value = 0;
+  check(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), "H5Aread");
+  return value;
+}
+
+std::string read_text(hid_t object, const char* name, std::int64_t file_bytes) {
+  const Attribute attribute = open_attribute(object, name);
+  const Type type(H5Aget_type(attribute.id()), "H5Aget_type");
+  require_scalar(attribute, H5T_STRING, type.id(), name);
+  const std::size_t size = H5Tget_size(type.id());
+  if (check(H5Tis_variable_str(type.id()), "H5Tis_variable_str") > 0 ||
+      static_cast<std::int64_t>(size) > file_bytes)
+    throw UserError(cat("has an attribute ", name, " of the wrong type"));
+  std::string text(size, '\0');
+  check(H5Aread(attribute.id(), type.id(), text.data()), "H5Aread");
+  text.erase(text.find_last_not_of('\0') + 1);
+  return text;
+}
+
+std::map<std::string, std::string> read_texts(hid_t object, const char* name, std::int64_t file_bytes) {
+  try {
+    return nlohmann::json::parse(read_text(object, name, file_bytes));
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(cat("has an attribute ", name, " that is not a JSON object of strings"));
+  }
+}
+
+std::optional<std::uint64_t> read_checksum(hid_t object, std::int64_t file_bytes) {
+  if (check(H5Aexists(object, "xxh3"), "H5Aexists") == 0) return std::nullopt;
+  const auto checksum = from_hexadecimal(read_text(object, "xxh3", file_bytes));
+  if (!checksum) throw UserError("has an attribute xxh3 that is not 16 hexadecimal digits");
+  return checksum;
+}
+
+/// Runs `part`; what it throws becomes a problem of the index. NewerSchema passes.
+void attempt(std::vector<std::string>& problems, const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const NewerSchema&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    problems.emplace_back(error.what());
+  }
+}
+
+void read_state(hid_t root, FileIndex& index) {
+  CheckpointState& state = index.state;
+  const auto integer = [&](const char* name, std::int64_t& value) {
+    attempt(index.problems, [&] { value = read_integer(root, name); });
+  };
+  integer("schema", state.schema);
+  if (state.schema > CheckpointState::newest_schema)
+    throw NewerSchema(cat("'", index.path, "' was written by a newer Flotilla (schema ", state.schema,
+                          "; this one reads up to ", CheckpointState::newest_schema, "): use that version"));
+  integer("step", state.step);
+  integer("epoch", state.position.epoch);
+  integer("offset", state.position.offset);
+  integer("samples", state.samples);
+  integer("seed", state.seed);
+  integer("optimizer_step", state.optimizer_step);
+  std::int64_t inference_only = 0;
+  integer("inference_only", inference_only);
+  state.inference_only = inference_only != 0;
+  attempt(index.problems, [&] { state.deck = read_text(root, "deck", index.bytes); });
+  attempt(index.problems, [&] { state.versions = read_texts(root, "versions", index.bytes); });
+  attempt(index.problems, [&] { state.choices = read_texts(root, "choices", index.bytes); });
+  attempt(index.problems, [&] { index.checksum = read_checksum(root, index.bytes); });
+}
+
+/// The names in a group: in the order of making where the file keeps it, else by name.
+std::vector<std::string> names_in(hid_t group) {
+  PropertyList creation(H5Gget_create_plist(group), "H5Gget_create_plist");
+  unsigned order = 0;
+  check(H5Pget_link_creation_order(creation.id(), &order), "H5Pget_link_creation_order");
+  const H5_index_t by = (order & H5P_CRT_ORDER_INDEXED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+  H5G_info_t info{};
+  check(H5Gget_info(group, &info), "H5Gget_info");
+  std::vector<std::string> names;
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    std::array<char, 1024> name{};
+    const ssize_t size =
+        check(H5Lget_name_by_idx(group, ".", by, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT),
+              "H5Lget_name_by_idx");
+    if (static_cast<std::size_t>(size) >= name.size()) throw UserError("holds a name of over 1,000 bytes");
+    names.emplace_back(name.data(), static_cast<std::size_t>(size));
+  }
+  return names;
+}
+
+/// @throws UserError for shapes that no model has.
+Shape read_shape(hid_t dataset) {
+  Space space(H5Dget_space(dataset), "H5Dget_space");
+  const int rank = check(H5Sget_simple_extent_ndims(space.id()), "H5Sget_simple_extent_ndims");
+  if (rank > Shape::max_rank)
+    throw UserError(cat("has ", rank, " axes; at most ", Shape::max_rank, " are allowed"));
+  std::array<hsize_t, Shape::max_rank> extents{};
+  check(H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr), "H5Sget_simple_extent_dims");
+  // Any product of four extents below this limit, in bytes, still fits 64 bits if it stays below it at each
+  // axis.
+  constexpr std::uint64_t limit = std::uint64_t{1} << 42;
+  std::uint64_t size = 1;
+  Shape shape;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(rank); ++axis) {
+    if (extents[axis] > limit || (extents[axis] != 0 && size > limit / extents[axis]))
+      throw UserError("has a shape too large to be true");
+    size *= extents[axis];
+    shape.append(static_cast<std::int64_t>(extents[axis]));
+  }
+  return shape;
+}
+
+/// Where the values lie if they are contiguous little-endian float32.
+std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, const StoredTensor& tensor,
+                                           std::int64_t file_bytes) {
+  PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
+  if (check(H5Tequal(type.id(), H5T_IEEE_F32LE), "H5Tequal") == 0 ||
+      H5Pget_layout(creation.id()) != H5D_CONTIGUOUS ||
+      check(H5Pget_external_count(creation.id()), "H5Pget_external_count") > 0)
+    return std::nullopt;
+  const std::int64_t bytes = tensor.shape.size() * static_cast<std::int64_t>(sizeof(float));
+  if (bytes == 0) return 0;
+  const haddr_t position = H5Dget_offset(dataset);
+  if (position == HADDR_UNDEF) return std::nullopt;  // Never written: HDF5 knows the fill value
+  if (static_cast<std::int64_t>(position) < 0 || static_cast<std::int64_t>(position) > file_bytes - bytes)
+    throw UserError("lies beyond the end of the file");
+  return static_cast<std::int64_t>(position);
+}
+
+StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t file_bytes) {
+  StoredTensor tensor{.path = path, .shape = {}, .checksum = {}, .position = {}, .problem = {}};
+  try {
+    Type type(H5Dget_type(dataset), "H5Dget_type");
+    if (H5Tget_class(type.id()) != H5T_FLOAT) throw UserError("is not a set of floating-point numbers");
+    tensor.shape = read_shape(dataset);
+    tensor.checksum = read_checksum(dataset, file_bytes);
+    tensor.position = plain_position(dataset, type, tensor, file_bytes);
+  } catch (const std::runtime_error& error) {
+    tensor.problem = error.what();
+  }
+  return tensor;
+}
+
+/// Lists the datasets of a group that may be absent, and of the groups in it down to `depth`.
+void read_group(hid_t file, const std::string& path, int depth, FileIndex& index) {
+  if (check(H5Lexists(file, path.c_str(), H5P_DEFAULT), "H5Lexists") == 0) return;
+  Group group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), "H5Gopen2");
+  for (const std::string& name : names_in(group.id())) {
+    const std::string child = cat(path, "/", name);
+    attempt(index.problems, [&] {
+      Object object(H5Oopen(group.id(), name.c_str(), H5P_DEFAULT), "H5Oopen");
+      const H5I_type_t kind = H5Iget_type(object.id());
+      if (kind == H5I_DATASET) index.tensors.push_back(read_tensor(object.id(), child, index.bytes));
+      if (kind == H5I_GROUP && depth > 1) read_group(file, child, depth - 1, index);
+    });
+  }
+}
+
+}  // namespace
+
+FileIndex read_index(const std::string& path) {
+  FileIndex index;
+  index.path = path;
+  index.bytes = DiskFile::open(path).size();
+  const Session session;
+  try {
+    const File file = open_file(path);
+    index.has_state = check(H5Aexists(file.id(), "schema"), "H5Aexists") > 0;
+    if (index.has_state) read_state(file.id(), index);
+    for (const char* group : {"parameters", "statistics"})
+      attempt(index.problems, [&] { read_group(file.id(), group, 1, index); });
+    attempt(index.problems, [&] { read_group(file.id(), "optimizer", 2, index); });
+  } catch (const LibraryError& error) {
+    throw UserError(
+        cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ", error.what()));
+  }
+  return index;
+}
+
+void read_converted(const std::string& path, const StoredTensor& tensor, std::span<float> to) {
+  require(static_cast<std::int64_t>(to.size()) == tensor.shape.size(), "wrong size for ", tensor.path);
+  const Session session;
+  try {
+    const File file = open_file(path);
+    const Dataset dataset(H5Dopen2(file.id(), tensor.path.c_str(), H5P_DEFAULT), "H5Dopen2");
+    check(H5Dread(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data()), "H5Dread");
+  } catch (const LibraryError& error) {
+    throw UserError(cat("'", path, "' is damaged at /", tensor.path, ": ", error.what()));
+  }
+}
+
+}  // namespace flotilla::hdf5

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/hdf5_write.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checksum.hpp"
+#include "src/checkpoint/disk_file.hpp"
+#include "src/checkpoint/hdf5_handles.hpp"
+
+namespace flotilla::hdf5 {
+
+namespace {
+
+/// Creates the file at `path` and turns what HDF5 writes into it to `memory`.
+File create_file(const std::string& path, const DiskFile& memory) {
+  PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
+  check(H5Pset_driver(access.id(), H5FD_SEC2, nullptr), "H5Pset_driver");
+  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
+  check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
+  // The format of HDF5 1.8: its headers carry checksums, and every later version reads it.
+  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), "H5Pset_libver_bounds");
+  PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
+  check(H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
+        "H5Pset_link_creation_order");
+  File file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), "H5Fcreate");
+  // HDF5 opens files by a true name only, which memory has not; so its descriptor is exchanged afterwards.
+  void* descriptor = nullptr;
+  check(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor), "H5Fget_vfd_handle");
+  memory.replace(*static_cast<int*>(descriptor));
+  return file;
+}
+
+void write_attribute(hid_t object, const char* name, std::int64_t value) {
+  Space space(H5Screate(H5S_SCALAR), "H5Screate");
+  Attribute attribute(H5Acreate2(object, name, H5T_STD_I64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                      "H5Acreate2");
+  check(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), "H5Awrite");
+}
+
+void write_attribute(hid_t object, const char* name, const std::string& text) {
+  Type type(H5Tcopy(H5T_C_S1), "H5Tcopy");
+  // A string of no bytes is not allowed: the empty one is a single zero.
+  check(H5Tset_size(type.id(), std::max<std::size_t>(text.size(), 1)), "H5Tset_size");
+  check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "H5Tset_strpad");
+  check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "H5Tset_cset");
+  Space space(H5Screate(H5S_SCALAR), "H5Screate");
+  Attribute attribute(H5Acreate2(object, name, type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                      "H5Acreate2");
+  check(H5Awrite(attribute.id(), type.id(), text.c_str()), "H5Awrite");
+}
+
+void write_state(hid_t root, const CheckpointState& state) {
+  write_attribute(root, "schema", state.schema);
+  write_attribute(root, "step", state.step);
+  write_attribute(root, "epoch", state.position.epoch);
+  write_attribute(root, "offset", state.position.offset);
+  write_attribute(root, "samples", state.samples);
+  write_attribute(root, "seed", state.seed);
+  write_attribute(root, "optimizer_step", state.optimizer_step);
+  write_attribute(root, "inference_only", std::int64_t{state.inference_only});
+  write_attribute(root, "deck", state.deck);
+  write_attribute(root, "versions", nlohmann::json(state.versions).dump());
+  write_attribute(root, "choices", nlohmann::json(state.choices).dump());
+}
+
+/// The groups of the file by path, made when first asked for.
+class Groups {
+ public:
+  explicit Groups(hid_t file) : file_(file) {}
+  /// The group that holds the object at `path`.
+  hid_t parent_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return file_;
+    const std::string parent = path.substr(0, slash);
+    if (const auto known = groups_.find(parent); known != groups_.end()) return known->second.id();
+    PropertyList creation(H5Pcreate(H5P_GROUP_CREATE), "H5Pcreate");
+    check(H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
+          "H5Pset_link_creation_order");
+    Group group(H5Gcreate2(parent_of(parent), name_of(parent), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
+                "H5Gcreate2");
+    return groups_.emplace(parent, std::move(group)).first->second.id();
+  }
+  static const char* name_of(const std::string& path) { return path.c_str() + path.rfind('/') + 1; }
+
+ private:
+  hid_t file_;
+  std::map<std::string, Group> groups_;
+};
+
+/// Makes a dataset with room for its values. Returns their position in the file.
+std::int64_t make_dataset(Groups& groups, const StoredTensor& tensor) {
+  std::vector<hsize_t> extents;
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis)
+    extents.push_back(static_cast<hsize_t>(tensor.shape[axis]));
+  Space space(extents.empty() ? H5Screate(H5S_SCALAR)
+                              : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+              "H5Screate_simple");
+  PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  check(H5Pset_layout(creation.id(), H5D_CONTIGUOUS), "H5Pset_layout");
+  check(H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
+  check(H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
+  Dataset dataset(H5Dcreate2(groups.parent_of(tensor.path), Groups::name_of(tensor.path), H5T_IEEE_F32LE,
+                             space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
+                  "H5Dcreate2");
+  write_attribute(dataset.id(), "xxh3", hexadecimal(tensor.checksum.value()));
+  if (tensor.shape.size() == 0) return 0;
+  const haddr_t position = H5Dget_offset(dataset.id());
+  if (position == HADDR_UNDEF) fail("H5Dget_offset", std::source_location::current());
+  return static_cast<std::int64_t>(position);
+}
+
+/// @throws UserError if the limit of this process is below what the file may need.
+void check_size_limit(std::span<const StoredTensor> tensors, const CheckpointState* state) {
+  std::uint64_t needed = 1 << 20;
+  if (state != nullptr) needed += state->deck.size();
+  for (const StoredTensor& tensor : tensors)
+    needed += 4096 + static_cast<std::uint64_t>(tensor.shape.size()) * sizeof(float);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < needed)
+    throw UserError(cat("this process may write files of at most ", limit.rlim_cur,
+                        " bytes (ulimit -f), the ", "file may need ", needed));
+}
+
+/// Everything in the file outside the values of datasets.
+std::vector<Piece> pieces_between(const DiskFile& memory, std::span<const StoredTensor> tensors,
+                                  const FilePlan& plan) {
+  std::map<std::int64_t, std::int64_t> values;  // position → bytes
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (const std::int64_t size = tensors[i].shape.size(); size > 0)
+      values[plan.positions[i]] = size * static_cast<std::int64_t>(sizeof(float));
+  values[plan.bytes] = 0;
+  std::vector<Piece> pieces;
+  std::int64_t begin = 0;
+  for (const auto& [position, bytes] : values) {
+    require(position >= begin, "datasets overlap in the file");
+    if (position > begin) {
+      pieces.push_back({begin, std::vector<std::byte>(static_cast<std::size_t>(position - begin))});
+      memory.read(begin, pieces.back().bytes);
+    }
+    begin = position + bytes;
+  }
+  return pieces;
+}
+
+}  // namespace
+
+FilePlan plan_file(const std::string& path, std::span<const StoredTensor> tensors,
+                   const CheckpointState* state) {
+  check_size_limit(tensors, state);
+  const Session session;
+  const DiskFile memory = DiskFile::in_memory("checkpoint structure");
+  FilePlan plan;
+  {
+    File file = create_file(path, memory);
+    if (state != nullptr) {
+      write_state(file.id(), *state);
+      write_attribute(file.id(), "xxh3", hexadecimal(index_checksum(*state, tensors)));
+    }
+    Groups groups(file.id());
+    for (const StoredTensor& tensor : tensors) plan.positions.push_back(make_dataset(groups, tensor));
+    file.close("H5Fclose");
+  }
+  plan.bytes = memory.size();
+  plan.structure = pieces_between(memory, tensors, plan);
+  return plan;
+}
+
+}  // namespace flotilla::hdf5

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "src/checkpoint/disk_file.hpp"
+#include "src/checkpoint/file_index.hpp"
+
+namespace flotilla {
+
+/// Reads the values of a file's tensors in pieces of 1 MB, so that verifying takes no memory of the model's
+/// size.
+class ValueReader {
+ public:
+  explicit ValueReader(const FileIndex& index);  ///< `index` must outlive this. @throws UserError.
+  /// Hands the values on in order. @throws UserError naming file and tensor.
+  void pieces(const StoredTensor& tensor, const std::function<void(std::span<const float>)>& take);
+  /// Fills `to`, which has the shape's size, and returns its checksum.
+  std::uint64_t read(const StoredTensor& tensor, std::span<float> to);
+  std::uint64_t checksum(const StoredTensor& tensor);
+
+ private:
+  const FileIndex& index_;
+  DiskFile file_;
+  std::vector<float> scratch_;
+};
+
+/// Verifies index and values. @returns the first thing that is wrong, as the end of a sentence that begins
+/// with the file; empty if the file is good. Tensors without a checksum count as good.
+std::string first_damage(const FileIndex& index);
+
+}  // namespace flotilla

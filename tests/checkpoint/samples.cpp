@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/checkpoint/samples.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (fs::temp_directory_path() / "flotilla-checkpoint-XXXXXX").string();
+  require(::mkdtemp(name.data()) != nullptr, "mkdtemp failed: ", std::strerror(errno));
+  folder_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+std::vector<std::string> TemporaryFolder::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void add_tensor(Snapshot& snapshot, const std::string& path, const Shape& shape, float value) {
+  snapshot.tensors.push_back({path, shape, static_cast<std::int64_t>(snapshot.values.size())});
+  for (std::int64_t i = 0; i < shape.size(); ++i) snapshot.values.push_back(value + static_cast<float>(i));
+}
+
+Snapshot sample_snapshot(std::int64_t step) {
+  Snapshot snapshot;
+  CheckpointState& state = snapshot.state;
+  state.step = step;
+  state.position = {.epoch = 3, .offset = 512};
+  state.samples = 64 * step;
+  state.seed = -7;
+  state.optimizer_step = step - 1;
+  state.deck = "# A deck: \"quotes\", ü\n[train]\nepochs = 3\n";
+  state.versions = {{"flotilla", "0.1.0"}, {"oneDNN", "2.6.3"}};
+  state.choices = {{"strategy.all_reduce", "shared-memory"}};
+  const auto value = static_cast<float>(step);
+  add_tensor(snapshot, "parameters/layers.0.weight", {3, 5}, value);
+  add_tensor(snapshot, "parameters/layers.0.bias", {3}, value + 0.25F);
+  add_tensor(snapshot, "parameters/conv.weight", {2, 1, 3, 3}, -value);
+  add_tensor(snapshot, "statistics/bn.mean", {2}, 0.5F);
+  add_tensor(snapshot, "optimizer/first/layers.0.weight", {3, 5}, 100.0F);
+  add_tensor(snapshot, "optimizer/second/layers.0.weight", {3, 5}, 200.0F);
+  add_tensor(snapshot, "optimizer/scale/loss", {}, 65536.0F);
+  return snapshot;
+}
+
+std::vector<std::byte> bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+void put_bytes(const std::string& path, const std::vector<std::byte>& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+void flip_byte(const std::string& path, std::size_t position) {
+  auto bytes = bytes_of(path);
+  bytes.at(position) ^= std::byte{0xFF};
+  put_bytes(path, bytes);
+}
+
+bool equal(const Snapshot& a, const Snapshot& b) {
+  const CheckpointState& x = a.state;
+  const CheckpointState& y = b.state;
+  const bool states = x.schema == y.schema && x.step == y.step && x.position == y.position &&
+                      x.samples == y.samples && x.seed == y.seed && x.optimizer_step == y.optimizer_step &&
+                      x.deck == y.deck && x.versions == y.versions && x.choices == y.choices &&
+                      x.inference_only == y.inference_only;
+  const auto same = [&](const CheckpointTensor& left, const CheckpointTensor& right) {
+    const auto v = a.of(left);
+    const auto w = b.of(right);
+    return left.path == right.path && left.shape == right.shape &&
+           std::memcmp(v.data(), w.data(), v.size_bytes()) == 0;
+  };
+  return states && std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), same);
+}
+
+std::string user_error(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace flotilla

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.hpp"
+
+namespace flotilla {
+
+/// A new empty folder, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+  std::string path(const std::string& name = "") const { return (folder_ / name).string(); }
+  std::vector<std::string> names() const;  ///< Sorted.
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// A small checkpoint with tensors of rank 0 to 4 in all groups; values depend on `step`.
+Snapshot sample_snapshot(std::int64_t step);
+
+/// `snapshot` with another tensor at its end.
+void add_tensor(Snapshot& snapshot, const std::string& path, const Shape& shape, float value);
+
+std::vector<std::byte> bytes_of(const std::string& path);
+void put_bytes(const std::string& path, const std::vector<std::byte>& bytes);
+void flip_byte(const std::string& path, std::size_t position);
+
+/// Whether everything in two snapshots is equal, values bit for bit.
+bool equal(const Snapshot& a, const Snapshot& b);
+
+/// The text of the UserError that `action` throws; empty if it throws none.
+std::string user_error(const std::function<void()>& action);
+
+}  // namespace flotilla

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/error.hpp"
+#include "tests/checkpoint/samples.hpp"
+
+namespace flotilla {
+
+TEST(CheckpointFile, GivesBackEverythingThatWasWritten) {
+  const TemporaryFolder folder;
+  const Snapshot written = sample_snapshot(400);
+
+  write_checkpoint_file(folder.path("a.h5"), written);
+  const Snapshot read = read_checkpoint(folder.path("a.h5"));
+
+  EXPECT_TRUE(equal(read, written));
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"a.h5"});
+}
+
+TEST(CheckpointFile, KeepsNotANumberInfinityAndNegativeZeroBitForBit) {
+  const TemporaryFolder folder;
+  Snapshot written = sample_snapshot(1);
+  written.values[0] = std::nanf("7");
+  written.values[1] = -std::numeric_limits<float>::infinity();
+  written.values[2] = -0.0F;
+
+  write_checkpoint_file(folder.path("a.h5"), written);
+
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
+}
+
+TEST(CheckpointFile, HoldsDecksOfAnyLengthAndTensorsWithoutValues) {
+  const TemporaryFolder folder;
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{1}, std::size_t{65535}, std::size_t{1000000}}) {
+    Snapshot written = sample_snapshot(1);
+    written.state.deck = std::string(length, 'x');
+    written.state.versions.clear();
+    add_tensor(written, "optimizer/zero/empty", {0, 4}, 0.0F);
+
+    write_checkpoint_file(folder.path("a.h5"), written);
+
+    EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written)) << length;
+  }
+}
+
+TEST(CheckpointFile, HoldsManyTensorsInTheirOrder) {
+  const TemporaryFolder folder;
+  Snapshot written;
+  for (int i = 500; i > 0; --i)
+    add_tensor(written, cat("parameters/layer", i, ".weight"), {i % 7 + 1, 3}, static_cast<float>(i));
+
+  write_checkpoint_file(folder.path("a.h5"), written);
+
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
+}
+
+TEST(CheckpointFile, IsTheSameBytesForTheSameSnapshot) {
+  const TemporaryFolder folder;
+
+  write_checkpoint_file(folder.path("a.h5"), sample_snapshot(3));
+  write_checkpoint_file(folder.path("b.h5"), sample_snapshot(3));
+
+  EXPECT_EQ(bytes_of(folder.path("a.h5")), bytes_of(folder.path("b.h5")));
+}
+
+TEST(CheckpointFile, RefusesNamesThatAReaderWouldNotFind) {
+  const TemporaryFolder folder;
+  for (const char* path :
+       {"weight", "parameters/a/b", "optimizer/a", "parameters/", "parameters/conv.weight"}) {
+    Snapshot snapshot = sample_snapshot(1);
+    add_tensor(snapshot, path, {1}, 0.0F);
+
+    EXPECT_THROW(write_checkpoint_file(folder.path("a.h5"), snapshot), InternalError) << path;
+  }
+}
+
+}  // namespace flotilla
