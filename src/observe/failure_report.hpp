@@ -10,9 +10,9 @@ namespace flotilla {
 struct Failure {
   int rank = 0;
   int ranks = 1;
-  std::string host;
+  std::string host{};
   std::int64_t step = -1;  ///< −1: before the first
-  std::string what;
+  std::string what{};
   int exit_code = 0;
 };
 

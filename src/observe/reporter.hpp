@@ -12,15 +12,15 @@ namespace flotilla {
 /// One line of metrics.jsonl each; the schema is in observe/metrics_schema.cpp and docs/metrics.md. Names are
 /// the JSON keys. Accuracies lie in [0, 1].
 struct StartReport {
-  std::string deck;
+  std::string deck{};
   int workers = 1;
   std::int64_t steps = 0;  ///< Planned in all
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  ///< > 0 after a resume
   std::int64_t global_batch_size = 0;
   std::int64_t parameters = 0;
-  std::string device;
-  std::string all_reduce;
+  std::string device{};
+  std::string all_reduce{};
 };
 struct StepReport {
   std::int64_t step = 0;  ///< Steps done, 1 after the first
@@ -33,8 +33,8 @@ struct StepReport {
   double exposed_comm_s = 0.0;
   double input_wait_s = 0.0;
   std::int64_t sent_bytes = 0;
-  std::optional<double> accuracy_top1;
-  std::optional<double> accuracy_top5;
+  std::optional<double> accuracy_top1{};
+  std::optional<double> accuracy_top5{};
 };
 struct ValidationReport {
   std::int64_t step = 0;
@@ -46,29 +46,32 @@ struct ValidationReport {
 };
 struct CheckpointReport {
   std::int64_t step = 0;
-  std::string path;
+  std::string path{};
   std::int64_t bytes = 0;
   double stall_s = 0.0;
   double write_s = 0.0;
 };
 struct EndReport {
-  std::string reason;  ///< "done", "stopped", "time limit"
+  std::string reason{};  ///< "done", "stopped", "time limit"
   std::int64_t step = 0;
   double seconds = 0.0;
   std::int64_t peak_memory_bytes = 0;  ///< The largest of all ranks
 };
 
 struct ReporterOptions {
-  std::string folder;             ///< The run's folder; made if need be
+  std::string folder{};           ///< The run's folder; made if need be
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
   bool append = false;            ///< After a resume
   std::int64_t resumed_step = 0;  ///< With append: lines after this step are dropped from metrics.jsonl
+  std::string resolved_deck{};    ///< Written as deck.toml by rank 0, unless empty
 };
 
 /// The voice of a run: metrics.jsonl, console lines in the original's terms, a progress bar on a terminal,
-/// and log/rank-0000.log. Warnings are said once.
+/// and log/rank-0000.log. Warnings are said once. Calls from several threads are taken one after another.
 class Reporter {
  public:
+  /// Not collective. Every rank makes the folder if it is not there yet; rank 0 removes a failure.json of an
+  /// earlier run. @throws UserError naming the folder or file that cannot be written.
   explicit Reporter(const ReporterOptions& options);
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -78,6 +81,8 @@ class Reporter {
   void step(const StepReport& report);
   void validation(const ValidationReport& report);
   void checkpoint(const CheckpointReport& report);
+  /// @throws UserError if lines of metrics.jsonl were lost on the way (disk full); until then the run goes
+  /// on.
   void end(const EndReport& report);
   void say(const std::string& line);  ///< Console of rank 0 and this rank's log.
   void warn(

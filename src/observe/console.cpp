@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/observe/console.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/observe/files.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr const char* erase_line = "\r\033[K";
+
+/// 0 if `descriptor` is no terminal or has no size.
+int columns_of(int descriptor) {
+  winsize size{};
+  if (isatty(descriptor) != 1 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+}  // namespace
+
+std::string console_line(const StartReport& report) {
+  return fmt::format("{} {} of {}, {} per epoch: {} {}, global batch {}, {} parameters, {}, all-reduce {}",
+                     report.first_step > 0 ? "resuming after step" : "starting at step", report.first_step,
+                     report.steps, report.steps_per_epoch, report.workers,
+                     report.workers == 1 ? "worker" : "workers", report.global_batch_size, report.parameters,
+                     report.device, report.all_reduce);
+}
+
+std::string console_line(const StepReport& report, std::int64_t steps_per_epoch) {
+  const std::int64_t batch =
+      steps_per_epoch > 0 && report.step > 0 ? (report.step - 1) % steps_per_epoch + 1 : report.step;
+  std::string line = fmt::format("[Epoch {}, batch {}] loss: {:.5f}", report.epoch, batch, report.loss);
+  if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
+  if (report.accuracy_top5) line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
+  return line +
+         fmt::format(", {:.{}f} samples/s", report.samples_per_s, report.samples_per_s < 100.0 ? 2 : 0);
+}
+
+std::string console_line(const ValidationReport& report) {
+  return fmt::format("[Epoch {}, validation] loss: {:.5f}, acc1: {:.5f}, acc5: {:.5f}, {} samples",
+                     report.epoch, report.loss, report.accuracy_top1, report.accuracy_top5, report.samples);
+}
+
+std::string console_line(const CheckpointReport& report) {
+  return fmt::format("checkpoint {}: {}, stall {:.1f} ms, written in {:.1f} ms", report.path,
+                     bytes_text(report.bytes), report.stall_s * 1e3, report.write_s * 1e3);
+}
+
+std::string console_line(const EndReport& report) {
+  return fmt::format("{} after step {} in {}, peak memory {} per rank", report.reason, report.step,
+                     duration_text(report.seconds), bytes_text(report.peak_memory_bytes));
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  double value = static_cast<double>(bytes);
+  const char* unit = "B";
+  for (const char* larger : {"kB", "MB", "GB", "TB"}) {
+    if (value < 999.95) break;
+    value /= 1000.0;
+    unit = larger;
+  }
+  return bytes < 1000 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left, int columns) {
+  const std::int64_t percent = total > 0 ? 100 * done / total : 0;
+  const std::string head = fmt::format("{:3} % ", percent);
+  const std::string tail = fmt::format(" {}/{} steps, {} left", done, total, duration_text(seconds_left));
+  constexpr std::size_t widest = 40;
+  const auto width = static_cast<std::size_t>(std::max(columns - 1, 0));
+  const std::size_t text = head.size() + tail.size() + 2;
+  if (width < text + 4) return (head + tail).substr(0, width);
+  const std::size_t cells = std::min(width - text, widest);
+  const std::size_t full = cells * static_cast<std::size_t>(percent) / 100;
+  return head + '[' + std::string(full, '#') + std::string(cells - full, '.') + ']' + tail;
+}
+
+int terminal_columns() {
+  if (isatty(STDOUT_FILENO) != 1) return 0;
+  if (const int columns = columns_of(STDOUT_FILENO); columns > 0) return columns;
+  const int launcher =
+      open(fmt::format("/proc/{}/fd/1", getppid()).c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (launcher < 0) return 0;
+  const int columns = columns_of(launcher);
+  close(launcher);
+  return columns;
+}
+
+void Console::line(const std::string& text) {
+  const std::string out = bar_.empty() ? text + '\n' : erase_line + text + '\n' + bar_;
+  write_fully(STDOUT_FILENO, out);
+}
+
+void Console::bar(const std::string& text) {
+  if (columns_ == 0 || text == bar_) return;
+  bar_ = text;
+  write_fully(STDOUT_FILENO, erase_line + bar_);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/observe/reporter.hpp"
+
+namespace flotilla {
+
+/// What the console says, without line feeds, in the words of the original's examples (fleet.md §7.1).
+std::string console_line(const StartReport& report);
+/// "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s"
+std::string console_line(const StepReport& report, std::int64_t steps_per_epoch);
+std::string console_line(const ValidationReport& report);
+std::string console_line(const CheckpointReport& report);
+std::string console_line(const EndReport& report);
+
+/// "12.3 MB" (powers of 1000), "45 s", "1 h 03 min".
+std::string bytes_text(std::int64_t bytes);
+std::string duration_text(double seconds);
+
+/// " 45 % [#########...........] 45/100 steps, 1 min 20 s left", at most columns − 1 wide.
+std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left, int columns);
+
+/// The width of the terminal that stdout ends in; 0 if it ends elsewhere. Open MPI hands its ranks a
+/// pseudo-terminal without a size even if its own output is a file, so then the launcher's stdout is asked.
+int terminal_columns();
+
+/// Lines on stdout with, on a terminal, a progress bar below them. What cannot be written is lost: a run does
+/// not end because nobody looks.
+class Console {
+ public:
+  /// @param columns of the terminal; 0: no bar.
+  explicit Console(int columns) : columns_(columns) {}
+  int columns() const { return columns_; }
+  void line(const std::string& text);  ///< The bar, if there is one, moves below it.
+  void bar(const std::string& text);   ///< Shows or, with an empty text, removes the bar.
+
+ private:
+  int columns_;
+  std::string bar_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/observe/failure_report.hpp"
+
+#include <chrono>
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.hpp"
+#include "src/observe/files.hpp"
+#include "src/observe/print.hpp"
+
+namespace flotilla {
+
+namespace {
+
+void write_failure_file(const Failure& failure, const std::string& folder) {
+  nlohmann::ordered_json json;
+  json["time"] = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  json["rank"] = failure.rank;
+  json["ranks"] = failure.ranks;
+  json["host"] = failure.host;
+  json["step"] = failure.step;
+  json["what"] = failure.what;
+  json["exit_code"] = failure.exit_code;
+  const auto text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  write_text_file_atomically(folder + "/failure.json", text + '\n');
+}
+
+}  // namespace
+
+std::string failure_line(const Failure& failure) {
+  if (failure.step < 0 && failure.ranks == 1) return "flotilla: " + failure.what;
+  std::string line = cat("flotilla: rank ", failure.rank);
+  if (!failure.host.empty()) line += " on " + failure.host;
+  if (failure.step >= 0) line += cat(", step ", failure.step);
+  return line + ": " + failure.what;
+}
+
+void report_failure(const Failure& failure, const std::string& folder) noexcept {
+  try {
+    print_error_line(failure_line(failure));
+    if (!folder.empty()) write_failure_file(failure, folder);
+  } catch (const std::exception& error) {
+    // The failure may be lack of memory or of disk; the line on stderr is what matters.
+    print_error_line(error.what());
+  }
+}
+
+}  // namespace flotilla

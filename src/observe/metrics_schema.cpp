@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/observe/metrics_schema.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace flotilla {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The schema: each report is described once, and both the lines and the table of the documentation follow.
+
+template <class Visitor>
+void describe(const StartReport& report, Visitor& key) {
+  key("deck", report.deck, "", "the deck's path");
+  key("workers", std::int64_t{report.workers}, "ranks", "ranks that train");
+  key("steps", report.steps, "steps", "planned in all");
+  key("steps_per_epoch", report.steps_per_epoch, "steps", "");
+  key("first_step", report.first_step, "steps", "done before; more than 0 after a resume");
+  key("global_batch_size", report.global_batch_size, "samples", "over all workers and micro-steps");
+  key("parameters", report.parameters, "values", "of the model");
+  key("device", report.device, "", "what computes");
+  key("all_reduce", report.all_reduce, "", "how gradients are added");
+}
+
+template <class Visitor>
+void describe(const StepReport& report, Visitor& key) {
+  key("step", report.step, "steps", "done, 1 after the first");
+  key("epoch", report.epoch, "epochs", "begun before this one");
+  key("loss", report.loss, "nats", "mean over the workers");
+  key("learning_rate", report.learning_rate, "", "of this step");
+  key("samples_per_s", report.samples_per_s, "samples/s",
+      "of all workers since the last report, without validation, checkpoint stalls and the first 10 steps");
+  key("step_s", report.step_s, "s", "a step, mean since the last report");
+  key("exposed_comm_s", report.exposed_comm_s, "s", "a step's wait for communication");
+  key("input_wait_s", report.input_wait_s, "s", "a step's wait for the loader");
+  key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank for a step");
+  key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
+  key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
+}
+
+template <class Visitor>
+void describe(const ValidationReport& report, Visitor& key) {
+  key("step", report.step, "steps", "done");
+  key("epoch", report.epoch, "epochs", "begun before this one");
+  key("loss", report.loss, "nats", "mean over the samples");
+  key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
+  key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
+  key("samples", report.samples, "samples", "each counted once");
+}
+
+template <class Visitor>
+void describe(const CheckpointReport& report, Visitor& key) {
+  key("step", report.step, "steps", "done");
+  key("path", report.path, "", "the file");
+  key("bytes", report.bytes, "bytes", "of the file");
+  key("stall_s", report.stall_s, "s", "that training waited");
+  key("write_s", report.write_s, "s", "of the writing thread");
+}
+
+template <class Visitor>
+void describe(const EndReport& report, Visitor& key) {
+  key("reason", report.reason, "", "\"done\", \"stopped\" or \"time limit\"");
+  key("step", report.step, "steps", "done");
+  key("seconds", report.seconds, "s", "from start to end");
+  key("peak_memory_bytes", report.peak_memory_bytes, "bytes", "resident, the largest of all ranks");
+}
+
+constexpr const char* event_of(const StartReport&) {
+  return "start";
+}
+constexpr const char* event_of(const StepReport&) {
+  return "step";
+}
+constexpr const char* event_of(const ValidationReport&) {
+  return "validation";
+}
+constexpr const char* event_of(const CheckpointReport&) {
+  return "checkpoint";
+}
+constexpr const char* event_of(const EndReport&) {
+  return "end";
+}
+
+/// Adds a report's values to a JSON object.
+struct Writer {
+  Json& line;
+
+  void operator()(const char* key, std::int64_t value, const char*, const char*) { line[key] = value; }
+  void operator()(const char* key, const std::string& value, const char*, const char*) { line[key] = value; }
+  void operator()(const char* key, double value, const char*, const char*) {
+    line[key] = std::isfinite(value) ? Json(value) : Json(nullptr);
+  }
+  void operator()(const char* key, const std::optional<double>& value, const char* unit,
+                  const char* meaning) {
+    if (value) (*this)(key, *value, unit, meaning);
+  }
+};
+
+/// Adds a report's keys to the schema.
+struct Lister {
+  const char* event;
+  std::vector<MetricKey>& keys;
+
+  void operator()(const char* key, std::int64_t, const char* unit, const char* meaning) {
+    keys.push_back({event, key, "integer", unit, meaning});
+  }
+  void operator()(const char* key, const std::string&, const char* unit, const char* meaning) {
+    keys.push_back({event, key, "text", unit, meaning});
+  }
+  void operator()(const char* key, double, const char* unit, const char* meaning) {
+    keys.push_back({event, key, "number", unit, meaning});
+  }
+  void operator()(const char* key, const std::optional<double>&, const char* unit, const char* meaning) {
+    keys.push_back({event, key, "number, optional", unit, meaning});
+  }
+};
+
+template <class Report>
+std::string line_of(const Report& report, double time_s) {
+  Json line;
+  line["event"] = event_of(report);
+  line["time"] = std::round(time_s * 1e3) / 1e3;
+  Writer writer{line};
+  describe(report, writer);
+  // Paths need not be UTF-8; a metric is not worth an exception.
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+template <class Report>
+void list(std::vector<MetricKey>& keys) {
+  const Report report;
+  keys.push_back({event_of(report), "event", "text", "", "the name of the event"});
+  keys.push_back({event_of(report), "time", "number", "s", "since 1970, when the line was written"});
+  Lister lister{event_of(report), keys};
+  describe(report, lister);
+}
+
+}  // namespace
+
+std::vector<MetricKey> metrics_schema() {
+  std::vector<MetricKey> keys;
+  list<StartReport>(keys);
+  list<StepReport>(keys);
+  list<ValidationReport>(keys);
+  list<CheckpointReport>(keys);
+  list<EndReport>(keys);
+  return keys;
+}
+
+std::string metrics_line(const StartReport& report, double time_s) {
+  return line_of(report, time_s);
+}
+std::string metrics_line(const StepReport& report, double time_s) {
+  return line_of(report, time_s);
+}
+std::string metrics_line(const ValidationReport& report, double time_s) {
+  return line_of(report, time_s);
+}
+std::string metrics_line(const CheckpointReport& report, double time_s) {
+  return line_of(report, time_s);
+}
+std::string metrics_line(const EndReport& report, double time_s) {
+  return line_of(report, time_s);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/observe/reporter.hpp"
+
+namespace flotilla {
+
+/// One key of one event in metrics.jsonl.
+struct MetricKey {
+  std::string event;
+  std::string key;
+  std::string
+      type;  ///< "integer", "number" (null: not finite), "text"; ", optional" follows where it may lack
+  std::string unit;
+  std::string meaning;
+};
+
+/// Every event and key, in the order in which they are written. docs/metrics.md shows the same table.
+std::vector<MetricKey> metrics_schema();
+
+/// The lines of metrics.jsonl, line feed included. `time_s`: seconds since the epoch.
+std::string metrics_line(const StartReport& report, double time_s);
+std::string metrics_line(const StepReport& report, double time_s);
+std::string metrics_line(const ValidationReport& report, double time_s);
+std::string metrics_line(const CheckpointReport& report, double time_s);
+std::string metrics_line(const EndReport& report, double time_s);
+
+}  // namespace flotilla

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/observe/print.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+#include <string>
+
+#include "kernels/error.hpp"
+#include "src/observe/files.hpp"
+
+namespace flotilla {
+
+void print_line(std::string_view line) {
+  const int error = write_fully(STDOUT_FILENO, std::string(line) + '\n');
+  if (error != 0 && error != EPIPE && error != EBADF) {
+    throw UserError(cat("cannot write to the standard output: ", system_message(error)));
+  }
+}
+
+void print_error_line(std::string_view line) noexcept {
+  try {
+    write_fully(STDERR_FILENO, std::string(line) + '\n');
+  } catch (const std::bad_alloc&) {
+    write_fully(STDERR_FILENO, line);
+    write_fully(STDERR_FILENO, "\n");
+  }
+}
+
+}  // namespace flotilla

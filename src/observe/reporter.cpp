@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/observe/reporter.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <system_error>
+
+#include "kernels/error.hpp"
+#include "src/observe/console.hpp"
+#include "src/observe/files.hpp"
+#include "src/observe/metrics_file.hpp"
+#include "src/observe/metrics_schema.hpp"
+#include "src/observe/print.hpp"
+
+namespace flotilla {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since_epoch() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::unique_ptr<spdlog::logger> open_log(const std::string& path, bool append) {
+  try {
+    auto sink =
+        std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, !append);  // spdlog shares its sinks
+    auto logger = std::make_unique<spdlog::logger>("flotilla", std::move(sink));
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l: %v");
+    // Lines are rare, and the last ones before a kill are those that one looks for.
+    logger->flush_on(spdlog::level::info);
+    return logger;
+  } catch (const spdlog::spdlog_ex& error) {
+    throw UserError(cat("cannot write ", path, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+struct Reporter::Impl {
+  ReporterOptions options;
+  std::mutex mutex;
+  std::unique_ptr<spdlog::logger> logger;
+  std::unique_ptr<MetricsFile> metrics;  ///< Rank 0
+  Console console{0};
+  std::set<std::string> warned;
+  StartReport facts;
+  Clock::time_point started = Clock::now();
+
+  bool speaks() const { return options.rank == 0; }
+
+  void to_log(const std::string& line) {
+    logger->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+  }
+
+  void to_console(const std::string& line) {
+    if (speaks()) console.line(line);
+    to_log(line);
+  }
+
+  void to_warnings(const std::string& line) {
+    if (!warned.insert(line).second) return;
+    if (speaks()) {
+      console.bar("");
+      print_error_line("flotilla: warning: " + line);
+    }
+    logger->log(spdlog::level::warn, spdlog::string_view_t(line.data(), line.size()));
+  }
+
+  template <class Report>
+  void to_metrics(const Report& report) {
+    if (!metrics) return;
+    if (const int error = metrics->write(metrics_line(report, seconds_since_epoch())); error != 0) {
+      to_warnings(cat("cannot write ", metrics->path(), ": ", system_message(error), "; training goes on"));
+    }
+  }
+
+  void show_progress(std::int64_t step) {
+    const std::int64_t done_now = step - facts.first_step;
+    if (console.columns() == 0 || done_now <= 0 || facts.steps <= 0) return;
+    const double elapsed_s = std::chrono::duration<double>(Clock::now() - started).count();
+    const double left_s = elapsed_s / static_cast<double>(done_now) *
+                          static_cast<double>(std::max<std::int64_t>(facts.steps - step, 0));
+    console.bar(progress_bar(step, facts.steps, left_s, console.columns()));
+  }
+};
+
+Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+  make_output_folder(options.folder);
+  if (impl_->speaks()) {
+    std::error_code ignored;  // It need not be there.
+    std::filesystem::remove(options.folder + "/failure.json", ignored);
+    if (!options.resolved_deck.empty()) {
+      write_text_file_atomically(options.folder + "/deck.toml", options.resolved_deck);
+    }
+    const std::string path = options.folder + "/metrics.jsonl";
+    impl_->metrics = options.append ? std::make_unique<MetricsFile>(path, options.resumed_step)
+                                    : std::make_unique<MetricsFile>(path);
+    impl_->console = Console(terminal_columns());
+  }
+  impl_->logger =
+      open_log(fmt::format("{}/log/rank-{:04}.log", options.folder, options.rank), options.append);
+  impl_->logger->set_error_handler([](const std::string& message) {
+    // spdlog calls this at most once a second; its own handler would write without "flotilla:".
+    print_error_line("flotilla: warning: cannot write the log: " + message);
+  });
+}
+
+Reporter::~Reporter() {
+  if (impl_->speaks()) impl_->console.bar("");
+}
+
+void Reporter::start(const StartReport& report) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->facts = report;
+  impl_->started = Clock::now();
+  impl_->to_metrics(report);
+  impl_->to_console(console_line(report));
+}
+
+void Reporter::step(const StepReport& report) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->to_metrics(report);
+  impl_->to_console(console_line(report, impl_->facts.steps_per_epoch));
+  impl_->show_progress(report.step);
+}
+
+void Reporter::validation(const ValidationReport& report) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->to_metrics(report);
+  impl_->to_console(console_line(report));
+}
+
+void Reporter::checkpoint(const CheckpointReport& report) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->to_metrics(report);
+  impl_->to_console(console_line(report));
+}
+
+void Reporter::end(const EndReport& report) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->console.bar("");
+  impl_->to_metrics(report);
+  impl_->to_console(console_line(report));
+  if (impl_->metrics && impl_->metrics->lost_lines() > 0) {
+    throw UserError(cat(impl_->metrics->path(), ": ", impl_->metrics->lost_lines(),
+                        " lines could not be written; make room on the disk"));
+  }
+}
+
+void Reporter::say(const std::string& line) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->to_console(line);
+}
+
+void Reporter::warn(const std::string& line) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->to_warnings(line);
+}
+
+void Reporter::log(const std::string& line) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->to_log(line);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "models/arena.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// A flat array that an optimizer carries from step to step, laid out as the parameters are.
+struct OptimizerSlot {
+  std::string name;  ///< In checkpoints: "momentum", "adam_m", "adam_v", "adagrad_sum"
+  DeviceSpan<float> values;
+};
+
+/// Turns gradients into an update of the parameters (formulas: kernels/flat_math.hpp and make_optimizer).
+class Optimizer {
+ public:
+  Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  virtual ~Optimizer() = default;
+
+  /// One step over arenas of the layout's size. The gradient used is gradient_scale · gradients (1 / workers
+  /// / micro-steps, times clip_factor). `gradients` are only read. Allocates nothing.
+  void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
+            double gradient_scale);
+
+  virtual std::vector<OptimizerSlot> slots() = 0;  ///< All state but steps(); zero at first.
+  std::int64_t steps() const { return steps_; }    ///< Done; bias corrections depend on it.
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+
+ protected:
+  /// `in` holds parameters, gradients, rate and scale; the rest is the optimizer's. step = 1, 2, …
+  virtual void update(UpdateInput in, std::int64_t step) = 0;
+
+ private:
+  std::int64_t steps_ = 0;
+};
+
+/// The optimizer of a deck, its slots allocated on `device`, which must outlive it.
+///
+/// "sgd", "momentum", "nesterov", "adam", "adamw" (decoupled decay, whatever optimizer.decay says) and
+/// "adagrad" update all parameters in as few ranges as weight decay and its exclusions allow. LARS and LAMB
+/// scale the rate of each tensor, with the gradient g as used (scaled), λ = weight_decay, 0 where excluded:
+///
+///     LARS  rate = lr · coefficient · ‖p‖ / (‖g‖ + λ ‖p‖ + ε) if λ, ‖p‖, ‖g‖ > 0, else lr
+///     LAMB  rate = lr · ‖p‖ / ‖r‖ if ‖p‖, ‖r‖ > 0, else lr;  r = m̂ / (√v̂ + ε) + λ p
+///
+/// (You et al. 2017 and 2020; fleet.md §2.6.) Both ignore optimizer.decay: λ stands in the formulas.
+/// @throws InternalError for an unknown kind.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
+                                          Device& device);
+
+/// The ranges that one update treats alike: the layout's slices with their weight decay (0 for the kinds of
+/// parameters named in config.no_decay). Neighbours with equal decay are one range unless `per_tensor`; the
+/// padding between them is zero and stays so under every rule.
+std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,
+                                     bool per_tensor);
+
+/// What global-norm clipping multiplies the gradient with, beside gradient_scale:
+/// min(1, max_norm / (‖gradient_scale · gradients‖₂ + 10⁻⁶)), as torch's clip_grad_norm_. 1 if max_norm is 0.
+double clip_factor(FlatMath& math, DeviceSpan<const float> gradients, double gradient_scale, double max_norm);
+
+}  // namespace flotilla

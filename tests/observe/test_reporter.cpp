@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "src/observe/metrics_schema.hpp"
+#include "src/observe/reporter.hpp"
+#include "tests/observe/scratch_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+using nlohmann::json;
+
+StepReport step_report(std::int64_t step) {
+  return {.step = step, .epoch = 0, .loss = 0.5, .learning_rate = 0.01, .samples_per_s = 84120.0};
+}
+
+std::vector<json> metrics_of(const ScratchFolder& folder) {
+  std::vector<json> lines;
+  for (const std::string& line : lines_of(folder / "metrics.jsonl")) lines.push_back(json::parse(line));
+  return lines;
+}
+
+bool has_type(const json& value, const std::string& type) {
+  if (type == "text") return value.is_string();
+  if (type == "integer") return value.is_number_integer();
+  return value.is_number() || value.is_null();
+}
+
+TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
+  const ScratchFolder folder;
+  {
+    Reporter reporter({.folder = folder.path()});
+    reporter.start({.deck = "mnist.toml", .workers = 2, .steps = 10, .steps_per_epoch = 5});
+    StepReport step = step_report(1);
+    step.accuracy_top1 = 0.75;
+    step.accuracy_top5 = 1.0;
+    reporter.step(step);
+    reporter.validation({.step = 1, .loss = 0.25, .samples = 7});
+    reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
+    reporter.end({.reason = "done", .step = 1});
+  }
+
+  const std::vector<json> lines = metrics_of(folder);
+  std::size_t checked = 0;
+  for (const json& line : lines) {
+    std::size_t keys = 0;
+    for (const MetricKey& key : metrics_schema()) {
+      if (key.event != line.at("event")) continue;
+      ++keys;
+      ASSERT_TRUE(line.contains(key.key)) << key.event << "." << key.key;
+      EXPECT_TRUE(has_type(line[key.key], key.type)) << key.event << "." << key.key;
+    }
+    EXPECT_EQ(line.size(), keys) << line;
+    checked += keys;
+  }
+
+  EXPECT_EQ(lines.size(), 5U);
+  EXPECT_EQ(checked, metrics_schema().size());
+  EXPECT_EQ(lines[1]["accuracy_top1"], 0.75);
+  EXPECT_EQ(lines[2]["samples"], 7);
+  EXPECT_GT(lines[0]["time"], 1.7e9);
+}
+
+TEST(Reporter, LeavesOutWhatDoesNotApplyAndWritesNullForWhatIsNotFinite) {
+  const ScratchFolder folder;
+  Reporter reporter({.folder = folder.path()});
+  StepReport report = step_report(1);
+  report.loss = std::numeric_limits<double>::quiet_NaN();
+  report.samples_per_s = std::numeric_limits<double>::infinity();
+
+  reporter.step(report);
+
+  const json line = metrics_of(folder).at(0);
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["samples_per_s"].is_null());
+  EXPECT_FALSE(line.contains("accuracy_top1"));
+}
+
+TEST(Reporter, HasEachLineInTheFileBeforeItReturns) {
+  const ScratchFolder folder;
+  Reporter reporter({.folder = folder.path()});
+
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    reporter.step(step_report(step));
+    EXPECT_EQ(metrics_of(folder).size(), static_cast<std::size_t>(step));
+  }
+}
+
+TEST(Reporter, StartsMetricsAnewUnlessItResumes) {
+  const ScratchFolder folder;
+  Reporter({.folder = folder.path()}).step(step_report(1));
+
+  Reporter({.folder = folder.path()}).step(step_report(2));
+
+  ASSERT_EQ(metrics_of(folder).size(), 1U);
+  EXPECT_EQ(metrics_of(folder)[0]["step"], 2);
+}
+
+TEST(Reporter, DropsLaterStepsAndBrokenLinesWhenItResumes) {
+  const ScratchFolder folder;
+  {
+    Reporter reporter({.folder = folder.path()});
+    reporter.start({.steps = 10});
+    for (const std::int64_t step : {2, 4, 6}) reporter.step(step_report(step));
+    reporter.checkpoint({.step = 4});
+    reporter.start({.steps = 10, .first_step = 6});
+    std::ofstream(folder / "metrics.jsonl", std::ios::app) << R"({"event":"step","st)";
+  }
+
+  Reporter reporter({.folder = folder.path(), .append = true, .resumed_step = 4});
+  reporter.step(step_report(5));
+
+  std::vector<std::string> left;
+  for (const json& line : metrics_of(folder)) {
+    left.push_back(line["event"].get<std::string>() + " " + std::to_string(line.value("step", 0)));
+  }
+  EXPECT_EQ(left, (std::vector<std::string>{"start 0", "step 2", "step 4", "checkpoint 4", "step 5"}));
+}
+
+TEST(Reporter, WritesTheResolvedDeckAndRemovesAnOldFailure) {
+  const ScratchFolder folder;
+  std::ofstream(folder / "failure.json") << "{}";
+
+  const Reporter reporter({.folder = folder.path(), .resolved_deck = "seed = 1\n"});
+
+  EXPECT_EQ(text_of(folder / "deck.toml"), "seed = 1\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "failure.json"));
+}
+
+TEST(Reporter, GivesEveryRankALogAndOnlyRank0TheRest) {
+  const ScratchFolder folder;
+  Reporter reporter({.folder = folder / "run", .rank = 3, .resolved_deck = "seed = 1\n"});
+  testing::internal::CaptureStdout();
+
+  reporter.step(step_report(1));
+  reporter.say("hello");
+  reporter.log("only here");
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(files_in(folder / "run"), 1U);
+  const std::vector<std::string> lines = lines_of(folder / "run/log/rank-0003.log");
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_NE(lines[0].find("info: [Epoch 0, batch 1] loss: 0.50000"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find("info: hello"), std::string::npos);
+}
+
+TEST(Reporter, KeepsTheLogWhenItResumes) {
+  const ScratchFolder folder;
+  Reporter({.folder = folder.path()}).log("before");
+
+  Reporter({.folder = folder.path(), .append = true}).log("after");
+
+  EXPECT_EQ(lines_of(folder / "log/rank-0000.log").size(), 2U);
+}
+
+TEST(Reporter, WarnsOncePerText) {
+  const ScratchFolder folder;
+  Reporter reporter({.folder = folder.path()});
+  testing::internal::CaptureStderr();
+
+  reporter.warn("slow disk");
+  reporter.warn("slow disk");
+  reporter.warn("slow network");
+
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "flotilla: warning: slow disk\nflotilla: warning: slow network\n");
+  EXPECT_EQ(lines_of(folder / "log/rank-0000.log").size(), 2U);
+}
+
+TEST(Reporter, SpeaksInTheOriginalsTermsWithoutABarInAPipe) {
+  const ScratchFolder folder;
+  Reporter reporter({.folder = folder.path()});
+  testing::internal::CaptureStdout();
+
+  reporter.step(step_report(100));
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[Epoch 0, batch 100] loss: 0.50000, 84120 samples/s\n");
+}
+
+TEST(Reporter, RefusesAFolderThatCannotBeWrittenAndNamesIt) {
+  const ScratchFolder folder;
+  std::ofstream(folder / "file") << "not a folder";
+
+  for (const std::string& path : {folder / "file", folder / "file/below", std::string("/proc/nowhere/run")}) {
+    try {
+      const Reporter reporter({.folder = path});
+      FAIL() << path;
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("run.output"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <span>
+
+#include "kernels/device.hpp"
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+/// Host memory and the flat operations as their declarations spell them, so that what optimizers add to them
+/// is tested without a device of the kernels.
+class PlainFlatMath : public FlatMath {
+ public:
+  void fill(DeviceSpan<float>, float) override { refuse(); }
+  void copy(DeviceSpan<const float>, DeviceSpan<float>) override { refuse(); }
+  void scale(DeviceSpan<float>, float) override { refuse(); }
+  void axpy(float, DeviceSpan<const float>, DeviceSpan<float>) override { refuse(); }
+  bool all_finite(DeviceSpan<const float>) override { return refuse(), false; }
+
+  double sum_of_squares(DeviceSpan<const float> x) override {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += double{x.address()[i]} * x.address()[i];
+    return sum;
+  }
+  void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const auto offset = static_cast<std::size_t>(ranges[i].offset);
+      norms[i] = std::sqrt(sum_of_squares(x.subspan(offset, static_cast<std::size_t>(ranges[i].count))));
+    }
+  }
+
+  void sgd(const UpdateInput& in) override {
+    each(in, [](std::size_t, float& p, float g, float lr) { p -= lr * g; });
+  }
+  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& v = velocity.address()[i];
+      v = mu * v + g;
+      p -= lr * (nesterov ? g + mu * v : v);
+    });
+  }
+  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& v = velocity.address()[i];
+      v = mu * v + lr * g;
+      p -= v;
+    });
+  }
+  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+            float beta2, float epsilon, std::int64_t step) override {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      p -= lr * adam_direction(first.address()[i], second.address()[i], g, beta1, beta2, epsilon, step);
+    });
+  }
+  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override {
+    for (const FlatRange& range : in.ranges) {
+      for (auto i = static_cast<std::size_t>(range.offset); i < end_of(range); ++i) {
+        const float g = in.gradient_scale * in.gradients.address()[i];
+        direction.address()[i] =
+            adam_direction(first.address()[i], second.address()[i], g, beta1, beta2, epsilon, step) +
+            range.weight_decay * in.parameters.address()[i];
+      }
+    }
+  }
+  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& a = accumulator.address()[i];
+      a += g * g;
+      p -= lr * g / (std::sqrt(a) + epsilon);
+    });
+  }
+
+ private:
+  [[noreturn]] static void refuse() { throw InternalError("no optimizer needs this"); }
+  static std::size_t end_of(const FlatRange& range) {
+    return static_cast<std::size_t>(range.offset + range.count);
+  }
+  static float adam_direction(float& m, float& v, float g, float beta1, float beta2, float epsilon,
+                              std::int64_t step) {
+    m = beta1 * m + (1.0F - beta1) * g;
+    v = beta2 * v + (1.0F - beta2) * g * g;
+    const auto t = static_cast<float>(step);
+    return m / (1.0F - std::pow(beta1, t)) / (std::sqrt(v / (1.0F - std::pow(beta2, t))) + epsilon);
+  }
+  template <class Rule>
+  static void each(const UpdateInput& in, Rule rule) {
+    for (const FlatRange& range : in.ranges) {
+      const float lr = in.learning_rate * range.rate_factor;
+      for (auto i = static_cast<std::size_t>(range.offset); i < end_of(range); ++i) {
+        float& p = in.parameters.address()[i];
+        float g = in.gradient_scale * in.gradients.address()[i];
+        if (in.decay == Decay::coupled) g += range.weight_decay * p;
+        const float before = p;
+        rule(i, p, g, lr);
+        if (in.decay == Decay::decoupled) p -= lr * range.weight_decay * before;
+      }
+    }
+  }
+};
+
+class PlainDevice : public Device {
+ public:
+  std::string_view name() const override { return "plain"; }
+  std::string description() const override { return "test double"; }
+  bool shares_host_memory() const override { return true; }
+  int threads() const override { return 1; }
+  Storage allocate(std::size_t count) override {
+    return Storage(new float[count](), count, [](float* values) { delete[] values; });
+  }
+  FlatMath& flat() override { return flat_; }
+
+  Tensor tensor(const Shape&) override { refuse(); }
+  std::int64_t allocated_bytes() const override { refuse(); }
+  void upload(std::span<const float>, DeviceSpan<float>) override { refuse(); }
+  void download(DeviceSpan<const float>, std::span<float>) override { refuse(); }
+  void stage(std::span<float>, Tensor&) override { refuse(); }
+  std::unique_ptr<Linear> linear(const LinearSpec&) override { refuse(); }
+  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec&) override { refuse(); }
+  void synchronize() override {}
+
+ private:
+  [[noreturn]] static void refuse() { throw InternalError("no optimizer needs this"); }
+  PlainFlatMath flat_;
+};
+
+}  // namespace flotilla
