@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ cmake ninja-build        # the build
   openmpi-bin libopenmpi-dev   # MPI, mpirun
-  libdnnl-dev                  # oneDNN: layers on CPUs
+  libdnnl-dev ocl-icd-opencl-dev  # oneDNN: layers on CPUs; the one of Debian 12 is not found without OpenCL's headers
   libtrilinos-kokkos-dev       # Kokkos: flat-array kernels
   libhdf5-dev                  # checkpoints
   libtomlplusplus-dev          # decks
