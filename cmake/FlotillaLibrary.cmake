@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # For the naming check and for editors.
 
 # flotilla_options(<target>): the language, the warnings and the processor of all of Flotilla's targets.
 # Warnings become errors with -DCMAKE_COMPILE_WARNING_AS_ERROR=ON (scripts/test.sh sets it).

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the scripts here share. Sourced, not run.
+
+# say <text>...: one line that tells what is being done.
+say() {
+  printf 'flotilla: %s\n' "$*"
+}
+
+# fail <exit code> <text>...: says what went wrong and ends the script.
+fail() {
+  local code=$1
+  shift
+  printf 'flotilla: %s\n' "$*" >&2
+  exit "$code"
+}
+
+# Compilers to run at once: one per core, but no more than one per 2 GB of free memory, which a large source needs.
+build_jobs() {
+  local cores memory_kb limit by_memory
+  cores=$(nproc)
+  memory_kb=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
+  limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null || true)
+  if [[ $limit =~ ^[0-9]+$ ]] && ((limit / 1024 < memory_kb)); then
+    memory_kb=$((limit / 1024))
+  fi
+  by_memory=$((memory_kb / 2000000))
+  ((by_memory >= 1)) || by_memory=1
+  echo $((cores < by_memory ? cores : by_memory))
+}
+
+# Open MPI 4 and 5 (PRTE_): more ranks than cores, not bound to them, and giving the core away while they wait; without
+# the last one a collective takes 8 ms as soon as ranks share a core. Root must say twice that it means it.
+open_mpi_settings() {
+  export OMPI_MCA_mpi_yield_when_idle=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+  if (($(id -u) == 0)); then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+}
+
+# duration <seconds>: "4 min 12 s"
+duration() {
+  if (($1 >= 60)); then
+    echo "$(($1 / 60)) min $(($1 % 60)) s"
+  else
+    echo "$1 s"
+  fi
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds with warnings as errors, and runs all tests.
+#
+#   scripts/test.sh [--no-setup] [what ctest takes, for example -R checkpoint or -L mpi]
+#
+# Ends with one line, "flotilla: N passed, N failed, N skipped", and with 0 only if nothing failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
+
+usage() {
+  sed -n '3,7s/^# \{0,1\}//p' scripts/test.sh
+}
+
+with_setup=true
+case ${1:-} in
+  --no-setup)
+    with_setup=false
+    shift
+    ;;
+  -h | --help)
+    usage
+    exit 0
+    ;;
+esac
+
+build=build/test
+if $with_setup; then
+  scripts/setup.sh --tools
+fi
+
+began=$SECONDS
+jobs=$(build_jobs)
+launcher=()
+if command -v ccache >/dev/null; then
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+say "test: building in $build, $jobs compilers at once, warnings are errors"
+if ! cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON "${launcher[@]}" ||
+  ! cmake --build "$build" -j "$jobs"; then
+  fail 1 "test: the build failed; the first error stands above. No test was run."
+fi
+built_s=$((SECONDS - began))
+
+open_mpi_settings
+began=$SECONDS
+code=0
+report=$PWD/$build/test-report.xml
+rm -f "$report"
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$report" "$@" || code=$?
+
+# count <attribute>: what ctest's report says, 0 without one
+count() {
+  local value
+  value=$(sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$report" 2>/dev/null | head -n 1)
+  echo "${value:-0}"
+}
+failed=$(count failures)
+skipped=$(($(count skipped) + $(count disabled)))
+passed=$(($(count tests) - failed - skipped))
+say "test: built in $(duration "$built_s"), tested in $(duration $((SECONDS - began)))"
+echo "flotilla: $passed passed, $failed failed, $skipped skipped"
+exit "$code"
