@@ -6,6 +6,9 @@
 
 namespace flotilla {
 
+/// Ten rounds of Philox 4x32 (Salmon et al., SC 2011, section 4.3): four random words of a counter and a key.
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+
 /// Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011). A value is a pure function of (key,
 /// counter), so that nothing depends on the order, thread or rank of the draws.
 class Random {

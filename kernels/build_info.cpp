@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/build_info.hpp"
+
+#include "kernels/cudnn/cuda_device.hpp"
+#include "kernels/kokkos_scope.hpp"
+#include "kernels/onednn/cpu_device.hpp"
+#include "kernels/processor/processor.hpp"
+
+namespace flotilla {
+
+BuildInfo build_info() {
+  return {.onednn = onednn_version(),
+          .kokkos = kokkos_version(),
+          .cuda = cuda_version(),
+          .architecture = built_for()};
+}
+
+}  // namespace flotilla

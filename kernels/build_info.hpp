@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace flotilla {
+
+/// What this executable's kernels are made of, for --version and the first lines of a run.
+struct BuildInfo {
+  std::string onednn;        ///< "2.6.3", of the library that was loaded
+  std::string kokkos;        ///< "3.4.1"
+  std::string cuda;          ///< "not built in" or the versions
+  std::string architecture;  ///< "native (avx2 fma avx512f)": -march, and what the program needs for it
+};
+BuildInfo build_info();
+
+/// Checks that this processor has every instruction set that the executable was compiled for.
+/// @throws UserError naming the first that it lacks, and the option to build with.
+void check_processor();
+
+}  // namespace flotilla

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cudnn/cuda_device.hpp"
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+std::unique_ptr<Device> make_cuda_device(const DeviceSpec&) {
+  throw UserError(
+      "device.kind = \"cuda\" needs a build with CUDA, and this one has none: configure it with "
+      "-DFLOTILLA_CUDA=ON, or run with device.kind = \"cpu\"");
+}
+
+std::string cuda_version() {
+  return "not built in";
+}
+
+}  // namespace flotilla

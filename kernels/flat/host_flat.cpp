@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/flat/host_flat.hpp"
+
+#include <cmath>
+
+#include "kernels/error.hpp"
+#include "kernels/flat/chunks.hpp"
+#include "kernels/flat/rules.hpp"
+#include "kernels/threads.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Sweeps the functor over begin … end − 1. It is copied so that its constants stay in registers: through a
+/// reference every store of a float might change them.
+template <class Functor>
+void sweep(const Functor& functor, std::int64_t begin, std::int64_t end) {
+  const Functor own = functor;
+#pragma omp simd
+  for (std::int64_t i = begin; i < end; ++i) own(i);
+}
+
+template <class Functor>
+void sweep_all(int threads, std::size_t count, const Functor& functor) {
+  const FlatRange all[] = {{.offset = 0, .count = static_cast<std::int64_t>(count)}};
+  in_parts(threads, flat::count_chunks(all), [&](std::int64_t first, std::int64_t last) {
+    flat::walk_chunks(all, first, last, [&](std::int64_t begin, std::int64_t end, const FlatRange&) {
+      sweep(functor, begin, end);
+    });
+  });
+}
+
+/// Sweeps the rule over all ranges, each with its own rate and decay.
+template <class Rule>
+void update(int threads, const UpdateInput& in, const Rule& rule) {
+  const std::size_t size = in.parameters.size();
+  require(in.gradients.size() == size, in.gradients.size(), " gradients for ", size, " parameters");
+  for (const FlatRange& range : in.ranges) {
+    require(
+        range.offset >= 0 && range.count >= 0 && static_cast<std::size_t>(range.offset + range.count) <= size,
+        "range ", range.offset, " + ", range.count, " lies outside ", size, " parameters");
+  }
+  in_parts(threads, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
+    flat::walk_chunks(
+        in.ranges, first, last, [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
+          Rule own = rule;
+          own.in.p = in.parameters.address();
+          own.in.g = in.gradients.address();
+          own.in.gradient_scale = in.gradient_scale;
+          own.in.rate = in.learning_rate * range.rate_factor;
+          own.in.coupled = in.decay == Decay::coupled ? range.weight_decay : 0.0F;
+          own.in.keep = in.decay == Decay::coupled ? 1.0F : 1.0F - own.in.rate * range.weight_decay;
+          sweep(own, begin, end);
+        });
+  });
+}
+
+float* slot(const UpdateInput& in, DeviceSpan<float> values) {
+  require(values.size() == in.parameters.size(), "a slot of ", values.size(), " values for ",
+          in.parameters.size(), " parameters");
+  return values.address();
+}
+
+flat::Moments moments(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+                      float beta2, float epsilon, std::int64_t step) {
+  require(step >= 1, "the first step is 1, got ", step);
+  // With zero, padding and parameters without gradient would become 0 / 0.
+  require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
+  const auto correction = [&](double beta) {
+    return 1.0 / (1.0 - std::pow(beta, static_cast<double>(step)));
+  };
+  return {.m = slot(in, first),
+          .v = slot(in, second),
+          .beta1 = beta1,
+          .beta2 = beta2,
+          .rest1 = 1.0F - beta1,
+          .rest2 = 1.0F - beta2,
+          .correction1 = static_cast<float>(correction(double{beta1})),
+          .correction2 = static_cast<float>(correction(double{beta2})),
+          .epsilon = epsilon};
+}
+
+}  // namespace
+
+void HostFlat::fill(DeviceSpan<float> x, float value) {
+  sweep_all(threads_, x.size(), flat::Fill{x.address(), value});
+}
+
+void HostFlat::copy(DeviceSpan<const float> from, DeviceSpan<float> to) {
+  require(from.size() == to.size(), "copy from ", from.size(), " to ", to.size(), " values");
+  sweep_all(threads_, to.size(), flat::Copy{from.address(), to.address()});
+}
+
+void HostFlat::scale(DeviceSpan<float> x, float factor) {
+  sweep_all(threads_, x.size(), flat::Scale{x.address(), factor});
+}
+
+void HostFlat::axpy(float factor, DeviceSpan<const float> x, DeviceSpan<float> y) {
+  require(x.size() == y.size(), "axpy from ", x.size(), " to ", y.size(), " values");
+  sweep_all(threads_, y.size(), flat::Axpy{x.address(), y.address(), factor});
+}
+
+template <class Term>
+double HostFlat::sum(const Term& term, std::int64_t begin, std::int64_t count) {
+  const std::int64_t chunks = flat::chunks_of(count);
+  if (partials_.size() < static_cast<std::size_t>(chunks)) partials_.resize(static_cast<std::size_t>(chunks));
+  in_parts(threads_, chunks, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t chunk = first; chunk < last; ++chunk) {
+      const std::int64_t from = begin + chunk * flat::chunk_values;
+      const std::int64_t to = std::min(from + flat::chunk_values, begin + count);
+      const Term own = term;
+      double partial = 0.0;
+#pragma omp simd reduction(+ : partial)
+      for (std::int64_t i = from; i < to; ++i) partial += own(i);
+      partials_[static_cast<std::size_t>(chunk)] = partial;
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += partials_[static_cast<std::size_t>(chunk)];
+  return sum;
+}
+
+double HostFlat::sum_of_squares(DeviceSpan<const float> x) {
+  return sum(flat::Square{x.address()}, 0, static_cast<std::int64_t>(x.size()));
+}
+
+void HostFlat::norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) {
+  require(ranges.size() == norms.size(), "norms of ", ranges.size(), " ranges into ", norms.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    norms[i] = std::sqrt(sum(flat::Square{x.address()}, ranges[i].offset, ranges[i].count));
+  }
+}
+
+bool HostFlat::all_finite(DeviceSpan<const float> x) {
+  return sum(flat::NotFinite{x.address()}, 0, static_cast<std::int64_t>(x.size())) == 0.0;
+}
+
+void HostFlat::sgd(const UpdateInput& in) {
+  update(threads_, in, flat::Sgd{});
+}
+
+void HostFlat::momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) {
+  float* const v = slot(in, velocity);
+  if (nesterov) {
+    update(threads_, in, flat::Nesterov{.in = {}, .v = v, .mu = mu});
+  } else {
+    update(threads_, in, flat::Momentum{.in = {}, .v = v, .mu = mu});
+  }
+}
+
+void HostFlat::lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) {
+  update(threads_, in, flat::Lars{.in = {}, .v = slot(in, velocity), .mu = mu});
+}
+
+void HostFlat::adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+                    float beta2, float epsilon, std::int64_t step) {
+  update(threads_, in,
+         flat::Adam{.in = {}, .moments = moments(in, first, second, beta1, beta2, epsilon, step)});
+}
+
+void HostFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
+                              float beta1, float beta2, float epsilon, std::int64_t step,
+                              DeviceSpan<float> direction) {
+  UpdateInput direction_only = in;
+  direction_only.decay = Decay::coupled;  // the decay is a term of the direction, whatever the deck says
+  update(threads_, direction_only,
+         flat::LambDirection{.in = {},
+                             .moments = moments(in, first, second, beta1, beta2, epsilon, step),
+                             .out = slot(in, direction)});
+}
+
+void HostFlat::adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) {
+  require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
+  update(threads_, in, flat::Adagrad{.in = {}, .a = slot(in, accumulator), .epsilon = epsilon});
+}
+
+}  // namespace flotilla

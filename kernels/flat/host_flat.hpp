@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "kernels/flat_math.hpp"
+
+namespace flotilla {
+
+/// FlatMath for memory of the host: the rules of flat/rules.hpp, cut into 64 KiB chunks over OpenMP threads.
+/// All results are the same bits for every number of threads. Sums, norms and all_finite share a workspace:
+/// not for two threads at once.
+class HostFlat : public FlatMath {
+ public:
+  explicit HostFlat(int threads) : threads_(threads) {}
+
+  void fill(DeviceSpan<float> x, float value) override;
+  void copy(DeviceSpan<const float> from, DeviceSpan<float> to) override;
+  void scale(DeviceSpan<float> x, float factor) override;
+  void axpy(float factor, DeviceSpan<const float> x, DeviceSpan<float> y) override;
+  double sum_of_squares(DeviceSpan<const float> x) override;
+  void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override;
+  bool all_finite(DeviceSpan<const float> x) override;
+  void sgd(const UpdateInput& in) override;
+  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override;
+  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override;
+  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+            float beta2, float epsilon, std::int64_t step) override;
+  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override;
+  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override;
+
+ private:
+  template <class Term>
+  double sum(const Term& term, std::int64_t begin, std::int64_t count);
+
+  int threads_;
+  std::vector<double> partials_;  // one per chunk, added in order
+};
+
+}  // namespace flotilla

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cmath>
+#include <cstdint>
+
+/// The update rules as Kokkos functors over one index: the host device sweeps them over chunks, a CUDA device
+/// hands them to Kokkos::parallel_for. Formulas: kernels/flat_math.hpp.
+namespace flotilla::flat {
+
+/// What all rules read. `rate`, `coupled` and `keep` are those of the range that is being swept.
+struct Common {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float gradient_scale = 1.0F;
+  float rate = 0.0F;     ///< Learning rate with the range's factor.
+  float coupled = 0.0F;  ///< Weight decay added to the gradient.
+  float keep = 1.0F;     ///< Factor of decoupled weight decay: 1 − rate · decay.
+
+  KOKKOS_INLINE_FUNCTION float gradient(std::int64_t i) const {
+    return gradient_scale * g[i] + coupled * p[i];
+  }
+};
+
+struct Sgd {
+  Common in;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    in.p[i] = in.keep * in.p[i] - in.rate * in.gradient(i);
+  }
+};
+
+struct Momentum {
+  Common in;
+  float* v = nullptr;
+  float mu = 0.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const float velocity = mu * v[i] + in.gradient(i);
+    v[i] = velocity;
+    in.p[i] = in.keep * in.p[i] - in.rate * velocity;
+  }
+};
+
+struct Nesterov {
+  Common in;
+  float* v = nullptr;
+  float mu = 0.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const float g = in.gradient(i);
+    const float velocity = mu * v[i] + g;
+    v[i] = velocity;
+    in.p[i] = in.keep * in.p[i] - in.rate * (g + mu * velocity);
+  }
+};
+
+struct Lars {
+  Common in;
+  float* v = nullptr;
+  float mu = 0.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const float velocity = mu * v[i] + in.rate * in.gradient(i);
+    v[i] = velocity;
+    in.p[i] = in.keep * in.p[i] - velocity;
+  }
+};
+
+/// m, v and their bias corrections, shared by Adam and LAMB.
+struct Moments {
+  float* m = nullptr;
+  float* v = nullptr;
+  float beta1 = 0.0F;
+  float beta2 = 0.0F;
+  float rest1 = 1.0F;        ///< 1 − β₁
+  float rest2 = 1.0F;        ///< 1 − β₂
+  float correction1 = 1.0F;  ///< 1 / (1 − β₁ᵗ)
+  float correction2 = 1.0F;  ///< 1 / (1 − β₂ᵗ)
+  float epsilon = 0.0F;
+
+  /// Updates both moments with g and returns m̂ / (√v̂ + ε).
+  KOKKOS_INLINE_FUNCTION float direction(std::int64_t i, float g) const {
+    const float first = beta1 * m[i] + rest1 * g;
+    const float second = beta2 * v[i] + rest2 * (g * g);
+    m[i] = first;
+    v[i] = second;
+    return correction1 * first / (std::sqrt(correction2 * second) + epsilon);
+  }
+};
+
+/// 28 bytes and one division and root per value: bound by memory beyond the cache.
+struct Adam {
+  Common in;
+  Moments moments;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const float p = in.p[i];
+    in.p[i] = in.keep * p - in.rate * moments.direction(i, in.gradient(i));
+  }
+};
+
+struct LambDirection {
+  Common in;
+  Moments moments;
+  float* out = nullptr;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    out[i] = moments.direction(i, in.gradient_scale * in.g[i]) + in.coupled * in.p[i];
+  }
+};
+
+struct Adagrad {
+  Common in;
+  float* a = nullptr;
+  float epsilon = 0.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const float g = in.gradient(i);
+    const float sum = a[i] + g * g;
+    a[i] = sum;
+    in.p[i] = in.keep * in.p[i] - in.rate * g / (std::sqrt(sum) + epsilon);
+  }
+};
+
+struct Fill {
+  float* x = nullptr;
+  float value = 0.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { x[i] = value; }
+};
+
+struct Copy {
+  const float* from = nullptr;
+  float* to = nullptr;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { to[i] = from[i]; }
+};
+
+struct Scale {
+  float* x = nullptr;
+  float factor = 1.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { x[i] *= factor; }
+};
+
+struct Axpy {
+  const float* x = nullptr;
+  float* y = nullptr;
+  float factor = 1.0F;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
+};
+
+/// What one value adds to the sum of squares.
+struct Square {
+  const float* x = nullptr;
+  KOKKOS_INLINE_FUNCTION double operator()(std::int64_t i) const {
+    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+};
+
+/// Zero for a number, NaN for NaN and the infinities: their sum tells.
+struct NotFinite {
+  const float* x = nullptr;
+  KOKKOS_INLINE_FUNCTION double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
+};
+
+}  // namespace flotilla::flat

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cudnn/cuda_device.hpp"
+#include "kernels/device.hpp"
+#include "kernels/error.hpp"
+#include "kernels/onednn/cpu_device.hpp"
+#include "kernels/reference/reference_device.hpp"
+
+namespace flotilla {
+
+std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
+  require(spec.threads >= 1, "a device needs at least one thread, got ", spec.threads);
+  if (spec.kind == "cpu") return make_cpu_device(spec);
+  if (spec.kind == "reference") return make_reference_device();
+  if (spec.kind == "cuda") return make_cuda_device(spec);
+  throw UserError(
+      cat("device.kind must be one of \"cpu\", \"cuda\", \"reference\", got \"", spec.kind, "\""));
+}
+
+}  // namespace flotilla

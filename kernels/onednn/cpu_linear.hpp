@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/device.hpp"
+
+namespace flotilla {
+
+/// Linear as one matrix product and one own pass. The weight lies as (I,O) in the arena: with (O,I) a product
+/// of 64 rows does not get faster with a second thread.
+class CpuLinear : public Linear {
+ public:
+  CpuLinear(int threads, const LinearSpec& spec);
+  std::int64_t weight_size() const override { return spec_.in * spec_.out; }
+  void forward(const Tensor& x, Weights w, Tensor& y) override;
+  void backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) override;
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
+
+ private:
+  int threads_;
+  LinearSpec spec_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn/matrix_product.hpp"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include "kernels/onednn/check.hpp"
+
+namespace flotilla {
+
+void matrix_product(int threads, std::int64_t rows, std::int64_t columns, std::int64_t inner, Operand a,
+                    Operand b, float beta, float* c) {
+  // oneDNN takes the number of the calling thread, which another library may have set meanwhile.
+  omp_set_num_threads(threads);
+  check(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', rows, columns, inner, 1.0F, a.values,
+                   a.transposed ? rows : inner, b.values, b.transposed ? inner : columns, beta, c, columns),
+        "dnnl_sgemm");
+}
+
+}  // namespace flotilla

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/plan_checks.hpp"
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+void check_matrix(const char* name, const Tensor& tensor, std::int64_t rows, std::int64_t columns) {
+  require(tensor.shape().size() == rows * columns &&
+              tensor.span().size() >= static_cast<std::size_t>(rows * columns),
+          name, " must hold ", rows, "x", columns, " values, has ", tensor.shape().text());
+}
+
+void check_size(const char* name, std::size_t size, std::int64_t expected) {
+  require(size == static_cast<std::size_t>(expected), name, " must hold ", expected, " values, has ", size);
+}
+
+}  // namespace
+
+void check_spec(const LinearSpec& spec) {
+  require(spec.batch > 0 && spec.in > 0 && spec.out > 0, "a linear layer needs positive sizes, got batch ",
+          spec.batch, ", in ", spec.in, ", out ", spec.out);
+}
+
+void check_spec(const SoftmaxLossSpec& spec) {
+  require(spec.batch > 0 && spec.classes > 0, "a loss needs positive sizes, got batch ", spec.batch,
+          ", classes ", spec.classes);
+  require(spec.label_smoothing >= 0.0F && spec.label_smoothing < 1.0F,
+          "label smoothing must be in [0, 1), got ", spec.label_smoothing);
+}
+
+void check_forward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Weights& w,
+                   const Tensor& y) {
+  check_matrix("x", x, spec.batch, spec.in);
+  check_matrix("y", y, spec.batch, spec.out);
+  check_size("the weight", w.weight.size(), weight_size);
+  check_size("the bias", w.bias.size(), spec.bias ? spec.out : 0);
+}
+
+void check_backward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Tensor& y,
+                    const Weights& w, const Tensor& dy, const Gradients& dw, const Tensor* dx) {
+  check_forward(spec, weight_size, x, w, y);
+  check_matrix("dy", dy, spec.batch, spec.out);
+  check_size("the weight's gradient", dw.weight.size(), weight_size);
+  check_size("the bias' gradient", dw.bias.size(), spec.bias ? spec.out : 0);
+  if (dx != nullptr) check_matrix("dx", *dx, spec.batch, spec.in);
+}
+
+void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::size_t plain,
+                       std::size_t stored) {
+  check_size("the plain weight", plain, plain_size);
+  check_size("the stored weight", stored, stored_size);
+}
+
+void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets) {
+  check_matrix("the logits", logits, spec.batch, spec.classes);
+  require(targets.valid >= 0 && targets.valid <= spec.batch, "valid rows must be in 0 … ", spec.batch,
+          ", got ", targets.valid);
+  require(targets.labels.size() >= static_cast<std::size_t>(targets.valid), "labels for ",
+          targets.labels.size(), " of ", targets.valid, " rows");
+  for (std::size_t n = 0; n < static_cast<std::size_t>(targets.valid); ++n) {
+    const std::int32_t label = targets.labels[n];
+    require(label >= 0 && label < spec.classes, "label ", label, " of row ", n, " is not in 0 … ",
+            spec.classes - 1);
+  }
+}
+
+void stage_in_place(std::span<float> batch, Tensor& to) {
+  check_size("a staged batch", batch.size(), to.shape().size());
+  to = Tensor(to.shape(), DeviceSpan<float>(batch.data(), batch.size()));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/device.hpp"
+
+/// What every host device checks of its arguments. All throw InternalError naming the value that is wrong.
+namespace flotilla {
+
+void check_spec(const LinearSpec& spec);       ///< Positive sizes.
+void check_spec(const SoftmaxLossSpec& spec);  ///< Positive sizes, smoothing in [0, 1).
+void check_forward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Weights& w,
+                   const Tensor& y);
+void check_backward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Tensor& y,
+                    const Weights& w, const Tensor& dy, const Gradients& dw, const Tensor* dx);
+void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::size_t plain,
+                       std::size_t stored);
+/// Shape of the logits, valid rows within the batch, a label for each of them, in 0 … classes − 1.
+void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets);
+
+/// Points `to` at `batch`, keeping the shape: Device::stage of the devices whose memory is the host's.
+void stage_in_place(std::span<float> batch, Tensor& to);
+
+}  // namespace flotilla

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled for the plainest x86-64 (CMakeLists.txt): it must run on the processor that lacks what it looks
+// for.
+#include "kernels/build_info.hpp"
+#include "kernels/error.hpp"
+#include "kernels/processor/processor.hpp"
+#include "kernels/processor/required_features.hpp"
+
+namespace flotilla {
+
+namespace {
+
+struct Feature {
+  const char* name;
+  bool required;
+  bool (*present)();
+};
+
+// The builtin takes literals only. required_features.hpp is made by CMake from the compiler's own macros.
+const Feature features[] = {
+    {"sse4.2", required_feature::sse4_2, [] { return __builtin_cpu_supports("sse4.2") != 0; }},
+    {"popcnt", required_feature::popcnt, [] { return __builtin_cpu_supports("popcnt") != 0; }},
+    {"avx", required_feature::avx, [] { return __builtin_cpu_supports("avx") != 0; }},
+    {"avx2", required_feature::avx2, [] { return __builtin_cpu_supports("avx2") != 0; }},
+    {"fma", required_feature::fma, [] { return __builtin_cpu_supports("fma") != 0; }},
+    {"bmi", required_feature::bmi, [] { return __builtin_cpu_supports("bmi") != 0; }},
+    {"bmi2", required_feature::bmi2, [] { return __builtin_cpu_supports("bmi2") != 0; }},
+    {"avx512f", required_feature::avx512f, [] { return __builtin_cpu_supports("avx512f") != 0; }},
+    {"avx512cd", required_feature::avx512cd, [] { return __builtin_cpu_supports("avx512cd") != 0; }},
+    {"avx512bw", required_feature::avx512bw, [] { return __builtin_cpu_supports("avx512bw") != 0; }},
+    {"avx512dq", required_feature::avx512dq, [] { return __builtin_cpu_supports("avx512dq") != 0; }},
+    {"avx512vl", required_feature::avx512vl, [] { return __builtin_cpu_supports("avx512vl") != 0; }},
+    {"avx512ifma", required_feature::avx512ifma, [] { return __builtin_cpu_supports("avx512ifma") != 0; }},
+    {"avx512vbmi", required_feature::avx512vbmi, [] { return __builtin_cpu_supports("avx512vbmi") != 0; }},
+    {"avx512vbmi2", required_feature::avx512vbmi2, [] { return __builtin_cpu_supports("avx512vbmi2") != 0; }},
+    {"avx512vnni", required_feature::avx512vnni, [] { return __builtin_cpu_supports("avx512vnni") != 0; }},
+    {"avx512bitalg", required_feature::avx512bitalg,
+     [] { return __builtin_cpu_supports("avx512bitalg") != 0; }},
+    {"avx512vpopcntdq", required_feature::avx512vpopcntdq,
+     [] { return __builtin_cpu_supports("avx512vpopcntdq") != 0; }},
+};
+
+}  // namespace
+
+std::string built_for() {
+  std::string text = required_feature::architecture;
+  const char* separator = " (";
+  for (const Feature& feature : features) {
+    if (!feature.required) continue;
+    text += separator;
+    text += feature.name;
+    separator = " ";
+  }
+  return *separator == ' ' && separator[1] == '(' ? text : text + ")";
+}
+
+void check_processor() {
+  __builtin_cpu_init();
+  for (const Feature& feature : features) {
+    if (!feature.required || feature.present()) continue;
+    // No cat(): what is instantiated from its streams elsewhere may use the instructions that are missing.
+    std::string text = "this processor lacks ";
+    text += feature.name;
+    text += ", and this executable was built with -march=";
+    text += required_feature::architecture;
+    text += ": build it on this machine, or with -DFLOTILLA_ARCHITECTURE=x86-64-v3 or x86-64";
+    throw UserError(text);
+  }
+}
+
+}  // namespace flotilla

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/random.hpp"
+
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+using Block = std::array<std::uint32_t, 4>;
+using Key = std::array<std::uint32_t, 2>;
+
+std::uint32_t low(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(bits);
+}
+std::uint32_t high(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(bits >> 32);
+}
+
+/// A bijective mixing of 32 bits (the finalizer of MurmurHash3).
+std::uint32_t mixed(std::uint32_t bits) {
+  bits = (bits ^ (bits >> 16)) * 0x85EBCA6BU;
+  bits = (bits ^ (bits >> 13)) * 0xC2B2AE35U;
+  return bits ^ (bits >> 16);
+}
+
+}  // namespace
+
+// The multipliers and the Weyl constants are those of the paper.
+/// Ten rounds of Philox 4x32 (Salmon et al., SC 2011, section 4.3; multipliers and Weyl constants from
+/// there).
+Block philox(Block counter, Key key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key[0] += 0x9E3779B9U;
+    key[1] += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+Random::Random(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index)
+    : key_{low(seed), high(seed)}, counter_{0, purpose, low(index), high(index)} {}
+
+std::uint32_t Random::bits() {
+  if (used_ == 4) {
+    block_ = philox(counter_, key_);
+    ++counter_[0];
+    require(counter_[0] != 0, "a random stream has 2^34 values; this one is used up");
+    used_ = 0;
+  }
+  return block_[static_cast<std::size_t>(used_++)];
+}
+
+std::uint64_t Random::below(std::uint64_t bound) {
+  require(bound > 0, "Random::below needs a positive bound");
+  // The values from `threshold` on are a whole number of times `bound` many: those below are drawn again.
+  const std::uint64_t threshold = (0 - bound) % bound;
+  for (;;) {
+    const std::uint64_t upper = bits();
+    const std::uint64_t value = (upper << 32) | bits();
+    if (value >= threshold) return value % bound;
+  }
+}
+
+double Random::uniform() {
+  const std::uint64_t upper = bits();
+  const std::uint64_t value = (upper << 32) | bits();
+  return static_cast<double>(value >> 11) * 0x1.0p-53;
+}
+
+double Random::normal() {
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
+  return radius * std::cos(2.0 * std::numbers::pi * uniform());
+}
+
+Permutation::Permutation(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index, std::uint64_t size)
+    : size_(size) {
+  // Keys of a stream that Random(seed, purpose, index) does not touch: its counter would have to wrap.
+  const Key key = {low(seed), high(seed)};
+  const Block first = philox({0xFFFFFFFFU, purpose, low(index), high(index)}, key);
+  const Block second = philox({0xFFFFFFFEU, purpose, low(index), high(index)}, key);
+  for (std::size_t i = 0; i < 4; ++i) {
+    round_keys_[i] = first[i];
+    round_keys_[i + 4] = second[i];
+  }
+  // The smallest even number of bits that holds 0 … size − 1: fewer than four walks on average.
+  const int bits = size > 1 ? static_cast<int>(std::bit_width(size - 1)) : 1;
+  half_bits_ = (bits + 1) / 2;
+}
+
+std::uint64_t Permutation::operator()(std::uint64_t position) const {
+  require(position < size_, "position ", position, " is outside a permutation of ", size_);
+  const std::uint32_t mask = half_bits_ == 32 ? 0xFFFFFFFFU : (1U << half_bits_) - 1U;
+  do {
+    auto left = static_cast<std::uint32_t>(position >> half_bits_);
+    auto right = static_cast<std::uint32_t>(position) & mask;
+    for (const std::uint32_t key : round_keys_) {
+      const std::uint32_t next = left ^ (mixed(right ^ key) & mask);
+      left = right;
+      right = next;
+    }
+    position = (std::uint64_t{left} << half_bits_) | right;
+  } while (position >= size_);
+  return position;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/device.hpp"
+
+/// Every operation as the plainest loop, computed in double whatever the storage T (float, or double in tests
+/// of gradients). Weights are plain (O,I).
+namespace flotilla::reference {
+
+inline double activation_value(Activation f, double z) {
+  switch (f) {
+    case Activation::identity: return z;
+    case Activation::relu: return z < 0.0 ? 0.0 : z;  // NaN stays NaN
+    case Activation::tanh: return std::tanh(z);
+    case Activation::sigmoid: return 1.0 / (1.0 + std::exp(-z));
+  }
+  return z;
+}
+
+/// f'(z) from y = f(z).
+inline double activation_slope(Activation f, double y) {
+  switch (f) {
+    case Activation::identity: return 1.0;
+    case Activation::relu: return y > 0.0 ? 1.0 : 0.0;
+    case Activation::tanh: return 1.0 - y * y;
+    case Activation::sigmoid: return y * (1.0 - y);
+  }
+  return 1.0;
+}
+
+inline std::size_t at(std::int64_t row, std::int64_t columns, std::int64_t column) {
+  return static_cast<std::size_t>(row * columns + column);
+}
+
+/// y (N,O) = f(x (N,I) · wᵀ + b).  w (O,I), b (O) or empty.
+template <class T>
+void linear_forward(const LinearSpec& s, std::span<const T> x, std::span<const T> w, std::span<const T> b,
+                    std::span<T> y) {
+  for (std::int64_t n = 0; n < s.batch; ++n) {
+    for (std::int64_t o = 0; o < s.out; ++o) {
+      double sum = b.empty() ? 0.0 : double{b[at(0, 0, o)]};
+      for (std::int64_t i = 0; i < s.in; ++i) sum += double{x[at(n, s.in, i)]} * double{w[at(o, s.in, i)]};
+      y[at(n, s.out, o)] = static_cast<T>(activation_value(s.activation, sum));
+    }
+  }
+}
+
+/// dy (N,O) becomes the gradient of the sum before the activation; dw (O,I), db (O) or empty, dx (N,I) or
+/// empty.
+template <class T>
+void linear_backward(const LinearSpec& s, std::span<const T> x, std::span<const T> y, std::span<const T> w,
+                     std::span<T> dy, std::span<T> dw, std::span<T> db, std::span<T> dx) {
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    dy[k] = static_cast<T>(double{dy[k]} * activation_slope(s.activation, double{y[k]}));
+  }
+  for (std::int64_t o = 0; o < s.out; ++o) {
+    for (std::int64_t i = 0; i < s.in; ++i) {
+      double sum = s.accumulate ? double{dw[at(o, s.in, i)]} : 0.0;
+      for (std::int64_t n = 0; n < s.batch; ++n)
+        sum += double{dy[at(n, s.out, o)]} * double{x[at(n, s.in, i)]};
+      dw[at(o, s.in, i)] = static_cast<T>(sum);
+    }
+    if (db.empty()) continue;
+    double sum = s.accumulate ? double{db[at(0, 0, o)]} : 0.0;
+    for (std::int64_t n = 0; n < s.batch; ++n) sum += double{dy[at(n, s.out, o)]};
+    db[at(0, 0, o)] = static_cast<T>(sum);
+  }
+  if (dx.empty()) return;
+  for (std::int64_t n = 0; n < s.batch; ++n) {
+    for (std::int64_t i = 0; i < s.in; ++i) {
+      double sum = 0.0;
+      for (std::int64_t o = 0; o < s.out; ++o) sum += double{dy[at(n, s.out, o)]} * double{w[at(o, s.in, i)]};
+      dx[at(n, s.in, i)] = static_cast<T>(sum);
+    }
+  }
+}
+
+/// log Σ_c exp(row[c]).
+template <class T>
+double log_sum_exp(std::span<const T> row) {
+  const double highest = double{*std::max_element(row.begin(), row.end())};
+  double sum = 0.0;
+  for (const T value : row) sum += std::exp(double{value} - highest);
+  return highest + std::log(sum);
+}
+
+/// Adds to sums as SoftmaxLoss::forward does. logits (N,C).
+template <class T>
+void softmax_loss_forward(const SoftmaxLossSpec& s, std::span<const T> logits, const Targets& targets,
+                          std::span<T> sums) {
+  const double smoothing = double{s.label_smoothing};
+  double loss = 0.0;
+  std::int64_t top1 = 0;
+  std::int64_t top5 = 0;
+  for (std::int64_t n = 0; n < targets.valid; ++n) {
+    const std::span<const T> row = logits.subspan(at(n, s.classes, 0), static_cast<std::size_t>(s.classes));
+    const auto label = static_cast<std::size_t>(targets.labels[at(0, 0, n)]);
+    double mean = 0.0;
+    std::int64_t before = 0;  // classes that come before the label in order of falling logits
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      mean += double{row[c]} / static_cast<double>(s.classes);
+      if (row[c] > row[label] || (row[c] == row[label] && c < label)) ++before;
+    }
+    loss += log_sum_exp(row) - (1.0 - smoothing) * double{row[label]} - smoothing * mean;
+    const bool number = row[label] == row[label];
+    if (number && before < 1) ++top1;
+    if (number && before < 5) ++top5;
+  }
+  sums[sum_loss] += static_cast<T>(loss);
+  sums[sum_top1] += static_cast<T>(top1);
+  sums[sum_top5] += static_cast<T>(top5);
+  sums[sum_samples] += static_cast<T>(targets.valid);
+}
+
+/// dlogits (N,C) = scale · (softmax(logits) − target), zero from row `valid` on. May be in place.
+template <class T>
+void softmax_loss_backward(const SoftmaxLossSpec& s, std::span<const T> logits, const Targets& targets,
+                           double scale, std::span<T> dlogits) {
+  const double smoothing = double{s.label_smoothing};
+  const double everywhere = smoothing / static_cast<double>(s.classes);
+  for (std::int64_t n = 0; n < targets.valid; ++n) {
+    const std::span<const T> row = logits.subspan(at(n, s.classes, 0), static_cast<std::size_t>(s.classes));
+    const double normaliser = log_sum_exp(row);
+    for (std::int64_t c = 0; c < s.classes; ++c) {
+      const double target = everywhere + (c == targets.labels[at(0, 0, n)] ? 1.0 - smoothing : 0.0);
+      const double probability = std::exp(double{row[at(0, 0, c)]} - normaliser);
+      dlogits[at(n, s.classes, c)] = static_cast<T>(scale * (probability - target));
+    }
+  }
+  const auto padding = static_cast<std::size_t>(targets.valid * s.classes);
+  std::fill(dlogits.begin() + static_cast<std::ptrdiff_t>(padding), dlogits.end(), T{0});
+}
+
+}  // namespace flotilla::reference

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/flat_math.hpp"
+
+namespace flotilla {
+
+/// FlatMath as plain loops in double, value by value, exactly over the ranges.
+class ReferenceFlat : public FlatMath {
+ public:
+  void fill(DeviceSpan<float> x, float value) override;
+  void copy(DeviceSpan<const float> from, DeviceSpan<float> to) override;
+  void scale(DeviceSpan<float> x, float factor) override;
+  void axpy(float factor, DeviceSpan<const float> x, DeviceSpan<float> y) override;
+  double sum_of_squares(DeviceSpan<const float> x) override;
+  void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override;
+  bool all_finite(DeviceSpan<const float> x) override;
+  void sgd(const UpdateInput& in) override;
+  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override;
+  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override;
+  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+            float beta2, float epsilon, std::int64_t step) override;
+  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override;
+  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override;
+};
+
+}  // namespace flotilla
