@@ -42,7 +42,7 @@ void report_failure(const Failure& failure, const std::string& folder) noexcept 
     if (!folder.empty()) write_failure_file(failure, folder);
   } catch (const std::exception& error) {
     // The failure may be lack of memory or of disk; the line on stderr is what matters.
-    print_error_line(error.what());
+    print_error_line(std::string("flotilla: ") + error.what());
   }
 }
 

@@ -19,7 +19,7 @@ void describe(const StartReport& report, Visitor& key) {
   key("deck", report.deck, "", "the deck's path");
   key("workers", std::int64_t{report.workers}, "ranks", "ranks that train");
   key("steps", report.steps, "steps", "planned in all");
-  key("steps_per_epoch", report.steps_per_epoch, "steps", "");
+  key("steps_per_epoch", report.steps_per_epoch, "steps", "of an epoch");
   key("first_step", report.first_step, "steps", "done before; more than 0 after a resume");
   key("global_batch_size", report.global_batch_size, "samples", "over all workers and micro-steps");
   key("parameters", report.parameters, "values", "of the model");
@@ -38,7 +38,7 @@ void describe(const StepReport& report, Visitor& key) {
   key("step_s", report.step_s, "s", "a step, mean since the last report");
   key("exposed_comm_s", report.exposed_comm_s, "s", "a step's wait for communication");
   key("input_wait_s", report.input_wait_s, "s", "a step's wait for the loader");
-  key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank for a step");
+  key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank in a step");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
 }
@@ -135,7 +135,7 @@ template <class Report>
 void list(std::vector<MetricKey>& keys) {
   const Report report;
   keys.push_back({event_of(report), "event", "text", "", "the name of the event"});
-  keys.push_back({event_of(report), "time", "number", "s", "since 1970, when the line was written"});
+  keys.push_back({event_of(report), "time", "number", "s", "since 1970 (UTC), when the line was written"});
   Lister lister{event_of(report), keys};
   describe(report, lister);
 }

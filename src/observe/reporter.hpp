@@ -29,10 +29,10 @@ struct StepReport {
   double learning_rate = 0.0;
   double samples_per_s =
       0.0;  ///< All workers, since the last report, without validation, stalls and the first 10 steps
-  double step_s = 0.0;
-  double exposed_comm_s = 0.0;
-  double input_wait_s = 0.0;
-  std::int64_t sent_bytes = 0;
+  double step_s = 0.0;          ///< A step, mean since the last report; so are the next three
+  double exposed_comm_s = 0.0;  ///< Waiting for communication
+  double input_wait_s = 0.0;    ///< Waiting for the loader
+  std::int64_t sent_bytes = 0;  ///< By this rank
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
 };

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "src/observe/console.hpp"
+
+namespace flotilla {
+namespace {
+
+TEST(Console, SaysAStepInTheOriginalsTerms) {
+  StepReport report{.step = 100, .epoch = 0, .loss = 0.412349, .samples_per_s = 84120.4};
+  report.accuracy_top1 = 0.875;
+  report.accuracy_top5 = 0.9921875;
+
+  EXPECT_EQ(console_line(report, 157),
+            "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s");
+}
+
+TEST(Console, CountsBatchesFromOneInEachEpoch) {
+  EXPECT_NE(console_line(StepReport{.step = 157}, 157).find("batch 157]"), std::string::npos);
+  EXPECT_NE(console_line(StepReport{.step = 158, .epoch = 1}, 157).find("[Epoch 1, batch 1]"),
+            std::string::npos);
+}
+
+TEST(Console, SaysAValidationInTheSameTerms) {
+  EXPECT_EQ(console_line(ValidationReport{
+                .epoch = 2, .loss = 0.25, .accuracy_top1 = 0.975, .accuracy_top5 = 1.0, .samples = 2000}),
+            "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples");
+}
+
+TEST(Console, SaysWhatACheckpointCost) {
+  EXPECT_EQ(console_line(CheckpointReport{
+                .path = "step-00000400.h5", .bytes = 102'228'000, .stall_s = 0.0123, .write_s = 0.4}),
+            "checkpoint step-00000400.h5: 102.2 MB, stall 12.3 ms, written in 400.0 ms");
+}
+
+TEST(Console, WritesBytesAndDurationsForReaders) {
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(1000), "1.0 kB");
+  EXPECT_EQ(bytes_text(999'960), "1.0 MB");
+  EXPECT_EQ(duration_text(0.04), "0.0 s");
+  EXPECT_EQ(duration_text(59.6), "1 min 00 s");
+  EXPECT_EQ(duration_text(3780.0), "1 h 03 min");
+}
+
+TEST(ProgressBar, FillsWithTheWorkDone) {
+  EXPECT_EQ(progress_bar(45, 100, 80.0, 60), " 45 % [#########............] 45/100 steps, 1 min 20 s left");
+  EXPECT_EQ(progress_bar(0, 100, 0.0, 50), "  0 % [.................] 0/100 steps, 0.0 s left");
+  EXPECT_EQ(progress_bar(100, 100, 0.0, 50), "100 % [###############] 100/100 steps, 0.0 s left");
+}
+
+TEST(ProgressBar, StaysWithinItsColumns) {
+  for (int columns = 1; columns < 200; ++columns) {
+    EXPECT_LT(progress_bar(1234, 5678, 4000.0, columns).size(), static_cast<std::size_t>(columns));
+  }
+}
+
+TEST(Console, ShowsNoBarWithoutATerminal) {
+  Console console(0);
+  testing::internal::CaptureStdout();
+
+  console.bar("45 %");
+  console.line("hello");
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "hello\n");
+}
+
+TEST(Console, MovesTheBarBelowALineAndErasesItAtTheEnd) {
+  Console console(80);
+  testing::internal::CaptureStdout();
+
+  console.bar("45 %");
+  console.line("hello");
+  console.bar("");
+  console.line("end");
+
+  const std::string erase = "\r\033[K";
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), erase + "45 %" + erase + "hello\n45 %" + erase + "end\n");
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <cerrno>
+
+#include "src/observe/files.hpp"
+#include "src/observe/metrics_file.hpp"
+#include "src/observe/print.hpp"
+#include "tests/observe/scratch_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+/// While it lives, no file of this process grows beyond a size: the nearest thing to a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit before_{};
+};
+
+/// While it lives, stdout is `descriptor`.
+class RedirectedStdout {
+ public:
+  explicit RedirectedStdout(int descriptor) : before_(dup(STDOUT_FILENO)) { dup2(descriptor, STDOUT_FILENO); }
+  RedirectedStdout(const RedirectedStdout&) = delete;
+  RedirectedStdout& operator=(const RedirectedStdout&) = delete;
+  ~RedirectedStdout() {
+    dup2(before_, STDOUT_FILENO);
+    close(before_);
+  }
+
+ private:
+  int before_;
+};
+
+TEST(AtomicFile, ReplacesAFileWholeAndLeavesNothingElse) {
+  const ScratchFolder folder;
+  write_text_file_atomically(folder / "deck.toml", "old");
+
+  write_text_file_atomically(folder / "deck.toml", "new");
+
+  EXPECT_EQ(text_of(folder / "deck.toml"), "new");
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(AtomicFile, MakesTheFoldersAboveIt) {
+  const ScratchFolder folder;
+
+  write_text_file_atomically(folder / "a/b/c.txt", "text");
+
+  EXPECT_EQ(text_of(folder / "a/b/c.txt"), "text");
+}
+
+TEST(AtomicFile, VanishesUnlessItIsCommitted) {
+  const ScratchFolder folder;
+  {
+    AtomicFile file(folder / "trace.json");
+    file.append("half");
+    EXPECT_EQ(files_in(folder.path()), 1U);
+    EXPECT_FALSE(std::filesystem::exists(folder / "trace.json"));
+  }
+
+  EXPECT_EQ(files_in(folder.path()), 0U);
+}
+
+TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
+  const ScratchFolder folder;
+  write_text_file_atomically(folder / "deck.toml", "old");
+  const FileSizeLimit limit(100);
+
+  try {
+    write_text_file_atomically(folder / "deck.toml", std::string(1000, 'x'));
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(folder / "deck.toml: File too large"), std::string::npos)
+        << error.what();
+  }
+
+  EXPECT_EQ(text_of(folder / "deck.toml"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(AtomicFile, RefusesAPathBelowAFile) {
+  const ScratchFolder folder;
+  write_text_file_atomically(folder / "file", "");
+
+  EXPECT_THROW(write_text_file_atomically(folder / "file/deck.toml", "text"), UserError);
+}
+
+TEST(MetricsFile, TakesBackALineThatDoesNotFitAndGoesOnLater) {
+  const ScratchFolder folder;
+  MetricsFile file(folder / "metrics.jsonl");
+  const std::string line = std::string(59, 'x') + '\n';
+  EXPECT_EQ(file.write(line), 0);
+  {
+    const FileSizeLimit limit(100);
+    EXPECT_EQ(file.write(line), EFBIG);
+  }
+
+  EXPECT_EQ(file.lost_lines(), 1);
+  EXPECT_EQ(text_of(folder / "metrics.jsonl"), line);
+  EXPECT_EQ(file.write(line), 0);
+  EXPECT_EQ(text_of(folder / "metrics.jsonl"), line + line);
+}
+
+TEST(PrintLine, DoesNotMindAReaderThatHasGone) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  close(ends[0]);
+  {
+    const RedirectedStdout redirected(ends[1]);
+    print_line("nobody reads this");
+  }
+  close(ends[1]);
+
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+}
+
+TEST(PrintLine, DoesNotMindAClosedStdout) {
+  const ScratchFolder folder;
+  const int read_only = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
+  const RedirectedStdout redirected(read_only);
+  close(read_only);
+
+  EXPECT_NO_THROW(print_line("this has nowhere to go"));
+}
+
+TEST(PrintLine, TellsOfOutputThatIsLost) {
+  const int full = open("/dev/full", O_WRONLY);
+  ASSERT_GE(full, 0);
+  const RedirectedStdout redirected(full);
+  close(full);
+
+  EXPECT_THROW(print_line("this does not fit"), UserError);
+}
+
+}  // namespace
+}  // namespace flotilla

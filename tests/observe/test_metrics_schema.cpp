@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "src/observe/metrics_schema.hpp"
+
+namespace flotilla {
+namespace {
+
+/// The rows of the table of events in docs/metrics.md.
+std::vector<std::string> documented_rows() {
+  std::ifstream document(FLOTILLA_SOURCE_DIR "/docs/metrics.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(document, line);) {
+    if (line.starts_with("| `")) rows.push_back(line);
+  }
+  return rows;
+}
+
+TEST(MetricsSchema, IsTheTableOfTheDocumentation) {
+  std::vector<std::string> rows;
+  for (const MetricKey& key : metrics_schema()) {
+    rows.push_back("| `" + key.event + "` | `" + key.key + "` | " + key.type + " | " + key.unit + " | " +
+                   key.meaning + " |");
+  }
+
+  EXPECT_EQ(documented_rows(), rows);
+}
+
+TEST(MetricsSchema, KeepsTheNamesThatScriptsRelyOn) {
+  std::set<std::string> names;
+  for (const MetricKey& key : metrics_schema()) names.insert(key.event + "." + key.key);
+
+  for (const char* name : {"step.step",
+                           "step.epoch",
+                           "step.loss",
+                           "step.learning_rate",
+                           "step.samples_per_s",
+                           "step.step_s",
+                           "step.exposed_comm_s",
+                           "step.input_wait_s",
+                           "step.sent_bytes",
+                           "step.accuracy_top1",
+                           "step.accuracy_top5",
+                           "validation.step",
+                           "validation.loss",
+                           "validation.accuracy_top1",
+                           "validation.accuracy_top5",
+                           "checkpoint.path",
+                           "checkpoint.bytes",
+                           "checkpoint.stall_s",
+                           "checkpoint.write_s",
+                           "end.reason",
+                           "start.event"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+}
+
+TEST(MetricsLine, KeepsTheOrderOfItsKeysAndIsOneLine) {
+  const std::string line = metrics_line(EndReport{.reason = "done", .step = 3, .seconds = 1.5}, 12.25);
+
+  EXPECT_EQ(line,
+            R"({"event":"end","time":12.25,"reason":"done","step":3,"seconds":1.5,"peak_memory_bytes":0})"
+            "\n");
+}
+
+TEST(MetricsLine, ReplacesWhatIsNotUtf8) {
+  EXPECT_NE(metrics_line(CheckpointReport{.path = "caf\xe9.h5"}, 0.0).find("caf\xef\xbf\xbd.h5"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace flotilla
