@@ -51,6 +51,8 @@ report=$PWD/$build/test-report.xml
 rm -f "$report"
 ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$report" "$@" || code=$?
 
+cmake -Droot="$PWD" -P tests/style/lengths.cmake || true
+
 # count <attribute>: what ctest's report says, 0 without one
 count() {
   local value

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names follow .clang-tidy (types CamelCase, all else snake_case, private members with a trailing underscore). Files are
-# parsed with the build's own flags: cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|sources.
+# parsed with the build's own flags: cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|sources|tests.
 # clang-tidy 16 or later is needed; without it the check says SKIPPED, and ctest counts it as skipped. What passed once
 # is remembered by its text in the build tree, so that a second run looks at changed files only.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
-set(folders src kernels models mpi tests)
 if(kind STREQUAL "headers")
-  flotilla_files(files FOLDERS ${folders} PATTERNS *.hpp)
+  flotilla_files(files FOLDERS src kernels models mpi tests PATTERNS *.hpp)
+elseif(kind STREQUAL "sources")
+  flotilla_files(files FOLDERS src kernels models mpi PATTERNS *.cpp)
 else()
-  flotilla_files(files FOLDERS ${folders} PATTERNS *.cpp)
+  flotilla_files(files FOLDERS tests PATTERNS *.cpp)
 endif()
 
 find_program(tidy NAMES clang-tidy-19 clang-tidy-20 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy)
@@ -21,7 +22,9 @@ if(NOT version MATCHES "version ([0-9]+)\\." OR CMAKE_MATCH_1 LESS 16)
   return()
 endif()
 
-file(SHA256 "${root}/.clang-tidy" rules)
+file(READ "${root}/.clang-tidy" rules)
+file(READ "${CMAKE_CURRENT_LIST_FILE}" method)
+string(SHA256 rules "${rules}${method}${version}")
 set(faults "")
 set(checked 0)
 foreach(file IN LISTS files)
