@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "kernels/random.hpp"
+
+namespace flotilla::test {
+
+/// `count` values, uniform in [−range, range), the same for the same `stream`.
+inline std::vector<float> values(std::int64_t count, std::uint64_t stream, double range = 1.0) {
+  Random random(42, random_data, stream);
+  std::vector<float> made(static_cast<std::size_t>(count));
+  for (float& value : made) value = static_cast<float>(range * (2.0 * random.uniform() - 1.0));
+  return made;
+}
+
+/// A tensor of the device that holds `values`.
+inline Tensor tensor_of(Device& device, const Shape& shape, const std::vector<float>& values) {
+  Tensor made = device.tensor(shape);
+  device.upload(values, made.span());
+  return made;
+}
+
+inline Storage storage_of(Device& device, const std::vector<float>& values) {
+  Storage made = device.allocate(values.size());
+  device.upload(values, made.span());
+  return made;
+}
+
+inline std::vector<float> read(Device& device, DeviceSpan<const float> from) {
+  std::vector<float> values(from.size());
+  device.download(from, values);
+  return values;
+}
+inline std::vector<float> read(Device& device, const Tensor& from) {
+  return read(device, from.span());
+}
+inline std::vector<float> read(Device& device, const Storage& from) {
+  return read(device, from.span());
+}
+
+/// The largest absolute difference of two arrays; infinite if their sizes differ or one is NaN where the
+/// other is not.
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
+
+}  // namespace flotilla::test
