@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
 namespace flotilla::mpi {
 
-/// How often a rank has arrived; written by that rank only, on a pair of cache lines of its own. Lies,
-/// zeroed, in memory that all ranks map.
+/// How often a rank has arrived, and in the rest of the cache line, which comes along for free, what it has
+/// to say. Written by that rank only. Lies, zeroed, in memory that all ranks map.
 struct alignas(128) Arrivals {
+  using Note = std::array<std::uint64_t, 2>;
   std::atomic<std::uint64_t> count;
+  Note note;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "must work between processes");
 

@@ -32,6 +32,7 @@ void sum_block(float* __restrict to, std::span<const float* const> arrays, std::
 }  // namespace
 
 void sum_into_all(std::span<float* const> arrays, std::size_t begin, std::size_t end) {
+  if (arrays.size() == 1) return;
   if (arrays.size() == 2) {
     sum_two(arrays[0] + begin, arrays[1] + begin, end - begin);
     return;
@@ -42,10 +43,6 @@ void sum_into_all(std::span<float* const> arrays, std::size_t begin, std::size_t
     sum_block(sum.data(), std::span<const float* const>(arrays.data(), arrays.size()), at, count);
     for (float* array : arrays) std::memcpy(array + at, sum.data(), count * sizeof(float));
   }
-}
-
-void sum_into(float* to, std::span<const float* const> arrays, std::size_t count) {
-  sum_block(to, arrays, 0, count);
 }
 
 }  // namespace flotilla::mpi

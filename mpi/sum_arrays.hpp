@@ -10,7 +10,4 @@ namespace flotilla::mpi {
 /// Reads and writes each value once.
 void sum_into_all(std::span<float* const> arrays, std::size_t begin, std::size_t end);
 
-/// to[i] ← Σ_r arrays[r][i] for i < count, added from the first array to the last.
-void sum_into(float* to, std::span<const float* const> arrays, std::size_t count);
-
 }  // namespace flotilla::mpi

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/watchdog.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/last_resort.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr unsigned patience_with_on_hang_s = 5;
+constexpr double longest_period_s = 0.25;
+
+double now_s() {
+  return static_cast<double>(trace::now_ns()) * 1e-9;
+}
+
+std::string describe_activity(const Watchdog::Activity& activity) {
+  std::string text = activity.what;
+  if (activity.index >= 0) text += cat(" ", activity.index);
+  if (activity.step >= 0) text += cat(", step ", activity.step);
+  return text;
+}
+
+}  // namespace
+
+struct Watchdog::Impl {
+  double limit_s;
+  std::function<std::string()> describe;
+  std::function<void(const std::string&)> on_hang;
+
+  // Written by the training thread. They need not fit together: they are read when nothing moves.
+  std::atomic<const char*> what{"starting"};
+  std::atomic<std::int64_t> step{-1};
+  std::atomic<std::int64_t> index{-1};
+  std::atomic<std::uint64_t> beats{0};
+  std::atomic<double> deadline_s{0};  // by now_s(); 0: none
+  std::atomic<double> granted_s{0};
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false;  // under mutex
+  std::atomic<bool> orphaned{false};
+  std::thread thread;
+
+  Activity activity() const {
+    return {what.load(std::memory_order_relaxed), step.load(std::memory_order_relaxed),
+            index.load(std::memory_order_relaxed)};
+  }
+
+  /// The watchdog's thread.
+  void run() {
+    const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
+    std::uint64_t seen = beats.load(std::memory_order_acquire);
+    double quiet_s = 0;
+    double looked_s = now_s();
+    while (!sleep(period_s)) {
+      const double now = now_s();
+      // A process that was stopped (SIGSTOP, a suspended machine) did not see that time pass: a look counts
+      // for one second at most.
+      quiet_s += std::min(now - looked_s, std::max(1.0, period_s));
+      looked_s = now;
+      const std::uint64_t beat = beats.load(std::memory_order_acquire);
+      if (beat != seen) quiet_s = 0;
+      seen = beat;
+      if (limit_s > 0 && quiet_s > limit_s) {
+        return end_job(
+            cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", describe_activity(activity())));
+      }
+      const double deadline = deadline_s.load(std::memory_order_acquire);
+      if (deadline > 0 && now > deadline) {
+        return end_job(cat("asked to stop, but not there after ", granted_s.load(std::memory_order_relaxed),
+                           " s: ", describe_activity(activity()), "; leaving without saving"));
+      }
+    }
+  }
+
+  /// True if the watchdog is to end.
+  bool sleep(double seconds) {
+    std::unique_lock lock(mutex);
+    return wake.wait_for(lock, Seconds(seconds), [this] { return stop; });
+  }
+
+  void end_job(std::string sentence) {
+    if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
+    leave_within(patience_with_on_hang_s, exit_library_error);
+    const std::string details = describe ? describe() : std::string();
+    if (!details.empty()) sentence += "; " + details;
+    on_hang(sentence);
+    _exit(exit_library_error);
+  }
+};
+
+Watchdog::Watchdog(double limit_s, std::function<std::string()> describe,
+                   std::function<void(const std::string&)> on_hang)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->limit_s = limit_s;
+  impl_->describe = std::move(describe);
+  impl_->on_hang = std::move(on_hang);
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+Watchdog::~Watchdog() {
+  if (std::uncaught_exceptions() > 0) {
+    // Keeps watching until the job has been aborted.
+    impl_->orphaned.store(true);
+    impl_->thread.detach();
+    impl_.release();
+    return;
+  }
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->wake.notify_one();
+  impl_->thread.join();
+}
+
+void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
+  impl_->what.store(what, std::memory_order_relaxed);
+  impl_->step.store(step, std::memory_order_relaxed);
+  impl_->index.store(index, std::memory_order_relaxed);
+  // One thread beats: no read-modify-write needed.
+  impl_->beats.store(impl_->beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (impl_->deadline_s.load(std::memory_order_relaxed) > 0 && std::strcmp(what, "stopped") == 0)
+    clear_deadline();
+}
+
+void Watchdog::set_deadline(double seconds) {
+  impl_->granted_s.store(seconds, std::memory_order_relaxed);
+  impl_->deadline_s.store(now_s() + seconds, std::memory_order_release);
+}
+
+void Watchdog::clear_deadline() {
+  impl_->deadline_s.store(0, std::memory_order_release);
+}
+
+Watchdog::Activity Watchdog::activity() const {
+  return impl_->activity();
+}
+
+}  // namespace flotilla::mpi

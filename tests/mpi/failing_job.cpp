@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/communication_thread.hpp"
+#include "mpi/watchdog.hpp"
+
+// A job in which the last rank fails while the others are inside a collective; test_failing_jobs launches it.
+// It has main's shape: everything by scope, the exception caught at the end and the job aborted.
+namespace {
+
+using namespace std::chrono_literals;
+using flotilla::mpi::Collectives;
+using flotilla::mpi::CommunicationThread;
+using flotilla::mpi::Communicator;
+using flotilla::mpi::SharedStorage;
+
+constexpr std::size_t count = 5'000'000;
+
+std::unique_ptr<Collectives> make(const std::string& kind, const Communicator& world,
+                                  SharedStorage& storage) {
+  return kind == "mpi" ? make_mpi_all_reduce(world) : make_shared_memory_all_reduce(world, storage);
+}
+
+/// The others are certainly inside when the last rank throws, and would stay there for ever.
+void wait_until_others_wait() {
+  std::this_thread::sleep_for(200ms);
+}
+
+void fail_outside(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
+  if (world.rank() == world.size() - 1) {
+    wait_until_others_wait();
+    throw flotilla::UserError("the last rank gives up");
+  }
+  collectives.all_reduce(storage.mine());
+}
+
+/// The failing rank, too, has a collective in flight, on its communication thread.
+void fail_with_collective_in_flight(const Communicator& world, Collectives& collectives,
+                                    SharedStorage& storage) {
+  CommunicationThread thread(collectives, 4, [] { flotilla::mpi::abort_job(flotilla::exit_library_error); });
+  thread.start(storage.mine().first(count / 2));
+  if (world.rank() == world.size() - 1) {
+    thread.finish();
+    thread.start(storage.mine());
+    wait_until_others_wait();
+    throw flotilla::UserError("the last rank gives up");
+  }
+  if (world.is_root()) {
+    while (true) std::this_thread::sleep_for(1s);  // never starts the second one: it stays in flight
+  }
+  thread.start(storage.mine());
+  thread.finish();
+}
+
+/// The communication thread itself fails.
+void fail_inside_thread(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
+  CommunicationThread thread(collectives, 4, [] { flotilla::mpi::abort_job(flotilla::exit_internal_error); });
+  std::vector<float> elsewhere(10);
+  const bool last = world.rank() == world.size() - 1;
+  if (last) wait_until_others_wait();
+  thread.start(last ? std::span<float>(elsewhere) : storage.mine());
+  thread.finish();
+}
+
+/// A rank that neither fails nor arrives: the others' watchdogs end the job.
+void hang(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
+  if (world.rank() == world.size() - 1) {
+    while (true) std::this_thread::sleep_for(1s);
+  }
+  flotilla::mpi::Watchdog watchdog(
+      0.5,
+      [&] {
+        std::string text = "missing:";
+        for (const int rank : collectives.missing_ranks()) text += " " + std::to_string(rank);
+        return text;
+      },
+      [](const std::string& sentence) {
+        std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
+        flotilla::mpi::abort_job(flotilla::exit_library_error);
+      });
+  watchdog.beat("all-reduce of bucket", 1, 0);
+  collectives.all_reduce(storage.mine());
+}
+
+int run(const std::string& scenario, const std::string& kind) {
+  const auto world = Communicator::world();
+  SharedStorage storage(world.split_by_host(), count);
+  const auto collectives = make(kind, world, storage);
+  if (scenario == "outside") fail_outside(world, *collectives, storage);
+  if (scenario == "in-flight") fail_with_collective_in_flight(world, *collectives, storage);
+  if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
+  if (scenario == "hang") hang(world, *collectives, storage);
+  return 0;  // "fine"
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  flotilla::mpi::Environment environment(argc, argv);
+  try {
+    return run(argv[1], argv[2]);
+  } catch (const flotilla::UserError& error) {
+    std::fprintf(stderr, "flotilla: %s\n", error.what());
+    flotilla::mpi::abort_job(flotilla::exit_user_error);
+  }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "mpi/slices.hpp"
+#include "mpi/sum_arrays.hpp"
+
+namespace flotilla::mpi {
+namespace {
+
+TEST(Slices, AreDisjointCompleteAndCutAtCacheLines) {
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const std::size_t offset : {0, 1, 15, 16, 1003}) {
+      for (const std::size_t count : {0, 1, 2, 15, 16, 17, 31, 32, 33, 144, 1021, 65'536}) {
+        std::size_t next = offset;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const SliceBounds slice = slice_of(offset, count, rank, ranks);
+          ASSERT_EQ(slice.begin, next) << count << " from " << offset << ", rank " << rank << " of " << ranks;
+          ASSERT_LE(slice.begin, slice.end);
+          if (slice.begin > offset && slice.begin < offset + count) {
+            ASSERT_EQ(slice.begin % 16, 0u);
+          }
+          next = slice.end;
+        }
+        ASSERT_EQ(next, offset + count);
+      }
+    }
+  }
+}
+
+TEST(Slices, DifferByOneLineAtMost) {
+  for (int rank = 0; rank < 7; ++rank) {
+    const SliceBounds slice = slice_of(0, 160'000, rank, 7);
+
+    EXPECT_NEAR(static_cast<double>(slice.end - slice.begin), 160'000.0 / 7, 16.0);
+  }
+}
+
+TEST(SumIntoAll, AddsFromTheFirstArrayToTheLastWithinItsRange) {
+  for (const std::size_t arrays : {1, 2, 3, 4, 5, 8}) {
+    std::vector<std::vector<float>> values(arrays, std::vector<float>(5000));
+    std::vector<float*> pointers;
+    for (std::size_t r = 0; r < arrays; ++r) {
+      for (std::size_t i = 0; i < 5000; ++i) values[r][i] = 1.0f / static_cast<float>(1 + i + 17 * r);
+      pointers.push_back(values[r].data());
+    }
+    const std::vector<std::vector<float>> before = values;
+
+    sum_into_all(pointers, 3, 4990);
+
+    for (std::size_t i = 0; i < 5000; ++i) {
+      float sum = before[0][i];
+      for (std::size_t r = 1; r < arrays; ++r) sum += before[r][i];
+      for (std::size_t r = 0; r < arrays; ++r) {
+        ASSERT_EQ(values[r][i], i >= 3 && i < 4990 ? sum : before[r][i]) << arrays << " arrays, " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::mpi

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <stdexcept>
+#include <thread>
+
+#include "mpi/watchdog.hpp"
+
+namespace flotilla::mpi {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Says the sentence and ends this process as a job would be ended.
+void say_and_leave(const std::string& sentence) {
+  std::cerr << sentence << std::endl;
+  _exit(3);
+}
+
+std::string one_rank_missing() {
+  return "waiting for rank 7";
+}
+
+[[noreturn]] void hang() {
+  while (true) std::this_thread::sleep_for(milliseconds(20));
+}
+
+class WatchdogDeathTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(WatchdogDeathTest, EndsAJobThatHangsAndSaysWhereItWas) {
+  const auto run = [] {
+    Watchdog watchdog(0.1, one_rank_missing, say_and_leave);
+    watchdog.beat("all-reduce of bucket", 120, 3);
+    hang();
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3),
+              "nothing has moved for 0.1 s .*all-reduce of bucket 3, step 120; waiting for rank 7");
+}
+
+TEST_F(WatchdogDeathTest, SaysItBeforeTheFirstStepToo) {
+  const auto run = [] {
+    Watchdog watchdog(0.1, {}, say_and_leave);
+    hang();
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "starting\n");
+}
+
+TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobReturns) {
+  const auto run = [] {
+    Watchdog watchdog(0.1, {}, [](const std::string&) {});
+    hang();
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+}
+
+TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobHangs) {
+  const auto run = [] {
+    Watchdog watchdog(0.1, {}, [](const std::string&) { hang(); });
+    hang();
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+}
+
+TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
+  const auto run = [] {
+    Watchdog watchdog(0, {}, say_and_leave);
+    watchdog.set_deadline(0.1);
+    while (true) {
+      watchdog.beat("agreeing", 5);
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "asked to stop.*0.1 s: agreeing, step 5");
+}
+
+TEST_F(WatchdogDeathTest, StillWatchesWhileAnExceptionIsThrown) {
+  const auto run = [] {
+    try {
+      Watchdog watchdog(0.1, {}, [](const std::string&) { _exit(99); });
+      throw std::runtime_error("elsewhere");
+    } catch (const std::runtime_error&) {
+      hang();
+    }
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+}
+
+TEST(Watchdog, LetsAJobThatMovesGoOn) {
+  // The limit is far above what a loaded machine takes between two beats.
+  Watchdog watchdog(5, {}, [](const std::string& sentence) { FAIL() << sentence; });
+  for (int step = 0; step < 20; ++step) {
+    watchdog.beat("step", step);
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+
+  EXPECT_STREQ(watchdog.activity().what, "step");
+  EXPECT_EQ(watchdog.activity().step, 19);
+  EXPECT_EQ(watchdog.activity().index, -1);
+}
+
+TEST(Watchdog, IsOffWithoutALimit) {
+  Watchdog watchdog(0, {}, say_and_leave);
+
+  std::this_thread::sleep_for(milliseconds(600));
+}
+
+TEST(Watchdog, ForgetsTheDeadlineOfAJobThatStopped) {
+  Watchdog watchdog(0, {}, say_and_leave);
+  watchdog.set_deadline(0.3);
+  watchdog.beat("stopped", 7);
+  Watchdog other(0, {}, say_and_leave);
+  other.set_deadline(0.3);
+  other.clear_deadline();
+
+  std::this_thread::sleep_for(milliseconds(900));
+}
+
+}  // namespace
+}  // namespace flotilla::mpi
