@@ -41,14 +41,15 @@ std::string condition_text(const Condition& condition) {
 
 std::string entry(const Key& key) {
   const std::string rule = rule_text(key.rule);
-  std::string text = cat(key.help, ". (", type_name(default_of(key)), rule.empty() ? "" : ": ", rule, ")",
-                         condition_text(key.condition));
-  if (key.presence == Presence::required) text += " Must be given.";
-  if (!key.default_text.empty()) text += " Default: " + key.default_text + ".";
+  std::string facts = cat(type_name(default_of(key)), rule.empty() ? "" : ", ", rule, ".");
+  facts[0] = static_cast<char>(facts[0] - 'a' + 'A');
+  facts += condition_text(key.condition);
+  if (key.presence == Presence::required) facts += " Must be given.";
+  if (!key.default_text.empty()) facts += " Default: " + key.default_text + ".";
   const bool has_default = key.presence == Presence::has_default && key.default_text.empty();
   const std::string line =
       has_default ? key.name() + " = " + toml_text(default_of(key)) : "# " + key.name() + " =";
-  return comment(text) + line + "\n";
+  return comment(key.help + ".") + comment(facts) + line + "\n";
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ std::string resolved_text(const Config& config) {
 std::string reference_deck() {
   std::string text =
       "# Every key that a deck may have, with its default. Not a deck to run: no kind knows all of them.\n"
-      "# Made from the table of keys: src/config/key_table.cpp.\n";
+      "# Made from the table of keys: src/config/keys_*.cpp.\n";
   std::string table;
   for (const config::Key& key : config::all_keys()) {
     if (key.table() != table) {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/error.hpp"
+#include "src/config/key_table.hpp"
 
 namespace flotilla::config {
 namespace {
@@ -84,6 +85,15 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& va
   return std::nullopt;
 }
 
+std::vector<Key> make_table() {
+  std::vector<Key> table;
+  for (auto* const keys :
+       {&run_and_device_keys, &model_and_data_keys, &training_keys, &strategy_and_checkpoint_keys}) {
+    for (Key& key : keys()) table.push_back(std::move(key));
+  }
+  return table;
+}
+
 std::string selector_text(const Key& selector, const Config& config) {
   const Value value = read_field(selector, config);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -91,6 +101,11 @@ std::string selector_text(const Key& selector, const Config& config) {
 }
 
 }  // namespace
+
+std::span<const Key> all_keys() {
+  static const std::vector<Key> keys = make_table();
+  return keys;
+}
 
 const Key* find_key(std::string_view path) {
   const auto keys = all_keys();
@@ -140,7 +155,8 @@ std::optional<BrokenRule> broken_rule(const Key& key, const Value& value) {
 std::string rule_text(const Rule& rule) {
   if (!rule.choices.empty()) return choices_text(rule.choices);
   const bool has_low = std::isfinite(rule.low);
-  const bool has_high = std::isfinite(rule.high);
+  // Bounds that only guard against overflow say nothing to a reader.
+  const bool has_high = rule.high <= 65536;
   if (has_low && has_high) return low_text(rule) + ", " + high_text(rule);
   if (has_low) return low_text(rule);
   return has_high ? high_text(rule) : "";

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+namespace {
+
+constexpr const char* override_help =
+    "Laid over the deck's values: train.epochs=3 model.widths=64,64 (the last of several for a key holds)";
+constexpr const char* override_name = "KEY.PATH=VALUE";
+
+/// "train.epochs=3", in contrast to a file's path; a file with such a name is written with "./" before it.
+bool is_override(const std::string& text) {
+  const auto equals = text.find('=');
+  return equals != std::string::npos && text.find('/') > equals;
+}
+
+/// The command line as it is being read: what CLI11 fills, and what it cannot tell apart.
+class Parser {
+ public:
+  explicit Parser(const std::string& version_text) {
+    app_.set_version_flag("--version", version_text, "Print the versions of what was built in");
+    app_.require_subcommand(1);
+    add_train();
+    add_evaluate();
+    add_inspect();
+    add_export();
+    add_bench();
+  }
+
+  std::variant<CommandLine, PrintedText> parse(const std::vector<std::string>& arguments) {
+    try {
+      app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    } catch (const CLI::CallForHelp&) {
+      return PrintedText{app_.help()};
+    } catch (const CLI::CallForVersion& version) {
+      return PrintedText{std::string(version.what()) + "\n"};
+    } catch (const CLI::ParseError& error) {
+      throw UserError(cat(error.what(), "; see ", used_command(), " --help"));
+    }
+    finish();
+    return result_;
+  }
+
+ private:
+  CLI::App* add_command(CLI::App& parent, const char* name, const char* help, CommandLine::Command command) {
+    CLI::App* added = parent.add_subcommand(name, help);
+    added->callback([this, command] { result_.command = command; });
+    return added;
+  }
+
+  void add_deck(CLI::App& command, const char* help, bool required) {
+    // Overrides and the deck may come in any order: finish() tells them apart.
+    command.add_option("DECK", first_, help)->required(required);
+    command.add_option(override_name, others_, override_help);
+  }
+
+  void add_train() {
+    CLI::App* train = add_command(app_, "train", "Train the network of a deck", CommandLine::Command::train);
+    add_deck(*train, "TOML file of the run; inputs/reference.toml explains every key", true);
+    train->add_flag("--check", result_.check,
+                    "Construct everything, print the resolved deck, the memory it takes and the steps per "
+                    "epoch, and stop");
+  }
+
+  void add_evaluate() {
+    CLI::App* evaluate = add_command(app_, "evaluate", "Evaluate a checkpoint on validation data",
+                                     CommandLine::Command::evaluate);
+    evaluate
+        ->add_option("CHECKPOINT", result_.checkpoint, "File, or a run's folder: its newest good checkpoint")
+        ->required();
+    add_deck(*evaluate, "Deck to use instead of the checkpoint's own", false);
+    evaluate->add_option("--vectors", result_.vectors, "HDF5 file for the outputs of every sample");
+  }
+
+  void add_inspect() {
+    CLI::App* inspect =
+        add_command(app_, "inspect", "Print what a checkpoint holds", CommandLine::Command::inspect);
+    inspect->add_option("FILE", result_.checkpoint, "Checkpoint, exported model or a run's folder")
+        ->required();
+    inspect->add_flag("--json", result_.json, "As JSON");
+  }
+
+  void add_export() {
+    CLI::App* exporting =
+        add_command(app_, "export", "Write a checkpoint's model without the state of its training",
+                    CommandLine::Command::export_model);
+    exporting->add_option("CHECKPOINT", result_.checkpoint, "File or a run's folder")->required();
+    exporting->add_option("OUT", result_.output, "HDF5 file to write")->required();
+  }
+
+  void add_bench() {
+    CLI::App* bench = app_.add_subcommand("bench", "Measure parts of Flotilla on this machine");
+    bench->require_subcommand(1);
+    CLI::App* all_reduce = add_command(*bench, "all-reduce", "Every all-reduce there is, over message sizes",
+                                       CommandLine::Command::bench_all_reduce);
+    CLI::Option* bytes = all_reduce->add_option("--bytes", bytes_, "One size: 512, 1K, 64M");
+    all_reduce->add_option("--min", min_, "Smallest size (1K)")->excludes(bytes);
+    all_reduce->add_option("--max", max_, "Largest size (256M)")->excludes(bytes);
+    all_reduce->add_flag("--in-place", result_.in_place, "Reduce in place only");
+    all_reduce->add_option("--json", result_.json_file, "File for the rows as JSON");
+
+    CLI::App* step =
+        add_command(*bench, "step", "A training step and its phases", CommandLine::Command::bench_step);
+    add_deck(*step, "TOML file of the run", true);
+    step->add_option("--steps", result_.steps, "Steps measured (200)")->check(CLI::Range(1, 1000000000));
+    step->add_option("--json", result_.json_file, "File for the figures as JSON");
+  }
+
+  /// "flotilla bench step": as far as the arguments were understood.
+  std::string used_command() const {
+    std::string text = "flotilla";
+    const CLI::App* command = &app_;
+    while (!command->get_subcommands().empty()) {
+      command = command->get_subcommands().front();
+      text += " " + command->get_name();
+    }
+    return text;
+  }
+
+  void finish() {
+    std::vector<std::string> decks;
+    if (!first_.empty()) others_.insert(others_.begin(), first_);
+    for (const std::string& text : others_) (is_override(text) ? result_.overrides : decks).push_back(text);
+    const bool has_deck =
+        result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
+    if (decks.size() > 1) {
+      throw UserError(cat("one deck is used at a time, got ", decks[0], " and ", decks[1],
+                          "; an override is written key.path=value"));
+    }
+    if (has_deck && decks.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
+    if (!decks.empty()) result_.deck = decks.front();
+
+    if (!bytes_.empty()) min_ = max_ = bytes_;
+    if (!min_.empty()) result_.min_bytes = bytes_from_text(min_);
+    if (!max_.empty()) result_.max_bytes = bytes_from_text(max_);
+    if (result_.min_bytes > result_.max_bytes) {
+      throw UserError(
+          cat("--min must not be above --max, got ", result_.min_bytes, " and ", result_.max_bytes));
+    }
+  }
+
+  CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun.", "flotilla"};
+  CommandLine result_;
+  std::string first_;
+  std::vector<std::string> others_;
+  std::string bytes_;
+  std::string min_;
+  std::string max_;
+};
+
+}  // namespace
+
+std::variant<CommandLine, PrintedText> parse_command_line(const std::vector<std::string>& arguments,
+                                                          const std::string& version_text) {
+  return Parser(version_text).parse(arguments);
+}
+
+std::int64_t bytes_from_text(const std::string& text) {
+  static const std::map<std::string_view, std::int64_t> units = {
+      {"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}};
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (rest.ends_with("iB") && rest.size() == 3) rest.remove_suffix(2);
+  if (rest.ends_with("B")) rest.remove_suffix(1);
+  const auto unit = units.find(rest);
+  if (error != std::errc{} || unit == units.end() || number <= 0 ||
+      number > std::numeric_limits<std::int64_t>::max() / unit->second) {
+    throw UserError(cat("a size must be a positive number of bytes, as 512, 1K or 64M, got ", text));
+  }
+  return number * unit->second;
+}
+
+}  // namespace flotilla

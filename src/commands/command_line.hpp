@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace flotilla {
+
+/// What the user asked for, each part in the terms of the subcommand that has it.
+struct CommandLine {
+  enum class Command { train, evaluate, inspect, export_model, bench_all_reduce, bench_step };
+  Command command = Command::train;
+
+  std::string deck;                    ///< train, bench step; evaluate: may be empty (the checkpoint's own)
+  std::string checkpoint;              ///< evaluate, inspect, export: a file or a folder
+  std::string output;                  ///< export
+  std::vector<std::string> overrides;  ///< "key.path=value" in the order written
+
+  bool check = false;   ///< train
+  std::string vectors;  ///< evaluate: empty: none
+  bool json = false;    ///< inspect
+
+  std::int64_t min_bytes = 1024;               ///< bench all-reduce
+  std::int64_t max_bytes = 256 * 1024 * 1024;  ///< bench all-reduce; with --bytes equal to min_bytes
+  bool in_place = false;                       ///< bench all-reduce
+  std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
+  std::string json_file;                       ///< bench: empty: none
+};
+
+/// A text to print before exiting with 0: help or version.
+struct PrintedText {
+  std::string text;
+};
+
+/// Reads the arguments behind the program's name. Prints nothing and never exits.
+/// @throws UserError with what is wrong and where the help is.
+std::variant<CommandLine, PrintedText> parse_command_line(const std::vector<std::string>& arguments,
+                                                          const std::string& version_text);
+
+/// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.
+std::int64_t bytes_from_text(const std::string& text);
+
+}  // namespace flotilla

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/config/keys.hpp"
+
+namespace flotilla::config {
+
+// The parts of the key table, one per source file. A new key is an entry in one of them and a field in
+// Config.
+std::vector<Key> run_and_device_keys();
+std::vector<Key> model_and_data_keys();
+std::vector<Key> training_keys();
+std::vector<Key> strategy_and_checkpoint_keys();
+
+// What the entries are written with.
+constexpr auto must_match = OnResume::must_match;
+constexpr double most_steps = 1e12;        // Also of samples and epochs: a product with most_count fits 2^63
+constexpr double most_count = 2147483647;  // What MPI's counts and oneDNN's sizes hold
+
+/// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>.
+template <auto... members>
+auto& field(Config& config) {
+  return (config.*....*members);
+}
+
+inline Rule any() {
+  return {};
+}
+inline Rule at_least(double low, double high = std::numeric_limits<double>::infinity()) {
+  return {.low = low, .high = high};
+}
+inline Rule positive(double high = std::numeric_limits<double>::infinity()) {
+  return {.low = 0, .high = high, .low_itself = false};
+}
+inline Rule fraction() {
+  return {.low = 0, .high = 1, .high_itself = false};
+}
+inline Rule one_of(std::vector<std::string> choices, std::string advice = "") {
+  return {.choices = std::move(choices), .advice = std::move(advice)};
+}
+inline Rule array_of(std::size_t least, std::size_t most, Rule rule) {
+  rule.least_elements = least;
+  rule.most_elements = most;
+  return rule;
+}
+
+}  // namespace flotilla::config

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/commands/command_line.hpp"
+
+namespace flotilla {
+namespace {
+
+using Command = CommandLine::Command;
+using Texts = std::vector<std::string>;
+
+CommandLine parse(const Texts& arguments) {
+  return std::get<CommandLine>(parse_command_line(arguments, "flotilla 1.2.3"));
+}
+
+std::string printed(const Texts& arguments) {
+  return std::get<PrintedText>(parse_command_line(arguments, "flotilla 1.2.3")).text;
+}
+
+std::string refused(const Texts& arguments) {
+  try {
+    parse(arguments);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(CommandLine, TrainTakesADeckAndOverridesInAnyOrder) {
+  for (const Texts& arguments :
+       {Texts{"train", "a.toml", "train.epochs=3", "model.widths=[3, 4]", "--check"},
+        Texts{"train", "--check", "train.epochs=3", "a.toml", "model.widths=[3, 4]"},
+        Texts{"train", "train.epochs=3", "model.widths=[3, 4]", "--check", "a.toml"}}) {
+    const CommandLine line = parse(arguments);
+
+    EXPECT_EQ(line.command, Command::train);
+    EXPECT_EQ(line.deck, "a.toml");
+    EXPECT_EQ(line.overrides, (Texts{"train.epochs=3", "model.widths=[3, 4]"}));
+    EXPECT_TRUE(line.check);
+  }
+}
+
+TEST(CommandLine, OverridesMayHoldAnything) {
+  const Texts overrides = {"train.batch_size=-4", "run.output=", "run.output=a=b/c.toml", "epochs=3"};
+
+  const CommandLine line = parse({"train", "a.toml", overrides[0], overrides[1], overrides[2], overrides[3]});
+
+  EXPECT_EQ(line.overrides, overrides);
+}
+
+TEST(CommandLine, APathWithASlashBeforeItsEqualsSignIsADeck) {
+  EXPECT_EQ(parse({"train", "./lr=0.1.toml"}).deck, "./lr=0.1.toml");
+}
+
+TEST(CommandLine, EvaluateTakesACheckpointAndMaybeADeck) {
+  const CommandLine without = parse({"evaluate", "runs/a", "device.threads=2"});
+  const CommandLine with = parse({"evaluate", "runs/a", "device.threads=2", "a.toml", "--vectors", "v.h5"});
+
+  EXPECT_EQ(without.command, Command::evaluate);
+  EXPECT_EQ(without.checkpoint, "runs/a");
+  EXPECT_EQ(without.deck, "");
+  EXPECT_EQ(without.overrides, Texts{"device.threads=2"});
+  EXPECT_EQ(with.deck, "a.toml");
+  EXPECT_EQ(with.vectors, "v.h5");
+}
+
+TEST(CommandLine, InspectAndExportTakeFiles) {
+  const CommandLine inspect = parse({"inspect", "step-1.h5", "--json"});
+  const CommandLine exporting = parse({"export", "runs/a", "model.h5"});
+
+  EXPECT_EQ(inspect.command, Command::inspect);
+  EXPECT_EQ(inspect.checkpoint, "step-1.h5");
+  EXPECT_TRUE(inspect.json);
+  EXPECT_EQ(exporting.command, Command::export_model);
+  EXPECT_EQ(exporting.checkpoint, "runs/a");
+  EXPECT_EQ(exporting.output, "model.h5");
+}
+
+TEST(CommandLine, BenchAllReduceTakesSizes) {
+  const CommandLine sweep = parse({"bench", "all-reduce"});
+  const CommandLine one =
+      parse({"bench", "all-reduce", "--bytes", "64M", "--in-place", "--json", "rows.json"});
+  const CommandLine range = parse({"bench", "all-reduce", "--min", "2KiB", "--max", "1MB"});
+
+  EXPECT_EQ(sweep.command, Command::bench_all_reduce);
+  EXPECT_EQ(sweep.min_bytes, 1024);
+  EXPECT_EQ(sweep.max_bytes, 268435456);
+  EXPECT_EQ(one.min_bytes, 67108864);
+  EXPECT_EQ(one.max_bytes, 67108864);
+  EXPECT_TRUE(one.in_place);
+  EXPECT_EQ(one.json_file, "rows.json");
+  EXPECT_EQ(range.min_bytes, 2048);
+  EXPECT_EQ(range.max_bytes, 1048576);
+}
+
+TEST(CommandLine, BenchStepTakesADeck) {
+  const CommandLine line =
+      parse({"bench", "step", "a.toml", "train.batch_size=8", "--steps", "50", "--json", "step.json"});
+
+  EXPECT_EQ(line.command, Command::bench_step);
+  EXPECT_EQ(line.deck, "a.toml");
+  EXPECT_EQ(line.overrides, Texts{"train.batch_size=8"});
+  EXPECT_EQ(line.steps, 50);
+  EXPECT_EQ(line.json_file, "step.json");
+}
+
+TEST(CommandLine, HelpIsThereOnEveryLevel) {
+  EXPECT_NE(printed({"--help"}).find("evaluate"), std::string::npos);
+  EXPECT_NE(printed({"train", "--help"}).find("--check"), std::string::npos);
+  EXPECT_NE(printed({"bench", "--help"}).find("all-reduce"), std::string::npos);
+  EXPECT_NE(printed({"bench", "all-reduce", "--help"}).find("--in-place"), std::string::npos);
+  EXPECT_NE(printed({"evaluate", "--help"}).find("--vectors"), std::string::npos);
+}
+
+TEST(CommandLine, VersionIsTheTextGiven) {
+  EXPECT_EQ(printed({"--version"}), "flotilla 1.2.3\n");
+}
+
+TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
+  EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
+  EXPECT_NE(refused({"trian", "a.toml"}).find("see flotilla --help"), std::string::npos);
+  EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
+  EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);
+  EXPECT_NE(refused({"train", "a.toml", "--chek"}).find("--chek"), std::string::npos);
+  EXPECT_NE(refused({"train", "a.toml", "b.toml"}).find("a.toml and b.toml"), std::string::npos);
+  EXPECT_NE(refused({"export", "runs/a"}).find("OUT"), std::string::npos);
+  EXPECT_NE(refused({"bench"}), "");
+  EXPECT_NE(refused({"bench", "step", "a.toml", "--steps", "0"}), "");
+  EXPECT_NE(refused({"bench", "all-reduce", "--bytes", "1K", "--min", "1K"}), "");
+  EXPECT_NE(refused({"bench", "all-reduce", "--min", "2K", "--max", "1K"}), "");
+}
+
+TEST(CommandLine, SizesAreBytesWithOrWithoutAUnit) {
+  EXPECT_EQ(bytes_from_text("512"), 512);
+  EXPECT_EQ(bytes_from_text("512B"), 512);
+  EXPECT_EQ(bytes_from_text("3K"), 3072);
+  EXPECT_EQ(bytes_from_text("1GiB"), 1073741824);
+  for (const char* wrong : {"", "0", "-1", "1.5M", "K", "1T", "1 K", "1KBB", "9223372036854775807K"}) {
+    EXPECT_THROW(bytes_from_text(wrong), UserError) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace flotilla

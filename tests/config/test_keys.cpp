@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/config/keys.hpp"
+
+namespace flotilla::config {
+namespace {
+
+/// The addresses of the fields, in no order.
+template <class... Fields>
+void add_addresses(std::multiset<const void*>& to, const Fields&... fields) {
+  (to.insert(static_cast<const void*>(&fields)), ...);
+}
+
+/// Every field that a deck can set. A field added to one of the structures stops this from compiling.
+std::multiset<const void*> addresses_of_fields(const Config& config) {
+  std::multiset<const void*> all;
+  const auto& [run, device, model, data, train, optimizer, schedule, strategy, checkpoint, validation,
+               resolved_text] = config;
+  {
+    const auto& [a, b, c, d, e, f, g] = run;
+    add_addresses(all, a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [a, b, c] = device;
+    add_addresses(all, a, b, c);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g] = model;
+    add_addresses(all, a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch] = data;
+    add_addresses(all, kind, shape, mean, std, threads, prefetch, last_batch);
+    for (const DataSourceConfig* source : {&train_data, &validation_data}) {
+      const auto& [given, images, labels, samples] = *source;  // given follows from the others
+      add_addresses(all, images, labels, samples);
+    }
+  }
+  {
+    const auto& [a, b, c, d, e, f, g] = train;
+    add_addresses(all, a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i] = optimizer;
+    add_addresses(all, a, b, c, d, e, f, g, h, i);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i] = schedule;
+    add_addresses(all, a, b, c, d, e, f, g, h, i);
+  }
+  {
+    const auto& [a, b, c, d] = strategy;
+    add_addresses(all, a, b, c, d);
+  }
+  {
+    const auto& [a, b] = checkpoint;
+    add_addresses(all, a, b);
+  }
+  {
+    const auto& [a, b] = validation;
+    add_addresses(all, a, b);
+  }
+  return all;
+}
+
+TEST(Keys, EveryFieldOfTheConfigHasExactlyOneKey) {
+  Config config;
+
+  std::multiset<const void*> reached;
+  for (const Key& key : all_keys()) {
+    std::visit([&](auto field) { reached.insert(static_cast<const void*>(&field(config))); }, key.field);
+  }
+
+  EXPECT_EQ(reached, addresses_of_fields(config));
+}
+
+TEST(Keys, PathsAreUniqueAndTablesAreContiguous) {
+  std::set<std::string> paths;
+  std::set<std::string> tables;
+  std::string table;
+  for (const Key& key : all_keys()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    if (key.table() != table) {
+      table = key.table();
+      EXPECT_TRUE(tables.insert(table).second) << "the keys of " << table << " are not together";
+    }
+  }
+}
+
+TEST(Keys, ASelectorStandsBeforeItsKeysAndHasTheValuesTheyName) {
+  std::set<std::string> before;
+  for (const Key& key : all_keys()) {
+    if (const Condition& condition = key.condition; !condition.selector.empty()) {
+      ASSERT_TRUE(before.contains(condition.selector)) << key.path;
+      const Key& selector = *find_key(condition.selector);
+      EXPECT_TRUE(selector.condition.selector.empty()) << key.path;
+      for (const std::string& value : condition.values) {
+        const auto& choices = selector.rule.choices;
+        const bool is_choice = std::find(choices.begin(), choices.end(), value) != choices.end();
+        EXPECT_TRUE(is_choice || value == "true") << key.path << " names " << value;
+      }
+    }
+    before.insert(key.path);
+  }
+}
+
+TEST(Keys, DefaultsKeepTheirOwnRules) {
+  for (const Key& key : all_keys()) {
+    if (key.presence != Presence::has_default) continue;
+    EXPECT_FALSE(broken_rule(key, default_of(key))) << key.path;
+  }
+}
+
+TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
+  for (const Key& key : all_keys()) {
+    ASSERT_FALSE(key.help.empty()) << key.path;
+    EXPECT_NE(key.help.back(), '.') << key.path;
+  }
+}
+
+TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
+  const std::set<std::string> free_tables = {"device", "strategy", "checkpoint", "validation"};
+  const std::set<std::string> free_keys = {
+      "data.threads",     "data.prefetch",           "train.epochs",          "train.steps",
+      "train.batch_size", "train.global_batch_size", "train.accumulate_steps"};
+  for (const Key& key : all_keys()) {
+    const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
+                            (key.table() == "run" && key.path != "run.seed");
+    EXPECT_EQ(key.on_resume == OnResume::may_change, may_change) << key.path;
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::config
