@@ -99,7 +99,7 @@ class ThreadedLoader final : public Loader {
   ~ThreadedLoader() override { stop(); }
 
   const Batch& next() override {
-    if (held_ >= 0 && held_ < plan_->batches()) ring_.release(held_);
+    if (held_ >= 0 && held_ < plan_->batches()) ring_.release();
     const std::int64_t number = held_ + 1;
     held_ = std::min(number, plan_->batches());
     if (number >= plan_->batches()) return end();
