@@ -100,8 +100,9 @@ class IdxDataset final : public Dataset {
 
 std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,
                                           std::int64_t classes, const PixelScale& scale) {
-  return std::make_unique<IdxDataset>(open_idx(images, IdxKind::images), open_idx(labels, IdxKind::labels),
-                                      classes, scale);
+  IdxFile images_file = open_idx(images, IdxKind::images);
+  const IdxFile labels_file = open_idx(labels, IdxKind::labels);
+  return std::make_unique<IdxDataset>(std::move(images_file), labels_file, classes, scale);
 }
 
 }  // namespace flotilla
