@@ -19,10 +19,9 @@ struct FreeAligned {
 };
 using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
 
-/// One buffer for a batch. Batch b goes through slot b mod slots; `state` says how far: 2b free for batch b,
-/// 2b + 1 filled with batch b (both modulo 2³²).
+/// One buffer for a batch: batch b goes through slot b mod slots.
 struct alignas(64) BatchSlot {
-  std::atomic<std::uint32_t> state{0};
+  std::atomic<std::uint32_t> filled{0};  ///< b + 1 once batch b is here (modulo 2³²)
   AlignedFloats images;
   std::vector<std::int32_t> labels;
   Batch batch;
@@ -30,7 +29,7 @@ struct alignas(64) BatchSlot {
 };
 
 /// The hand-over between the threads that fill batches and the one that takes them, in order and without
-/// locks: whoever finds nothing to do sleeps on the slot's state.
+/// locks: whoever finds nothing to do sleeps.
 class BatchRing {
  public:
   BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size);
@@ -46,15 +45,15 @@ class BatchRing {
 
   /// Consumer: waits until batch `number` is filled. Adds the time spent asleep to `wait_ns`.
   BatchSlot& wait_filled(std::int64_t number, std::int64_t& wait_ns);
-  void release(std::int64_t number);  ///< Consumer: batch `number` may be overwritten.
-  void stop();                        ///< Wakes all who wait for a free slot.
+  void release();  ///< Consumer: the oldest batch that it has not released yet may be overwritten.
+  void stop();     ///< Wakes all who wait for a free slot.
 
  private:
-  void set(BatchSlot& slot, std::uint32_t state);
-
   std::vector<BatchSlot> slots_;
   std::int64_t bytes_ = 0;
+  std::uint32_t wake_every_ = 1;  ///< releases
   alignas(64) std::atomic<std::int64_t> claimed_{0};
+  alignas(64) std::atomic<std::uint32_t> released_{0};
   std::atomic<bool> stopped_{false};
 };
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/data/idx_file.hpp"
@@ -23,18 +22,20 @@ std::string file_name(const IdxFile& idx) {
 
 class IdxDataset final : public Dataset {
  public:
-  IdxDataset(IdxFile images, IdxFile labels, std::int64_t classes, const PixelScale& scale)
+  IdxDataset(IdxFile images, const IdxFile& labels, std::int64_t classes, const PixelScale& scale)
       : images_(std::move(images)),
-        labels_(std::move(labels)),
+        labels_(labels.bytes.map(labels.begin)),
+        labels_path_(labels.path),
+        labels_begin_(labels.header_bytes),
         shape_({1, images_.rows, images_.columns}),
         classes_(classes),
         factor_(static_cast<float>(1.0 / (255.0 * scale.std))),
         shift_(static_cast<float>(scale.mean / scale.std)) {
-    if (images_.items != labels_.items) {
-      throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels_.path, " holds ",
-                          labels_.items, " labels; give two files that belong together"));
+    if (images_.items != labels.items) {
+      throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels.path, " holds ",
+                          labels.items, " labels; give two files that belong together"));
     }
-    check_labels();
+    for (std::int64_t i = 0; i < size(); ++i) check_label(i, labels_.bytes()[static_cast<std::size_t>(i)]);
   }
 
   std::int64_t size() const override { return images_.items; }
@@ -58,11 +59,10 @@ class IdxDataset final : public Dataset {
       to = to.subspan(count);
       byte += static_cast<std::int64_t>(count);
     }
-    std::array<std::uint8_t, 1> label{};
-    labels_.bytes.read(labels_.begin + i, label);
+    const std::uint8_t label = labels_.bytes()[static_cast<std::size_t>(i)];
     // Also checked at the start; but the file could have been written to since, and labels are indices.
-    check_label(i, label[0]);
-    return label[0];
+    check_label(i, label);
+    return label;
   }
 
  private:
@@ -81,23 +81,15 @@ class IdxDataset final : public Dataset {
 
   void check_label(std::int64_t i, std::uint8_t label) const {
     if (label < classes_) return;
-    throw UserError(cat(labels_.path, ": label ", int{label}, " at item ", i, " (byte ",
-                        labels_.header_bytes + i, ") is not below model.classes = ", classes_,
+    throw UserError(cat(labels_path_, ": label ", int{label}, " at item ", i, " (byte ", labels_begin_ + i,
+                        ") is not below model.classes = ", classes_,
                         "; raise model.classes or correct the file"));
   }
 
-  void check_labels() const {
-    std::vector<std::uint8_t> block(64 * 1024);
-    for (std::int64_t i = 0; i < labels_.items; i += std::ssize(block)) {
-      const auto count =
-          static_cast<std::size_t>(std::min<std::int64_t>(labels_.items - i, std::ssize(block)));
-      labels_.bytes.read(labels_.begin + i, std::span(block).first(count));
-      for (std::size_t k = 0; k < count; ++k) check_label(i + static_cast<std::int64_t>(k), block[k]);
-    }
-  }
-
   IdxFile images_;
-  IdxFile labels_;
+  Mapping labels_;  ///< One byte each: a read of its own would cost as much as the image
+  std::string labels_path_;
+  std::int64_t labels_begin_;  ///< In the uncompressed file, for messages
   Shape shape_;
   std::int64_t classes_;
   float factor_;
@@ -108,8 +100,9 @@ class IdxDataset final : public Dataset {
 
 std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,
                                           std::int64_t classes, const PixelScale& scale) {
-  return std::make_unique<IdxDataset>(open_idx(images, IdxKind::images), open_idx(labels, IdxKind::labels),
-                                      classes, scale);
+  IdxFile images_file = open_idx(images, IdxKind::images);
+  const IdxFile labels_file = open_idx(labels, IdxKind::labels);
+  return std::make_unique<IdxDataset>(std::move(images_file), labels_file, classes, scale);
 }
 
 }  // namespace flotilla

@@ -78,11 +78,13 @@ class ThreadedLoader final : public Loader {
         plan_(std::move(plan)),
         // One batch is in use while `prefetch` are ahead.
         ring_(options.threads == 0 ? 1 : options.prefetch + 1, plan_->batch(), data.sample_shape().size()),
-        indices_(static_cast<std::size_t>(plan_->batch())) {
+        indices_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1)),
+                 std::vector<std::int64_t>(static_cast<std::size_t>(plan_->batch()))) {
     try {
       for (std::int64_t i = 0; i < options.threads; ++i) {
         trace::Sink* sink = options.sink ? options.sink(static_cast<int>(i)) : nullptr;
-        threads_.emplace_back([this, sink] { run(sink); });
+        const std::span<std::int64_t> indices = indices_[static_cast<std::size_t>(i)];
+        threads_.emplace_back([this, sink, indices] { run(sink, indices); });
       }
     } catch (const std::system_error& error) {
       stop();
@@ -99,7 +101,7 @@ class ThreadedLoader final : public Loader {
   ~ThreadedLoader() override { stop(); }
 
   const Batch& next() override {
-    if (held_ >= 0 && held_ < plan_->batches()) ring_.release(held_);
+    if (held_ >= 0 && held_ < plan_->batches()) ring_.release();
     const std::int64_t number = held_ + 1;
     held_ = std::min(number, plan_->batches());
     if (number >= plan_->batches()) return end();
@@ -112,9 +114,8 @@ class ThreadedLoader final : public Loader {
   std::int64_t buffer_bytes() const override { return ring_.bytes(); }
 
  private:
-  void run(trace::Sink* sink) {
+  void run(trace::Sink* sink, std::span<std::int64_t> indices) {
     trace::record_this_thread(sink);
-    std::vector<std::int64_t> indices(indices_.size());
     for (;;) {
       const std::int64_t number = ring_.claim();
       if (number >= plan_->batches()) return;
@@ -127,7 +128,7 @@ class ThreadedLoader final : public Loader {
 
   void read_here(std::int64_t number) {
     const std::int64_t begin = trace::now_ns();
-    fill(number, ring_.slot(number), indices_);
+    fill(number, ring_.slot(number), indices_[0]);
     ring_.publish(number);
     wait_ns_ += trace::now_ns() - begin;
   }
@@ -164,8 +165,8 @@ class ThreadedLoader final : public Loader {
   const Dataset& data_;
   std::unique_ptr<const Plan> plan_;
   BatchRing ring_;
-  std::vector<std::int64_t> indices_;  ///< For reading in next()
-  std::int64_t held_ = -1;             ///< The batch that the caller has; batches() at the end
+  std::vector<std::vector<std::int64_t>> indices_;  ///< One of a batch per thread, or for next()
+  std::int64_t held_ = -1;                          ///< The batch that the caller has; batches() at the end
   std::int64_t wait_ns_ = 0;
   Batch end_;
   std::vector<std::thread> threads_;

@@ -2,9 +2,8 @@
 // measure_loader IMAGES LABELS [THREADS]: what reading MNIST costs the loader thread and the training thread.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <thread>
+#include <numeric>
 #include <vector>
 
 #include "kernels/trace.hpp"
@@ -49,11 +48,14 @@ void measure(const Dataset& data, int threads, int work_us) {
   }
   const double total_us = static_cast<double>(trace::now_ns() - begin) * 1e-3;
   const double wait_us = static_cast<double>(loader->wait_ns()) * 1e-3;
+  const double mean_us =
+      static_cast<double>(std::accumulate(next_ns.begin(), next_ns.end(), std::int64_t{0})) * 1e-3 / batches;
   trace::record_this_thread(nullptr);
   std::printf(
-      "threads %d, work %4d us: reading %6.2f us, next() %6.2f us (medians), waited %6.2f, all %7.2f us a "
+      "threads %d, work %4d us: reading %6.2f us, next() %6.2f us (medians), next() %6.2f waited %6.2f, all "
+      "%7.2f us a "
       "batch\n",
-      threads, work_us, median_us(sinks[0].times_ns), median_us(next_ns), wait_us / batches,
+      threads, work_us, median_us(sinks[0].times_ns), median_us(next_ns), mean_us, wait_us / batches,
       total_us / batches);
 }
 

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/dataset.hpp"
+#include "tests/data/idx_files.hpp"
+
+namespace flotilla {
+namespace {
+
+using test::Bytes;
+
+/// A folder with good files "images" (10 of 28x28) and "labels", one of which the test spoils.
+class IdxMistake : public testing::Test {
+ protected:
+  IdxMistake() {
+    test::save(images, test::images(10, 28, 28));
+    test::save(labels, test::labels(10, 10));
+  }
+
+  std::string complaint(std::int64_t classes = 10) const {
+    try {
+      open_dataset({}, {.given = true, .images = images, .labels = labels}, classes, 1);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  const test::Folder folder;
+  std::string images = folder / "images";
+  std::string labels = folder / "labels";
+};
+
+void expect_parts(const std::string& text, std::initializer_list<std::string> parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+  }
+}
+
+Bytes shortened(Bytes bytes, std::size_t by) {
+  bytes.resize(bytes.size() - by);
+  return bytes;
+}
+
+TEST_F(IdxMistake, IsNotSeenInGoodFiles) {
+  EXPECT_EQ(complaint(), "no error");
+}
+
+TEST_F(IdxMistake, MissingFileNamesThePath) {
+  labels = folder / "nowhere";
+
+  expect_parts(complaint(), {labels, "No such file", "check the path"});
+}
+
+TEST_F(IdxMistake, FolderInsteadOfAFile) {
+  images = folder.path();
+
+  expect_parts(complaint(), {images, "is a folder"});
+}
+
+TEST_F(IdxMistake, FifoIsRefusedWithoutWaiting) {
+  images = folder / "fifo";
+  ASSERT_EQ(::mkfifo(images.c_str(), 0600), 0);
+
+  expect_parts(complaint(), {images, "not a regular file"});
+}
+
+TEST_F(IdxMistake, LoopOfLinksCannotBeOpened) {
+  images = folder / "loop";
+  ASSERT_EQ(::symlink(images.c_str(), images.c_str()), 0);
+
+  expect_parts(complaint(), {images, "cannot be opened"});
+}
+
+TEST_F(IdxMistake, UnreadableFileSaysHowToGetTheRight) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  ASSERT_EQ(::chmod(images.c_str(), 0), 0);
+
+  expect_parts(complaint(), {images, "chmod"});
+}
+
+TEST_F(IdxMistake, EmptyFile) {
+  test::save(labels, {});
+  expect_parts(complaint(), {labels, "is empty"});
+
+  test::save(labels, test::gzip({}));
+  expect_parts(complaint(), {labels, "is empty"});
+}
+
+TEST_F(IdxMistake, TruncatedMagicNumberAndHeader) {
+  test::save(images, {0, 0, 8});
+  expect_parts(complaint(), {images, "truncated", "no magic number"});
+
+  test::save(images, test::header({2051, 10, 28}));
+  expect_parts(complaint(), {images, "truncated", "byte 12 of its 16-byte header"});
+}
+
+TEST_F(IdxMistake, TruncatedFileNamesByteAndItem) {
+  test::save(images, shortened(test::images(10, 28, 28), 784 * 2 + 1));
+
+  expect_parts(complaint(), {images, "truncated", "10 images of 784 bytes", "end at byte 6287", "item 7"});
+}
+
+TEST_F(IdxMistake, GzipOfATruncatedFileIsToldLikeThePlainOne) {
+  test::save(images, test::gzip(shortened(test::images(10, 28, 28), 784 * 2 + 1)));
+
+  expect_parts(complaint(), {images, "truncated", "10 images of 784 bytes", "end at byte 6287", "item 7"});
+}
+
+TEST_F(IdxMistake, TruncatedGzipNamesTheByteOfTheCompressedFile) {
+  const Bytes whole = test::gzip(test::images(10, 28, 28));
+  for (const std::size_t by : {std::size_t{1}, std::size_t{8}, whole.size() / 2, whole.size() - 3}) {
+    test::save(images, shortened(whole, by));
+
+    expect_parts(complaint(), {images, "truncated", cat("stop at byte ", whole.size() - by)});
+  }
+}
+
+TEST_F(IdxMistake, WrongChecksumOfGzip) {
+  Bytes damaged = test::gzip(test::images(10, 28, 28));
+  damaged[damaged.size() - 8] ^= 1;  // CRC-32, then the length
+  test::save(images, damaged);
+  expect_parts(complaint(), {images, "damaged", "incorrect data check"});
+
+  damaged = test::gzip(test::images(10, 28, 28));
+  damaged[damaged.size() - 1] ^= 1;
+  test::save(images, damaged);
+  expect_parts(complaint(), {images, "damaged", "incorrect length check"});
+}
+
+TEST_F(IdxMistake, FlippedBitOfGzipIsFoundOrChangesNothing) {
+  const Bytes whole = test::gzip(test::labels(10, 10));
+  std::vector<float> sample(784);
+  int found = 0;
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    Bytes damaged = whole;
+    damaged[bit / 8] = static_cast<std::uint8_t>(damaged[bit / 8] ^ (1U << bit % 8));
+    test::save(labels, damaged);
+    try {
+      const auto data = open_dataset({}, {.given = true, .images = images, .labels = labels}, 10, 1);
+      for (std::int64_t i = 0; i < 10; ++i) ASSERT_EQ(data->read(i, 0, sample), i) << "bit " << bit;
+    } catch (const UserError&) {
+      ++found;
+    }
+  }
+
+  // The header's time (4 bytes), flags and system, and some bits that fill up the last byte, mean nothing.
+  EXPECT_GT(found, static_cast<int>(8 * whole.size()) - 8 * 8);
+}
+
+TEST_F(IdxMistake, SwappedFilesAreRecognised) {
+  std::swap(images, labels);
+
+  expect_parts(complaint(),
+               {images, "holds labels (magic 2049)", "images (magic 2051) belong here", "swapped?"});
+}
+
+TEST_F(IdxMistake, LabelsThatAreImages) {
+  test::save(labels, test::gzip(test::images(10, 28, 28)));
+
+  expect_parts(complaint(),
+               {labels, "holds images (magic 2051)", "labels (magic 2049) belong here", "swapped?"});
+}
+
+TEST_F(IdxMistake, OtherContentsAreDescribed) {
+  test::save(images, {'<', '!', 'D', 'O', 'C'});
+  expect_parts(complaint(), {images, "begins with 3c21444f", "neither IDX nor gzip", "web page"});
+
+  test::save(images, {0x50, 0x4b, 3, 4});
+  expect_parts(complaint(), {images, "begins with 504b0304", "neither IDX nor gzip"});
+
+  test::save(images, test::header({0x00000D03, 10, 28, 28}));
+  expect_parts(complaint(), {images, "type 0x0d in 3 dimensions", "unsigned bytes"});
+
+  test::save(images, test::header({0x03080000, 10, 28, 28}));
+  expect_parts(complaint(), {images, "little-endian"});
+}
+
+TEST_F(IdxMistake, DataAfterTheLastItem) {
+  test::save(images, test::join(test::images(10, 28, 28), {0}));
+  expect_parts(complaint(), {images, "too long", "go on after byte 7856"});
+
+  test::save(images, test::gzip(test::join(test::images(10, 28, 28), {0})));
+  expect_parts(complaint(), {images, "too long", "go on after byte 7856"});
+}
+
+TEST_F(IdxMistake, GarbageAfterTheGzipData) {
+  const Bytes whole = test::gzip(test::images(10, 28, 28));
+  test::save(images, test::join(whole, {'x', 'y', 'z'}));
+
+  expect_parts(complaint(), {images, "3 bytes after the end", cat("byte ", whole.size())});
+}
+
+TEST_F(IdxMistake, NoItems) {
+  test::save(images, test::header({2051, 0, 28, 28}));
+
+  expect_parts(complaint(), {images, "holds no images", "bytes 4 to 7"});
+}
+
+TEST_F(IdxMistake, ImpossibleExtents) {
+  test::save(images, test::header({2051, 10, 0, 28}));
+  expect_parts(complaint(), {images, "0x28 (bytes 8 to 15)"});
+
+  test::save(images, test::header({2051, 0xffffffff, 0xffffffff, 0xffffffff}));
+  expect_parts(complaint(), {images, "4294967295x4294967295"});
+
+  test::save(images, test::gzip(test::header({2051, 0xffffffff, 8192, 8192})));
+  expect_parts(complaint(), {images, "truncated"});
+}
+
+TEST_F(IdxMistake, DifferentCountsNameBothFiles) {
+  test::save(labels, test::labels(9, 10));
+
+  expect_parts(complaint(), {cat(images, ": holds 10 images"), cat(labels, " holds 9 labels")});
+}
+
+TEST_F(IdxMistake, LabelOutOfRangeNamesItemAndByte) {
+  Bytes bad = test::labels(10, 10);
+  bad[8 + 4] = 12;
+  for (const Bytes& contents : {bad, test::gzip(bad)}) {
+    test::save(labels, contents);
+
+    expect_parts(complaint(), {labels, "label 12 at item 4 (byte 12)", "model.classes = 10"});
+  }
+
+  EXPECT_EQ(complaint(13), "no error");
+}
+
+TEST_F(IdxMistake, FileThatShrinksDuringTheRun) {
+  DataConfig config;
+  const auto data = open_dataset(config, {.given = true, .images = images, .labels = labels}, 10, 1);
+  std::vector<float> sample(784);
+  ASSERT_EQ(::truncate(images.c_str(), 16 + 784 * 3 + 5), 0);
+
+  EXPECT_EQ(data->read(2, 0, sample), 2);
+  try {
+    data->read(3, 0, sample);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    expect_parts(error.what(), {images, "ends at byte 2373"});
+  }
+}
+
+/// Sets an environment variable until the end of the test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    const char* before = std::getenv(name);
+    if (before != nullptr) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() {
+    if (before_.empty()) {
+      ::unsetenv(name_);
+    } else {
+      ::setenv(name_, before_.c_str(), 1);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::string before_;
+};
+
+TEST_F(IdxMistake, TemporaryFolderThatIsNotThere) {
+  test::save(images, test::gzip(test::images(10, 28, 28)));
+  const Variable variable("TMPDIR", folder / "nowhere");
+
+  expect_parts(complaint(), {folder / "nowhere", "inflated copy of " + images, "set TMPDIR"});
+}
+
+TEST_F(IdxMistake, NoRoomWhileInflating) {
+  test::save(images, test::gzip(test::images(500, 28, 28)));
+  test::save(labels, test::labels(500, 10));
+  const Variable variable("TMPDIR", folder.path());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  // A limit of the file size fails like a full disk does: after some blocks, in write.
+  const rlimit small{300 * 1024, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+
+  const std::string text = complaint();
+
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  expect_parts(text, {"inflated copy of " + images, "writing failed after", "set TMPDIR"});
+}
+
+TEST_F(IdxMistake, LeavesNothingInTheTemporaryFolder) {
+  test::save(images, test::gzip(test::images(10, 28, 28)));
+  std::filesystem::create_directory(folder / "tmp");
+  const Variable variable("TMPDIR", folder / "tmp");
+
+  const auto data = open_dataset({}, {.given = true, .images = images, .labels = labels}, 10, 1);
+
+  EXPECT_NE(data->description().find("inflated in " + (folder / "tmp")), std::string::npos)
+      << data->description();
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "tmp"));
+}
+
+}  // namespace
+}  // namespace flotilla

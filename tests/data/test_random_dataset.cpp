@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/dataset.hpp"
+
+namespace flotilla {
+namespace {
+
+std::unique_ptr<Dataset> open_random(std::vector<std::int64_t> shape, std::int64_t samples,
+                                     std::uint64_t seed = 1) {
+  DataConfig data;
+  data.kind = "random";
+  data.shape = std::move(shape);
+  return open_dataset(data, {.given = true, .images = {}, .labels = {}, .samples = samples}, 2, seed);
+}
+
+TEST(RandomDataset, HasTheShapeAndSizeAskedFor) {
+  const auto flat = open_random({32}, 128);
+  const auto image = open_random({3, 8, 4}, 5);
+
+  EXPECT_EQ(flat->size(), 128);
+  EXPECT_EQ(flat->sample_shape(), (Shape{32}));
+  EXPECT_EQ(image->sample_shape(), (Shape{3, 8, 4}));
+  EXPECT_EQ(flat->description(), "128 random samples 32, 2 classes");
+}
+
+TEST(RandomDataset, DependsOnSeedAndSampleOnly) {
+  std::vector<float> first(32);
+  std::vector<float> again(32);
+  const auto data = open_random({32}, 128);
+
+  const std::int32_t label = data->read(7, 0, first);
+  data->read(3, 0, again);
+  const std::int32_t same = open_random({32}, 1000)->read(7, 99, again);
+
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(label, same);
+  open_random({32}, 128, 2)->read(7, 0, again);
+  EXPECT_NE(first, again);
+  data->read(8, 0, again);
+  EXPECT_NE(first, again);
+}
+
+TEST(RandomDataset, DrawsValuesFromZeroToOneAndEveryLabel) {
+  const auto data = open_random({32}, 1000);
+  std::vector<float> sample(32);
+  std::set<std::int32_t> labels;
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < data->size(); ++i) {
+    labels.insert(data->read(i, 0, sample));
+    for (const float value : sample) {
+      ASSERT_GE(value, 0.0F);
+      ASSERT_LT(value, 1.0F);
+      sum += value;
+    }
+  }
+
+  EXPECT_EQ(labels, (std::set<std::int32_t>{0, 1}));
+  // Six deviations of the mean of 32000 values, each of deviation √(1/12).
+  EXPECT_NEAR(sum / 32000, 0.5, 6 * 0.2887 / 178.9);
+}
+
+TEST(RandomDataset, RefusesShapesThatNoTensorHas) {
+  EXPECT_THROW(open_random({}, 10), UserError);
+  EXPECT_THROW(open_random({3, 0}, 10), UserError);
+  EXPECT_THROW(open_random({1, 2, 3, 4}, 10), UserError);
+  EXPECT_THROW(open_random({3}, 0), UserError);
+}
+
+TEST(Dataset, RefusesAKindThatItDoesNotKnow) {
+  DataConfig data;
+  data.kind = "parquet";
+
+  EXPECT_THROW(open_dataset(data, {}, 10, 1), UserError);
+}
+
+}  // namespace
+}  // namespace flotilla
