@@ -73,10 +73,9 @@ void put_bytes(const std::string& path, const std::vector<std::byte>& bytes) {
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
-void flip_byte(const std::string& path, std::size_t position) {
-  auto bytes = bytes_of(path);
-  bytes.at(position) ^= std::byte{0xFF};
-  put_bytes(path, bytes);
+void put_byte(const std::string& path, std::size_t position, std::byte value) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(position)).put(static_cast<char>(value));
 }
 
 bool equal(const Snapshot& a, const Snapshot& b) {
@@ -102,6 +101,13 @@ std::string user_error(const std::function<void()>& action) {
     return error.what();
   }
   return {};
+}
+
+testing::AssertionResult mentions(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    if (text.find(part) == std::string::npos)
+      return testing::AssertionFailure() << "'" << text << "' does not mention '" << part << "'";
+  return testing::AssertionSuccess();
 }
 
 }  // namespace flotilla

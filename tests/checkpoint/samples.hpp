@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -33,12 +35,15 @@ void add_tensor(Snapshot& snapshot, const std::string& path, const Shape& shape,
 
 std::vector<std::byte> bytes_of(const std::string& path);
 void put_bytes(const std::string& path, const std::vector<std::byte>& bytes);
-void flip_byte(const std::string& path, std::size_t position);
+void put_byte(const std::string& path, std::size_t position, std::byte value);
 
 /// Whether everything in two snapshots is equal, values bit for bit.
 bool equal(const Snapshot& a, const Snapshot& b);
 
 /// The text of the UserError that `action` throws; empty if it throws none.
 std::string user_error(const std::function<void()>& action);
+
+/// Succeeds if `text` holds all of `parts`.
+testing::AssertionResult mentions(const std::string& text, const std::vector<std::string>& parts);
 
 }  // namespace flotilla

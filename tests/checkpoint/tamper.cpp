@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/checkpoint/tamper.hpp"
+
+#include <filesystem>
+
+#include "src/checkpoint/hdf5_handles.hpp"
+
+namespace flotilla {
+
+using hdf5::check;
+
+namespace {
+
+hdf5::File open_to_change(const std::string& file) {
+  return {H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "H5Fopen"};
+}
+
+void write_root_attribute(const std::string& file, const std::string& name, hid_t type, hid_t memory_type,
+                          const void* value) {
+  const hdf5::File handle = open_to_change(file);
+  if (H5Aexists(handle.id(), name.c_str()) > 0) check(H5Adelete(handle.id(), name.c_str()), "H5Adelete");
+  const hdf5::Space space(H5Screate(H5S_SCALAR), "H5Screate");
+  const hdf5::Attribute attribute(
+      H5Acreate2(handle.id(), name.c_str(), type, space.id(), H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2");
+  check(H5Awrite(attribute.id(), memory_type, value), "H5Awrite");
+}
+
+hid_t file_type(Stored stored) {
+  if (stored == Stored::float64) return H5T_IEEE_F64LE;
+  if (stored == Stored::big_endian) return H5T_IEEE_F32BE;
+  if (stored == Stored::integers) return H5T_STD_I64LE;
+  return H5T_IEEE_F32LE;
+}
+
+}  // namespace
+
+void set_attribute(const std::string& file, const std::string& name, std::int64_t value) {
+  const hdf5::Session session;
+  write_root_attribute(file, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+void set_attribute(const std::string& file, const std::string& name, const std::string& text) {
+  const hdf5::Session session;
+  const hdf5::Type type(H5Tcopy(H5T_C_S1), "H5Tcopy");
+  check(H5Tset_size(type.id(), text.size()), "H5Tset_size");
+  check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "H5Tset_strpad");
+  write_root_attribute(file, name, type.id(), type.id(), text.data());
+}
+
+void delete_attribute(const std::string& file, const std::string& object, const std::string& name) {
+  const hdf5::Session session;
+  const hdf5::File handle = open_to_change(file);
+  check(H5Adelete_by_name(handle.id(), object.c_str(), name.c_str(), H5P_DEFAULT), "H5Adelete_by_name");
+}
+
+void delete_object(const std::string& file, const std::string& path) {
+  const hdf5::Session session;
+  const hdf5::File handle = open_to_change(file);
+  check(H5Ldelete(handle.id(), path.c_str(), H5P_DEFAULT), "H5Ldelete");
+}
+
+void add_dataset(const std::string& file, const std::string& path, const std::vector<std::uint64_t>& extents,
+                 const std::vector<float>& values, Stored stored) {
+  const hdf5::Session session;
+  const hdf5::File handle =
+      std::filesystem::exists(file)
+          ? open_to_change(file)
+          : hdf5::File(H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate");
+  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
+  const hdf5::Space space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                          "H5Screate_simple");
+  const hdf5::PropertyList links(H5Pcreate(H5P_LINK_CREATE), "H5Pcreate");
+  check(H5Pset_create_intermediate_group(links.id(), 1), "H5Pset_create_intermediate_group");
+  const hdf5::PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  if (stored == Stored::compressed) {
+    check(H5Pset_chunk(creation.id(), static_cast<int>(sizes.size()), sizes.data()), "H5Pset_chunk");
+    check(H5Pset_deflate(creation.id(), 6), "H5Pset_deflate");
+  }
+  const hdf5::Dataset dataset(H5Dcreate2(handle.id(), path.c_str(), file_type(stored), space.id(), links.id(),
+                                         creation.id(), H5P_DEFAULT),
+                              "H5Dcreate2");
+  check(H5Dwrite(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
+}
+
+}  // namespace flotilla

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+/// Changes to an HDF5 file that leave it a valid HDF5 file.
+void set_attribute(const std::string& file, const std::string& name, std::int64_t value);  ///< Of the root.
+void set_attribute(const std::string& file, const std::string& name, const std::string& text);
+void delete_attribute(const std::string& file, const std::string& object, const std::string& name);
+void delete_object(const std::string& file, const std::string& path);
+
+enum class Stored { float32, float64, big_endian, compressed, integers };
+
+/// Adds a dataset without checksum, and its groups; makes the file if there is none.
+void add_dataset(const std::string& file, const std::string& path, const std::vector<std::uint64_t>& extents,
+                 const std::vector<float>& values, Stored stored = Stored::float32);
+
+}  // namespace flotilla

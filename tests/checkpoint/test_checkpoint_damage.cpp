@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+#include "tests/checkpoint/samples.hpp"
+#include "tests/checkpoint/tamper.hpp"
+
+namespace flotilla {
+
+/// A good file that each test spoils in its own way.
+class DamagedCheckpoint : public testing::Test {
+ protected:
+  DamagedCheckpoint() { write_checkpoint_file(path_, written_); }
+  std::string reading_error() const {
+    return user_error([&] { read_checkpoint(path_); });
+  }
+
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path("step-00000400.h5");
+  Snapshot written_ = sample_snapshot(400);
+};
+
+TEST_F(DamagedCheckpoint, IsRefusedWhenTruncatedAnywhere) {
+  const auto whole = bytes_of(path_);
+  for (std::size_t size = 0; size < whole.size(); size += 97) {
+    put_bytes(path_, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+
+    EXPECT_TRUE(mentions(reading_error(), {path_})) << size;
+  }
+}
+
+TEST_F(DamagedCheckpoint, IsNeverReadWithOtherContents) {
+  const auto whole = bytes_of(path_);
+  std::size_t refused = 0;
+  std::size_t tried = 0;
+  for (std::size_t position = 0; position < whole.size(); position += 3, ++tried) {
+    put_byte(path_, position, whole[position] ^ static_cast<std::byte>(1U << position % 8));
+    try {
+      const Snapshot read = read_checkpoint(path_);
+      EXPECT_TRUE(equal(read, written_)) << "accepted with byte " << position << " flipped";
+    } catch (const UserError&) {
+      ++refused;
+    }
+    put_byte(path_, position, whole[position]);
+  }
+  EXPECT_GT(refused, tried / 2);
+}
+
+TEST_F(DamagedCheckpoint, NamesTheTensorWhoseValuesChanged) {
+  const auto value = std::as_bytes(written_.of(written_.tensors[2]));
+  const auto whole = bytes_of(path_);
+  const auto at = std::search(whole.begin(), whole.end(), value.begin(), value.end());
+  ASSERT_NE(at, whole.end());
+
+  const auto place = at + 6;
+  put_byte(path_, static_cast<std::size_t>(place - whole.begin()), ~*place);
+
+  EXPECT_TRUE(mentions(reading_error(), {path_, "/parameters/conv.weight", "checksum"}));
+}
+
+TEST_F(DamagedCheckpoint, NamesEveryMissingAttribute) {
+  const auto whole = bytes_of(path_);
+  for (const char* name : {"step", "epoch", "offset", "samples", "seed", "optimizer_step", "deck", "versions",
+                           "choices", "inference_only", "schema", "xxh3"}) {
+    put_bytes(path_, whole);
+
+    delete_attribute(path_, "/", name);
+
+    EXPECT_TRUE(mentions(reading_error(), {path_, name}));
+  }
+}
+
+TEST_F(DamagedCheckpoint, IsRefusedWhenAnAttributeChangedItsValueOrType) {
+  const auto whole = bytes_of(path_);
+  const auto spoil = [&](const auto& change) {
+    put_bytes(path_, whole);
+    change();
+    return reading_error();
+  };
+
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "seed", 5); }), {"checksum"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "deck", "# other"); }), {"checksum"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "step", "400"); }), {"step of the wrong type"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "deck", 400); }), {"deck of the wrong type"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "versions", "[1, 2"); }), {"versions"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "choices", "{\"a\": 1}"); }), {"choices"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "xxh3", "0123"); }), {"16 hexadecimal digits"}));
+}
+
+TEST_F(DamagedCheckpoint, IsRefusedWithoutOneOfItsTensors) {
+  for (const char* path : {"parameters/layers.0.bias", "optimizer/first", "statistics"}) {
+    write_checkpoint_file(path_, written_);
+
+    delete_object(path_, path);
+
+    EXPECT_TRUE(mentions(reading_error(), {"list of tensors"})) << path;
+  }
+}
+
+TEST_F(DamagedCheckpoint, IsRefusedWhenATensorChangedItsTypeOrShape) {
+  const std::string name = "parameters/layers.0.bias";
+  const auto whole = bytes_of(path_);
+  const auto replace = [&](const std::vector<std::uint64_t>& extents, Stored stored) {
+    put_bytes(path_, whole);
+    delete_object(path_, name);
+    add_dataset(path_, name, extents, {400.25F, 401.25F, 402.25F, 0.0F}, stored);
+    return reading_error();
+  };
+
+  EXPECT_TRUE(mentions(replace({3}, Stored::integers), {"floating-point"}));
+  EXPECT_TRUE(mentions(replace({4}, Stored::float32), {"list of tensors"}));
+  EXPECT_TRUE(mentions(replace({1, 1, 1, 1, 3}, Stored::float32), {"5 axes"}));
+}
+
+TEST_F(DamagedCheckpoint, FromANewerSchemaSaysSo) {
+  set_attribute(path_, "schema", CheckpointState::newest_schema + 1);
+
+  EXPECT_TRUE(mentions(reading_error(), {path_, "newer Flotilla (schema 2; this one reads up to 1)"}));
+}
+
+TEST_F(DamagedCheckpoint, WithGroupsOfOthersIsGood) {
+  add_dataset(path_, "notes/numbers", {2}, {1.0F, 2.0F});
+
+  EXPECT_TRUE(equal(read_checkpoint(path_), written_));
+}
+
+TEST(NoCheckpoint, IsRefusedNamingFileAndReason) {
+  const TemporaryFolder folder;
+  put_bytes(folder.path("text.h5"), std::vector<std::byte>(5000, std::byte{'x'}));
+  put_bytes(folder.path("empty.h5"), {});
+  const auto error = [&](const std::string& name) {
+    return user_error([&] { read_checkpoint(folder.path(name)); });
+  };
+
+  EXPECT_TRUE(mentions(error("absent.h5"), {"absent.h5", "No such file"}));
+  EXPECT_TRUE(mentions(error("text.h5"), {"text.h5", "not an HDF5 file"}));
+  EXPECT_TRUE(mentions(error("empty.h5"), {"empty.h5", "empty"}));
+  EXPECT_TRUE(mentions(error(""), {folder.path(), "directory"}));
+}
+
+TEST(Weights, OfOtherProgramsAreConvertedAndNeedNoState) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("w.h5");
+  const std::vector<float> values = {1.5F, -2.0F, 3.25F, 4.0F, 5.0F, 6.0F};
+  for (const auto& [name, stored] : std::vector<std::pair<std::string, Stored>>{{"a", Stored::float32},
+                                                                                {"b", Stored::float64},
+                                                                                {"c", Stored::big_endian},
+                                                                                {"d", Stored::compressed}})
+    add_dataset(path, "parameters/" + name, {2, 3}, values, stored);
+  add_dataset(path, "statistics/mean", {6}, values);
+  add_dataset(path, "elsewhere/x", {6}, values);
+
+  const Snapshot weights = read_weights(path);
+
+  ASSERT_EQ(weights.tensors.size(), 5U);
+  EXPECT_EQ(weights.tensors[3].path, "parameters/d");
+  EXPECT_EQ(weights.tensors[4].path, "statistics/mean");
+  EXPECT_EQ(weights.tensors[0].shape, (Shape{2, 3}));
+  for (const CheckpointTensor& tensor : weights.tensors)
+    EXPECT_TRUE(std::ranges::equal(weights.of(tensor), values)) << tensor.path;
+  EXPECT_EQ(weights.state.deck, "");
+}
+
+TEST(Weights, OfACheckpointComeWithoutOptimizerState) {
+  const TemporaryFolder folder;
+  write_checkpoint_file(folder.path("a.h5"), sample_snapshot(7));
+
+  const Snapshot weights = read_weights(folder.path("a.h5"));
+
+  EXPECT_EQ(weights.tensors.size(), 4U);
+  EXPECT_EQ(weights.values.size(), 15U + 3U + 18U + 2U);
+  EXPECT_EQ(weights.state.step, 7);
+}
+
+TEST(Weights, AreRefusedWithoutParametersAndAreNoCheckpoint) {
+  const TemporaryFolder folder;
+  add_dataset(folder.path("none.h5"), "elsewhere/x", {1}, {1.0F});
+  add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
+
+  EXPECT_TRUE(
+      mentions(user_error([&] { read_weights(folder.path("none.h5")); }), {"no datasets in /parameters"}));
+  EXPECT_TRUE(mentions(user_error([&] { read_checkpoint(folder.path("w.h5")); }), {"no attribute schema"}));
+}
+
+TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
+  const Snapshot snapshot = sample_snapshot(1);
+  auto expected = snapshot.tensors;
+  const auto complaint = [&] { return user_error([&] { check_tensors(snapshot, expected, "a.h5"); }); };
+
+  EXPECT_EQ(complaint(), "");
+  expected[1].shape = {4};
+  EXPECT_TRUE(mentions(complaint(), {"layers.0.bias of shape 3, the model needs 4", "'a.h5'"}));
+  expected[1] = snapshot.tensors[1];
+  expected.push_back({"parameters/new", {2, 2}, 0});
+  EXPECT_TRUE(mentions(complaint(), {"no tensor parameters/new (2x2)"}));
+  expected.resize(snapshot.tensors.size() - 1);
+  EXPECT_TRUE(mentions(complaint(), {"optimizer/scale/loss (scalar), which the model does not know"}));
+}
+
+}  // namespace flotilla
