@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <system_error>
 
 #include "kernels/error.hpp"
@@ -109,9 +111,10 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
   }
   impl_->logger =
       open_log(fmt::format("{}/log/rank-{:04}.log", options.folder, options.rank), options.append);
-  impl_->logger->set_error_handler([](const std::string& message) {
-    // spdlog calls this at most once a second; its own handler would write without "flotilla:".
-    print_error_line("flotilla: warning: cannot write the log: " + message);
+  // spdlog's own handler would write lines that do not begin with "flotilla:".
+  impl_->logger->set_error_handler([told = false](const std::string& message) mutable {
+    if (!told) print_error_line("flotilla: warning: cannot write the log: " + message);
+    told = true;
   });
 }
 

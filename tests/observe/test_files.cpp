@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <array>
 #include <cerrno>
@@ -10,30 +9,11 @@
 #include "src/observe/files.hpp"
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/print.hpp"
+#include "tests/observe/file_size_limit.hpp"
 #include "tests/observe/scratch_folder.hpp"
 
 namespace flotilla {
 namespace {
-
-/// While it lives, no file of this process grows beyond a size: the nearest thing to a full disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, SIG_DFL);
-  }
-
- private:
-  rlimit before_{};
-};
 
 /// While it lives, stdout is `descriptor`.
 class RedirectedStdout {

@@ -7,6 +7,7 @@
 
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/reporter.hpp"
+#include "tests/observe/file_size_limit.hpp"
 #include "tests/observe/scratch_folder.hpp"
 
 namespace flotilla {
@@ -179,6 +180,27 @@ TEST(Reporter, SpeaksInTheOriginalsTermsWithoutABarInAPipe) {
   reporter.step(step_report(100));
 
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "[Epoch 0, batch 100] loss: 0.50000, 84120 samples/s\n");
+}
+
+TEST(Reporter, GoesOnWhileTheDiskIsFullAndSaysSoAtTheEnd) {
+  const ScratchFolder folder;
+  Reporter reporter({.folder = folder.path()});
+  reporter.step(step_report(1));
+  testing::internal::CaptureStderr();
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(folder / "metrics.jsonl"));
+    reporter.step(step_report(2));
+    reporter.step(step_report(3));
+  }
+  const std::string warnings = testing::internal::GetCapturedStderr();
+
+  reporter.step(step_report(4));
+
+  EXPECT_NE(warnings.find("metrics.jsonl: File too large"), std::string::npos) << warnings;
+  EXPECT_EQ(warnings.find("metrics.jsonl", warnings.find("metrics.jsonl") + 1), std::string::npos)
+      << warnings;
+  EXPECT_EQ(metrics_of(folder).size(), 2U);
+  EXPECT_THROW(reporter.end({.reason = "done", .step = 4}), UserError);
 }
 
 TEST(Reporter, RefusesAFolderThatCannotBeWrittenAndNamesIt) {

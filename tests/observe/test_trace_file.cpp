@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
 #include "src/observe/files.hpp"
 #include "src/observe/trace_file.hpp"

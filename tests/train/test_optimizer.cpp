@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "src/train/optimizer.hpp"
@@ -266,6 +268,55 @@ TEST_P(EveryOptimizer, NamesItsSlots) {
   if (kind == "adagrad") expected = {"adagrad_sum"};
   if (kind.starts_with("adam") || kind == "lamb") expected = {"adam_m", "adam_v"};
   EXPECT_EQ(names, expected);
+}
+
+/// One parameter of 1 after `count` steps with the gradient 0.5, without decay.
+double after_equal_steps(const char* kind, int count) {
+  PlainDevice device;
+  ArenaLayout layout;
+  layout.add("x", {1}, ParameterKind::weight);
+  OptimizerConfig config = config_of(kind);
+  config.weight_decay = 0.0;
+  Storage parameters = device.allocate(16);
+  Storage gradients = device.allocate(16);
+  parameters.span().address()[0] = 1.0F;
+  gradients.span().address()[0] = 0.5F;
+  const auto optimizer = make_optimizer(config, layout, device);
+  for (int step = 0; step < count; ++step) optimizer->step(parameters.span(), gradients.span(), 0.01, 1.0);
+  return parameters.span().address()[0];
+}
+
+TEST(Optimizer, SumsEqualStepsAsItsRecurrenceSays) {
+  constexpr int count = 10;
+  // Momentum: v_n = g (1 − μⁿ) / (1 − μ). Adam: m̂ / √v̂ = 1. Adagrad: g / √(n g²) = 1 / √n.
+  double velocities = 0.0;
+  double roots = 0.0;
+  for (int n = 1; n <= count; ++n) {
+    velocities += 0.5 * (1.0 - std::pow(0.8, n)) / 0.2;
+    roots += 1.0 / std::sqrt(n);
+  }
+  const double rounding = 10.0 * count * std::numeric_limits<float>::epsilon();
+
+  EXPECT_NEAR(after_equal_steps("sgd", count), 1.0 - 0.01 * 0.5 * count, rounding);
+  EXPECT_NEAR(after_equal_steps("momentum", count), 1.0 - 0.01 * velocities, rounding);
+  EXPECT_NEAR(after_equal_steps("adam", count), 1.0 - 0.01 * count, rounding);
+  EXPECT_NEAR(after_equal_steps("adagrad", count), 1.0 - 0.01 * roots, rounding);
+}
+
+TEST(Optimizer, LarsAndLambUsePlainRatesForTensorsOfZero) {
+  PlainDevice device;
+  ArenaLayout layout;
+  layout.add("x", {1}, ParameterKind::weight);
+  Storage gradients = device.allocate(16);
+  gradients.span().address()[0] = 0.5F;
+
+  for (const char* kind : {"lars", "lamb"}) {
+    Storage parameters = device.allocate(16);
+    make_optimizer(config_of(kind), layout, device)->step(parameters.span(), gradients.span(), 0.01, 1.0);
+    // LARS: lr · g. LAMB: lr · m̂ / √v̂ = lr.
+    const float expected = std::string(kind) == "lars" ? -0.005F : -0.01F;
+    EXPECT_NEAR(parameters.span().address()[0], expected, 1e-6F) << kind;
+  }
 }
 
 TEST(Optimizer, RefusesAnUnknownKindAndUnequalArenas) {
