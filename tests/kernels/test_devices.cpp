@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
 #include "kernels/kokkos_scope.hpp"
+#include "kernels/processor/processor.hpp"
 #include "tests/kernels/values.hpp"
 
 namespace flotilla {
@@ -54,6 +56,17 @@ TEST(Device, UploadsAndDownloads) {
     EXPECT_EQ(test::read(*device, storage), host) << kind;
     EXPECT_THROW(device->upload(std::vector<float>(2), storage.span()), InternalError) << kind;
   }
+}
+
+TEST(CpuDevice, TakesDenormalValuesAsZeroOnEveryThread) {
+  if (!flush_denormals()) GTEST_SKIP() << "not on this processor";
+  const auto device = make_device({.kind = "cpu", .threads = 2});
+  Storage x = device->allocate(40000);  // three chunks, for two threads
+
+  device->flat().fill(x.span(), std::numeric_limits<float>::min());
+  device->flat().scale(x.span(), 0.5F);
+
+  EXPECT_EQ(test::read(*device, x), std::vector<float>(40000, 0.0F));
 }
 
 TEST(BuildInfo, NamesVersions) {
