@@ -114,6 +114,7 @@ struct DeviceSpec {
   int threads = 1;
 };
 
+/// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.
 /// @throws UserError if this build has no such device, naming the option that would build it.
 std::unique_ptr<Device> make_device(const DeviceSpec& spec);
 

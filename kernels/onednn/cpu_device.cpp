@@ -11,6 +11,7 @@
 #include "kernels/onednn/cpu_linear.hpp"
 #include "kernels/onednn/cpu_softmax_loss.hpp"
 #include "kernels/plan_checks.hpp"
+#include "kernels/processor/processor.hpp"
 
 namespace flotilla {
 
@@ -71,6 +72,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 std::unique_ptr<Device> make_cpu_device(const DeviceSpec& spec) {
+  flush_denormals();  // before OpenMP starts its threads, which inherit it
   return std::make_unique<CpuDevice>(spec.threads);
 }
 

@@ -10,6 +10,10 @@ std::string built_for() {
   return required_feature::architecture;
 }
 
+bool flush_denormals() {
+  return false;
+}
+
 void check_processor() {}
 
 }  // namespace flotilla

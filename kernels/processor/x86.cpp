@@ -54,6 +54,13 @@ std::string built_for() {
   return *separator == ' ' && separator[1] == '(' ? text : text + ")";
 }
 
+bool flush_denormals() {
+  constexpr unsigned results_to_zero = 0x8000;
+  constexpr unsigned operands_as_zero = 0x0040;
+  __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | results_to_zero | operands_as_zero);
+  return true;
+}
+
 void check_processor() {
   __builtin_cpu_init();
   for (const Feature& feature : features) {

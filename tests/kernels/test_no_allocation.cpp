@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replaces operator new, to count what the operations of a training step take after the first one. What
+// oneDNN takes inside is not counted (dnnl_sgemm of 2.6 makes one small object a call with two threads).
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string_view>
+
+#include "tests/kernels/values.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+
+bool lies_in_onednn(const void* code) {
+  Dl_info where{};
+  return dladdr(code, &where) != 0 &&
+         std::string_view(where.dli_fname).find("libdnnl") != std::string_view::npos;
+}
+
+void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
+  if (!lies_in_onednn(caller)) ++allocations;
+  void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return counted(bytes, alignof(std::max_align_t), __builtin_return_address(0));
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace flotilla {
+namespace {
+
+TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
+  for (const int threads : {1, 2}) {
+    const auto device = make_device({.kind = "cpu", .threads = threads});
+    const auto linear = device->linear({.batch = 64, .in = 300, .out = 300, .activation = Activation::tanh});
+    const auto loss = device->softmax_loss({.batch = 64, .classes = 300});
+    const auto size = static_cast<std::size_t>(linear->weight_size());
+    Storage p = device->allocate(size);
+    Storage g = device->allocate(size);
+    Storage m = device->allocate(size);
+    Storage v = device->allocate(size);
+    Storage bias = device->allocate(300);
+    Storage sums = device->allocate(loss_sums);
+    std::vector<float> host(64 * 300, 0.5F);
+    Tensor x = device->tensor({64, 300});
+    Tensor y = device->tensor({64, 300});
+    Tensor dx = device->tensor({64, 300});
+    const std::vector<std::int32_t> labels(64, 3);
+    const std::vector<FlatRange> ranges = {{.offset = 0, .count = static_cast<std::int64_t>(size)}};
+    std::vector<double> norms(1);
+    const auto step = [&](std::int64_t number) {
+      device->stage(host, x);
+      linear->forward(x, {p.span(), bias.span()}, y);
+      loss->forward(y, {labels, 64}, sums.span());
+      loss->backward(y, {labels, 64}, 1.0F, y);
+      linear->backward(x, y, {p.span(), bias.span()}, y, {g.span(), bias.span()}, &dx);
+      FlatMath& flat = device->flat();
+      const UpdateInput in{
+          .parameters = p.span(), .gradients = g.span(), .ranges = ranges, .learning_rate = 0.1F};
+      flat.norms(p.span(), ranges, norms);
+      flat.all_finite(g.span());
+      flat.adam(in, m.span(), v.span(), 0.9F, 0.999F, 1e-8F, number);
+      flat.momentum(in, m.span(), 0.9F, true);
+      flat.scale(g.span(), 0.5F);
+    };
+
+    step(1);
+    const long before = allocations;
+    for (std::int64_t number = 2; number < 6; ++number) step(number);
+
+    EXPECT_EQ(allocations - before, 0) << threads << " threads";
+  }
+}
+
+TEST(CpuDevice, CountsTheBytesThatAreAlive) {
+  const auto device = make_device({.kind = "cpu"});
+  {
+    const Storage storage = device->allocate(1000);
+    const Tensor tensor = device->tensor({3, 5});
+
+    EXPECT_EQ(device->allocated_bytes(), 4 * (1000 + 15));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.span().address()) % 64, 0U);
+  }
+  EXPECT_EQ(device->allocated_bytes(), 0);
+  const auto loss = device->softmax_loss({.batch = 10, .classes = 10});
+  EXPECT_GE(device->allocated_bytes(), 400);
+}
+
+}  // namespace
+}  // namespace flotilla
