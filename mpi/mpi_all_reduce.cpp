@@ -6,11 +6,6 @@ namespace flotilla::mpi {
 
 namespace {
 
-// Open MPI's algorithms take a scratch buffer of the size of the data in every call, and glibc maps blocks
-// above 32 MiB anew, page by page. In pieces, 100 MB between two ranks of a host took 35 ms (16 at best)
-// instead of 45 (44); between hosts a piece is still large against the latency.
-constexpr std::size_t piece = (std::size_t{4} << 20) / sizeof(float);
-
 class MpiAllReduce final : public Collectives {
  public:
   explicit MpiAllReduce(const Communicator& group) : group_(group.collective_clone()) {}
@@ -18,7 +13,7 @@ class MpiAllReduce final : public Collectives {
   std::string_view name() const override { return "mpi"; }
   int ranks() const override { return group_.size(); }
   void all_reduce(std::span<float> data) override {
-    for_each_piece(data.size(), piece, [&](std::size_t offset, int count) {
+    for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       group_.all_reduce(data.subspan(offset, static_cast<std::size_t>(count)));
     });
   }

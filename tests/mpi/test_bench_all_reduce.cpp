@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/bench_all_reduce.hpp"
+
+namespace flotilla::mpi {
+namespace {
+
+std::vector<AllReduceBenchRow> measure(const AllReduceBenchOptions& options) {
+  const auto world = Communicator::world();
+  std::vector<AllReduceBenchRow> rows;
+  bench_all_reduce(world, options, [&](const AllReduceBenchRow& row) { rows.push_back(row); });
+  return rows;
+}
+
+TEST(BenchAllReduce, MeasuresEveryAlgorithmAtEverySize) {
+  const std::vector<AllReduceBenchRow> rows = measure({.min_bytes = 1024, .max_bytes = 4096, .rounds = 5});
+
+  std::set<std::string> seen;
+  for (const AllReduceBenchRow& row : rows) {
+    seen.insert(cat(row.algorithm, row.in_place ? " " : " out ", row.bytes));
+  }
+  const std::set<std::string> expected = {"memory-limit 1024",  "memory-limit 2048",  "memory-limit 4096",
+                                          "mpi 1024",           "mpi 2048",           "mpi 4096",
+                                          "shared-memory 1024", "shared-memory 2048", "shared-memory 4096",
+                                          "mpi out 1024",       "mpi out 2048",       "mpi out 4096"};
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(rows.size(), expected.size());
+}
+
+TEST(BenchAllReduce, ChecksItsSumsAndAgreesOnThem) {
+  const auto world = Communicator::world();
+
+  const std::vector<AllReduceBenchRow> rows =
+      measure({.min_bytes = 4'194'308, .max_bytes = 4'194'308, .in_place_only = true, .rounds = 3});
+
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[1].algorithm, "mpi-pieces");
+  for (const AllReduceBenchRow& row : rows) {
+    EXPECT_TRUE(row.correct) << row.algorithm;
+    EXPECT_TRUE(row.in_place) << row.algorithm;
+    EXPECT_GT(row.time_us, 0) << row.algorithm;
+    const double n = world.size();
+    EXPECT_DOUBLE_EQ(row.algbw_gb_s, 4'194'308 / row.time_us / 1e3);
+    EXPECT_DOUBLE_EQ(row.busbw_gb_s, row.algbw_gb_s * 2 * (n - 1) / n);
+    double slowest = row.time_us;
+    world.all_reduce(std::span(&slowest, 1), Op::max);
+    EXPECT_EQ(row.time_us, slowest);
+  }
+}
+
+TEST(BenchAllReduce, RefusesSizesThatHoldNothing) {
+  EXPECT_THROW(measure({.min_bytes = 2, .max_bytes = 1024}), UserError);
+  EXPECT_THROW(measure({.min_bytes = 2048, .max_bytes = 1024}), UserError);
+}
+
+}  // namespace
+}  // namespace flotilla::mpi
