@@ -59,7 +59,7 @@ class Parser {
   }
 
   void add_deck(CLI::App& command, const char* help, bool required) {
-    // Overrides and the deck may come in any order: finish() tells them apart.
+    // Overrides and the deck may come in any order: sort_positionals() tells them apart.
     command.add_option("DECK", first_, help)->required(required);
     command.add_option(override_name, others_, override_help);
   }
@@ -127,19 +127,33 @@ class Parser {
     return text;
   }
 
-  void finish() {
-    std::vector<std::string> decks;
-    if (!first_.empty()) others_.insert(others_.begin(), first_);
-    for (const std::string& text : others_) (is_override(text) ? result_.overrides : decks).push_back(text);
-    const bool has_deck =
-        result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
-    if (decks.size() > 1) {
-      throw UserError(cat("one deck is used at a time, got ", decks[0], " and ", decks[1],
+  /// Sorts what stands without an option into overrides, the checkpoint and the deck.
+  void sort_positionals() {
+    const bool evaluates = result_.command == CommandLine::Command::evaluate;
+    std::vector<std::string> files;
+    std::vector<std::string> written = {first_};
+    if (evaluates) written.insert(written.begin(), result_.checkpoint);
+    written.insert(written.end(), others_.begin(), others_.end());
+    for (const std::string& text : written) {
+      if (!text.empty()) (is_override(text) ? result_.overrides : files).push_back(text);
+    }
+    if (evaluates) {
+      if (files.empty()) throw UserError("CHECKPOINT is missing; see flotilla evaluate --help");
+      result_.checkpoint = files.front();
+      files.erase(files.begin());
+    }
+    if (files.size() > 1) {
+      throw UserError(cat("one deck is used at a time, got ", files[0], " and ", files[1],
                           "; an override is written key.path=value"));
     }
-    if (has_deck && decks.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
-    if (!decks.empty()) result_.deck = decks.front();
+    const bool needs_deck =
+        result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
+    if (needs_deck && files.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
+    if (!files.empty()) result_.deck = files.front();
+  }
 
+  void finish() {
+    sort_positionals();
     if (!bytes_.empty()) min_ = max_ = bytes_;
     if (!min_.empty()) result_.min_bytes = bytes_from_text(min_);
     if (!max_.empty()) result_.max_bytes = bytes_from_text(max_);
