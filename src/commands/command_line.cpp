@@ -15,8 +15,7 @@ namespace flotilla {
 namespace {
 
 constexpr const char* override_help =
-    "Laid over the deck's values: train.epochs=3 model.widths=64,64 (the last of several for a key holds)";
-constexpr const char* override_name = "KEY.PATH=VALUE";
+    "key.path=value, laid over the deck: train.epochs=3 model.widths=64,64 (for each key the last one holds)";
 
 /// "train.epochs=3", in contrast to a file's path; a file with such a name is written with "./" before it.
 bool is_override(const std::string& text) {
@@ -44,6 +43,9 @@ class Parser {
       return PrintedText{app_.help()};
     } catch (const CLI::CallForVersion& version) {
       return PrintedText{std::string(version.what()) + "\n"};
+    } catch (const CLI::RequiredError& error) {
+      refuse_missing_command();
+      throw UserError(cat(error.what(), "; see ", used_command(), " --help"));
     } catch (const CLI::ParseError& error) {
       throw UserError(cat(error.what(), "; see ", used_command(), " --help"));
     }
@@ -59,9 +61,9 @@ class Parser {
   }
 
   void add_deck(CLI::App& command, const char* help, bool required) {
-    // Overrides and the deck may come in any order: finish() tells them apart.
+    // Overrides and the deck may come in any order: sort_positionals() tells them apart.
     command.add_option("DECK", first_, help)->required(required);
-    command.add_option(override_name, others_, override_help);
+    command.add_option("OVERRIDES", others_, override_help);
   }
 
   void add_train() {
@@ -116,30 +118,61 @@ class Parser {
     step->add_option("--json", result_.json_file, "File for the figures as JSON");
   }
 
+  /// The innermost command that was understood.
+  const CLI::App& used() const {
+    const CLI::App* command = &app_;
+    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+    return *command;
+  }
+
   /// "flotilla bench step": as far as the arguments were understood.
   std::string used_command() const {
-    std::string text = "flotilla";
-    const CLI::App* command = &app_;
-    while (!command->get_subcommands().empty()) {
-      command = command->get_subcommands().front();
-      text += " " + command->get_name();
+    std::string text = used().get_name();
+    for (const CLI::App* parent = used().get_parent(); parent != nullptr; parent = parent->get_parent()) {
+      text = parent->get_name() + " " + text;
     }
     return text;
   }
 
-  void finish() {
-    std::vector<std::string> decks;
-    if (!first_.empty()) others_.insert(others_.begin(), first_);
-    for (const std::string& text : others_) (is_override(text) ? result_.overrides : decks).push_back(text);
-    const bool has_deck =
-        result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
-    if (decks.size() > 1) {
-      throw UserError(cat("one deck is used at a time, got ", decks[0], " and ", decks[1],
+  /// CLI11 says only that "a subcommand is required".
+  void refuse_missing_command() const {
+    const auto known = used().get_subcommands([](const CLI::App*) { return true; });
+    if (known.empty()) return;
+    const std::vector<std::string> rest = app_.remaining(true);
+    std::string text =
+        rest.empty() ? "a command is missing" : cat("there is no command \"", rest.front(), "\"");
+    for (std::size_t i = 0; i < known.size(); ++i)
+      text += (i == 0 ? "; one of " : ", ") + known[i]->get_name();
+    throw UserError(cat(text, " is needed; see ", used_command(), " --help"));
+  }
+
+  /// Sorts what stands without an option into overrides, the checkpoint and the deck.
+  void sort_positionals() {
+    const bool evaluates = result_.command == CommandLine::Command::evaluate;
+    std::vector<std::string> files;
+    std::vector<std::string> written = {first_};
+    if (evaluates) written.insert(written.begin(), result_.checkpoint);
+    written.insert(written.end(), others_.begin(), others_.end());
+    for (const std::string& text : written) {
+      if (!text.empty()) (is_override(text) ? result_.overrides : files).push_back(text);
+    }
+    if (evaluates) {
+      if (files.empty()) throw UserError("CHECKPOINT is missing; see flotilla evaluate --help");
+      result_.checkpoint = files.front();
+      files.erase(files.begin());
+    }
+    if (files.size() > 1) {
+      throw UserError(cat("one deck is used at a time, got ", files[0], " and ", files[1],
                           "; an override is written key.path=value"));
     }
-    if (has_deck && decks.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
-    if (!decks.empty()) result_.deck = decks.front();
+    const bool needs_deck =
+        result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
+    if (needs_deck && files.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
+    if (!files.empty()) result_.deck = files.front();
+  }
 
+  void finish() {
+    sort_positionals();
     if (!bytes_.empty()) min_ = max_ = bytes_;
     if (!min_.empty()) result_.min_bytes = bytes_from_text(min_);
     if (!max_.empty()) result_.max_bytes = bytes_from_text(max_);

@@ -66,6 +66,7 @@ TEST(CommandLine, EvaluateTakesACheckpointAndMaybeADeck) {
   EXPECT_EQ(without.overrides, Texts{"device.threads=2"});
   EXPECT_EQ(with.deck, "a.toml");
   EXPECT_EQ(with.vectors, "v.h5");
+  EXPECT_EQ(parse({"evaluate", "device.threads=2", "runs/a"}).checkpoint, "runs/a");
 }
 
 TEST(CommandLine, InspectAndExportTakeFiles) {
@@ -122,13 +123,18 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
-  EXPECT_NE(refused({"trian", "a.toml"}).find("see flotilla --help"), std::string::npos);
+  EXPECT_EQ(
+      refused({"trian", "a.toml"}),
+      "there is no command \"trian\"; one of train, evaluate, inspect, export, bench is needed; see flotilla "
+      "--help");
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
   EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);
+  EXPECT_NE(refused({"evaluate", "train.epochs=3"}).find("CHECKPOINT"), std::string::npos);
   EXPECT_NE(refused({"train", "a.toml", "--chek"}).find("--chek"), std::string::npos);
   EXPECT_NE(refused({"train", "a.toml", "b.toml"}).find("a.toml and b.toml"), std::string::npos);
   EXPECT_NE(refused({"export", "runs/a"}).find("OUT"), std::string::npos);
-  EXPECT_NE(refused({"bench"}), "");
+  EXPECT_EQ(refused({"bench"}),
+            "a command is missing; one of all-reduce, step is needed; see flotilla bench --help");
   EXPECT_NE(refused({"bench", "step", "a.toml", "--steps", "0"}), "");
   EXPECT_NE(refused({"bench", "all-reduce", "--bytes", "1K", "--min", "1K"}), "");
   EXPECT_NE(refused({"bench", "all-reduce", "--min", "2K", "--max", "1K"}), "");

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/config/keys.hpp"
+#include "tests/config/deck_support.hpp"
+
+namespace flotilla {
+namespace {
+
+namespace fs = std::filesystem;
+using test::good_deck;
+using test::load;
+using Texts = std::vector<std::string>;
+
+const std::string idx_deck =
+    "[model]\nwidths = [8]\nclasses = 3\ninitial_weights = \"../start.h5\"\n"
+    "[data.train]\nimages = \"data/i.gz\"\nlabels = \"/abs/./l.gz\"\n"
+    "[train]\nsteps = 2\nglobal_batch_size = 10\n"
+    "[schedule]\nlearning_rate = 0.1\n";
+
+std::string here(const std::string& path) {
+  return (fs::current_path() / path).lexically_normal().string();
+}
+
+void expect_equal(const Config& a, const Config& b) {
+  for (const config::Key& key : config::all_keys()) {
+    EXPECT_EQ(config::read_field(key, a), config::read_field(key, b)) << key.path;
+  }
+  EXPECT_EQ(a.data.train.given, b.data.train.given);
+  EXPECT_EQ(a.data.validation.given, b.data.validation.given);
+  EXPECT_EQ(a.resolved_text, b.resolved_text);
+}
+
+TEST(ResolvedDeck, LoadsAgainToTheSameConfig) {
+  const std::vector<Texts> variants = {
+      {},
+      {"optimizer.kind=adam", "optimizer.epsilon=1e-7", "optimizer.no_decay=biases"},
+      {"optimizer.kind=adamw", "optimizer.weight_decay=0.01"},
+      {"optimizer.kind=lars", "optimizer.momentum=0.1"},
+      {"schedule.kind=piecewise", "schedule.milestones=1e-300,0.3,2.5e17",
+       "schedule.learning_rate=0.30000000000000004"},
+      {"schedule.kind=cosine", "schedule.scale_with_batch=true", "schedule.base_batch=64"},
+      {"model.initializer=normal", "model.initializer_scale=0.02", "run.resume=some/\"folder\\x"},
+      {"data.validation.samples=7", "train.epochs=1000000000000", "train.global_batch_size=4"},
+  };
+  for (const Texts& overrides : variants) {
+    const Config first = load(good_deck, overrides).config;
+
+    const Config second =
+        load_deck({.path = "/elsewhere/x.toml", .text = first.resolved_text, .overrides = {}}).config;
+
+    expect_equal(first, second);
+  }
+  const Config idx = load(idx_deck).config;
+  expect_equal(idx,
+               load_deck({.path = "/elsewhere/x.toml", .text = idx.resolved_text, .overrides = {}}).config);
+}
+
+TEST(ResolvedDeck, HoldsEveryKeyThatItsKindsKnowAndNoOther) {
+  const Config config = load(good_deck).config;
+
+  for (const config::Key& key : config::all_keys()) {
+    const bool optional = key.presence == config::Presence::optional;
+    const bool written = config.resolved_text.find("\n" + key.name() + " = ") != std::string::npos;
+    if (config::is_active(key, config) && !optional) {
+      EXPECT_TRUE(written) << key.path;
+    }
+  }
+  for (const char* other : {"momentum", "beta1", "images", "milestones", "global_batch_size", "mean"}) {
+    EXPECT_EQ(config.resolved_text.find("\n" + std::string(other) + " = "), std::string::npos) << other;
+  }
+}
+
+TEST(Paths, InputsInADeckAreRelativeToTheDeck) {
+  const Config config =
+      load_deck({.path = "some/../inputs/a.toml", .text = idx_deck, .overrides = {}}).config;
+
+  EXPECT_EQ(config.data.train.images, here("inputs/data/i.gz"));
+  EXPECT_EQ(config.data.train.labels, "/abs/l.gz");
+  EXPECT_EQ(config.model.initial_weights, here("start.h5"));
+}
+
+TEST(Paths, OnTheCommandLineTheyAreRelativeToTheCurrentFolder) {
+  const Config config = load_deck({.path = "inputs/a.toml",
+                                   .text = idx_deck,
+                                   .overrides = {"data.train.images=i.gz", "run.resume=runs/x/"}})
+                            .config;
+
+  EXPECT_EQ(config.data.train.images, here("i.gz"));
+  EXPECT_EQ(config.run.resume, here("runs/x"));
+}
+
+TEST(Paths, TheOutputIsRelativeToTheCurrentFolderAlways) {
+  const DeckSource by_default = {.path = "inputs/a.b.toml", .text = idx_deck, .overrides = {}};
+  const DeckSource in_deck = {
+      .path = "inputs/a.toml", .text = idx_deck + "[run]\noutput = \"out/\"\n", .overrides = {}};
+
+  EXPECT_EQ(load_deck(by_default).config.run.output, here("runs/a.b"));
+  EXPECT_EQ(load_deck(in_deck).config.run.output, here("out"));
+}
+
+TEST(Paths, AutoAndNeverAreNoFiles) {
+  EXPECT_EQ(load(good_deck).config.run.resume, "auto");
+  EXPECT_EQ(load(good_deck, {"run.resume=never"}).config.run.resume, "never");
+  EXPECT_EQ(load(good_deck, {"run.resume=./never"}).config.run.resume, here("never"));
+}
+
+TEST(Resuming, WhatMayChangeMakesNoDifference) {
+  const std::string saved = load(good_deck).config.resolved_text;
+  const std::string current =
+      load(good_deck, {"train.epochs=20", "train.batch_size=5", "run.output=x", "device.threads=2",
+                       "checkpoint.every=3", "strategy.bucket_mb=8", "validation.every=2", "data.threads=3"})
+          .config.resolved_text;
+
+  EXPECT_EQ(difference_that_forbids_resuming(saved, current), "");
+  EXPECT_EQ(difference_that_forbids_resuming(saved, saved), "");
+}
+
+TEST(Resuming, TheFirstDifferenceIsNamed) {
+  const auto difference = [](const Texts& overrides) {
+    return difference_that_forbids_resuming(load(good_deck).config.resolved_text,
+                                            load(good_deck, overrides).config.resolved_text);
+  };
+
+  EXPECT_EQ(difference({"model.widths=64"}), "model.widths: [8] in the checkpoint, [64] now");
+  EXPECT_EQ(difference({"optimizer.kind=adam"}), "optimizer.kind: \"sgd\" in the checkpoint, \"adam\" now");
+  EXPECT_EQ(difference({"run.seed=2"}), "run.seed: 1 in the checkpoint, 2 now");
+  EXPECT_EQ(difference({"data.train.samples=99"}), "data.train.samples: 100 in the checkpoint, 99 now");
+  EXPECT_EQ(difference({"train.label_smoothing=0.1"}),
+            "train.label_smoothing: 0.0 in the checkpoint, 0.1 now");
+  EXPECT_EQ(difference({"schedule.learning_rate=0.2"}),
+            "schedule.learning_rate: 0.1 in the checkpoint, 0.2 now");
+}
+
+TEST(Resuming, ASavedDeckOfAnotherVersionIsReadLeniently) {
+  const std::string saved = load(good_deck).config.resolved_text;
+
+  EXPECT_EQ(difference_that_forbids_resuming(saved + "[future]\nkey = 1\n", saved), "");
+  EXPECT_THROW(difference_that_forbids_resuming("no deck", saved), UserError);
+}
+
+}  // namespace
+}  // namespace flotilla

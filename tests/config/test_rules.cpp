@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/config/suggestions.hpp"
+#include "tests/config/deck_support.hpp"
+
+namespace flotilla {
+namespace {
+
+using test::good_deck;
+using test::load;
+using test::mistakes_of;
+using Texts = std::vector<std::string>;
+
+std::string one(const std::string& place, const std::string& mistake) {
+  return "the deck has 1 mistake:\n  " + place + ": " + mistake;
+}
+
+TEST(Rules, ExactlyOneBatchSizeIsGiven) {
+  const std::string both =
+      "[data]\nkind = \"random\"\nshape = [4]\ntrain.samples = 9\n[model]\nwidths = []\nclasses = 2\n"
+      "[schedule]\nlearning_rate = 1\n[train]\nsteps = 1\nbatch_size = 2\nglobal_batch_size = 4\n";
+
+  EXPECT_EQ(mistakes_of(both),
+            one("bad.toml:13:21",
+                "train.global_batch_size and train.batch_size exclude each other; give one of "
+                "them"));
+  EXPECT_NE(mistakes_of(good_deck, {"train.batch_size=2", "train.global_batch_size=4"}), "");
+  EXPECT_NE(mistakes_of(good_deck, {"train.global_batch_size=4", "train.accumulate_steps=3"}), "");
+}
+
+TEST(Rules, AnOverrideOfOneBatchSizeReplacesTheOther) {
+  const LoadedDeck loaded = load(good_deck, {"train.global_batch_size=64"});
+
+  EXPECT_EQ(loaded.config.train.batch_size, 0);
+  EXPECT_EQ(loaded.config.train.global_batch_size, 64);
+  EXPECT_EQ(loaded.notes,
+            Texts{"left out of the deck, because the command line says train.global_batch_size=64: "
+                  "train.batch_size"});
+}
+
+TEST(Rules, TrainingHasAnEnd) {
+  EXPECT_EQ(mistakes_of(good_deck, {"train.epochs=0"}),
+            one("command line: train.epochs=0",
+                "train.epochs or train.steps must be given and positive: else training has no end"));
+  EXPECT_EQ(mistakes_of(good_deck, {"train.epochs=0", "train.steps=1"}), "");
+}
+
+TEST(Rules, TheWarmUpEndsBeforeTheTraining) {
+  EXPECT_EQ(mistakes_of(good_deck + "warmup_epochs = 2\n"),
+            one("bad.toml:13:17", "schedule.warmup_epochs must be less than train.epochs, got 2 and 2"));
+  EXPECT_EQ(mistakes_of(good_deck + "warmup_epochs = 1.9\n"), "");
+  EXPECT_EQ(mistakes_of(good_deck + "warmup_epochs = 9\n", {"train.epochs=0", "train.steps=5"}), "");
+}
+
+TEST(Rules, MilestonesIncrease) {
+  const std::string deck = good_deck + "kind = \"piecewise\"\n";
+
+  EXPECT_EQ(mistakes_of(deck + "milestones = [1, 3, 3]\n"),
+            one("bad.toml:14:21", "schedule.milestones must increase, got 3.0 before 3.0"));
+  EXPECT_EQ(mistakes_of(deck + "milestones = [1, 3]\n"), "");
+  EXPECT_NE(mistakes_of(deck), "");
+}
+
+TEST(Rules, ADecayingScheduleDoesNotRise) {
+  EXPECT_NE(mistakes_of(good_deck + "kind = \"cosine\"\nfinal_learning_rate = 0.2\n"), "");
+  EXPECT_EQ(mistakes_of(good_deck + "kind = \"cosine\"\nfinal_learning_rate = 0.1\n"), "");
+}
+
+TEST(Rules, ValidationDataAreCompleteOrAbsent) {
+  const std::string deck =
+      "[model]\nwidths = []\nclasses = 2\n[schedule]\nlearning_rate = 1\n[train]\nsteps = 1\n"
+      "batch_size = 2\n[data]\ntrain = {images = \"i\", labels = \"l\"}\n";
+
+  EXPECT_EQ(mistakes_of(deck + "validation.images = \"v\"\n"),
+            one("bad.toml:11:21",
+                "data.validation needs images and labels, or neither of them: labels are missing"));
+  EXPECT_TRUE(load(deck + "validation = {images = \"v\", labels = \"w\"}\n").config.data.validation.given);
+  EXPECT_FALSE(load(deck + "validation = {images = \"v\", labels = \"w\"}\n",
+                    {"data.validation.images=", "data.validation.labels="})
+                   .config.data.validation.given);
+}
+
+TEST(Rules, TheLastBucketIsNotTheLargest) {
+  EXPECT_EQ(mistakes_of(good_deck + "[strategy]\nbucket_mb = 0.5\n"),
+            one("bad.toml:14:13", "strategy.last_bucket_mb must be at most strategy.bucket_mb (0.5), got 1"));
+}
+
+TEST(Rules, AKindIsExcludedFromDecayOnce) {
+  EXPECT_NE(mistakes_of(good_deck, {"optimizer.no_decay=biases,biases"}), "");
+}
+
+TEST(Rules, AdamwDecaysDecoupledAlways) {
+  EXPECT_EQ(load(good_deck, {"optimizer.kind=adamw"}).config.optimizer.decay, "decoupled");
+  EXPECT_EQ(load(good_deck, {"optimizer.kind=adam"}).config.optimizer.decay, "coupled");
+  EXPECT_NE(mistakes_of(good_deck, {"optimizer.kind=adamw", "optimizer.decay=coupled"}), "");
+}
+
+TEST(Kinds, AKeyOfAnotherKindIsAMistakeInOneSource) {
+  EXPECT_EQ(mistakes_of(good_deck + "[optimizer]\nkind = \"sgd\"\nbeta1 = 0.5\n"),
+            one("bad.toml:15:9",
+                "optimizer.beta1 needs optimizer.kind to be one of \"lamb\", \"adam\", \"adamw\", it "
+                "is \"sgd\""));
+  EXPECT_EQ(
+      mistakes_of(good_deck + "base_batch = 3\n"),
+      one("bad.toml:13:14", "schedule.base_batch needs schedule.scale_with_batch to be true, it is false"));
+  EXPECT_NE(mistakes_of(good_deck, {"optimizer.kind=adam", "optimizer.momentum=0.5"}), "");
+  EXPECT_NE(mistakes_of(good_deck, {"optimizer.momentum=0.5"}), "");
+}
+
+TEST(Kinds, AKindChangedOnTheCommandLineDropsTheDecksKeysOfTheOldOne) {
+  const std::string deck =
+      good_deck + "[optimizer]\nkind = \"adam\"\nbeta1 = 0.5\nbeta2 = 0.6\nepsilon = 1e-6\n";
+
+  const LoadedDeck loaded = load(deck, {"optimizer.kind=adagrad"});
+
+  EXPECT_EQ(loaded.notes, Texts{"left out of the deck, because the command line says optimizer.kind=adagrad: "
+                                "optimizer.beta1, optimizer.beta2"});
+  EXPECT_EQ(loaded.config.optimizer.beta1, OptimizerConfig{}.beta1);
+  EXPECT_EQ(loaded.config.optimizer.epsilon, 1e-6);
+  EXPECT_TRUE(load(deck, {"optimizer.kind=adamw"}).notes.empty());
+}
+
+TEST(Kinds, AKeyThatNeitherTheOldNorTheNewKindKnowsStaysAMistake) {
+  const std::string deck = good_deck + "[optimizer]\nkind = \"adam\"\nmomentum = 0.5\n";
+
+  EXPECT_NE(mistakes_of(deck, {"optimizer.kind=adagrad"}), "");
+}
+
+TEST(Kinds, AWrongKindDoesNotMakeItsKeysWrong) {
+  EXPECT_EQ(
+      mistakes_of(good_deck + "[optimizer]\nkind = \"adm\"\nbeta1 = 0.5\n").find("the deck has 1 mistake"),
+      0U);
+}
+
+TEST(Suggestions, CountEdits) {
+  EXPECT_EQ(config::edit_distance("", "abc"), 3U);
+  EXPECT_EQ(config::edit_distance("abc", "abc"), 0U);
+  EXPECT_EQ(config::edit_distance("abc", "acb"), 1U);
+  EXPECT_EQ(config::edit_distance("momentun", "momentum"), 1U);
+  EXPECT_EQ(config::edit_distance("kitten", "sitting"), 3U);
+}
+
+}  // namespace
+}  // namespace flotilla
