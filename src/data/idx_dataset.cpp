@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "kernels/error.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/idx_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iomanip>
 #include <span>

@@ -2,7 +2,9 @@
 #include "src/data/loader.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>

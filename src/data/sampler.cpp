@@ -2,6 +2,7 @@
 #include "src/data/sampler.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "kernels/error.hpp"
 

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/error.hpp"

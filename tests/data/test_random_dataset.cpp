@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
