@@ -28,7 +28,9 @@ File create_file(const std::string& path, const DiskFile& memory) {
   PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
   check(H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
         "H5Pset_link_creation_order");
-  File file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), "H5Fcreate");
+  const hid_t created = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id());
+  if (created < 0) throw UserError(cat("cannot create '", path, "': ", last_error()));
+  File file(created, "H5Fcreate");
   // HDF5 opens files by a true name only, which memory has not; so its descriptor is exchanged afterwards.
   void* descriptor = nullptr;
   check(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor), "H5Fget_vfd_handle");

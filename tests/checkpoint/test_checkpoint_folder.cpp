@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "tests/checkpoint/samples.hpp"
+#include "tests/checkpoint/tamper.hpp"
+
+namespace flotilla {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+void write_step(const std::string& folder, std::int64_t step) {
+  write_checkpoint_file(folder + "/" + CheckpointWriter::file_name(step), sample_snapshot(step));
+}
+
+/// What find_newest_good returns, and what it said about others.
+struct Found {
+  std::string path;
+  Names complaints;
+};
+
+Found search(const std::string& folder) {
+  Found found;
+  found.path = find_newest_good(folder, [&](const std::string& text) {
+                 found.complaints.push_back(text);
+               }).value_or("");
+  return found;
+}
+
+}  // namespace
+
+TEST(CheckpointFolder, NamesFilesByStepWithEightDigitsOrMore) {
+  EXPECT_EQ(CheckpointWriter::file_name(400), "step-00000400.h5");
+  EXPECT_EQ(CheckpointWriter::file_name(0), "step-00000000.h5");
+  EXPECT_EQ(CheckpointWriter::file_name(1234567890), "step-1234567890.h5");
+}
+
+TEST(CheckpointFolder, FindsTheNewestByNumberInARunsFolderAndInItsCheckpoints) {
+  const TemporaryFolder run;
+  const std::string inner = run.path("checkpoints");
+  std::filesystem::create_directory(inner);
+  for (const std::int64_t step : {5, 123456789, 40}) write_step(inner, step);
+
+  EXPECT_EQ(search(run.path()).path, inner + "/step-123456789.h5");
+  EXPECT_EQ(search(inner).path, inner + "/step-123456789.h5");
+}
+
+TEST(CheckpointFolder, PassesOverDamagedOnesAndSaysWhy) {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {1, 2, 3}) write_step(folder.path(), step);
+  put_bytes(folder.path("step-00000003.h5"), {});
+  const auto whole = bytes_of(folder.path("step-00000002.h5"));
+  put_bytes(folder.path("step-00000002.h5"), {whole.begin(), whole.end() - 100});
+
+  const Found found = search(folder.path());
+
+  EXPECT_EQ(std::filesystem::path(found.path).filename(), "step-00000001.h5");
+  ASSERT_EQ(found.complaints.size(), 2U);
+  EXPECT_TRUE(mentions(found.complaints[0], {"step-00000003.h5", "damaged"}));
+  EXPECT_TRUE(mentions(found.complaints[1], {"step-00000002.h5", "truncated"}));
+}
+
+TEST(CheckpointFolder, WithoutGoodCheckpointHasNoNewest) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(search(folder.path()).path, "");
+  EXPECT_EQ(search(folder.path("absent")).path, "");
+
+  put_bytes(folder.path("step-00000003.h5"), {});
+  put_bytes(folder.path("step-00000004.h5.tmp-17"), {});
+  put_bytes(folder.path("other.h5"), {});
+
+  const Found found = search(folder.path());
+  EXPECT_EQ(found.path, "");
+  EXPECT_EQ(found.complaints.size(), 1U);
+  EXPECT_TRUE(mentions(user_error([&] { checkpoint_at(folder.path(), [](const std::string&) {}); }),
+                       {folder.path(), "no good checkpoint"}));
+}
+
+TEST(CheckpointFolder, FromANewerProgramIsNotPassedOver) {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {1, 2}) write_step(folder.path(), step);
+  set_attribute(folder.path("step-00000002.h5"), "schema", 2);
+
+  EXPECT_TRUE(mentions(user_error([&] { search(folder.path()); }), {"step-00000002.h5", "newer Flotilla"}));
+}
+
+TEST(CheckpointFolder, RemovesTheOldestBeyondThoseKept) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path());
+
+  for (const std::int64_t step : {1, 2, 3, 4}) {
+    write_step(folder.path(), step);
+    checkpoints.saved(step, 2);
+  }
+
+  EXPECT_EQ(folder.names(), (Names{"step-00000003.h5", "step-00000004.h5"}));
+}
+
+TEST(CheckpointFolder, NeitherCountsNorRemovesDamagedOnes) {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {1, 2, 3, 4, 5}) write_step(folder.path(), step);
+  put_bytes(folder.path("step-00000004.h5"), {});
+  put_bytes(folder.path("step-00000002.h5"), {});
+  CheckpointFolder checkpoints(folder.path());
+
+  checkpoints.saved(5, 2);
+
+  EXPECT_EQ(folder.names(),
+            (Names{"step-00000002.h5", "step-00000003.h5", "step-00000004.h5", "step-00000005.h5"}));
+}
+
+TEST(CheckpointFolder, KeepsLaterOnesOfARunThatWasSetBackAndFilesOfOtherNames) {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {1, 2, 90}) write_step(folder.path(), step);
+  put_bytes(folder.path("step-1.h5.bak"), {});
+  put_bytes(folder.path("step-one.h5"), {});
+  CheckpointFolder checkpoints(folder.path());
+
+  checkpoints.saved(2, 1);
+
+  EXPECT_EQ(folder.names(), (Names{"step-00000002.h5", "step-00000090.h5", "step-1.h5.bak", "step-one.h5"}));
+}
+
+TEST(CheckpointFolder, RemovesUnfinishedFilesAndNothingElse) {
+  const TemporaryFolder folder;
+  for (const char* name : {"step-00000001.h5", "step-00000002.h5.tmp-77", "step-00000002.h5.tmp-",
+                           "model.h5.tmp-7", "step-2.h5.tmp-7x", "step-.h5.tmp-7"})
+    put_bytes(folder.path(name), {});
+
+  CheckpointFolder(folder.path()).remove_unfinished();
+
+  EXPECT_EQ(folder.names(), (Names{"model.h5.tmp-7", "step-.h5.tmp-7", "step-00000001.h5",
+                                   "step-00000002.h5.tmp-", "step-2.h5.tmp-7x"}));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <stdexcept>
+
+#include "kernels/error.hpp"
+#include "tests/checkpoint/samples.hpp"
+
+namespace flotilla {
+
+namespace {
+
+void save(CheckpointWriter& writer, std::int64_t step) {
+  writer.begin() = sample_snapshot(step);
+  writer.commit();
+}
+
+}  // namespace
+
+TEST(CheckpointWriter, SavesReportsAndKeepsTheLast) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer(folder.path("run/checkpoints"), 2);
+
+  for (const std::int64_t step : {10, 20, 30}) save(writer, step);
+  writer.finish();
+  const std::vector<SaveReport> reports = writer.reports();
+
+  ASSERT_EQ(reports.size(), 3U);
+  EXPECT_EQ(reports[2].step, 30);
+  EXPECT_EQ(reports[2].path, folder.path("run/checkpoints/step-00000030.h5"));
+  EXPECT_EQ(reports[2].error, "");
+  EXPECT_EQ(reports[2].bytes, static_cast<std::int64_t>(bytes_of(reports[2].path).size()));
+  EXPECT_GT(reports[2].write_s, 0.0);
+  EXPECT_TRUE(writer.reports().empty());
+  EXPECT_TRUE(bytes_of(reports[0].path).empty()) << "the first was to be removed";
+  EXPECT_TRUE(equal(read_checkpoint(reports[1].path), sample_snapshot(20)));
+  EXPECT_TRUE(equal(read_checkpoint(reports[2].path), sample_snapshot(30)));
+}
+
+TEST(CheckpointWriter, HandsOutTheSameBufferWithItsMemory) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer(folder.path(), 1);
+  save(writer, 1);
+
+  Snapshot& snapshot = writer.begin();
+
+  EXPECT_EQ(&snapshot, &writer.begin());
+  EXPECT_TRUE(equal(snapshot, sample_snapshot(1)));
+}
+
+TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
+  const TemporaryFolder folder;
+  {
+    CheckpointWriter writer(folder.path(), 1);
+    save(writer, 7);
+  }
+
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("step-00000007.h5")), sample_snapshot(7)));
+}
+
+TEST(CheckpointWriter, DoesNotWaitWhileAnExceptionIsThrown) {
+  const TemporaryFolder folder;
+
+  try {
+    CheckpointWriter writer(folder.path(), 1);
+    save(writer, 7);
+    throw std::runtime_error("elsewhere");
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "elsewhere");
+  }
+}
+
+TEST(CheckpointWriter, RemovesWhatAKilledRunLeft) {
+  const TemporaryFolder folder;
+  put_bytes(folder.path("step-00000004.h5.tmp-17"), {});
+
+  const CheckpointWriter writer(folder.path(), 1);
+
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(CheckpointWriter, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
+  const TemporaryFolder folder;
+  put_bytes(folder.path("file"), {});
+
+  EXPECT_TRUE(mentions(user_error([&] { CheckpointWriter(folder.path("file/checkpoints"), 1); }),
+                       {folder.path("file/checkpoints")}));
+  EXPECT_THROW(CheckpointWriter(folder.path(), 0), InternalError);
+}
+
+TEST(CheckpointWriter, ReportsALimitOnFileSizesAndLivesOn) {
+  const TemporaryFolder folder;
+  const auto exit_code_under_limit = [&] {
+    CheckpointWriter writer(folder.path(), 2);
+    save(writer, 1);
+    writer.finish();
+    const rlimit small{.rlim_cur = 4096, .rlim_max = RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    save(writer, 2);
+    writer.finish();
+    const auto reports = writer.reports();
+    const bool told = mentions(reports.back().error, {"step 2", "ulimit -f"});
+    ::_exit(told && reports.front().error.empty() ? 0 : 1);
+  };
+
+  EXPECT_EXIT(exit_code_under_limit(), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"step-00000001.h5"});
+}
+
+TEST(WriteArray, LeavesOneReadableDatasetUnderItsOwnName) {
+  const TemporaryFolder folder;
+  const std::vector<float> values = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F};
+
+  write_array(folder.path("v.h5"), "parameters/vectors", {3, 2}, values);
+  const Snapshot read = read_weights(folder.path("v.h5"));
+
+  ASSERT_EQ(read.tensors.size(), 1U);
+  EXPECT_EQ(read.tensors[0].shape, (Shape{3, 2}));
+  EXPECT_EQ(read.values, values);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"v.h5"});
+}
+
+}  // namespace flotilla

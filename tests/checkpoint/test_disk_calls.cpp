@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iterator>
+
+#include "kernels/error.hpp"
+#include "tests/checkpoint/samples.hpp"
+#include "tests/checkpoint/watched_calls.hpp"
+
+namespace flotilla {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+SaveReport save(CheckpointWriter& writer, std::int64_t step) {
+  writer.begin() = sample_snapshot(step);
+  writer.commit();
+  writer.finish();
+  return writer.reports().back();
+}
+
+std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
+}
+
+}  // namespace
+
+TEST(DiskCalls, SyncTheFileThenRenameItThenSyncTheFolder) {
+  const TemporaryFolder folder;
+  WatchedCalls calls(folder.path());
+  const std::string temporary = cat("a.h5.tmp-", ::getpid());
+
+  write_checkpoint_file(folder.path("a.h5"), sample_snapshot(1));
+
+  EXPECT_EQ(calls.log,
+            (Names{"write " + temporary, "sync " + temporary, "rename " + temporary + " a.h5", "sync ."}));
+}
+
+/// One good checkpoint, and then a disk that fails.
+class FailingDisk : public testing::Test {
+ protected:
+  FailingDisk() { save(writer_, 1); }
+  /// The error of a save. Whatever went wrong, only the first checkpoint may be there, and nothing be left
+  /// open.
+  std::string error_of_save() {
+    const std::ptrdiff_t open_before = open_files();
+    const std::string error = save(writer_, 2).error;
+    EXPECT_EQ(folder_.names(), Names{"step-00000001.h5"});
+    EXPECT_EQ(open_files(), open_before);
+    return error;
+  }
+
+  TemporaryFolder folder_;
+  CheckpointWriter writer_{folder_.path(), 1};
+  WatchedCalls calls_{folder_.path()};
+};
+
+TEST_F(FailingDisk, FullAtAnyByteIsReportedAndTheNextSaveSucceeds) {
+  const auto whole = static_cast<std::ptrdiff_t>(bytes_of(folder_.path("step-00000001.h5")).size());
+  for (std::ptrdiff_t room = 0; room < whole; room += 211) {
+    calls_.room = room;
+
+    EXPECT_TRUE(mentions(error_of_save(), {folder_.path("step-00000002.h5"), "No space left on device"}))
+        << room;
+  }
+  calls_.room = -1;
+
+  EXPECT_EQ(save(writer_, 2).error, "");
+  EXPECT_TRUE(equal(read_checkpoint(folder_.path("step-00000002.h5")), sample_snapshot(2)));
+}
+
+TEST_F(FailingDisk, ThatCannotSyncOrRenameIsReported) {
+  calls_.sync_fails = true;
+  EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5", "Input/output error"}));
+  calls_.sync_fails = false;
+
+  calls_.rename_fails = true;
+  EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5", "Input/output error"}));
+}
+
+TEST_F(FailingDisk, ThatStoresWrongBytesIsFoundBeforeTheRename) {
+  const auto whole = static_cast<std::ptrdiff_t>(bytes_of(folder_.path("step-00000001.h5")).size());
+  // HDF5 writes an empty file's 48 bytes first, which are then replaced; the values come last.
+  for (const std::ptrdiff_t byte : {48 + 3, 48 + 100, 48 + 500}) {
+    calls_.spoilt_byte = byte;
+
+    EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5"})) << byte;
+  }
+  calls_.spoilt_byte = 48 + whole - 5;
+  EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5", "/optimizer/second/layers.0.weight"}));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "src/commands/export.hpp"
+#include "src/commands/inspect.hpp"
+#include "tests/checkpoint/samples.hpp"
+#include "tests/checkpoint/tamper.hpp"
+
+namespace flotilla {
+
+namespace {
+
+void ignore(const std::string&) {}
+
+}  // namespace
+
+TEST(Inspect, ShowsStateAndStatisticsAsJson) {
+  const TemporaryFolder folder;
+  Snapshot snapshot = sample_snapshot(400);
+  snapshot.of(snapshot.tensors[1])[2] = std::nanf("");  // layers.0.bias: 400.25, 401.25, not a number
+  write_checkpoint_file(folder.path("a.h5"), snapshot);
+
+  const Inspection inspection = inspect(folder.path("a.h5"), {.json = true});
+  const auto json = nlohmann::json::parse(inspection.text);
+
+  EXPECT_EQ(inspection.damage, "");
+  EXPECT_EQ(json["step"], 400);
+  EXPECT_EQ(json["epoch"], 3);
+  EXPECT_EQ(json["offset"], 512);
+  EXPECT_EQ(json["seed"], -7);
+  EXPECT_EQ(json["deck"], snapshot.state.deck);
+  EXPECT_EQ(json["versions"]["oneDNN"], "2.6.3");
+  EXPECT_EQ(json["choices"]["strategy.all_reduce"], "shared-memory");
+  ASSERT_EQ(json["tensors"].size(), 7U);
+  const auto& bias = json["tensors"][1];
+  EXPECT_EQ(bias["path"], "parameters/layers.0.bias");
+  EXPECT_EQ(bias["shape"], nlohmann::json({3}));
+  EXPECT_EQ(bias["mean"], 400.75);
+  EXPECT_DOUBLE_EQ(bias["rms"].get<double>(), std::sqrt((400.25 * 400.25 + 401.25 * 401.25) / 2));
+  EXPECT_EQ(bias["min"], 400.25);
+  EXPECT_EQ(bias["max"], 401.25);
+  EXPECT_EQ(bias["non_finite"], 1);
+  EXPECT_EQ(bias["checksum"], "ok");
+}
+
+TEST(Inspect, ShowsATableAndTheDeckOnRequest) {
+  const TemporaryFolder folder;
+  write_checkpoint_file(folder.path("step-00000400.h5"), sample_snapshot(400));
+
+  const std::string plain = inspect(folder.path(), {}).text;
+  const std::string with_deck = inspect(folder.path(), {.deck = true}).text;
+
+  EXPECT_TRUE(mentions(plain, {"step            400", "oneDNN 2.6.3", "strategy.all_reduce shared-memory",
+                               "parameters/conv.weight", "2x1x3x3", "scalar", "ok", "7 with 69 values"}));
+  EXPECT_FALSE(mentions(plain, {"epochs = 3"}));
+  EXPECT_TRUE(mentions(with_deck, {"[train]\nepochs = 3\n"}));
+}
+
+TEST(Inspect, ShowsTheRestOfADamagedFileAndSaysWhatIsDamaged) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a.h5");
+  const Snapshot snapshot = sample_snapshot(400);
+  write_checkpoint_file(path, snapshot);
+  const auto value = std::as_bytes(snapshot.of(snapshot.tensors[0]));
+  const auto whole = bytes_of(path);
+  const auto at = std::search(whole.begin(), whole.end(), value.begin(), value.end());
+  put_byte(path, static_cast<std::size_t>(at - whole.begin()), std::byte{1});
+  delete_attribute(path, "/", "epoch");
+
+  const Inspection inspection = inspect(path, {});
+
+  EXPECT_TRUE(mentions(inspection.damage, {path, "no attribute epoch", "/parameters/layers.0.weight"}));
+  EXPECT_TRUE(mentions(inspection.text, {"step            400", "damaged", "ok"}));
+}
+
+TEST(Inspect, ShowsWeightsOfOtherProgramsWithoutChecksums) {
+  const TemporaryFolder folder;
+  add_dataset(folder.path("w.h5"), "parameters/fc.weight", {2}, {1.0F, 3.0F}, Stored::float64);
+
+  const Inspection inspection = inspect(folder.path("w.h5"), {.json = true});
+  const auto json = nlohmann::json::parse(inspection.text);
+
+  EXPECT_EQ(inspection.damage, "");
+  EXPECT_EQ(json["tensors"][0]["checksum"], "none");
+  EXPECT_EQ(json["tensors"][0]["mean"], 2.0);
+  EXPECT_FALSE(json.contains("step"));
+}
+
+TEST(Inspect, RefusesWhatIsNoHdf5File) {
+  const TemporaryFolder folder;
+  put_bytes(folder.path("a.h5"), std::vector<std::byte>(100));
+
+  EXPECT_TRUE(
+      mentions(user_error([&] { inspect(folder.path("a.h5"), {}); }), {folder.path("a.h5"), "not an HDF5"}));
+}
+
+TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("run"));
+  write_checkpoint_file(folder.path("run/step-00000400.h5"), sample_snapshot(400));
+  put_bytes(folder.path("model.h5"), std::vector<std::byte>(10));
+
+  const std::string taken = export_model(folder.path("run"), folder.path("model.h5"), ignore);
+  const Snapshot model = read_checkpoint(folder.path("model.h5"));
+
+  EXPECT_EQ(taken, folder.path("run/step-00000400.h5"));
+  Snapshot expected = sample_snapshot(400);
+  expected.tensors.resize(4);
+  expected.state.inference_only = true;
+  EXPECT_TRUE(equal(model, expected));
+}
+
+TEST(Export, RefusesWeightsWithoutDeckAndFoldersThatDoNotExist) {
+  const TemporaryFolder folder;
+  add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
+  write_checkpoint_file(folder.path("a.h5"), sample_snapshot(1));
+
+  EXPECT_TRUE(mentions(user_error([&] { export_model(folder.path("w.h5"), folder.path("out.h5"), ignore); }),
+                       {"w.h5", "no deck"}));
+  EXPECT_TRUE(
+      mentions(user_error([&] { export_model(folder.path("a.h5"), folder.path("no/out.h5"), ignore); }),
+               {folder.path("no/out.h5"), "No such file"}));
+}
+
+}  // namespace flotilla
