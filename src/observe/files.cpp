@@ -87,9 +87,6 @@ std::string system_message(int error) {
 void make_output_folder(const std::string& folder, const std::string& key) {
   const std::string remedy = "; set " + key + " to a folder that can be written";
   std::error_code error;
-  if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error)) {
-    throw UserError(cat("output folder ", folder, ": a file is in its place", remedy));
-  }
   std::filesystem::create_directories(folder, error);
   if (error) {
     throw UserError(cat("output folder ", folder, " cannot be made: ", error.message(), remedy));

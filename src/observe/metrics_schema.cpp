@@ -93,7 +93,7 @@ struct Writer {
   void operator()(const char* key, std::int64_t value, const char*, const char*) { line[key] = value; }
   void operator()(const char* key, const std::string& value, const char*, const char*) { line[key] = value; }
   void operator()(const char* key, double value, const char*, const char*) {
-    line[key] = std::isfinite(value) ? Json(value) : Json(nullptr);
+    line[key] = value;  // The library writes null for what is not finite.
   }
   void operator()(const char* key, const std::optional<double>& value, const char* unit,
                   const char* meaning) {

@@ -337,9 +337,9 @@ TEST(UpdateRanges, AreOneUnlessTheDecayDiffers) {
   config.no_decay.clear();
 
   const std::vector<FlatRange> merged = update_ranges(config, layout, false);
+  const std::vector<FlatRange> single = update_ranges(config, layout, true);
   config.no_decay = {"biases", "batch_norm"};
   const std::vector<FlatRange> split = update_ranges(config, layout, false);
-  const std::vector<FlatRange> single = update_ranges(config, layout, true);
 
   ASSERT_EQ(merged.size(), 1U);
   EXPECT_EQ(merged[0].offset, 0);
