@@ -34,14 +34,14 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   return !std::ranges::equal(a, b, [](std::byte x, std::byte y) { return (x & y) == std::byte{0}; });
 }
 
+}  // namespace
+
 std::string host_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
   int length = 0;
   check(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
   return {name.data(), static_cast<std::size_t>(length)};
 }
-
-}  // namespace
 
 std::vector<Place> find_topology(const Communicator& world) {
   const Communicator host = world.split_by_host();

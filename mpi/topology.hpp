@@ -18,6 +18,8 @@ struct Place {
   int cores_shared_by = 1;  ///< Ranks of the host with an overlapping mask, this one included.
 };
 
+std::string host_name();  ///< Of this process, as MPI knows it.
+
 /// Collective. One entry per rank, the same on every rank.
 std::vector<Place> find_topology(const Communicator& world);
 

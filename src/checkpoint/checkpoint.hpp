@@ -117,4 +117,6 @@ std::optional<std::string> find_newest_good(const std::string& folder,
 std::string checkpoint_at(const std::string& file_or_folder,
                           const std::function<void(const std::string&)>& on_damaged);
 
+std::string hdf5_version();  ///< "1.10.8", of the library that was loaded
+
 }  // namespace flotilla

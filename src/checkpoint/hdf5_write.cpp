@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/hdf5_handles.hpp"
@@ -174,3 +175,15 @@ FilePlan plan_file(const std::string& path, std::span<const StoredTensor> tensor
 }
 
 }  // namespace flotilla::hdf5
+
+namespace flotilla {
+
+std::string hdf5_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  hdf5::check(H5get_libversion(&major, &minor, &release), "H5get_libversion");
+  return cat(major, ".", minor, ".", release);
+}
+
+}  // namespace flotilla

@@ -90,6 +90,7 @@ class Parser {
     inspect->add_option("FILE", result_.checkpoint, "Checkpoint, exported model or a run's folder")
         ->required();
     inspect->add_flag("--json", result_.json, "As JSON");
+    inspect->add_flag("--deck", result_.show_deck, "Print the deck in it as well");
   }
 
   void add_export() {
@@ -114,6 +115,8 @@ class Parser {
     CLI::App* step =
         add_command(*bench, "step", "A training step and its phases", CommandLine::Command::bench_step);
     add_deck(*step, "TOML file of the run", true);
+    step->add_option("--checkpoint-every", result_.checkpoint_every, "Save every so many steps (0: never)")
+        ->check(CLI::NonNegativeNumber);
     step->add_option("--steps", result_.steps, "Steps measured (200)")->check(CLI::Range(1, 1000000000));
     step->add_option("--json", result_.json_file, "File for the figures as JSON");
   }

@@ -18,14 +18,16 @@ struct CommandLine {
   std::string output;                  ///< export
   std::vector<std::string> overrides;  ///< "key.path=value" in the order written
 
-  bool check = false;   ///< train
-  std::string vectors;  ///< evaluate: empty: none
-  bool json = false;    ///< inspect
+  bool check = false;      ///< train
+  std::string vectors;     ///< evaluate: empty: none
+  bool json = false;       ///< inspect
+  bool show_deck = false;  ///< inspect: the deck as well
 
   std::int64_t min_bytes = 1024;               ///< bench all-reduce
   std::int64_t max_bytes = 256 * 1024 * 1024;  ///< bench all-reduce; with --bytes equal to min_bytes
   bool in_place = false;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
+  std::int64_t checkpoint_every = 0;           ///< bench step: steps; 0: none
   std::string json_file;                       ///< bench: empty: none
 };
 

@@ -97,6 +97,11 @@ struct Reporter::Impl {
 
 Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl>()) {
   impl_->options = options;
+  if (options.folder.empty()) {
+    impl_->logger = std::make_unique<spdlog::logger>("flotilla");  // without a sink
+    if (impl_->speaks()) impl_->console = Console(terminal_columns());
+    return;
+  }
   make_output_folder(options.folder);
   if (impl_->speaks()) {
     std::error_code ignored;  // It need not be there.

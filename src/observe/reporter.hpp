@@ -59,7 +59,7 @@ struct EndReport {
 };
 
 struct ReporterOptions {
-  std::string folder{};           ///< The run's folder; made if need be
+  std::string folder{};           ///< The run's folder; made if need be. Empty: no files, console only
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
   bool append = false;            ///< After a resume
   std::int64_t resumed_step = 0;  ///< With append: lines after this step are dropped from metrics.jsonl

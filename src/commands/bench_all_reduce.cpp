@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bench_all_reduce.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.hpp"
+#include "mpi/bench_all_reduce.hpp"
+#include "src/observe/files.hpp"
+#include "src/observe/print.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  bool all_correct = true;
+  if (world.is_root()) {
+    print_line(cat("all-reduce of floats, sum, ", world.size(),
+                   " rank(s); busbw = algbw · 2 (n − 1) / n, GB = 1e9 bytes"));
+    print_line(fmt::format("{:<15}{:>12}{:>10}{:>14}{:>9}{:>9}{:>9}", "algorithm", "bytes", "in place",
+                           "time us", "algbw", "busbw", "correct"));
+  }
+  const auto on_row = [&](const mpi::AllReduceBenchRow& row) {
+    all_correct = all_correct && row.correct;
+    if (!world.is_root()) return;
+    print_line(fmt::format("{:<15}{:>12}{:>10}{:>14.2f}{:>9.2f}{:>9.2f}{:>9}", row.algorithm, row.bytes,
+                           row.in_place ? "yes" : "no", row.time_us, row.algbw_gb_s, row.busbw_gb_s,
+                           row.correct ? "yes" : "NO"));
+    rows.push_back({{"algorithm", row.algorithm},
+                    {"bytes", row.bytes},
+                    {"in_place", row.in_place},
+                    {"time_us", row.time_us},
+                    {"algbw_gb_s", row.algbw_gb_s},
+                    {"busbw_gb_s", row.busbw_gb_s},
+                    {"correct", row.correct}});
+  };
+  throw_alike([&] {
+    mpi::bench_all_reduce(world,
+                          {.min_bytes = arguments.min_bytes,
+                           .max_bytes = arguments.max_bytes,
+                           .in_place_only = arguments.in_place},
+                          on_row);
+  });
+  agree(world, [&] {
+    if (world.is_root() && !arguments.json.empty())
+      write_text_file_atomically(
+          arguments.json, nlohmann::ordered_json{{"ranks", world.size()}, {"rows", rows}}.dump(2) + "\n");
+    require(all_correct, "an all-reduce gave a wrong sum: see the rows above");
+  });
+  return exit_done;
+}
+
+}  // namespace flotilla

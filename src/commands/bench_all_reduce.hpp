@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "mpi/communicator.hpp"
+
+namespace flotilla {
+
+struct BenchAllReduceArguments {
+  std::size_t min_bytes = 1024;
+  std::size_t max_bytes = std::size_t{256} << 20U;
+  bool in_place = false;  ///< Only the in-place rows
+  std::string json;       ///< Also as JSON into this file; empty: no
+};
+
+/// Collective. `flotilla bench all-reduce`: nccl-tests' columns for MPI's own and for each of ours.
+int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world);
+
+}  // namespace flotilla

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+struct BenchStepArguments {
+  std::string deck;
+  std::vector<std::string> overrides;
+  std::int64_t steps = 1000;          ///< Measured, after a tenth of that to warm up
+  std::int64_t checkpoint_every = 0;  ///< Steps; 0: none. Written into a temporary folder below run.output
+  std::string json;                   ///< Also as JSON into this file; empty: no
+};
+
+/// Collective. `flotilla bench step`: the training step of a deck, its phases, and how much of it its own
+/// operations take when each is timed alone on the step's own buffers, in the same run.
+int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure);
+
+}  // namespace flotilla

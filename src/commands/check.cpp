@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/error.hpp"
+#include "src/observe/print.hpp"
+#include "src/observe/reporter.hpp"
+#include "src/train/evaluation.hpp"
+#include "src/train/model_state.hpp"
+#include "src/train/trainer.hpp"
+
+namespace flotilla {
+
+namespace {
+
+void print_memory(const Assembly& assembly, std::int64_t process, std::int64_t input, std::int64_t snapshot,
+                  std::int64_t peak) {
+  const auto line = [](const char* what, std::int64_t bytes) {
+    print_line(fmt::format("  {:<24}{:>12.1f} MiB", what, static_cast<double>(bytes) / (1024.0 * 1024.0)));
+  };
+  const auto floats = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(float)); };
+  std::int64_t slots = 0;
+  for (const OptimizerSlot& slot : assembly.optimizer->slots())
+    slots += static_cast<std::int64_t>(slot.values.size());
+  print_line("memory per rank:");
+  line("process and libraries", process);
+  line("parameters", floats(static_cast<std::int64_t>(assembly.parameters.size())));
+  line("gradients", floats(static_cast<std::int64_t>(assembly.gradients.size())));
+  line("optimizer", floats(slots));
+  line("activations", floats(assembly.network->activation_values()));
+  line("input", input);
+  line("checkpoint copy", snapshot);
+  line("peak, all together", peak);
+}
+
+}  // namespace
+
+int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure) {
+  const Config& config = deck.config;
+  const std::int64_t process = resident_memory_bytes();
+  Assembly assembly(config, world, failure, {});
+  Reporter reporter({.folder = "", .rank = world.rank()});
+  LoaderOptions loading{.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}};
+  Trainer trainer({.assembly = assembly,
+                   .reporter = reporter,
+                   .writer = nullptr,
+                   .failure = failure,
+                   .loading = loading,
+                   .build = ""},
+                  {});
+  assembly.strategy->start();
+  const auto loader = trainer.make_loader();
+  for (int i = 0; i < 2; ++i) trainer.step(*loader);
+  if (assembly.validation_data) {
+    const ValidationShard one_batch{0,
+                                    std::min(assembly.evaluator().batch(), assembly.validation_data->size())};
+    const auto validation =
+        make_validation_loader(*assembly.validation_data, one_batch, assembly.evaluator().batch(), loading);
+    const Batch& batch = validation->next();
+    assembly.evaluator().forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
+                                 Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
+  }
+  Snapshot snapshot;
+  if (world.is_root()) fill_snapshot(*assembly.network, assembly.parameters, *assembly.optimizer, snapshot);
+  std::array<std::int64_t, 1> peak{peak_memory_bytes()};
+  world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
+  if (world.is_root()) {
+    print_line(config.resolved_text);
+    for (const std::string& note : deck.notes) print_line(note);
+    print_memory(assembly, process, loader->buffer_bytes(),
+                 static_cast<std::int64_t>(snapshot.values.size() * sizeof(float)), peak[0]);
+    print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
+                           assembly.sharding.steps_per_epoch(),
+                           planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));
+    print_line("the deck is good");
+  }
+  world.barrier();
+  return exit_done;
+}
+
+}  // namespace flotilla

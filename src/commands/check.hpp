@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mpi/communicator.hpp"
+#include "src/config/deck.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+/// Collective. `flotilla train DECK --check`: constructs everything, runs two steps and a validation batch in
+/// memory, prints the resolved deck, the memory per rank and the steps per epoch. Writes no file.
+int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure);
+
+}  // namespace flotilla

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+struct EvaluateArguments {
+  std::string checkpoint;  ///< A file, or a folder: its newest good checkpoint
+  std::string deck;        ///< Empty: the one in the checkpoint
+  std::vector<std::string> overrides;
+  std::string vectors;  ///< HDF5 file for the outputs of every sample; empty: none
+};
+
+/// Collective. `flotilla evaluate`: loss and accuracies on data.validation, each sample counted once. The
+/// training data is not opened.
+int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
+                        FailureHandler& failure);
+
+}  // namespace flotilla

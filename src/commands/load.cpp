@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/load.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// The state without tensors, as text to broadcast.
+std::string pack(const LoadedCheckpoint& checkpoint) {
+  const CheckpointState& state = checkpoint.snapshot.state;
+  return nlohmann::json{{"path", checkpoint.path},
+                        {"schema", state.schema},
+                        {"step", state.step},
+                        {"epoch", state.position.epoch},
+                        {"offset", state.position.offset},
+                        {"samples", state.samples},
+                        {"seed", state.seed},
+                        {"optimizer_step", state.optimizer_step},
+                        {"deck", state.deck},
+                        {"versions", state.versions},
+                        {"choices", state.choices},
+                        {"inference_only", state.inference_only}}
+      .dump();
+}
+
+LoadedCheckpoint unpack(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  LoadedCheckpoint checkpoint;
+  CheckpointState& state = checkpoint.snapshot.state;
+  json.at("path").get_to(checkpoint.path);
+  json.at("schema").get_to(state.schema);
+  json.at("step").get_to(state.step);
+  json.at("epoch").get_to(state.position.epoch);
+  json.at("offset").get_to(state.position.offset);
+  json.at("samples").get_to(state.samples);
+  json.at("seed").get_to(state.seed);
+  json.at("optimizer_step").get_to(state.optimizer_step);
+  json.at("deck").get_to(state.deck);
+  json.at("versions").get_to(state.versions);
+  json.at("choices").get_to(state.choices);
+  json.at("inference_only").get_to(state.inference_only);
+  return checkpoint;
+}
+
+/// Collective. Runs `read` on rank 0 and gives its state to the others; nothing if it found nothing.
+template <class Read>
+std::optional<LoadedCheckpoint> read_on_root(const mpi::Communicator& world, Read read) {
+  std::optional<LoadedCheckpoint> found;
+  agree(world, [&] {
+    if (world.is_root()) found = read();
+  });
+  std::string text = found ? pack(*found) : std::string();
+  world.broadcast(text);
+  if (!world.is_root() && !text.empty()) found = unpack(text);
+  return found;
+}
+
+bool has_checkpoints(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints", ignored))
+    if (entry.path().extension() == ".h5") return true;
+  return false;
+}
+
+LoadedCheckpoint read_file_or_folder(const std::string& path, std::vector<std::string>& warnings) {
+  std::string file = path;
+  if (std::filesystem::is_directory(path)) {
+    const auto newest = find_newest_good(path, [&](const std::string& text) { warnings.push_back(text); });
+    if (!newest) throw UserError(cat(path, ": no good checkpoint in this folder or its checkpoints/"));
+    file = *newest;
+  }
+  return {.path = std::filesystem::absolute(file).lexically_normal().string(),
+          .snapshot = read_checkpoint(file)};
+}
+
+}  // namespace
+
+LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::string>& overrides,
+                                const mpi::Communicator& world) {
+  std::string text;
+  agree(world, [&] {
+    if (world.is_root()) text = read_deck_file(path);
+  });
+  world.broadcast(text);
+  LoadedDeck deck;
+  agree(world, [&] { deck = load_deck({.path = path, .text = text, .overrides = overrides}); });
+  return deck;
+}
+
+LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
+                                            std::vector<std::string>& warnings) {
+  return *read_on_root(world, [&] { return std::optional(read_file_or_folder(path, warnings)); });
+}
+
+std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
+                                               std::vector<std::string>& warnings) {
+  return read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
+    const std::string& output = config.run.output;
+    const bool present = has_checkpoints(output);
+    if (config.run.resume == "never") {
+      if (present)
+        throw UserError(
+            cat(output,
+                " holds checkpoints and run.resume = \"never\": choose another run.output, remove the "
+                "folder, or set run.resume = \"auto\" to go on"));
+      return std::nullopt;
+    }
+    std::optional<LoadedCheckpoint> found;
+    if (config.run.resume == "auto") {
+      if (!present) return std::nullopt;
+      found = read_file_or_folder(output, warnings);
+    } else {
+      found = read_file_or_folder(config.run.resume, warnings);
+    }
+    if (found->snapshot.state.inference_only)
+      throw UserError(cat(found->path,
+                          " was made by `flotilla export` and cannot be resumed: give it as "
+                          "model.initial_weights, or resume from a checkpoint"));
+    const std::string difference =
+        difference_that_forbids_resuming(found->snapshot.state.deck, config.resolved_text);
+    if (!difference.empty())
+      throw UserError(cat("cannot resume from ", found->path, ": ", difference,
+                          "; choose another run.output to start anew, or restore the key"));
+    return found;
+  });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/config/deck.hpp"
+#include "src/observe/reporter.hpp"
+
+namespace flotilla {
+
+/// Collective. Rank 0 reads the file, every rank checks the same text.
+LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::string>& overrides,
+                                const mpi::Communicator& world);
+
+/// A checkpoint as the ranks see it: the state everywhere, the tensors on rank 0.
+struct LoadedCheckpoint {
+  std::string path;
+  Snapshot snapshot;
+};
+
+/// Collective. Rank 0 reads `path`: a file, or a folder whose newest good checkpoint it takes. Damaged ones
+/// are told to `warnings`.
+LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
+                                            std::vector<std::string>& warnings);
+
+/// Collective. The checkpoint that run.resume asks for; nothing to start afresh.
+/// @throws UserError where the deck forbids resuming from what is there
+std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
+                                               std::vector<std::string>& warnings);
+
+}  // namespace flotilla

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/train.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "kernels/error.hpp"
+#include "mpi/clock.hpp"
+#include "src/commands/check.hpp"
+#include "src/commands/load.hpp"
+#include "src/commands/version.hpp"
+#include "src/observe/trace_file.hpp"
+#include "src/train/assembly.hpp"
+#include "src/train/model_state.hpp"
+#include "src/train/stop_request.hpp"
+#include "src/train/trainer.hpp"
+
+namespace flotilla {
+
+namespace {
+
+std::string rank_file(const std::string& folder, int rank, const char* ending) {
+  std::string number = std::to_string(rank);
+  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
+  return cat(folder, "/rank-", number, ending);
+}
+
+/// The trace of this rank, where the deck asks for one; else null sinks.
+class Tracing {
+ public:
+  Tracing(const Config& config, const mpi::Communicator& world)
+      : loading_{.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}} {
+    if (!config.run.trace) return;
+    file_ = std::make_unique<TraceFile>(rank_file(config.run.output + "/trace", world.rank(), ".json"),
+                                        world.rank(), mpi::clock_offset_ns(world));
+    trace::record_this_thread(file_->thread("training"));
+    std::vector<trace::Sink*> sinks;
+    for (std::int64_t i = 0; i < config.data.threads; ++i) sinks.push_back(file_->thread(cat("loader ", i)));
+    loading_.sink = [sinks](int thread) { return sinks[static_cast<std::size_t>(thread)]; };
+  }
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+  ~Tracing() { trace::record_this_thread(nullptr); }
+
+  trace::Sink* sink(const char* thread) { return file_ ? file_->thread(thread) : nullptr; }
+  const LoaderOptions& loading() const { return loading_; }
+  void write() {
+    trace::record_this_thread(nullptr);
+    if (file_) file_->write();
+  }
+
+ private:
+  std::unique_ptr<TraceFile> file_;
+  LoaderOptions loading_;
+};
+
+void introduce(Assembly& assembly, const std::optional<LoadedCheckpoint>& resumed, Reporter& reporter) {
+  const Config& config = assembly.config;
+  reporter.say(version_line());
+  reporter.say(cat("deck         ", config.run.output, "/deck.toml"));
+  reporter.say(cat("ranks        ", assembly.world.size(), " on ", mpi::hosts(assembly.places),
+                   " host(s); this is ", assembly.places.front().host, ": ", assembly.device->description()));
+  reporter.say(cat("training     ", assembly.training_data->description()));
+  if (assembly.validation_data) reporter.say(cat("validation   ", assembly.validation_data->description()));
+  reporter.say(
+      cat("model        ", config.model.kind, ", ", assembly.network->layout().values(), " parameters"));
+  reporter.say(
+      cat("batch        ", assembly.sharding.global_batch(), " = ", assembly.sharding.workers, " workers × ",
+          assembly.sharding.batch,
+          assembly.sharding.micro_steps > 1 ? cat(" × ", assembly.sharding.micro_steps, " micro-steps") : "",
+          ", ", assembly.sharding.steps_per_epoch(), " steps per epoch"));
+  reporter.say(cat("all-reduce   ", assembly.collectives->name(), ", ", describe(assembly.buckets),
+                   assembly.communication ? ", on a thread of its own" : ", in the training thread"));
+  if (resumed)
+    reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->snapshot.state.step, ", epoch ",
+                     resumed->snapshot.state.position.epoch));
+}
+
+void load_initial_weights(Assembly& assembly, Reporter& reporter) {
+  std::vector<std::string> lines;
+  agree(assembly.world, [&] {
+    const std::string& path = assembly.config.model.initial_weights;
+    if (assembly.world.is_root())
+      lines = load_matching(read_weights(path), path, *assembly.network, assembly.parameters);
+  });
+  for (const std::string& line : lines) reporter.say(line);
+}
+
+}  // namespace
+
+int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+  const Config& config = deck.config;
+  if (arguments.check) return check(deck, world, failure);
+  listen_for_stop_signals();
+
+  std::vector<std::string> warnings;
+  const std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
+  const auto saved_choices = resumed ? resumed->snapshot.state.choices : std::map<std::string, std::string>{};
+  Tracing tracing(config, world);
+  Assembly assembly(config, world, failure, saved_choices, tracing.sink("communication"));
+
+  // The run's folder. From here on there is something to write a failure into.
+  std::unique_ptr<Reporter> reporter;
+  std::unique_ptr<CheckpointWriter> writer;
+  agree(world, [&] {
+    if (!world.is_root()) return;
+    reporter =
+        std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
+                                                   .rank = 0,
+                                                   .append = resumed.has_value(),
+                                                   .resumed_step = resumed ? resumed->snapshot.state.step : 0,
+                                                   .resolved_deck = config.resolved_text});
+    writer = std::make_unique<CheckpointWriter>(config.run.output + "/checkpoints", config.checkpoint.keep);
+  });
+  agree(world, [&] {
+    if (!world.is_root())
+      reporter = std::make_unique<Reporter>(
+          ReporterOptions{.folder = config.run.output, .rank = world.rank(), .append = resumed.has_value()});
+  });
+  failure.set_folder(config.run.output);
+
+  Beginning beginning;
+  if (resumed) {
+    const CheckpointState& state = resumed->snapshot.state;
+    beginning = {.step = state.step, .position = state.position, .samples = state.samples};
+    agree(world, [&] {
+      if (world.is_root())
+        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.parameters,
+                assembly.optimizer.get());
+    });
+    assembly.optimizer->set_steps(state.optimizer_step);
+  } else if (!config.model.initial_weights.empty()) {
+    load_initial_weights(assembly, *reporter);
+  }
+  assembly.strategy->start();
+  introduce(assembly, resumed, *reporter);
+  for (const std::string& note : deck.notes) reporter->say(note);
+  for (const std::string& warning : warnings) reporter->warn(warning);
+
+  const std::int64_t begin_ns = trace::now_ns();
+  reporter->start({.deck = arguments.deck,
+                   .workers = world.size(),
+                   .steps = planned_steps(config.train, assembly.sharding),
+                   .steps_per_epoch = assembly.sharding.steps_per_epoch(),
+                   .first_step = beginning.step,
+                   .global_batch_size = assembly.sharding.global_batch(),
+                   .parameters = assembly.network->layout().values(),
+                   .device = assembly.device->description(),
+                   .all_reduce = std::string(assembly.collectives->name())});
+  Trainer trainer({.assembly = assembly,
+                   .reporter = *reporter,
+                   .writer = writer.get(),
+                   .failure = failure,
+                   .loading = tracing.loading(),
+                   .build = version_line()},
+                  beginning);
+  const Ending ending = trainer.run();
+  tracing.write();
+  std::array<std::int64_t, 1> peak{peak_memory_bytes()};
+  world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
+  reporter->end({.reason = ending.reason,
+                 .step = ending.step,
+                 .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
+                 .peak_memory_bytes = peak[0]});
+  world.barrier();
+  return ending.stopped ? exit_stopped : exit_done;
+}
+
+}  // namespace flotilla

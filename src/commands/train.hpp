@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+struct TrainArguments {
+  std::string deck;
+  std::vector<std::string> overrides;
+  bool check = false;  ///< Construct everything, run two steps in memory, print the plan, write nothing
+};
+
+/// Collective. `flotilla train`. Returns the exit code; throws before training starts only what every rank
+/// throws.
+int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure);
+
+}  // namespace flotilla

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/version.hpp"
+
+#include "kernels/build_info.hpp"
+#include "kernels/error.hpp"
+#include "mpi/communicator.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+
+namespace flotilla {
+
+namespace {
+constexpr const char* version = FLOTILLA_VERSION;
+}  // namespace
+
+std::string version_line() {
+  const BuildInfo build = build_info();
+  return cat("flotilla ", version, " (", mpi::Environment::library_version(), ", oneDNN ", build.onednn,
+             ", Kokkos ", build.kokkos, ", HDF5 ", hdf5_version(), ")");
+}
+
+std::string version_text() {
+  const BuildInfo build = build_info();
+  return cat("flotilla ", version,                                  //
+             "\nMPI        ", mpi::Environment::library_version(),  //
+             "\noneDNN     ", build.onednn,                         //
+             "\nKokkos     ", build.kokkos,                         //
+             "\nHDF5       ", hdf5_version(),                       //
+             "\nCUDA       ", build.cuda,                           //
+             "\nNCCL       not built in",                           //
+             "\nprocessor  ", build.architecture);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/assembly.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/error.hpp"
+#include "models/mlp.hpp"
+#include "src/train/sync_all_reduce.hpp"
+
+namespace flotilla {
+
+namespace {
+
+Activation activation_of(const std::string& word) {
+  if (word == "tanh") return Activation::tanh;
+  if (word == "relu") return Activation::relu;
+  if (word == "sigmoid") return Activation::sigmoid;
+  throw InternalError(cat("no activation \"", word, "\""));
+}
+
+Initializer initializer_of(const ModelConfig& model) {
+  using Kind = Initializer::Kind;
+  static const std::map<std::string, Kind> kinds = {
+      {"zeros", Kind::zeros},
+      {"uniform", Kind::uniform},
+      {"normal", Kind::normal},
+      {"xavier-uniform", Kind::xavier_uniform},
+      {"xavier-normal", Kind::xavier_normal},
+      {"kaiming-uniform", Kind::kaiming_uniform},
+      {"kaiming-normal", Kind::kaiming_normal},
+  };
+  const auto kind = kinds.find(model.initializer);
+  require(kind != kinds.end(), "no initializer \"", model.initializer, "\"");
+  return {.kind = kind->second, .scale = model.initializer_scale};
+}
+
+/// The all-reduce that this run uses: the deck's, the checkpoint's, or for "auto" the one that its hosts
+/// allow.
+std::string choose_all_reduce(const Config& config, const Device& device,
+                              const std::vector<mpi::Place>& places,
+                              const std::map<std::string, std::string>& choices) {
+  const bool one_host = mpi::hosts(places) == 1 && device.shares_host_memory();
+  if (config.strategy.all_reduce == "shared-memory") {
+    if (one_host) return "shared-memory";
+    throw UserError(
+        cat("strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on ",
+            mpi::hosts(places), ": use \"auto\" or \"mpi\""));
+  }
+  if (config.strategy.all_reduce == "mpi") return "mpi";
+  const auto saved = choices.find("strategy.all_reduce");
+  if (saved != choices.end() && (saved->second == "mpi" || one_host)) return saved->second;
+  return one_host && places.size() > 1 ? "shared-memory" : "mpi";
+}
+
+std::string divisors_of(std::int64_t batch) {
+  std::string text;
+  for (std::int64_t workers = 1; workers <= batch; ++workers)
+    if (batch % workers == 0) text += cat(text.empty() ? "" : ", ", workers);
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Network> make_network(Device& device, const Config& config, const Shape& sample,
+                                      std::int64_t batch, bool accumulate) {
+  require(config.model.kind == "mlp", "no model \"", config.model.kind, "\"");
+  return make_mlp(device, {.input = {batch, sample.size()},
+                           .widths = config.model.widths,
+                           .classes = config.model.classes,
+                           .activation = activation_of(config.model.activation),
+                           .initializer = initializer_of(config.model),
+                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                           .accumulate = accumulate});
+}
+
+Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
+  const TrainConfig& train = config.train;
+  std::int64_t batch = train.batch_size;
+  if (batch == 0) {
+    const std::int64_t parts = workers * train.accumulate_steps;
+    if (train.global_batch_size % parts != 0)
+      throw UserError(cat(
+          "train.global_batch_size = ", train.global_batch_size, " cannot be divided by ", workers,
+          workers == 1 ? " worker" : " workers",
+          train.accumulate_steps > 1 ? cat(" × ", train.accumulate_steps, " micro-steps") : "",
+          "; worker counts that do: ",
+          divisors_of(train.global_batch_size / std::gcd(train.global_batch_size, train.accumulate_steps))));
+    batch = train.global_batch_size / parts;
+  }
+  const Sharding sharding{.samples = samples,
+                          .workers = workers,
+                          .batch = batch,
+                          .micro_steps = train.accumulate_steps,
+                          .drop_last = config.data.last_batch == "drop"};
+  check_sharding(sharding);
+  return sharding;
+}
+
+Assembly::Assembly(const Config& deck, const mpi::Communicator& world_, FailureHandler& failure,
+                   const std::map<std::string, std::string>& saved_choices, trace::Sink* communication_sink)
+    : config(deck), world(world_), places(mpi::find_topology(world_)), host(world_.split_by_host()) {
+  const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
+  std::string all_reduce;
+  agree(world, [&] {
+    const auto threads =
+        static_cast<int>(config.device.threads > 0 ? config.device.threads : mpi::default_threads(place));
+    device = make_device({.kind = config.device.kind, .threads = threads});
+    const auto seed = static_cast<std::uint64_t>(config.run.seed);
+    training_data = open_dataset(config.data, config.data.train, config.model.classes, seed);
+    if (config.data.validation.given)
+      validation_data = open_dataset(config.data, config.data.validation, config.model.classes, seed + 1);
+    if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
+      throw UserError(cat("validation samples are ", validation_data->sample_shape().text(),
+                          ", training samples ", training_data->sample_shape().text(), ": they must agree"));
+    sharding = make_sharding(config, training_data->size(), world.size());
+    network = make_network(*device, config, training_data->sample_shape(), sharding.batch,
+                           sharding.micro_steps > 1);
+    const std::int64_t validation_batch = config.validation.batch_size;
+    if (validation_data && validation_batch > 0 && validation_batch != sharding.batch)
+      validation_network =
+          make_network(*device, config, training_data->sample_shape(), validation_batch, false);
+    buckets =
+        cut_buckets(network->layout(), static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
+                    static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
+    all_reduce = choose_all_reduce(config, *device, places, saved_choices);
+    optimizer = make_optimizer(config.optimizer, network->layout(), *device);
+    parameter_storage = device->allocate(static_cast<std::size_t>(network->layout().size()));
+    validation_sums = device->allocate(ArenaLayout::alignment);
+  });
+  choices["strategy.all_reduce"] = all_reduce;
+
+  parameters = parameter_storage.span();
+  const auto gradient_count = static_cast<std::size_t>(passenger_floats + network->layout().size());
+  if (all_reduce == "shared-memory") {
+    throw_alike([&] { gradient_window = std::make_unique<mpi::SharedStorage>(*host, gradient_count); });
+    gradients = {gradient_window->mine().data(), gradient_count};
+    collectives = mpi::make_shared_memory_all_reduce(*host, *gradient_window);
+  } else {
+    gradient_storage = device->allocate(gradient_count);
+    gradients = gradient_storage.span();
+    collectives = mpi::make_mpi_all_reduce(world);
+  }
+  network->bind({.parameters = parameters,
+                 .gradients = gradients.subspan(passenger_floats, gradient_count - passenger_floats),
+                 .statistics = {}});
+  if (validation_network)
+    validation_network->bind({.parameters = parameters, .gradients = {}, .statistics = {}});
+  network->initialise(static_cast<std::uint64_t>(config.run.seed), parameters);
+
+  watchdog = std::make_unique<mpi::Watchdog>(
+      config.run.watchdog_s,
+      [this] {
+        std::string missing;
+        for (const int rank : collectives->missing_ranks())
+          missing +=
+              cat(missing.empty() ? "" : ", ", rank, " on ", places[static_cast<std::size_t>(rank)].host);
+        return missing.empty() ? missing : "; not there: rank " + missing;
+      },
+      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); });
+  if (world.size() > 1 && buckets.size() > 1)
+    communication = std::make_unique<mpi::CommunicationThread>(
+        *collectives, buckets.size(), [&failure] { failure.end_job_for_current_exception(); },
+        communication_sink);
+  strategy =
+      std::make_unique<SyncAllReduce>(SyncAllReduce::Parts{.device = *device,
+                                                           .workers = world,
+                                                           .collectives = *collectives,
+                                                           .thread = communication.get(),
+                                                           .watchdog = *watchdog,
+                                                           .optimizer = *optimizer,
+                                                           .parameters = parameters,
+                                                           .gradients = gradients,
+                                                           .buckets = buckets,
+                                                           .clip_norm = config.train.gradient_clip_norm});
+}
+
+std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {
+  const std::int64_t by_epochs = train.epochs * sharding.steps_per_epoch();
+  if (train.epochs == 0) return train.steps;
+  return train.steps == 0 ? by_epochs : std::min(by_epochs, train.steps);
+}
+
+Progress progress_of(const Config& config, const Sharding& sharding, Position position) {
+  const auto samples = static_cast<double>(sharding.samples);
+  const double steps_in_epochs = static_cast<double>(planned_steps(config.train, sharding)) /
+                                 static_cast<double>(sharding.steps_per_epoch());
+  return {.epochs = static_cast<double>(position.epoch) + static_cast<double>(position.offset) / samples,
+          .total_epochs = steps_in_epochs};
+}
+
+}  // namespace flotilla

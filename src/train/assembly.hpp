@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "models/network.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/communication_thread.hpp"
+#include "mpi/shared_storage.hpp"
+#include "mpi/topology.hpp"
+#include "mpi/watchdog.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/config/config.hpp"
+#include "src/data/dataset.hpp"
+#include "src/data/loader.hpp"
+#include "src/data/sampler.hpp"
+#include "src/train/buckets.hpp"
+#include "src/train/failure.hpp"
+#include "src/train/optimizer.hpp"
+#include "src/train/schedule.hpp"
+#include "src/train/strategy.hpp"
+
+namespace flotilla {
+
+/// The network that the deck describes, for one batch size.
+std::unique_ptr<Network> make_network(Device& device, const Config& config, const Shape& sample,
+                                      std::int64_t batch, bool accumulate);
+
+/// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
+/// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.
+Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
+
+/// What a run computes with, in the order in which it is made; destroyed in reverse.
+struct Assembly {
+  /// Collective. Mistakes of the user are agreed on: every rank throws the same error.
+  Assembly(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+           const std::map<std::string, std::string>& choices, trace::Sink* communication_sink = nullptr);
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  const Config& config;
+  const mpi::Communicator& world;
+  std::vector<mpi::Place> places;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Dataset> training_data;
+  std::unique_ptr<Dataset> validation_data;  ///< Null: none
+  Sharding sharding;
+  std::unique_ptr<Network> network;
+  std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
+  std::optional<mpi::Communicator> host;        ///< The ranks of this host
+  Storage parameter_storage;
+  Storage gradient_storage;  ///< Or, with shared memory, gradient_window
+  std::unique_ptr<mpi::SharedStorage> gradient_window;
+  DeviceSpan<float> parameters;
+  DeviceSpan<float> gradients;  ///< Passengers first
+  Storage validation_sums;
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<Bucket> buckets;
+  std::unique_ptr<mpi::Collectives> collectives;
+  std::unique_ptr<mpi::Watchdog> watchdog;
+  std::unique_ptr<mpi::CommunicationThread> communication;  ///< Null: one bucket
+  std::unique_ptr<Strategy> strategy;
+  std::map<std::string, std::string> choices;  ///< Made by measurement; stored in checkpoints
+
+  Network& evaluator() { return validation_network ? *validation_network : *network; }
+};
+
+/// A Schedule's position after `position` of an epoch of `samples`.
+Progress progress_of(const Config& config, const Sharding& sharding, Position position);
+
+/// Optimizer steps of the whole run: train.epochs or train.steps, whichever ends first.
+std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding);
+
+}  // namespace flotilla

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/evaluation.hpp"
+
+#include <array>
+
+#include "kernels/trace.hpp"
+
+namespace flotilla {
+
+Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
+                    const LoaderOptions& options, DeviceSpan<float> sums,
+                    const std::function<void(std::int64_t valid)>& on_batch) {
+  const trace::Span span("evaluate");
+  const ValidationShard shard = validation_shard(data.size(), workers.size(), workers.rank());
+  std::array<double, loss_sums> totals{};
+  if (shard.begin < shard.end) {
+    const auto loader = make_validation_loader(data, shard, network.batch(), options);
+    for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
+      // Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
+      network.device().flat().fill(sums.subspan(0, loss_sums), 0.0F);
+      network.forward(batch->images, {.labels = batch->labels, .valid = batch->valid}, Pass::inference,
+                      sums.subspan(0, loss_sums));
+      std::array<float, loss_sums> part{};
+      network.device().download(sums.subspan(0, loss_sums), part);
+      for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
+      on_batch(batch->valid);
+    }
+  }
+  workers.all_reduce(std::span<double>(totals));
+  const double samples = totals[sum_samples];
+  return {.loss = totals[sum_loss] / samples,
+          .accuracy_top1 = totals[sum_top1] / samples,
+          .accuracy_top5 = totals[sum_top5] / samples,
+          .samples = static_cast<std::int64_t>(samples)};
+}
+
+}  // namespace flotilla

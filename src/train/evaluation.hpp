@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "models/network.hpp"
+#include "mpi/communicator.hpp"
+#include "src/data/dataset.hpp"
+#include "src/data/loader.hpp"
+
+namespace flotilla {
+
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy_top1 = 0.0;
+  double accuracy_top5 = 0.0;
+  std::int64_t samples = 0;
+};
+
+/// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
+/// size.
+/// @param sums loss_sums floats of scratch on the device
+/// @param on_batch called after each batch with its valid rows: network.logits() are theirs
+Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
+                    const LoaderOptions& options, DeviceSpan<float> sums,
+                    const std::function<void(std::int64_t valid)>& on_batch);
+
+}  // namespace flotilla

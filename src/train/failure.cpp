@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/failure.hpp"
+
+#include <unistd.h>
+
+#include <new>
+
+#include "kernels/error.hpp"
+#include "src/observe/failure_report.hpp"
+
+namespace flotilla {
+
+int exit_code_of(const std::exception& error) {
+  if (dynamic_cast<const UserError*>(&error) != nullptr) return exit_user_error;
+  if (dynamic_cast<const InternalError*>(&error) != nullptr) return exit_internal_error;
+  if (dynamic_cast<const LibraryError*>(&error) != nullptr) return exit_library_error;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_library_error;
+  return exit_internal_error;
+}
+
+namespace {
+
+std::string text_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return "out of memory (flotilla train --check prints the plan)";
+  return error.what();
+}
+
+}  // namespace
+
+FailureHandler::FailureHandler(int rank, int ranks, std::string host)
+    : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
+
+void FailureHandler::end_job(const std::exception& error) {
+  end_job(text_of(error), exit_code_of(error));
+}
+
+void FailureHandler::end_job(const std::string& what, int exit_code) {
+  // Two threads may fail at once (one because of the other): the first speaks.
+  if (!reported_.exchange(true))
+    report_failure({.rank = rank_,
+                    .ranks = ranks_,
+                    .host = host_,
+                    .step = step_.load(std::memory_order_relaxed),
+                    .what = what,
+                    .exit_code = exit_code},
+                   folder_);
+  mpi::abort_job(exit_code);
+}
+
+void FailureHandler::end_job_for_current_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    end_job(error);
+  } catch (...) {
+    end_job("an exception of unknown type", exit_internal_error);
+  }
+}
+
+void agree(const mpi::Communicator& world, const std::function<void()>& work) {
+  std::string mine;  // "2message", empty: all well
+  try {
+    work();
+  } catch (const std::exception& error) {
+    mine = cat(exit_code_of(error), text_of(error));
+  }
+  for (const std::string& error : world.all_gather(mine)) {
+    if (!error.empty()) throw AgreedFailure(error.substr(1), error.front() - '0');
+  }
+}
+
+void throw_alike(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    throw AgreedFailure(error.what(), exit_user_error);
+  }
+}
+
+}  // namespace flotilla

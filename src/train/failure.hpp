@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "mpi/communicator.hpp"
+
+namespace flotilla {
+
+/// 2, 3 or 4 by the kind of the exception.
+int exit_code_of(const std::exception& error);
+
+/// Ends the job from any thread with one clear line and failure.json. Lives as long as MPI.
+class FailureHandler {
+ public:
+  FailureHandler(int rank, int ranks, std::string host);
+  void set_folder(const std::string& folder) { folder_ = folder; }  ///< Before other threads start.
+  void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
+
+  [[noreturn]] void end_job(const std::exception& error);
+  [[noreturn]] void end_job(const std::string& what, int exit_code);
+  [[noreturn]] void end_job_for_current_exception();  ///< Inside a catch block.
+
+ private:
+  int rank_;
+  int ranks_;
+  std::string host_;
+  std::string folder_;
+  std::atomic<std::int64_t> step_{-1};
+  std::atomic<bool> reported_{false};
+};
+
+/// A failure that every rank knows of and throws alike: the only orderly early exit. The root prints it.
+struct AgreedFailure : std::runtime_error {
+  AgreedFailure(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
+  int exit_code;
+};
+
+/// Collective. Runs `work`, which must not communicate, on every rank. If it threw anywhere, every rank
+/// throws the error of the lowest rank that failed as an AgreedFailure.
+void agree(const mpi::Communicator& world, const std::function<void()>& work);
+
+/// Runs `work`, which is collective and throws UserError on every rank or on none.
+void throw_alike(const std::function<void()>& work);
+
+}  // namespace flotilla

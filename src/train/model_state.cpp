@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/model_state.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr const char* parameter_group = "parameters/";
+
+/// Calls visit(array, slice, tensor) for every tensor of checkpoint_tensors, in their order.
+template <class Visit>
+void for_each_tensor(const Network& network, const std::vector<CheckpointTensor>& tensors,
+                     const std::vector<DeviceSpan<float>>& arrays, Visit visit) {
+  const std::size_t slices = network.layout().slices().size();
+  for (std::size_t i = 0; i < tensors.size(); ++i) visit(arrays[i / slices], i % slices, tensors[i]);
+}
+
+std::vector<DeviceSpan<float>> arrays_of(DeviceSpan<float> parameters, Optimizer* optimizer) {
+  std::vector<DeviceSpan<float>> arrays = {parameters};
+  if (optimizer != nullptr)
+    for (const OptimizerSlot& slot : optimizer->slots()) arrays.push_back(slot.values);
+  return arrays;
+}
+
+}  // namespace
+
+std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimizer* optimizer) {
+  std::vector<std::string> groups = {parameter_group};
+  if (optimizer != nullptr)
+    for (const OptimizerSlot& slot : optimizer->slots()) groups.push_back(cat("optimizer/", slot.name, "/"));
+  std::vector<CheckpointTensor> tensors;
+  std::int64_t offset = 0;
+  for (const std::string& group : groups) {
+    for (const Slice& slice : network.layout().slices()) {
+      tensors.push_back({.path = group + slice.name, .shape = slice.shape, .offset = offset});
+      offset += slice.shape.size();
+    }
+  }
+  return tensors;
+}
+
+void fill_snapshot(const Network& network, DeviceSpan<float> parameters, Optimizer& optimizer,
+                   Snapshot& snapshot) {
+  if (snapshot.tensors.empty()) {
+    snapshot.tensors = checkpoint_tensors(network, &optimizer);
+    snapshot.values.resize(
+        static_cast<std::size_t>(snapshot.tensors.back().offset + snapshot.tensors.back().shape.size()));
+  }
+  for_each_tensor(network, snapshot.tensors, arrays_of(parameters, &optimizer),
+                  [&](DeviceSpan<float> array, std::size_t slice, const CheckpointTensor& tensor) {
+                    network.export_slice(slice, array, snapshot.of(tensor));
+                  });
+}
+
+void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
+             DeviceSpan<float> parameters, Optimizer* optimizer) {
+  const std::vector<CheckpointTensor> expected = checkpoint_tensors(network, optimizer);
+  check_tensors(snapshot, expected, path);
+  std::map<std::string, const CheckpointTensor*> saved;
+  for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
+  for_each_tensor(network, expected, arrays_of(parameters, optimizer),
+                  [&](DeviceSpan<float> array, std::size_t slice, const CheckpointTensor& tensor) {
+                    network.import_slice(slice, snapshot.of(*saved.at(tensor.path)), array);
+                  });
+}
+
+std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
+                                       const Network& network, DeviceSpan<float> parameters) {
+  std::map<std::string, const CheckpointTensor*> given;
+  for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
+  std::vector<std::string> lines;
+  bool any = false;
+  for (std::size_t i = 0; i < network.layout().slices().size(); ++i) {
+    const Slice& slice = network.layout()[i];
+    const auto found = given.find(parameter_group + slice.name);
+    if (found == given.end()) {
+      lines.push_back(cat("missing        ", slice.name));
+    } else if (!(found->second->shape == slice.shape)) {
+      lines.push_back(cat("shape differs  ", slice.name, ": ", found->second->shape.text(), " in the file, ",
+                          slice.shape.text(), " in the model"));
+    } else {
+      network.import_slice(i, weights.of(*found->second), parameters);
+      lines.push_back(cat("loaded         ", slice.name));
+      any = true;
+    }
+  }
+  if (!any)
+    throw UserError(
+        cat(path, ": no tensor has a name and shape of this model (flotilla inspect lists them)"));
+  return lines;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/network.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/train/optimizer.hpp"
+
+namespace flotilla {
+
+/// The tensors of a checkpoint of `network`, with `optimizer`'s slots unless it is null.
+std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimizer* optimizer);
+
+/// Copies values and the optimizer's slots into the snapshot, whose tensors are made at the first call.
+/// `snapshot.state` is the caller's.
+void fill_snapshot(const Network& network, DeviceSpan<float> parameters, Optimizer& optimizer,
+                   Snapshot& snapshot);
+
+/// The way back. @throws UserError if the snapshot's tensors are not those of the network; `path` is for its
+/// text.
+void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
+             DeviceSpan<float> parameters, Optimizer* optimizer);
+
+/// Copies the tensors whose name and shape agree. Returns the lines of a table: loaded, missing, shape
+/// differs.
+/// @throws UserError if nothing matched.
+std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
+                                       const Network& network, DeviceSpan<float> parameters);
+
+}  // namespace flotilla

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "mpi/collectives.hpp"
+#include "mpi/communication_thread.hpp"
+#include "mpi/watchdog.hpp"
+#include "src/train/buckets.hpp"
+#include "src/train/optimizer.hpp"
+#include "src/train/strategy.hpp"
+
+namespace flotilla {
+
+/// Synchronous data parallelism: gradients are summed over the workers, bucket by bucket while backward goes
+/// on, divided by the workers, and every worker takes the same optimizer step (fleet.md §2.1).
+class SyncAllReduce : public Strategy {
+ public:
+  struct Parts {
+    Device& device;
+    const mpi::Communicator& workers;
+    mpi::Collectives& collectives;
+    mpi::CommunicationThread*
+        thread;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
+    mpi::Watchdog& watchdog;
+    Optimizer& optimizer;
+    DeviceSpan<float> parameters;
+    DeviceSpan<float> gradients;  ///< passenger_floats, then the gradients
+    std::vector<Bucket> buckets;
+    double clip_norm = 0.0;  ///< Of the averaged gradient; 0: none
+  };
+  explicit SyncAllReduce(Parts parts) : parts_(std::move(parts)) {}
+
+  void start() override;
+  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
+  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
+  void vote_to_stop() override;
+  void gradient_ready(std::int64_t begin) override;
+  StepOutcome finish_step(const StepInfo& info) override;
+  DeviceSpan<float> consensus() override { return parts_.parameters; }
+  StrategyTimes times() const override { return times_; }
+
+ private:
+  std::span<float> host(const Bucket& bucket) const;
+  void all_reduce(std::size_t bucket, std::int64_t step);
+
+  Parts parts_;
+  StrategyTimes times_;
+  std::size_t started_ = 0;  ///< Buckets of this step already handed over
+};
+
+}  // namespace flotilla

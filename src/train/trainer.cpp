@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "src/train/evaluation.hpp"
+#include "src/train/model_state.hpp"
+#include "src/train/stop_request.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::int64_t unrated_steps =
+    10;  ///< First steps that samples_per_s leaves out: caches, page faults, JIT
+constexpr double agreement_deadline_s = 10.0;
+
+double seconds(std::int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+/// Adds the time from its construction to its destruction.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::int64_t& total_ns) : total_ns_(total_ns), begin_ns_(trace::now_ns()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { total_ns_ += trace::now_ns() - begin_ns_; }
+
+ private:
+  std::int64_t& total_ns_;
+  std::int64_t begin_ns_;
+};
+
+}  // namespace
+
+Trainer::Trainer(Parts parts, const Beginning& beginning)
+    : parts_(std::move(parts)),
+      assembly_(parts_.assembly),
+      config_(assembly_.config),
+      sampler_(static_cast<std::uint64_t>(config_.run.seed), assembly_.sharding),
+      schedule_(config_.schedule, assembly_.sharding.global_batch()),
+      step_(beginning.step),
+      position_(beginning.position),
+      samples_(beginning.samples),
+      last_saved_step_(beginning.step),
+      last_epoch_validated_(beginning.position.epoch),
+      begin_ns_(trace::now_ns()) {}
+
+std::unique_ptr<Loader> Trainer::make_loader() const {
+  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
+                              parts_.loading);
+}
+
+bool Trainer::done() const {
+  const TrainConfig& train = config_.train;
+  return (train.epochs > 0 && position_.epoch >= train.epochs) || (train.steps > 0 && step_ >= train.steps);
+}
+
+bool Trainer::asked_to_stop() {
+  if (!stop_reason_.empty()) return true;
+  const double limit_s = config_.run.time_limit_s;
+  if (const int signal = stop_signal(); signal != 0) {
+    stop_reason_ = "stopped";
+    parts_.reporter.say(cat("signal ", signal, " received: stopping after this step"));
+    const double step_s =
+        seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
+    assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * step_s));
+  } else if (limit_s > 0.0 && seconds(trace::now_ns() - begin_ns_) >= limit_s) {
+    stop_reason_ = "time limit";
+  }
+  return !stop_reason_.empty();
+}
+
+StepOutcome Trainer::step(Loader& loader) {
+  const Stopwatch whole(times_.step_ns);
+  const Sharding& sharding = assembly_.sharding;
+  Strategy& strategy = *assembly_.strategy;
+  Network& network = *assembly_.network;
+  learning_rate_ = schedule_.at(progress_of(config_, sharding, position_));
+  parts_.failure.set_step(step_);
+  if (sharding.micro_steps > 1) strategy.clear_gradients();
+  if (asked_to_stop()) strategy.vote_to_stop();
+  const DeviceSpan<float> sums = strategy.loss_sums();
+  const float scale = 1.0F / static_cast<float>(sharding.batch * sharding.micro_steps);
+
+  for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
+    const Batch* batch = nullptr;
+    {
+      const trace::Span span("wait for input");
+      const Stopwatch watch(times_.input_ns);
+      assembly_.watchdog->beat("waiting for input", step_);
+      batch = &loader.next();
+    }
+    const Targets targets{.labels = batch->labels, .valid = batch->valid};
+    {
+      const trace::Span span("forward");
+      const Stopwatch watch(times_.forward_ns);
+      assembly_.watchdog->beat("computing", step_);
+      network.forward(batch->images, targets, Pass::training, sums);
+    }
+    const trace::Span span("backward");
+    const Stopwatch watch(times_.backward_ns);
+    const bool last = micro_step + 1 == sharding.micro_steps;
+    network.backward(targets, scale, [&](std::int64_t begin) {
+      if (last) strategy.gradient_ready(begin);
+    });
+  }
+  const StepOutcome outcome = strategy.finish_step({.step = step_, .learning_rate = learning_rate_});
+  ++times_.steps;
+  ++step_;
+  samples_ += sharding.global_batch();
+  position_ = sampler_.after(position_);
+  return outcome;
+}
+
+Ending Trainer::run() {
+  const auto loader = make_loader();
+  assembly_.device->synchronize();
+  while (!done()) {
+    const std::int64_t step_ns_before = times_.step_ns;
+    const StepOutcome outcome = step(*loader);
+    if (times_.steps > unrated_steps) {
+      ++rated_steps_;
+      rated_ns_ += times_.step_ns - step_ns_before;
+    }
+    check_finite(outcome);
+    if (step_ % config_.run.log_every == 0 || done() || outcome.stop) report(outcome);
+    if (outcome.stop) {
+      if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
+      assembly_.watchdog->clear_deadline();
+      save();
+      break;
+    }
+    if (position_.offset == 0 && config_.validation.every > 0 &&
+        position_.epoch % config_.validation.every == 0)
+      validate();
+    if (config_.checkpoint.every > 0 && step_ % config_.checkpoint.every == 0) save();
+  }
+  const bool stopped = !done() || !stop_reason_.empty();
+  if (!stopped) {
+    validate();
+    save();
+  }
+  if (parts_.writer != nullptr) {
+    assembly_.watchdog->beat("writing the last checkpoint", step_);
+    parts_.writer->finish();
+    report_saves();
+    if (!failed_save_.empty())
+      throw UserError(cat("the last checkpoint could not be written: ", failed_save_, "; ", last_good()));
+  }
+  assembly_.world.barrier();
+  assembly_.watchdog->beat("ending", step_);
+  return {.reason = stopped ? stop_reason_ : "done", .step = step_, .stopped = stopped};
+}
+
+void Trainer::check_finite(const StepOutcome& outcome) const {
+  if (std::isfinite(outcome.loss)) return;
+  throw UserError(
+      cat("the loss is ", outcome.loss, " (learning rate ", learning_rate_,
+          "): training diverged; try a smaller schedule.learning_rate or train.gradient_clip_norm; ",
+          last_good()));
+}
+
+std::string Trainer::last_good() const {
+  return last_checkpoint_.empty() ? "no checkpoint was written"
+                                  : "the last good checkpoint is " + last_checkpoint_;
+}
+
+void Trainer::report(const StepOutcome& outcome) {
+  const StrategyTimes strategy = assembly_.strategy->times();
+  const std::int64_t steps = times_.steps - mark_.times.steps;
+  const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
+  std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
+  std::int64_t rated_ns = rated_ns_ - mark_.rated_ns;
+  if (rated_steps == 0) {  // the first report of a run that reports every few steps
+    rated_steps = steps;
+    rated_ns = step_ns;
+  }
+  const auto per_step = [&](std::int64_t ns) { return seconds(ns) / static_cast<double>(steps); };
+  parts_.reporter.step(
+      {.step = step_,
+       .epoch = position_.offset == 0 ? position_.epoch - 1 : position_.epoch,
+       .loss = outcome.loss,
+       .learning_rate = learning_rate_,
+       .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
+                        std::max(1e-9, seconds(rated_ns)),
+       .step_s = per_step(step_ns),
+       .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
+       .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
+       .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
+       .accuracy_top1 = outcome.accuracy_top1,
+       .accuracy_top5 = outcome.accuracy_top5});
+  mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
+  report_saves();
+}
+
+void Trainer::validate() {
+  if (!assembly_.validation_data || last_validated_step_ == step_) return;
+  assembly_.watchdog->beat("validating", step_);
+  assembly_.strategy->consensus();
+  const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
+                                     parts_.loading, assembly_.validation_sums.span(),
+                                     [this](std::int64_t) { assembly_.watchdog->beat("validating", step_); });
+  parts_.reporter.validation({.step = step_,
+                              .epoch = position_.epoch,
+                              .loss = result.loss,
+                              .accuracy_top1 = result.accuracy_top1,
+                              .accuracy_top5 = result.accuracy_top5,
+                              .samples = result.samples});
+  last_validated_step_ = step_;
+}
+
+void Trainer::save() {
+  if (last_saved_step_ == step_ && step_ > 0) return;
+  const trace::Span span("checkpoint");
+  assembly_.watchdog->beat("saving", step_);
+  const DeviceSpan<float> values = assembly_.strategy->consensus();
+  if (!assembly_.device->flat().all_finite(values))
+    throw UserError(cat("a parameter is not finite after step ", step_, " (learning rate ", learning_rate_,
+                        "): training diverged, nothing was saved; ", last_good()));
+  last_saved_step_ = step_;
+  if (parts_.writer == nullptr) return;
+  std::int64_t stall_ns = 0;
+  {
+    const Stopwatch watch(stall_ns);
+    Snapshot& snapshot = parts_.writer->begin();
+    snapshot.state.step = step_;
+    snapshot.state.position = position_;
+    snapshot.state.samples = samples_;
+    snapshot.state.seed = config_.run.seed;
+    snapshot.state.optimizer_step = assembly_.optimizer->steps();
+    snapshot.state.deck = config_.resolved_text;
+    snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
+    snapshot.state.choices = assembly_.choices;
+    fill_snapshot(*assembly_.network, values, *assembly_.optimizer, snapshot);
+    parts_.writer->commit();
+  }
+  times_.stall_ns += stall_ns;
+  stalls_[step_] = seconds(stall_ns);
+}
+
+void Trainer::report_saves() {
+  if (parts_.writer == nullptr) return;
+  for (const SaveReport& saved : parts_.writer->reports()) {
+    failed_save_ = saved.error;
+    if (saved.error.empty()) {
+      last_checkpoint_ = saved.path;
+      parts_.reporter.checkpoint({.step = saved.step,
+                                  .path = saved.path,
+                                  .bytes = saved.bytes,
+                                  .stall_s = stalls_[saved.step],
+                                  .write_s = saved.write_s});
+    } else {
+      parts_.reporter.warn(saved.error);
+    }
+    stalls_.erase(saved.step);
+  }
+}
+
+}  // namespace flotilla

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "src/observe/reporter.hpp"
+#include "src/train/assembly.hpp"
+
+namespace flotilla {
+
+/// Where a run begins: zeros, or what a checkpoint says.
+struct Beginning {
+  std::int64_t step = 0;
+  Position position;
+  std::int64_t samples = 0;
+};
+
+/// How a run ended.
+struct Ending {
+  std::string reason;  ///< "done", "stopped", "time limit"
+  std::int64_t step = 0;
+  bool stopped = false;  ///< Exit with exit_stopped
+};
+
+/// Time of the training thread since the start, by phase, nanoseconds. Communication and optimizer:
+/// StrategyTimes.
+struct PhaseTimes {
+  std::int64_t steps = 0;
+  std::int64_t step_ns = 0;   ///< All of them, without validation and checkpoints
+  std::int64_t input_ns = 0;  ///< Waiting for a batch
+  std::int64_t forward_ns = 0;
+  std::int64_t backward_ns = 0;
+  std::int64_t stall_ns = 0;  ///< Checkpoints
+};
+
+/// The training loop of one worker.
+class Trainer {
+ public:
+  struct Parts {
+    Assembly& assembly;
+    Reporter& reporter;
+    CheckpointWriter* writer;  ///< Null: no checkpoints from this rank
+    FailureHandler& failure;
+    LoaderOptions loading;
+    std::string build;  ///< For the versions in checkpoints
+  };
+  Trainer(Parts parts, const Beginning& beginning);
+
+  /// Collective. Trains to the end of the plan, or until a stop is agreed on; then evaluates and saves.
+  Ending run();
+  /// Collective. One optimizer step; for benchmarks.
+  StepOutcome step(Loader& loader);
+  /// Collective. Hands the model to the checkpoint writer.
+  void save();
+  const PhaseTimes& times() const { return times_; }
+  std::unique_ptr<Loader> make_loader() const;
+
+ private:
+  bool done() const;
+  bool asked_to_stop();
+  void report(const StepOutcome& outcome);
+  void validate();
+  void report_saves();
+  void check_finite(const StepOutcome& outcome) const;
+  std::string last_good() const;
+
+  Parts parts_;
+  Assembly& assembly_;
+  const Config& config_;
+  Sampler sampler_;
+  Schedule schedule_;
+  std::int64_t step_ = 0;
+  Position position_;
+  std::int64_t samples_ = 0;
+  std::int64_t last_saved_step_ = -1;
+  std::int64_t last_validated_step_ = -1;
+  std::int64_t last_epoch_validated_ = 0;
+  std::int64_t begin_ns_ = 0;
+  std::string stop_reason_;
+  std::string last_checkpoint_;
+  std::string failed_save_;  ///< Why the newest save failed; empty: it did not
+  double learning_rate_ = 0.0;
+
+  PhaseTimes times_;
+  struct Mark {  ///< Totals at the last report
+    PhaseTimes times;
+    StrategyTimes strategy;
+    std::int64_t rated_steps = 0;
+    std::int64_t rated_ns = 0;
+  };
+  Mark mark_;
+  std::int64_t rated_steps_ = 0;  ///< Those after the first ten
+  std::int64_t rated_ns_ = 0;
+  std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
+};
+
+}  // namespace flotilla

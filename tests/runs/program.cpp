@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/runs/program.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace flotilla::testing {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Tells the processes of one Program from those of others; its value is the process id of the launcher.
+constexpr const char* group_variable = "FLOTILLA_TEST_GROUP";
+
+fs::path make_folder() {
+  std::string pattern = (fs::temp_directory_path() / "flotilla-test-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp " + pattern);
+  return pattern;
+}
+
+void redirect(const fs::path& file, int descriptor) {
+  const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (opened < 0 || dup2(opened, descriptor) < 0) _exit(126);
+}
+
+/// The value of NAME=value in a process' environment; empty if it has none.
+std::string environment_of(const fs::path& process, const std::string& name) {
+  std::istringstream variables(read_file((process / "environ").string()));
+  std::string variable;
+  while (std::getline(variables, variable, '\0'))
+    if (variable.starts_with(name + "=")) return variable.substr(name.size() + 1);
+  return "";
+}
+
+}  // namespace
+
+Program::Program(const std::vector<std::string>& command) : folder_(make_folder()) {
+  pid_ = fork();
+  if (pid_ < 0) throw std::runtime_error("fork failed");
+  if (pid_ == 0) {
+    setpgid(0, 0);
+    setenv(group_variable, std::to_string(getpid()).c_str(), 1);
+    redirect(folder_ / "out", STDOUT_FILENO);
+    redirect(folder_ / "err", STDERR_FILENO);
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+}
+
+Program::~Program() {
+  if (pid_ > 0) {
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+Result Program::wait() {
+  int status = 0;
+  if (waitpid(pid_, &status, 0) != pid_) throw std::runtime_error("waitpid failed");
+  pid_ = -1;
+  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .output = read_file((folder_ / "out").string()),
+          .errors = read_file((folder_ / "err").string())};
+}
+
+std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {FLOTILLA_MPIEXEC, "-n", std::to_string(ranks), FLOTILLA_EXECUTABLE};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+Result flotilla(int ranks, const std::vector<std::string>& arguments) {
+  return Program(flotilla_command(ranks, arguments)).wait();
+}
+
+Result run(const std::vector<std::string>& command) {
+  return Program(command).wait();
+}
+
+TemporaryFolder::TemporaryFolder() : folder_(make_folder()) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+std::string source_path(const std::string& relative) {
+  return std::string(FLOTILLA_SOURCE_DIR) + "/" + relative;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event) {
+  std::ifstream file(run_folder + "/metrics.jsonl");
+  std::vector<nlohmann::json> found;
+  std::string line;
+  while (std::getline(file, line)) {
+    nlohmann::json json = nlohmann::json::parse(line);
+    if (json.at("event") == event) found.push_back(std::move(json));
+  }
+  return found;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
+    ++found;
+  return found;
+}
+
+std::vector<pid_t> rank_processes(pid_t parent, int ranks) {
+  const std::string group = std::to_string(parent);
+  for (int attempt = 0; attempt < 3000; ++attempt) {
+    std::map<int, pid_t> found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename().string();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      std::error_code ignored;
+      if (fs::read_symlink(entry.path() / "exe", ignored) != fs::path(FLOTILLA_EXECUTABLE)) continue;
+      if (environment_of(entry.path(), group_variable) != group) continue;
+      const std::string rank = environment_of(entry.path(), "OMPI_COMM_WORLD_RANK");
+      if (!rank.empty()) found[std::stoi(rank)] = static_cast<pid_t>(std::stol(name));
+    }
+    if (static_cast<int>(found.size()) == ranks) {
+      std::vector<pid_t> processes;
+      for (const auto& [rank, process] : found) processes.push_back(process);
+      return processes;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  throw std::runtime_error("the ranks of " + group + " did not appear");
+}
+
+}  // namespace flotilla::testing

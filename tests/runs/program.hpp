@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace flotilla::testing {
+
+/// What a finished program left.
+struct Result {
+  int exit_code = -1;
+  std::string output;  ///< stdout
+  std::string errors;  ///< stderr
+};
+
+/// A program that runs beside the test; killed with its process group if it still runs at the end.
+class Program {
+ public:
+  explicit Program(const std::vector<std::string>& command);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program();
+  pid_t pid() const { return pid_; }
+  Result wait();
+
+ private:
+  pid_t pid_ = -1;
+  std::filesystem::path folder_;
+};
+
+/// mpirun -n ranks flotilla arguments…
+std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments);
+Result flotilla(int ranks, const std::vector<std::string>& arguments);
+Result run(const std::vector<std::string>& command);
+
+/// A new empty folder, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+  std::string path(const std::string& name = "") const { return (folder_ / name).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+std::string source_path(const std::string& relative);  ///< In the source tree.
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& text);
+std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event);
+/// How often `part` occurs in `text`.
+int count(const std::string& text, const std::string& part);
+/// The processes named flotilla below `parent`, in the order of their ranks.
+std::vector<pid_t> rank_processes(pid_t parent, int ranks);
+
+}  // namespace flotilla::testing

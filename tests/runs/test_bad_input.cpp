@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/runs/program.hpp"
+
+// The user's mistakes: one clear message, whatever the rank count, exit code 2, nothing written. What each
+// message says is tested where it is made (tests/config, tests/data, tests/checkpoint); here is the way from
+// there to the terminal.
+
+namespace flotilla::testing {
+namespace {
+
+const std::string deck = source_path("inputs/mnist_mlp.toml");
+
+/// Runs with a mistake and checks the way it is told.
+std::string errors_of(const std::vector<std::string>& arguments, const TemporaryFolder& folder,
+                      int ranks = 2) {
+  std::vector<std::string> all = {"train", deck, "run.output=" + folder.path("run")};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const Result result = flotilla(ranks, all);
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run"))) << "something was written";
+  return result.errors;
+}
+
+TEST(BadInput, AllMistakesOfADeckAreToldAtOnceAndOnce) {
+  TemporaryFolder folder;
+  const std::string bad = folder.path("bad.toml");
+  write_file(
+      bad,
+      "[train]\nbatch_size = -4\nsteps = 10\n[optimizer]\nmomentun = 0.9\n[strategy]\nkind = \"localsgd\"\n");
+
+  const Result result = flotilla(4, {"train", bad, "run.output=" + folder.path("run")});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: the deck has "), 1) << result.errors;
+  EXPECT_NE(result.errors.find("bad.toml:2:14: train.batch_size must be positive, got -4"), std::string::npos)
+      << result.errors;
+  EXPECT_NE(result.errors.find("bad.toml:5:1: optimizer.momentun is not a known key"), std::string::npos)
+      << result.errors;
+  EXPECT_NE(result.errors.find("bad.toml:7:8: strategy.kind must be one of"), std::string::npos)
+      << result.errors;
+}
+
+TEST(BadInput, AnUnknownKeyOnTheCommandLineIsTold) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"train.batchsize=3"}, folder);
+
+  EXPECT_NE(errors.find("command line: train.batchsize"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("train.batch_size"), std::string::npos) << errors;
+}
+
+TEST(BadInput, AMissingDeckIsTold) {
+  const Result result = flotilla(2, {"train", "/nowhere/deck.toml"});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_NE(result.errors.find("/nowhere/deck.toml"), std::string::npos) << result.errors;
+}
+
+TEST(BadInput, AWrongCommandIsTold) {
+  const Result result = flotilla(2, {"trian"});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+}
+
+TEST(BadInput, MissingDataIsTold) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"data.train.images=/nowhere/images.gz"}, folder);
+
+  EXPECT_NE(errors.find("/nowhere/images.gz"), std::string::npos) << errors;
+}
+
+TEST(BadInput, ExchangedImagesAndLabelsAreTold) {
+  TemporaryFolder folder;
+  const std::string labels = source_path("inputs/data/mnist/train-labels-idx1-ubyte.gz");
+
+  const std::string errors = errors_of({"data.train.images=" + labels}, folder);
+
+  EXPECT_NE(errors.find("train-labels-idx1-ubyte.gz"), std::string::npos) << errors;
+}
+
+TEST(BadInput, TooFewClassesAreToldWithThePositionOfTheLabel) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"model.classes=5"}, folder);
+
+  EXPECT_NE(errors.find("model.classes"), std::string::npos) << errors;
+}
+
+TEST(BadInput, ABatchLargerThanTheDataIsTold) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"train.batch_size=20000"}, folder);
+
+  EXPECT_NE(errors.find("10000"), std::string::npos) << errors;
+}
+
+TEST(BadInput, WorkersThatDoNotDivideTheGlobalBatchAreToldWhichDo) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"train.global_batch_size=64"}, folder, 3);
+
+  EXPECT_NE(errors.find("1, 2, 4, 8, 16, 32, 64"), std::string::npos) << errors;
+}
+
+TEST(BadInput, AnOutputThatIsAFileIsTold) {
+  TemporaryFolder folder;
+  write_file(folder.path("file"), "here");
+
+  const Result result = flotilla(2, {"train", deck, "run.output=" + folder.path("file")});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_EQ(read_file(folder.path("file")), "here");
+}
+
+TEST(BadInput, AGpuThatWasNotBuiltInIsTold) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"device.kind=cuda"}, folder);
+
+  EXPECT_NE(errors.find("FLOTILLA_CUDA"), std::string::npos) << errors;
+}
+
+TEST(BadInput, AKeyOfAnotherKindIsDroppedAndToldWhenTheKindIsOverridden) {
+  TemporaryFolder folder;
+
+  const Result result = flotilla(
+      1, {"train", deck, "run.output=" + folder.path("run"), "train.steps=3", "optimizer.kind=momentum"});
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("optimizer.beta1"), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace flotilla::testing

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// The commands beside `train`, on the checkpoint of a short training.
+
+namespace flotilla::testing {
+namespace {
+
+class Commands : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder = new TemporaryFolder;
+    const Result result =
+        flotilla(2, {"train", source_path("inputs/mnist_mlp.toml"), "run.output=" + run_folder(),
+                     "train.steps=60", "checkpoint.every=20"});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  static void TearDownTestSuite() {
+    delete folder;
+    folder = nullptr;
+  }
+  static std::string run_folder() { return folder->path("run"); }
+  static std::string path(const std::string& name) { return folder->path(name); }
+
+  static TemporaryFolder* folder;
+};
+TemporaryFolder* Commands::folder = nullptr;
+
+TEST_F(Commands, EvaluateCountsEverySampleOnceOnAnyNumberOfRanks) {
+  const auto trained = metrics(run_folder(), "validation").back();
+  char expected[64];
+  std::snprintf(expected, sizeof(expected), "top-1       %.5f", trained.at("accuracy_top1").get<double>());
+  for (const int ranks : {1, 3, 4}) {
+    for (const char* batch : {"validation.batch_size=64", "validation.batch_size=7"}) {
+      const Result result = flotilla(ranks, {"evaluate", run_folder(), batch});
+
+      ASSERT_EQ(result.exit_code, 0) << result.errors;
+      EXPECT_NE(result.output.find("samples     2000"), std::string::npos) << result.output;
+      EXPECT_NE(result.output.find(expected), std::string::npos) << result.output;
+    }
+  }
+}
+
+TEST_F(Commands, EvaluateDoesNotOpenTheTrainingData) {
+  const Result result = flotilla(1, {"evaluate", run_folder(), "data.train.images=/nowhere"});
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
+TEST_F(Commands, EvaluateWritesTheSameVectorsOnAnyNumberOfRanks) {
+  for (const int ranks : {1, 3}) {
+    const std::string file = path("vectors" + std::to_string(ranks) + ".h5");
+    const Result result = flotilla(ranks, {"evaluate", run_folder(), "--vectors", file});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+
+  const Snapshot one = read_checkpoint(path("vectors1.h5"));
+  const Snapshot three = read_checkpoint(path("vectors3.h5"));
+
+  ASSERT_EQ(one.values.size(), 20000U);
+  for (std::size_t i = 0; i < one.values.size(); ++i) ASSERT_NEAR(one.values[i], three.values[i], 1e-5) << i;
+}
+
+TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
+  const std::string model = path("model.h5");
+
+  const Result exported = run({FLOTILLA_EXECUTABLE, "export", run_folder(), model});
+  const Result from_run = flotilla(1, {"evaluate", run_folder()});
+  const Result from_model = flotilla(1, {"evaluate", model});
+  const Result training =
+      flotilla(1, {"train", source_path("inputs/mnist_mlp.toml"), "run.output=" + path("again"),
+                   "train.steps=1", "schedule.learning_rate=1e-9", "model.initial_weights=" + model});
+  const Result resumed = flotilla(1, {"train", source_path("inputs/mnist_mlp.toml"),
+                                      "run.output=" + path("third"), "train.steps=1", "run.resume=" + model});
+
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  ASSERT_EQ(from_model.exit_code, 0) << from_model.errors;
+  const auto results = [](const Result& result) {
+    return result.output.substr(result.output.find("samples "));
+  };
+  EXPECT_EQ(results(from_model), results(from_run));
+  EXPECT_LT(std::filesystem::file_size(model),
+            std::filesystem::file_size(run_folder() + "/checkpoints/step-00000060.h5"));
+  ASSERT_EQ(training.exit_code, 0) << training.errors;
+  EXPECT_NE(training.output.find("loaded         fc3.bias"), std::string::npos) << training.output;
+  EXPECT_NEAR(metrics(path("again"), "validation").back().at("loss").get<double>(),
+              metrics(run_folder(), "validation").back().at("loss").get<double>(), 1e-4);
+  EXPECT_EQ(resumed.exit_code, 2);
+}
+
+TEST_F(Commands, InspectPrintsATableAndJson) {
+  const Result table = run({FLOTILLA_EXECUTABLE, "inspect", run_folder()});
+  const Result json = run({FLOTILLA_EXECUTABLE, "inspect", "--json", run_folder()});
+
+  ASSERT_EQ(table.exit_code, 0) << table.errors;
+  EXPECT_NE(table.output.find("fc1.weight"), std::string::npos) << table.output;
+  ASSERT_EQ(json.exit_code, 0) << json.errors;
+  EXPECT_EQ(nlohmann::json::parse(json.output).at("step"), 60);
+}
+
+TEST_F(Commands, InspectOfADamagedFileEndsWithTwo) {
+  std::string bytes = read_file(run_folder() + "/checkpoints/step-00000060.h5");
+  bytes[bytes.size() - 5000] = static_cast<char>(bytes[bytes.size() - 5000] ^ 8);
+  write_file(path("damaged.h5"), bytes);
+
+  const Result result = run({FLOTILLA_EXECUTABLE, "inspect", path("damaged.h5")});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+}
+
+TEST_F(Commands, KeepsTheLastCheckpointsInNamesThatScriptsKnow) {
+  for (const char* step : {"20", "40", "60"})
+    EXPECT_TRUE(std::filesystem::exists(run_folder() + "/checkpoints/step-000000" + step + ".h5")) << step;
+}
+
+TEST_F(Commands, HelpAndVersionNeedNoMpi) {
+  const Result help = run({FLOTILLA_EXECUTABLE, "--help"});
+  const Result train_help = run({FLOTILLA_EXECUTABLE, "train", "--help"});
+  const Result version = run({FLOTILLA_EXECUTABLE, "--version"});
+
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(train_help.exit_code, 0);
+  EXPECT_EQ(version.exit_code, 0);
+  for (const char* library : {"MPI", "oneDNN", "Kokkos", "HDF5", "CUDA", "NCCL"})
+    EXPECT_NE(version.output.find(library), std::string::npos) << library;
+}
+
+TEST_F(Commands, BenchesPrintTablesAndJson) {
+  const Result all_reduce =
+      flotilla(2, {"bench", "all-reduce", "--bytes", "4K", "--json", path("all-reduce.json")});
+  const Result step =
+      flotilla(2, {"bench", "step", source_path("inputs/mnist_mlp.toml"), "run.output=" + path("bench"),
+                   "--steps", "40", "--json", path("step.json")});
+
+  ASSERT_EQ(all_reduce.exit_code, 0) << all_reduce.errors;
+  const auto rows = nlohmann::json::parse(read_file(path("all-reduce.json"))).at("rows");
+  bool mpi = false;
+  bool shared_memory = false;
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("bytes"), 4096);
+    EXPECT_GT(row.at("time_us"), 0.0);
+    mpi = mpi || (row.at("algorithm") == "mpi" && row.at("correct"));
+    shared_memory = shared_memory || (row.at("algorithm") == "shared-memory" && row.at("correct"));
+  }
+  EXPECT_TRUE(mpi && shared_memory);
+  ASSERT_EQ(step.exit_code, 0) << step.errors;
+  EXPECT_GT(nlohmann::json::parse(read_file(path("step.json"))).at("fraction"), 0.0);
+}
+
+}  // namespace
+}  // namespace flotilla::testing

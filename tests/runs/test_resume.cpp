@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// Stopping and going on, with and without the program's consent.
+
+namespace flotilla::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> arguments(const std::string& output, const std::vector<std::string>& more) {
+  std::vector<std::string> all = {"train",
+                                  source_path("inputs/mnist_mlp.toml"),
+                                  "run.output=" + output,
+                                  "device.threads=1",
+                                  "train.global_batch_size=64",
+                                  "run.log_every=10"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Snapshot final_model(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
+}
+
+/// Waits until the run has reported a step.
+void wait_for_steps(const std::string& run_folder) {
+  for (int i = 0; i < 3000 && metrics(run_folder, "step").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST(Resume, GivesTheBitsOfTheUninterruptedRunAfterAnyStep) {
+  for (const int ranks : {1, 2}) {
+    TemporaryFolder folder;
+    ASSERT_EQ(flotilla(ranks, arguments(folder.path("whole"), {"train.steps=170"})).exit_code, 0);
+    for (const int stop : {1, 57, 157, 160}) {  // 157 steps are an epoch
+      const std::string output = folder.path("at" + std::to_string(stop));
+      ASSERT_EQ(flotilla(ranks, arguments(output, {"train.steps=" + std::to_string(stop)})).exit_code, 0);
+
+      const Result resumed = flotilla(ranks, arguments(output, {"train.steps=170"}));
+
+      ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+      EXPECT_EQ(final_model(output).values, final_model(folder.path("whole")).values)
+          << "stopped at " << stop;
+      EXPECT_EQ(final_model(output).state.position, final_model(folder.path("whole")).state.position);
+    }
+  }
+}
+
+TEST(Resume, SeesTheSameSamplesOnAnotherNumberOfWorkers) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, arguments(folder.path("whole"), {"train.steps=40"})).exit_code, 0);
+  ASSERT_EQ(flotilla(4, arguments(folder.path("parts"), {"train.steps=20"})).exit_code, 0);
+
+  const Result resumed = flotilla(2, arguments(folder.path("parts"), {"train.steps=40"}));
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  const auto expected = metrics(folder.path("whole"), "step");
+  const auto found = metrics(folder.path("parts"), "step");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(found[i].at("step"), expected[i].at("step"));
+    EXPECT_NEAR(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(), 1e-3);
+  }
+}
+
+TEST(Resume, GoesOnAfterASignal) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(2, arguments(folder.path("whole"), {"train.epochs=30"})).exit_code, 0);
+  Program program(flotilla_command(2, arguments(folder.path("run"), {"train.epochs=30"})));
+  wait_for_steps(folder.path("run"));
+
+  kill(program.pid(), SIGUSR1);
+  const Result stopped = program.wait();
+  const Result resumed = flotilla(2, arguments(folder.path("run"), {"train.epochs=30"}));
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(metrics(folder.path("run"), "end").front().at("reason"), "stopped");
+  EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
+}
+
+TEST(Resume, GoesOnAfterATimeLimit) {
+  TemporaryFolder folder;
+
+  const Result stopped =
+      flotilla(2, arguments(folder.path("run"), {"train.epochs=1000", "run.time_limit_s=0.5"}));
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+}
+
+TEST(Resume, UsesTheNewestGoodCheckpointAfterAKill) {
+  TemporaryFolder folder;
+  const std::vector<std::string> run =
+      arguments(folder.path("run"), {"train.epochs=40", "checkpoint.every=3"});
+  for (int round = 0; round < 3; ++round) {
+    Program program(flotilla_command(2, run));
+    const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300 + 170 * round));
+    kill(ranks[static_cast<std::size_t>(round % 2)], SIGKILL);
+    const Result killed = program.wait();
+    EXPECT_NE(killed.exit_code, 0);
+  }
+  ASSERT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
+
+  const Result resumed = flotilla(2, arguments(folder.path("run"), {"train.epochs=41"}));
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("resumed"), std::string::npos);
+  for (const auto& entry : fs::directory_iterator(folder.path("run") + "/checkpoints"))
+    EXPECT_EQ(entry.path().extension(), ".h5") << entry.path();
+  EXPECT_EQ(metrics(folder.path("run"), "step").back().at("step"), 41 * 157);
+}
+
+TEST(Resume, SkipsADamagedCheckpointAndSaysSo) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, arguments(folder.path("run"), {"train.steps=20", "checkpoint.every=10"})).exit_code,
+            0);
+  const std::string newest = folder.path("run") + "/checkpoints/step-00000020.h5";
+  std::string bytes = read_file(newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file(newest, bytes);
+
+  const Result resumed = flotilla(1, arguments(folder.path("run"), {"train.steps=30"}));
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("step-00000020.h5"), std::string::npos) << resumed.errors;
+  EXPECT_NE(resumed.output.find("step 10"), std::string::npos) << resumed.output;
+}
+
+TEST(Resume, RefusesAnotherModelAndNamesTheKey) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, arguments(folder.path("run"), {"train.steps=5"})).exit_code, 0);
+
+  const Result other = flotilla(2, arguments(folder.path("run"), {"train.steps=9", "model.widths=[64]"}));
+  const Result never = flotilla(2, arguments(folder.path("run"), {"train.steps=9", "run.resume=never"}));
+
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.errors.find("model.widths"), std::string::npos) << other.errors;
+  EXPECT_EQ(count(other.errors, "flotilla: "), 1) << other.errors;
+  EXPECT_EQ(never.exit_code, 2);
+  EXPECT_NE(never.errors.find("run.resume"), std::string::npos) << never.errors;
+}
+
+}  // namespace
+}  // namespace flotilla::testing

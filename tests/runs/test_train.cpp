@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// Trainings driven as a user drives them.
+
+namespace flotilla::testing {
+namespace {
+
+const std::string deck = source_path("inputs/mnist_mlp.toml");
+
+std::vector<std::string> short_run(const TemporaryFolder& folder, const std::string& name,
+                                   const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"train",
+                                        deck,
+                                        "run.output=" + folder.path(name),
+                                        "device.threads=1",
+                                        "train.global_batch_size=64",
+                                        "run.log_every=1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+Snapshot final_model(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
+}
+
+TEST(Train, LearnsTheDigitsOfTheRepository) {
+  TemporaryFolder folder;
+
+  const Result result = flotilla(
+      2, {"train", deck, "run.output=" + folder.path("run"), "train.epochs=4", "train.global_batch_size=64"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto validations = metrics(folder.path("run"), "validation");
+  ASSERT_EQ(validations.size(), 4U);
+  EXPECT_GT(validations.back().at("accuracy_top1"), 0.92);
+  EXPECT_EQ(validations.back().at("samples"), 2000);
+  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "done");
+  EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/deck.toml"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/log/rank-0001.log"));
+  EXPECT_NE(result.output.find("[Epoch 0, batch 100] loss: "), std::string::npos) << result.output;
+}
+
+// The same samples in the same order: the losses differ by the rounding of sums only. After 30 steps of Adam
+// the rounding of one step (2⁻²⁴ relative) has grown by less than 30 · 64.
+TEST(Train, GivesTheSameLossesOnAnyNumberOfWorkers) {
+  TemporaryFolder folder;
+  for (const int ranks : {1, 2, 4}) {
+    const Result result = flotilla(
+        ranks, short_run(folder, "run" + std::to_string(ranks), {"train.steps=30", "run.resume=never"}));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+
+  const auto expected = metrics(folder.path("run1"), "step");
+  ASSERT_EQ(expected.size(), 30U);
+  for (const char* run : {"run2", "run4"}) {
+    const auto found = metrics(folder.path(run), "step");
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(),
+                  30 * 64 * std::pow(2.0, -24))
+          << run << " step " << i;
+    EXPECT_NEAR(metrics(folder.path(run), "validation").back().at("loss").get<double>(),
+                metrics(folder.path("run1"), "validation").back().at("loss").get<double>(), 1e-3);
+  }
+}
+
+TEST(Train, GivesTheSameLossesWithMicroSteps) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, short_run(folder, "one", {"train.steps=10"})).exit_code, 0);
+  ASSERT_EQ(flotilla(2, short_run(folder, "four", {"train.steps=10", "train.accumulate_steps=2"})).exit_code,
+            0);
+
+  const auto expected = metrics(folder.path("one"), "step");
+  const auto found = metrics(folder.path("four"), "step");
+
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(),
+                10 * 64 * std::pow(2.0, -24));
+}
+
+TEST(Train, GivesTheSameBitsTwice) {
+  TemporaryFolder folder;
+  for (const char* run : {"a", "b"})
+    ASSERT_EQ(flotilla(2, short_run(folder, run, {"train.steps=25"})).exit_code, 0);
+
+  EXPECT_EQ(final_model(folder.path("a")).values, final_model(folder.path("b")).values);
+}
+
+TEST(Train, GivesTheSameBitsWithEveryAllReduceAndSeveralBuckets) {
+  TemporaryFolder folder;
+  // Two workers: a + b has one result, whatever the algorithm and the buckets.
+  const std::vector<std::string> buckets = {"strategy.bucket_mb=0.05", "strategy.last_bucket_mb=0.01"};
+  for (const std::string kind : {"mpi", "shared-memory"}) {
+    std::vector<std::string> more = {"train.steps=25", "strategy.all_reduce=" + kind};
+    ASSERT_EQ(flotilla(2, short_run(folder, kind, more)).exit_code, 0);
+    more.insert(more.end(), buckets.begin(), buckets.end());
+    const Result result = flotilla(2, short_run(folder, kind + "-buckets", more));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_NE(result.output.find("6 gradients in 3 buckets"), std::string::npos) << result.output;
+  }
+
+  const Snapshot expected = final_model(folder.path("mpi"));
+  for (const char* run : {"shared-memory", "mpi-buckets", "shared-memory-buckets"})
+    EXPECT_EQ(final_model(folder.path(run)).values, expected.values) << run;
+}
+
+TEST(Train, RunsTheOriginalsFirstDemo) {
+  TemporaryFolder folder;
+
+  const Result result =
+      flotilla(2, {"train", source_path("inputs/mlp_random.toml"), "run.output=" + folder.path("run")});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("step"), 1001);
+}
+
+TEST(Train, WritesATraceOfEveryRank) {
+  TemporaryFolder folder;
+
+  const Result result = flotilla(2, short_run(folder, "run", {"train.steps=12", "run.trace=true"}));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* rank : {"rank-0000", "rank-0001"}) {
+    const auto trace = nlohmann::json::parse(read_file(folder.path("run") + "/trace/" + rank + ".json"));
+    int forward = 0;
+    for (const auto& event : trace.at("traceEvents")) forward += event.at("name") == "forward" ? 1 : 0;
+    EXPECT_EQ(forward, 12) << rank;
+  }
+}
+
+TEST(Check, PrintsThePlanAndWritesNothing) {
+  TemporaryFolder folder;
+
+  const Result result = flotilla(2, {"train", deck, "run.output=" + folder.path("run"), "--check"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("steps per epoch: 79"), std::string::npos) << result.output;  // ⌈10,000 / 128⌉
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run")));
+}
+
+TEST(Check, PredictsTheMemoryWithinATenth) {
+  for (const std::string& widths : {std::string("[128,128]"), std::string("[3000,2000]")}) {
+    TemporaryFolder folder;
+    std::vector<std::string> arguments =
+        short_run(folder, "run", {"train.steps=15", "model.widths=" + widths});
+    const Result run = flotilla(2, arguments);
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    arguments.push_back("--check");
+
+    const Result check = flotilla(2, arguments);
+
+    ASSERT_EQ(check.exit_code, 0) << check.errors;
+    const std::string line = check.output.substr(check.output.find("peak, all together"));
+    const double planned_mib = std::stod(line.substr(std::string("peak, all together").size()));
+    const double measured =
+        metrics(folder.path("run"), "end").back().at("peak_memory_bytes").get<double>() / (1024.0 * 1024.0);
+    EXPECT_NEAR(planned_mib / measured, 1.0, 0.1) << widths;
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::testing
