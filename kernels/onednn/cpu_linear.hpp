@@ -6,7 +6,9 @@
 namespace flotilla {
 
 /// Linear as one matrix product and one own pass. The weight lies as (I,O) in the arena: with (O,I) a product
-/// of 64 rows does not get faster with a second thread.
+/// of 64 rows does not get faster with a second thread. Not oneDNN's matmul with bias and tanh as
+/// post-operations: 64 x 784 x 128 takes it 114 us, the product and the pass 112; 64 x 128 x 128 22.0
+/// and 20.8 (oneDNN 2.6.3, Zen 4).
 class CpuLinear : public Linear {
  public:
   CpuLinear(int threads, const LinearSpec& spec);
