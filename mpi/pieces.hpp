@@ -13,7 +13,7 @@ inline constexpr std::size_t largest_piece = std::size_t{1} << 30;
 /// of the size of the data in every call, and glibc maps blocks above 32 MiB anew, page by page. In pieces,
 /// 100 MB between two ranks of a host took 35 ms (16 at best) instead of 45 (44); between hosts a piece is
 /// still large against the latency.
-inline constexpr std::size_t mpi_all_reduce_piece = (std::size_t{4} << 20) / sizeof(float);
+inline constexpr std::size_t mpi_all_reduce_piece = (std::size_t{16} << 20) / sizeof(float);
 
 /// Calls f(offset, count) for consecutive pieces of at most `limit` of `total`; not at all if total is 0.
 template <class F>
