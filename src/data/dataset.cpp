@@ -12,19 +12,20 @@ namespace {
 std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceConfig& source,
                                      std::int64_t classes, std::uint64_t seed) {
   Shape shape;
+  std::string given;
   // One axis less than a tensor may have: the batch comes in front.
   bool good = !data.shape.empty() && data.shape.size() < std::size_t{Shape::max_rank};
   for (const std::int64_t extent : data.shape) {
+    given += cat(given.empty() ? "" : ", ", extent);
     good = good && extent > 0;
     if (good) shape.append(extent);
   }
   if (!good) {
-    throw UserError(cat("data.shape: random data need 1 to ", Shape::max_rank - 1,
-                        " positive extents of a sample, got ", data.shape.size(),
-                        " of which not all are positive or too many; for example shape = [32]"));
+    throw UserError(cat("data.shape must be 1 to ", Shape::max_rank - 1,
+                        " positive extents of one sample, got [", given, "]; for example [32]"));
   }
   if (source.samples <= 0)
-    throw UserError("data: random data need a positive number of samples (key \"samples\")");
+    throw UserError("data.train.samples and data.validation.samples must be positive for random data");
   return make_random_dataset({.samples = source.samples, .shape = shape, .classes = classes, .seed = seed});
 }
 
