@@ -36,4 +36,8 @@ Session::Session() : lock_(library_mutex()) {
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
 }
 
+Session::~Session() {
+  H5Eclear2(H5E_DEFAULT);
+}
+
 }  // namespace flotilla::hdf5

@@ -63,6 +63,10 @@ using Object = Handle<H5Oclose>;
 class Session {
  public:
   Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  /// Empties the error stack: entries left by a thread that ended keep HDF5 from closing at exit.
+  ~Session();
 
  private:
   std::unique_lock<std::mutex> lock_;

@@ -18,8 +18,8 @@ namespace flotilla::hdf5 {
 
 namespace {
 
-/// Creates the file at `path` and turns what HDF5 writes into it to `memory`.
-File create_file(const std::string& path, const DiskFile& memory) {
+/// Creates an HDF5 file whose bytes go to `memory`.
+File create_file(const DiskFile& memory) {
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   check(H5Pset_driver(access.id(), H5FD_SEC2, nullptr), "H5Pset_driver");
   check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
@@ -29,10 +29,9 @@ File create_file(const std::string& path, const DiskFile& memory) {
   PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
   check(H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
         "H5Pset_link_creation_order");
-  const hid_t created = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id());
-  if (created < 0) throw UserError(cat("cannot create '", path, "': ", last_error()));
-  File file(created, "H5Fcreate");
-  // HDF5 opens files by a true name only, which memory has not; so its descriptor is exchanged afterwards.
+  // HDF5 opens a file by its true name, which memory has not. So it opens /dev/null, and then its descriptor
+  // is exchanged. The first 48 bytes, written between the two, are written again when the file is closed.
+  File file(H5Fcreate("/dev/null", H5F_ACC_TRUNC, creation.id(), access.id()), "H5Fcreate");
   void* descriptor = nullptr;
   check(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor), "H5Fget_vfd_handle");
   memory.replace(*static_cast<int*>(descriptor));
@@ -153,14 +152,13 @@ std::vector<Piece> pieces_between(const DiskFile& memory, std::span<const Stored
 
 }  // namespace
 
-FilePlan plan_file(const std::string& path, std::span<const StoredTensor> tensors,
-                   const CheckpointState* state) {
+FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState* state) {
   check_size_limit(tensors, state);
   const Session session;
   const DiskFile memory = DiskFile::in_memory("checkpoint structure");
   FilePlan plan;
   {
-    File file = create_file(path, memory);
+    File file = create_file(memory);
     if (state != nullptr) {
       write_state(file.id(), *state);
       write_attribute(file.id(), "xxh3", hexadecimal(index_checksum(*state, tensors)));

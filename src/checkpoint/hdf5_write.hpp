@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "src/checkpoint/file_index.hpp"
@@ -26,10 +25,9 @@ struct FilePlan {
 };
 
 /// Lays out a file with these tensors in this order, their checksums (each must have one) and, if not null,
-/// the state. HDF5 makes the empty file at `path`, but writes into memory only: after a write that fails, of
-/// a full disk say, it would keep the file open for ever and try again at exit.
-/// @throws UserError if this process may not write files as long as that (ulimit -f).
-FilePlan plan_file(const std::string& path, std::span<const StoredTensor> tensors,
-                   const CheckpointState* state);
+/// the state. HDF5 writes into memory only and never sees the disk: a write that fails, on a full disk say,
+/// leaves the library with a file that it can neither finish nor give up.
+/// @throws UserError if the file may not become as long as that (ulimit -f).
+FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState* state);
 
 }  // namespace flotilla::hdf5

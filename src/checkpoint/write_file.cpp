@@ -35,9 +35,9 @@ class Temporary {
 std::int64_t write_atomically(const std::string& path, std::span<const StoredTensor> tensors,
                               std::span<const std::span<const float>> values, const CheckpointState* state,
                               const std::function<void(const std::string&)>& verify) {
+  const hdf5::FilePlan plan = hdf5::plan_file(tensors, state);
   const Temporary temporary(temporary_name(path));
   DiskFile file = DiskFile::create(temporary.path());
-  const hdf5::FilePlan plan = hdf5::plan_file(temporary.path(), tensors, state);
   for (const hdf5::Piece& piece : plan.structure) file.write(piece.position, piece.bytes);
   for (std::size_t i = 0; i < values.size(); ++i) file.write(plan.positions[i], std::as_bytes(values[i]));
   file.sync();
