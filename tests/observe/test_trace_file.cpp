@@ -53,7 +53,7 @@ TEST(TraceFile, CountsWhatItHasNoRoomFor) {
 
 TEST(TraceFile, TakesSpansOfThreadsThatGoOnWhileItIsWritten) {
   const ScratchFolder folder;
-  constexpr std::int64_t spans = 50'000;
+  constexpr std::int64_t spans = 10'000;
   TraceFile trace_file(folder / "rank-0000.json", 0, 0);
   std::vector<std::thread> threads;
   for (const char* name : {"one", "two"}) {
