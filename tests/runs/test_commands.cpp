@@ -11,7 +11,7 @@
 namespace flotilla::testing {
 namespace {
 
-class Commands : public testing::Test {
+class Commands : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder = new TemporaryFolder;

@@ -24,7 +24,7 @@ TEST(Buckets, CoverTheArenaFromItsEndToItsStartWithoutGaps) {
     int gradients = 0;
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       gradients += buckets[i].gradients;
-      if (i > 0) EXPECT_EQ(buckets[i].end, buckets[i - 1].begin);
+      EXPECT_EQ(buckets[i].end, i == 0 ? passenger_floats + layout.size() : buckets[i - 1].begin);
     }
     EXPECT_EQ(gradients, 6);
   }
