@@ -11,16 +11,18 @@ inline void spin_pause() {
   __builtin_ia32_pause();
 }
 
-/// Waiting for another thread or process, politely: spins for about a microsecond, then lets others run
-/// (there may be more ranks than cores), and after some milliseconds, when a tenth of one more does not
-/// count, sleeps.
+/// Waiting for another process, politely: spins, then lets others run, and after some milliseconds, when a
+/// hundredth of one more does not count, sleeps.
 class Backoff {
  public:
+  /// `spins`: pauses of 20 to 50 ns before the first sched_yield().
+  explicit Backoff(int spins) : spins_(spins) {}
+
   void pause() {
     ++rounds_;
-    if (rounds_ < spins_) {
+    if (rounds_ <= spins_) {
       spin_pause();
-    } else if (rounds_ < yields_) {
+    } else if (rounds_ <= spins_ + yields_) {
       sched_yield();
     } else {
       const timespec nap{.tv_sec = 0, .tv_nsec = 50'000};
@@ -29,8 +31,8 @@ class Backoff {
   }
 
  private:
-  static constexpr int spins_ = 64;
   static constexpr int yields_ = 20'000;
+  int spins_;
   int rounds_ = 0;
 };
 

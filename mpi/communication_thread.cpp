@@ -15,15 +15,14 @@ namespace flotilla::mpi {
 
 namespace {
 
-/// Waits until `counter` is no longer `old`: watches it for a while, because the next bucket is often near,
-/// then sleeps in the kernel. Returns the new value.
+/// Waits until `counter` is no longer `old`: watches it for some ten microseconds, because the next bucket is
+/// often near, then sleeps in the kernel, because the computation may need this core. Returns the new value.
 std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& counter, std::uint32_t old) {
-  constexpr int watched = 200;  // some ten microseconds, most of them given to whoever else wants the core
-  Backoff backoff;
-  for (int i = 0; i < watched; ++i) {
+  constexpr int looks = 500;
+  for (int look = 0; look < looks; ++look) {
     const std::uint32_t now = counter.load(std::memory_order_acquire);
     if (now != old) return now;
-    backoff.pause();
+    spin_pause();
   }
   counter.wait(old, std::memory_order_acquire);
   return counter.load(std::memory_order_acquire);

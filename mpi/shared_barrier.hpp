@@ -30,6 +30,7 @@ class SharedBarrier {
  private:
   std::vector<Arrivals*> ranks_;
   std::size_t own_rank_;
+  int spins_;
   std::uint64_t arrivals_ = 0;
   std::atomic<std::uint64_t> waited_for_{0};  ///< 0: not waiting
 };
