@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
 
 #include "mpi/communicator.hpp"
 
@@ -16,16 +17,21 @@ class RankPrinter : public testing::EmptyTestEventListener {
  public:
   explicit RankPrinter(int rank) : rank_(rank) {}
 
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
+
+  /// GoogleTest holds its lock here: asking it for the current test would wait for ever.
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "[rank %d] %s.%s %s:%d: %s\n", rank_, test ? test->test_suite_name() : "",
-                 test ? test->name() : "", result.file_name() ? result.file_name() : "?",
-                 result.line_number(), result.message());
+    const char* file = result.file_name() != nullptr ? result.file_name() : "unknown file";
+    std::fprintf(stderr, "[rank %d] %s %s:%d: %s\n", rank_, test_.c_str(), file, result.line_number(),
+                 result.message());
   }
 
  private:
   int rank_;
+  std::string test_;
 };
 
 int run_on_all_ranks(const flotilla::mpi::Communicator& world) {
