@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-/// A checked deck: every rule of the key table holds (config/keys.cpp; inputs/reference.toml documents each
+/// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
 /// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
 struct RunConfig {
   std::int64_t seed = 1;
