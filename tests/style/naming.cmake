@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Names in the program (tests, at 3 s a file, are left to reading) follow .clang-tidy (types CamelCase, all else snake_case, private members with a trailing underscore). Files are
-# parsed with the build's own flags: cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|sources. The headers of a
-# folder are parsed together, which takes a tenth of the time. clang-tidy 16 or later is needed; without it the check says
-# SKIPPED, and ctest counts it as skipped. What passed once is remembered by its text in the build tree, so that a second
-# run looks at changed files only.
+# Names in the program follow .clang-tidy: types CamelCase, all else snake_case, private members with a trailing
+# underscore. (Tests take 3 s a file and are left to reading.) Files are parsed with the build's own flags:
+#   cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|sources -P naming.cmake
+# The headers of a folder are parsed together, which takes a tenth of the time. clang-tidy 16 or later is needed; without
+# it the check says SKIPPED, and ctest counts it as skipped. What passed once is remembered by its text in the build tree,
+# so that a second run looks at changed files only.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 set(folders kernels models mpi src)
 if(kind STREQUAL "headers")
