@@ -25,7 +25,11 @@ packages=(
   libxxhash-dev zlib1g-dev     # checksums, .gz data
   libgtest-dev libbenchmark-dev  # tests, micro-benchmarks
 )
-tools=(clang-format-14 clang-tidy-19 hdf5-tools shellcheck)
+tools=(
+  clang-format-14
+  clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
+  hdf5-tools shellcheck
+)
 
 usage() {
   sed -n '3,10s/^# \{0,1\}//p' scripts/setup.sh
@@ -121,7 +125,7 @@ if ((${#missing[@]} == 0)); then
 fi
 
 if (($(id -u) != 0)) && ! command -v sudo >/dev/null; then
-  fail 2 "setup: ${#missing[@]} packages are missing and installing needs root. Ask for: apt-get install ${missing[*]}"
+  fail 2 "setup: packages are missing and installing them needs root. Ask for: apt-get install ${missing[*]}"
 fi
 
 say "setup: reading the package lists (apt-get update)"
@@ -162,4 +166,4 @@ if ((${#wanted[@]} > 0)); then
   fi
 fi
 check_versions
-say "setup: done, ${#wanted[@]} packages installed"
+say "setup: done, installed: ${#wanted[@]}"

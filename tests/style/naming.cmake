@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Names follow .clang-tidy (types CamelCase, all else snake_case, private members with a trailing underscore). Files are
-# parsed with the build's own flags: cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|sources|tests.
-# clang-tidy 16 or later is needed; without it the check says SKIPPED, and ctest counts it as skipped. What passed once
-# is remembered by its text in the build tree, so that a second run looks at changed files only.
+# Names in the program follow .clang-tidy: types CamelCase, all else snake_case, private members with a trailing
+# underscore. (Tests take 3 s a file and are left to reading.) Files are parsed with the build's own flags:
+#   cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|sources -P naming.cmake
+# The headers of a folder are parsed together, which takes a tenth of the time. clang-tidy 16 or later is needed; without
+# it the check says SKIPPED, and ctest counts it as skipped. What passed once is remembered by its text in the build tree,
+# so that a second run looks at changed files only.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
+set(folders kernels models mpi src)
 if(kind STREQUAL "headers")
-  flotilla_files(files FOLDERS src kernels models mpi tests PATTERNS *.hpp)
-elseif(kind STREQUAL "sources")
-  flotilla_files(files FOLDERS src kernels models mpi PATTERNS *.cpp)
+  flotilla_files(files FOLDERS ${folders} PATTERNS *.hpp)
 else()
-  flotilla_files(files FOLDERS tests PATTERNS *.cpp)
+  flotilla_files(files FOLDERS ${folders} PATTERNS *.cpp)
 endif()
 
 find_program(tidy NAMES clang-tidy-19 clang-tidy-20 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy)
@@ -24,41 +25,56 @@ endif()
 
 file(READ "${root}/.clang-tidy" rules)
 file(READ "${CMAKE_CURRENT_LIST_FILE}" method)
-string(SHA256 rules "${rules}${method}${version}")
 set(faults "")
 set(checked 0)
-foreach(file IN LISTS files)
-  file(SHA256 "${root}/${file}" text)
-  set(stamp "${build}/tests/style/named/${rules}/${text}")
+
+# check_names(<what> <source> <header filter> <text that decides> <flag>...): adds to `faults` what clang-tidy finds. The
+# rules are found as a .clang-tidy above the file; named on the command line they would be applied to the standard library
+# too, which takes four times as long.
+function(check_names what source filter text)
+  string(SHA256 key "${rules}${method}${version}${text}")
+  set(stamp "${build}/tests/style/named/${key}")
   if(EXISTS "${stamp}")
-    continue()
+    return()
   endif()
-  set(source "${root}/${file}")
-  set(filter "^$")
-  set(flags -p "${build}" --extra-arg=-w --extra-arg=-Wno-unknown-warning-option)
-  if(kind STREQUAL "headers")
-    # The header is seen through the source that includes nothing but it, with that source's flags.
-    string(MAKE_C_IDENTIFIER "${file}" name)
-    set(source "${build}/tests/style/alone/${name}.cpp")
-    set(filter "/${file}$")
-  endif()
-  if(NOT EXISTS "${build}/compile_commands.json" OR NOT EXISTS "${source}")
-    set(source "${root}/${file}")
-    set(flags -- -x c++ -std=c++20 "-I${root}" -w)
-  endif()
-  # The rules are found as a .clang-tidy above the file; named on the command line they would be applied to the standard
-  # library too, which takes four times as long.
   execute_process(COMMAND "${tidy}" --quiet "--checks=-*,readability-identifier-naming" "--header-filter=${filter}"
-                          "${source}" ${flags}
+                          "${source}" ${ARGN}
                   WORKING_DIRECTORY "${root}" RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
   math(EXPR checked "${checked} + 1")
+  set(checked ${checked} PARENT_SCOPE)
   if(code EQUAL 0)
     file(WRITE "${stamp}" "")
-  else()
-    string(REGEX MATCHALL "[^\n]*error: [^\n]*" found "${output}\n${errors}")
-    list(JOIN found "\n  " found)
-    string(APPEND faults "\n  ${file} [clang-tidy exit ${code}]: ${found}")
+    return()
   endif()
-endforeach()
-message(STATUS "names in ${kind}: ${checked} files read, the others are unchanged")
+  string(REGEX MATCHALL "[^\n]*error: [^\n]*" found "${output}\n${errors}")
+  list(REMOVE_DUPLICATES found)
+  list(JOIN found "\n    " found)
+  set(faults "${faults}\n  ${what} (clang-tidy exit ${code}):\n    ${found}" PARENT_SCOPE)
+endfunction()
+
+set(flags -p "${build}" --extra-arg=-w)
+if(NOT EXISTS "${build}/compile_commands.json")
+  foreach(file IN LISTS files)
+    file(READ "${root}/${file}" text)
+    check_names("${file}" "${root}/${file}" "^$" "${text}" -- -x c++ -std=c++20 "-I${root}" -w)
+  endforeach()
+elseif(kind STREQUAL "headers")
+  set(text "")
+  foreach(folder IN LISTS folders)
+    # A header's own text does not decide alone: it is parsed after those that it includes.
+    set(headers ${files})
+    list(FILTER headers INCLUDE REGEX "^${folder}/")
+    foreach(file IN LISTS headers)
+      file(SHA256 "${root}/${file}" hash)
+      string(APPEND text "${hash}")
+    endforeach()
+    check_names("${folder}/" "${build}/tests/style/alone/all_of_${folder}.cpp" "/${folder}/.*[.]hpp$" "${text}" ${flags})
+  endforeach()
+else()
+  foreach(file IN LISTS files)
+    file(READ "${root}/${file}" text)
+    check_names("${file}" "${root}/${file}" "^$" "${text}" ${flags})
+  endforeach()
+endif()
+message(STATUS "names in ${kind}: clang-tidy was run ${checked} times, what is unchanged passed before")
 flotilla_verdict("names in ${kind}" "${files}" "${faults}")
