@@ -22,16 +22,7 @@ struct Arenas {
 
 /// How a tensor is filled before training.
 struct Initializer {
-  enum class Kind {
-    zeros,
-    ones,
-    uniform,
-    normal,
-    xavier_uniform,
-    xavier_normal,
-    kaiming_uniform,
-    kaiming_normal
-  };
+  enum class Kind { zeros, ones, uniform, normal, xavier_uniform, xavier_normal, he_uniform, he_normal };
   Kind kind = Kind::xavier_uniform;
   double scale = 0.0;  ///< uniform: the bound; normal: the deviation
 };

@@ -12,7 +12,7 @@ namespace flotilla {
 
 namespace {
 
-/// Glorot & Bengio 2010 (xavier) and He et al. 2015 (kaiming, gain √2); the original's defaults are Xavier
+/// Glorot & Bengio 2010 (xavier) and He et al. 2015 (gain √2); the original's defaults are Xavier
 /// uniform for linear layers and zero biases.
 void fill(std::span<float> values, const Network::Parameter& parameter, Random random) {
   const auto in = static_cast<double>(parameter.fan_in);
@@ -31,8 +31,8 @@ void fill(std::span<float> values, const Network::Parameter& parameter, Random r
     case Kind::normal: normal(parameter.initializer.scale); break;
     case Kind::xavier_uniform: uniform(std::sqrt(6.0 / (in + out))); break;
     case Kind::xavier_normal: normal(std::sqrt(2.0 / (in + out))); break;
-    case Kind::kaiming_uniform: uniform(std::sqrt(6.0 / in)); break;
-    case Kind::kaiming_normal: normal(std::sqrt(2.0 / in)); break;
+    case Kind::he_uniform: uniform(std::sqrt(6.0 / in)); break;
+    case Kind::he_normal: normal(std::sqrt(2.0 / in)); break;
   }
 }
 

@@ -22,6 +22,7 @@
 #include "src/observe/failure_report.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/stop_request.hpp"
 
 namespace {
 
@@ -106,14 +107,18 @@ int main(int argc, char** argv) {
     return say_error(error.what(), flotilla::exit_code_of(error));
   }
 
-  // 2. MPI; everything below is destroyed before it.
+  // 2. Training stops in order when it is asked to; the listener comes before any other thread.
+  std::optional<flotilla::StopListener> listener;
+  if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
+
+  // 3. MPI; everything below is destroyed before it.
   try {
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
     try {
       if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
-      // 3. Kokkos, then the command: deck, device, model, data, strategy, training.
+      // 4. Kokkos, then the command: deck, device, model, data, strategy, training.
       const flotilla::KokkosScope kokkos(argv[0]);
       return run_together(*line, world, failure);
     } catch (const flotilla::AgreedFailure& error) {

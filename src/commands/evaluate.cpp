@@ -47,17 +47,16 @@ class Outputs {
   /// Collective. The dataset /vectors (samples × outputs) in the order of the data, whatever the rank count.
   void write(const std::string& path, std::int64_t outputs, std::int64_t samples,
              const mpi::Communicator& world) {
-    Snapshot file;
-    file.tensors = {{.path = "vectors", .shape = {samples, outputs}, .offset = 0}};
+    std::vector<float> all;
     for (int rank = 0; rank < world.size(); ++rank) {
       const ValidationShard shard = validation_shard(samples, world.size(), rank);
       std::vector<float> part((static_cast<std::size_t>((shard.end - shard.begin) * outputs)));
       if (rank == world.rank()) part = values_;
       world.broadcast(std::span<float>(part), rank);
-      if (world.is_root()) file.values.insert(file.values.end(), part.begin(), part.end());
+      if (world.is_root()) all.insert(all.end(), part.begin(), part.end());
     }
     agree(world, [&] {
-      if (world.is_root()) write_checkpoint_file(path, file);
+      if (world.is_root()) write_array(path, "vectors", {samples, outputs}, all);
     });
   }
 

@@ -69,12 +69,7 @@ bool has_checkpoints(const std::string& folder) {
 }
 
 LoadedCheckpoint read_file_or_folder(const std::string& path, std::vector<std::string>& warnings) {
-  std::string file = path;
-  if (std::filesystem::is_directory(path)) {
-    const auto newest = find_newest_good(path, [&](const std::string& text) { warnings.push_back(text); });
-    if (!newest) throw UserError(cat(path, ": no good checkpoint in this folder or its checkpoints/"));
-    file = *newest;
-  }
+  const std::string file = checkpoint_at(path, [&](const std::string& text) { warnings.push_back(text); });
   return {.path = std::filesystem::absolute(file).lexically_normal().string(),
           .snapshot = read_checkpoint(file)};
 }

@@ -15,7 +15,6 @@
 #include "src/observe/trace_file.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/model_state.hpp"
-#include "src/train/stop_request.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
@@ -95,7 +94,6 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
   const Config& config = deck.config;
   if (arguments.check) return check(deck, world, failure);
-  listen_for_stop_signals();
 
   std::vector<std::string> warnings;
   const std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);

@@ -27,8 +27,8 @@ Initializer initializer_of(const ModelConfig& model) {
       {"normal", Kind::normal},
       {"xavier-uniform", Kind::xavier_uniform},
       {"xavier-normal", Kind::xavier_normal},
-      {"kaiming-uniform", Kind::kaiming_uniform},
-      {"kaiming-normal", Kind::kaiming_normal},
+      {"he-uniform", Kind::he_uniform},
+      {"he-normal", Kind::he_normal},
   };
   const auto kind = kinds.find(model.initializer);
   require(kind != kinds.end(), "no initializer \"", model.initializer, "\"");
@@ -97,9 +97,9 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
   return sharding;
 }
 
-Assembly::Assembly(const Config& deck, const mpi::Communicator& world_, FailureHandler& failure,
+Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, FailureHandler& failure,
                    const std::map<std::string, std::string>& saved_choices, trace::Sink* communication_sink)
-    : config(deck), world(world_), places(mpi::find_topology(world_)), host(world_.split_by_host()) {
+    : config(deck), world(all_ranks), places(mpi::find_topology(all_ranks)), host(all_ranks.split_by_host()) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   std::string all_reduce;
   agree(world, [&] {
@@ -183,10 +183,13 @@ std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {
 
 Progress progress_of(const Config& config, const Sharding& sharding, Position position) {
   const auto samples = static_cast<double>(sharding.samples);
-  const double steps_in_epochs = static_cast<double>(planned_steps(config.train, sharding)) /
-                                 static_cast<double>(sharding.steps_per_epoch());
+  // With epochs, train.steps only cuts the run short: its learning rates stay those of the whole plan, so
+  // that a run that was stopped by it can go on.
+  const double total_epochs = config.train.epochs > 0 ? static_cast<double>(config.train.epochs)
+                                                      : static_cast<double>(config.train.steps) /
+                                                            static_cast<double>(sharding.steps_per_epoch());
   return {.epochs = static_cast<double>(position.epoch) + static_cast<double>(position.offset) / samples,
-          .total_epochs = steps_in_epochs};
+          .total_epochs = total_epochs};
 }
 
 }  // namespace flotilla

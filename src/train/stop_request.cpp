@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/stop_request.hpp"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/error.hpp"
@@ -13,20 +20,43 @@ namespace flotilla {
 namespace {
 
 std::atomic<int> received{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only use lock-free atomics");
 
-extern "C" void remember(int signal) {
-  received.store(signal, std::memory_order_relaxed);
+/// Waits for signals until `wake` becomes readable.
+void listen(int signals, int wake) {
+  std::array<pollfd, 2> either{
+      {{.fd = signals, .events = POLLIN, .revents = 0}, {.fd = wake, .events = POLLIN, .revents = 0}}};
+  for (;;) {
+    if (poll(either.data(), either.size(), -1) < 0 && errno != EINTR) return;
+    if (either[1].revents != 0) return;
+    signalfd_siginfo signal{};
+    if (either[0].revents != 0 &&
+        read(signals, &signal, sizeof(signal)) == static_cast<ssize_t>(sizeof(signal)))
+      received.store(static_cast<int>(signal.ssi_signo), std::memory_order_relaxed);
+  }
 }
 
 }  // namespace
 
-void listen_for_stop_signals() {
-  struct sigaction action {};
-  action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGUSR1, SIGTERM})
-    if (sigaction(signal, &action, nullptr) != 0) throw LibraryError("sigaction", std::strerror(errno));
+StopListener::StopListener() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGUSR1);
+  sigaddset(&stop, SIGTERM);
+  if (const int error = pthread_sigmask(SIG_BLOCK, &stop, nullptr); error != 0)
+    throw LibraryError("pthread_sigmask", std::strerror(error));
+  signals_ = signalfd(-1, &stop, SFD_CLOEXEC);
+  if (signals_ < 0) throw LibraryError("signalfd", std::strerror(errno));
+  wake_ = eventfd(0, EFD_CLOEXEC);
+  if (wake_ < 0) throw LibraryError("eventfd", std::strerror(errno));
+  thread_ = std::jthread([signals = signals_, wake = wake_] { listen(signals, wake); });
+}
+
+StopListener::~StopListener() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));  // cannot fail on a new eventfd
+  thread_.join();
+  close(wake_);
+  close(signals_);
 }
 
 int stop_signal() {

@@ -50,7 +50,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
   for (const json& line : lines) {
     std::size_t keys = 0;
     for (const MetricKey& key : metrics_schema()) {
-      if (key.event != line.at("event")) continue;
+      if (key.event != line.at("event").get<std::string>()) continue;
       ++keys;
       ASSERT_TRUE(line.contains(key.key)) << key.event << "." << key.key;
       EXPECT_TRUE(has_type(line[key.key], key.type)) << key.event << "." << key.key;

@@ -135,6 +135,12 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
+bool runs(pid_t process) {
+  const std::string state = read_file("/proc/" + std::to_string(process) + "/stat");
+  const std::size_t name_end = state.rfind(") ");  // "pid (name) S …"
+  return name_end != std::string::npos && state[name_end + 2] != 'Z' && state[name_end + 2] != 'X';
+}
+
 std::vector<pid_t> rank_processes(pid_t parent, int ranks) {
   const std::string group = std::to_string(parent);
   for (int attempt = 0; attempt < 3000; ++attempt) {

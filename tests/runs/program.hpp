@@ -56,6 +56,8 @@ void write_file(const std::string& path, const std::string& text);
 std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event);
 /// How often `part` occurs in `text`.
 int count(const std::string& text, const std::string& part);
+/// Whether a process is there and more than an entry that nobody has collected yet.
+bool runs(pid_t process);
 /// The processes named flotilla below `parent`, in the order of their ranks.
 std::vector<pid_t> rank_processes(pid_t parent, int ranks);
 

@@ -41,8 +41,7 @@ TEST(BadInput, AllMistakesOfADeckAreToldAtOnceAndOnce) {
       << result.errors;
   EXPECT_NE(result.errors.find("bad.toml:5:1: optimizer.momentun is not a known key"), std::string::npos)
       << result.errors;
-  EXPECT_NE(result.errors.find("bad.toml:7:8: strategy.kind must be one of"), std::string::npos)
-      << result.errors;
+  EXPECT_NE(result.errors.find("bad.toml:7:8: strategy.kind must be "), std::string::npos) << result.errors;
 }
 
 TEST(BadInput, AnUnknownKeyOnTheCommandLineIsTold) {
@@ -51,7 +50,7 @@ TEST(BadInput, AnUnknownKeyOnTheCommandLineIsTold) {
   const std::string errors = errors_of({"train.batchsize=3"}, folder);
 
   EXPECT_NE(errors.find("command line: train.batchsize"), std::string::npos) << errors;
-  EXPECT_NE(errors.find("train.batch_size"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("did you mean \"batch_size\""), std::string::npos) << errors;
 }
 
 TEST(BadInput, AMissingDeckIsTold) {

@@ -39,7 +39,7 @@ TEST(Train, LearnsTheDigitsOfTheRepository) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto validations = metrics(folder.path("run"), "validation");
   ASSERT_EQ(validations.size(), 4U);
-  EXPECT_GT(validations.back().at("accuracy_top1"), 0.92);
+  EXPECT_GT(validations.back().at("accuracy_top1"), 0.88);
   EXPECT_EQ(validations.back().at("samples"), 2000);
   EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "done");
   EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/deck.toml"));
