@@ -124,7 +124,10 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   Beginning beginning;
   if (resumed) {
     const CheckpointState& state = resumed->snapshot.state;
-    beginning = {.step = state.step, .position = state.position, .samples = state.samples};
+    beginning = {.step = state.step,
+                 .position = state.position,
+                 .samples = state.samples,
+                 .checkpoint = resumed->path};
     agree(world, [&] {
       if (world.is_root())
         restore(resumed->snapshot, resumed->path, *assembly.network, assembly.parameters,

@@ -48,7 +48,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       last_epoch_validated_(beginning.position.epoch),
-      begin_ns_(trace::now_ns()) {}
+      begin_ns_(trace::now_ns()),
+      last_checkpoint_(beginning.checkpoint) {}
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
   return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,

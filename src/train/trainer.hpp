@@ -15,6 +15,7 @@ struct Beginning {
   std::int64_t step = 0;
   Position position;
   std::int64_t samples = 0;
+  std::string checkpoint{};  ///< The file; empty: none
 };
 
 /// How a run ended.
