@@ -91,20 +91,8 @@ const Network::Parameter& Network::parameter_of(std::size_t slice) const {
   throw InternalError(cat("slice ", layout_[slice].name, " has no parameter"));
 }
 
-void Network::export_slice(std::size_t slice, DeviceSpan<const float> arena, std::span<float> plain) const {
-  const Slice& where = layout_[slice];
-  const auto stored =
-      arena.subspan(static_cast<std::size_t>(where.offset), static_cast<std::size_t>(where.size));
-  const auto& to_plain = parameter_of(slice).to_plain;
-  if (!to_plain) {
-    device_.download(stored, plain);
-  } else if (device_.shares_host_memory()) {
-    to_plain({stored.address(), stored.size()}, plain);
-  } else {
-    std::vector<float> host(stored.size());
-    device_.download(stored, host);
-    to_plain(host, plain);
-  }
+void Network::to_plain(std::size_t slice, std::span<const float> stored, std::span<float> plain) const {
+  parameter_of(slice).to_plain(stored, plain);
 }
 
 void Network::import_slice(std::size_t slice, std::span<const float> plain, DeviceSpan<float> arena) const {

@@ -65,10 +65,13 @@ class Network {
   /// Fills an arena with the deck's initial values: a pure function of (seed, tensor), independent of the
   /// device.
   void initialise(std::uint64_t seed, DeviceSpan<float> arena);
-  /// One slice between an arena (parameters, or anything of the same layout) and plain values in its logical
+  /// Sets one slice of an arena (parameters, or anything of the same layout) from plain values in its logical
   /// shape.
-  void export_slice(std::size_t slice, DeviceSpan<const float> arena, std::span<float> plain) const;
   void import_slice(std::size_t slice, std::span<const float> plain, DeviceSpan<float> arena) const;
+  /// Whether a slice is stored as files hold it; where not, the way there, in host memory. Safe beside a
+  /// running step.
+  bool is_plain(std::size_t slice) const { return !parameter_of(slice).to_plain; }
+  void to_plain(std::size_t slice, std::span<const float> stored, std::span<float> plain) const;
 
  private:
   const Parameter& parameter_of(std::size_t slice) const;

@@ -72,7 +72,9 @@ class CheckpointWriter {
   /// The buffer to fill, made once and reused. Waits for the write in progress (that wait is part of the
   /// stall).
   Snapshot& begin();
-  void commit();                                    ///< Starts writing what was filled.
+  /// Starts writing what was filled. `prepare` runs on the writing thread before that, and may use what lives
+  /// as long as this writer: conversions that training need not wait for.
+  void commit(std::function<void(Snapshot&)> prepare = {});
   std::vector<SaveReport> reports();                ///< Saves that ended since the last call.
   void finish();                                    ///< Waits until nothing is being written.
   static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -29,7 +30,9 @@ struct Desk {
   Snapshot snapshot;
   std::mutex mutex;
   std::condition_variable changed;
-  bool pending = false;  ///< The snapshot is filled and not yet written: it belongs to the thread
+  std::function<void(Snapshot&)> prepare;
+  bool pending = false;   ///< The snapshot is filled and not yet written: it belongs to the thread
+  bool prepared = false;  ///< … and nothing of the owner's is needed any more
   bool closing = false;
   std::vector<SaveReport> reports;
 };
@@ -40,6 +43,12 @@ SaveReport save(Desk& desk) {
   report.path = desk.folder.path_of(report.step);
   const auto begin = std::chrono::steady_clock::now();
   try {
+    if (desk.prepare) desk.prepare(desk.snapshot);
+    {
+      const std::lock_guard lock(desk.mutex);
+      desk.prepared = true;
+    }
+    desk.changed.notify_all();
     report.bytes = write_snapshot(report.path, desk.snapshot);
     desk.folder.saved(report.step, desk.keep);
   } catch (const std::exception& error) {
@@ -59,6 +68,7 @@ void serve(Desk& desk) {
     lock.lock();
     desk.reports.push_back(std::move(report));
     desk.pending = false;
+    desk.prepared = false;
     desk.changed.notify_all();
   }
 }
@@ -96,10 +106,14 @@ CheckpointWriter::~CheckpointWriter() {
     impl_->desk->closing = true;
   }
   impl_->desk->changed.notify_all();
-  if (std::uncaught_exceptions() > impl_->exceptions)
+  if (std::uncaught_exceptions() > impl_->exceptions) {
+    // Not for the disk, but for what still uses things that are about to be destroyed.
+    std::unique_lock lock(impl_->desk->mutex);
+    impl_->desk->changed.wait(lock, [&] { return !impl_->desk->pending || impl_->desk->prepared; });
     impl_->thread.detach();
-  else
+  } else {
     impl_->thread.join();
+  }
 }
 
 Snapshot& CheckpointWriter::begin() {
@@ -107,10 +121,11 @@ Snapshot& CheckpointWriter::begin() {
   return impl_->desk->snapshot;
 }
 
-void CheckpointWriter::commit() {
+void CheckpointWriter::commit(std::function<void(Snapshot&)> prepare) {
   {
     const std::lock_guard lock(impl_->desk->mutex);
     require(!impl_->desk->pending, "commit() without begin()");
+    impl_->desk->prepare = std::move(prepare);
     impl_->desk->pending = true;
   }
   impl_->desk->changed.notify_all();

@@ -65,7 +65,10 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
                                  Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
   }
   Snapshot snapshot;
-  if (world.is_root()) fill_snapshot(*assembly.network, assembly.parameters, *assembly.optimizer, snapshot);
+  if (world.is_root()) {
+    copy_state(*assembly.network, assembly.parameters, *assembly.optimizer, snapshot);
+    make_plain(*assembly.network, snapshot);
+  }
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   if (world.is_root()) {

@@ -13,9 +13,9 @@ namespace {
 constexpr const char* parameter_group = "parameters/";
 
 /// Calls visit(array, slice, tensor) for every tensor of checkpoint_tensors, in their order.
-template <class Visit>
-void for_each_tensor(const Network& network, const std::vector<CheckpointTensor>& tensors,
-                     const std::vector<DeviceSpan<float>>& arrays, Visit visit) {
+template <class Tensors, class Visit>
+void for_each_tensor(const Network& network, Tensors& tensors, const std::vector<DeviceSpan<float>>& arrays,
+                     Visit visit) {
   const std::size_t slices = network.layout().slices().size();
   for (std::size_t i = 0; i < tensors.size(); ++i) visit(arrays[i / slices], i % slices, tensors[i]);
 }
@@ -44,17 +44,33 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimiz
   return tensors;
 }
 
-void fill_snapshot(const Network& network, DeviceSpan<float> parameters, Optimizer& optimizer,
-                   Snapshot& snapshot) {
+void copy_state(Network& network, DeviceSpan<float> parameters, Optimizer& optimizer, Snapshot& snapshot) {
+  const std::vector<DeviceSpan<float>> arrays = arrays_of(parameters, &optimizer);
+  const auto arena = static_cast<std::size_t>(network.layout().size());
   if (snapshot.tensors.empty()) {
     snapshot.tensors = checkpoint_tensors(network, &optimizer);
-    snapshot.values.resize(
-        static_cast<std::size_t>(snapshot.tensors.back().offset + snapshot.tensors.back().shape.size()));
+    snapshot.values.resize(arrays.size() * arena);
+    for_each_tensor(
+        network, snapshot.tensors, arrays,
+        [&, i = std::size_t{0}](DeviceSpan<float>, std::size_t slice, CheckpointTensor& tensor) mutable {
+          const std::size_t array = i++ / network.layout().slices().size();
+          tensor.offset = static_cast<std::int64_t>(array * arena) + network.layout()[slice].offset;
+        });
   }
-  for_each_tensor(network, snapshot.tensors, arrays_of(parameters, &optimizer),
-                  [&](DeviceSpan<float> array, std::size_t slice, const CheckpointTensor& tensor) {
-                    network.export_slice(slice, array, snapshot.of(tensor));
-                  });
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    network.device().download(arrays[i], std::span(snapshot.values).subspan(i * arena, arena));
+}
+
+void make_plain(const Network& network, Snapshot& snapshot) {
+  const std::size_t slices = network.layout().slices().size();
+  std::vector<float> stored;
+  for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) {
+    const std::size_t slice = i % slices;
+    if (network.is_plain(slice)) continue;
+    const float* first = snapshot.values.data() + snapshot.tensors[i].offset;
+    stored.assign(first, first + network.layout()[slice].size);
+    network.to_plain(slice, stored, snapshot.of(snapshot.tensors[i]));
+  }
 }
 
 void restore(const Snapshot& snapshot, const std::string& path, const Network& network,

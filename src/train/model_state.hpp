@@ -13,10 +13,13 @@ namespace flotilla {
 /// The tensors of a checkpoint of `network`, with `optimizer`'s slots unless it is null.
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimizer* optimizer);
 
-/// Copies values and the optimizer's slots into the snapshot, whose tensors are made at the first call.
-/// `snapshot.state` is the caller's.
-void fill_snapshot(const Network& network, DeviceSpan<float> parameters, Optimizer& optimizer,
-                   Snapshot& snapshot);
+/// Copies parameters and the optimizer's slots into the snapshot as they are stored: all that training waits
+/// for. The snapshot's tensors and memory are made at the first call; `snapshot.state` is the caller's.
+void copy_state(Network& network, DeviceSpan<float> parameters, Optimizer& optimizer, Snapshot& snapshot);
+
+/// Turns what copy_state left into plain tensors, in place. Uses the network's plans only to convert: may run
+/// beside training.
+void make_plain(const Network& network, Snapshot& snapshot);
 
 /// The way back. @throws UserError if the snapshot's tensors are not those of the network; `path` is for its
 /// text.

@@ -49,7 +49,11 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       last_saved_step_(beginning.step),
       last_epoch_validated_(beginning.position.epoch),
       begin_ns_(trace::now_ns()),
-      last_checkpoint_(beginning.checkpoint) {}
+      last_checkpoint_(beginning.checkpoint) {
+  // Makes the snapshot's memory now: fresh pages would stall the first save for longer than its copy.
+  if (parts_.writer != nullptr)
+    copy_state(*assembly_.network, assembly_.parameters, *assembly_.optimizer, parts_.writer->begin());
+}
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
   return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
@@ -171,6 +175,10 @@ std::string Trainer::last_good() const {
                                   : "the last good checkpoint is " + last_checkpoint_;
 }
 
+std::int64_t Trainer::epoch_of_last_step() const {
+  return position_.offset == 0 && position_.epoch > 0 ? position_.epoch - 1 : position_.epoch;
+}
+
 void Trainer::report(const StepOutcome& outcome) {
   const StrategyTimes strategy = assembly_.strategy->times();
   const std::int64_t steps = times_.steps - mark_.times.steps;
@@ -184,7 +192,7 @@ void Trainer::report(const StepOutcome& outcome) {
   const auto per_step = [&](std::int64_t ns) { return seconds(ns) / static_cast<double>(steps); };
   parts_.reporter.step(
       {.step = step_,
-       .epoch = position_.offset == 0 ? position_.epoch - 1 : position_.epoch,
+       .epoch = epoch_of_last_step(),
        .loss = outcome.loss,
        .learning_rate = learning_rate_,
        .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
@@ -207,7 +215,7 @@ void Trainer::validate() {
                                      parts_.loading, assembly_.validation_sums.span(),
                                      [this](std::int64_t) { assembly_.watchdog->beat("validating", step_); });
   parts_.reporter.validation({.step = step_,
-                              .epoch = position_.epoch,
+                              .epoch = epoch_of_last_step(),
                               .loss = result.loss,
                               .accuracy_top1 = result.accuracy_top1,
                               .accuracy_top5 = result.accuracy_top5,
@@ -237,8 +245,8 @@ void Trainer::save() {
     snapshot.state.deck = config_.resolved_text;
     snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
     snapshot.state.choices = assembly_.choices;
-    fill_snapshot(*assembly_.network, values, *assembly_.optimizer, snapshot);
-    parts_.writer->commit();
+    copy_state(*assembly_.network, values, *assembly_.optimizer, snapshot);
+    parts_.writer->commit([this](Snapshot& filled) { make_plain(*assembly_.network, filled); });
   }
   times_.stall_ns += stall_ns;
   stalls_[step_] = seconds(stall_ns);

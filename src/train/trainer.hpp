@@ -60,6 +60,7 @@ class Trainer {
 
  private:
   bool done() const;
+  std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
   void report(const StepOutcome& outcome);
   void validate();
