@@ -64,7 +64,7 @@ TEST(TraceFile, TakesSpansOfThreadsThatGoOnWhileItIsWritten) {
   }
 
   trace_file.write();
-  EXPECT_NO_THROW(json::parse(text_of(folder / "rank-0000.json")));
+  EXPECT_TRUE(json::accept(text_of(folder / "rank-0000.json")));
   for (std::thread& thread : threads) thread.join();
   trace_file.write();
 
