@@ -27,11 +27,8 @@ int columns_of(int descriptor) {
 }  // namespace
 
 std::string console_line(const StartReport& report) {
-  return fmt::format("{} {} of {}, {} per epoch: {} {}, global batch {}, {} parameters, {}, all-reduce {}",
-                     report.first_step > 0 ? "resuming after step" : "starting at step", report.first_step,
-                     report.steps, report.steps_per_epoch, report.workers,
-                     report.workers == 1 ? "worker" : "workers", report.global_batch_size, report.parameters,
-                     report.device, report.all_reduce);
+  return fmt::format("{} {} of {}", report.first_step > 0 ? "resuming after step" : "starting at step",
+                     report.first_step, report.steps);
 }
 
 std::string console_line(const StepReport& report, std::int64_t steps_per_epoch) {
