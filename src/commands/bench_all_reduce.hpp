@@ -12,7 +12,7 @@ struct BenchAllReduceArguments {
   std::size_t min_bytes = 1024;
   std::size_t max_bytes = std::size_t{256} << 20U;
   bool in_place = false;  ///< Only the in-place rows
-  std::string json;       ///< Also as JSON into this file; empty: no
+  std::string json;       ///< Also as a JSON array of the rows into this file; empty: no
 };
 
 /// Collective. `flotilla bench all-reduce`: nccl-tests' columns for MPI's own and for each of ours.
