@@ -56,10 +56,12 @@ class Tracing {
   LoaderOptions loading_;
 };
 
-void introduce(Assembly& assembly, const std::optional<LoadedCheckpoint>& resumed, Reporter& reporter) {
+void introduce(const std::string& deck, Assembly& assembly, const std::optional<LoadedCheckpoint>& resumed,
+               Reporter& reporter) {
   const Config& config = assembly.config;
   reporter.say(version_line());
-  reporter.say(cat("deck         ", config.run.output, "/deck.toml"));
+  reporter.say(cat("deck         ", deck));
+  reporter.say(cat("output       ", config.run.output));
   reporter.say(cat("ranks        ", assembly.world.size(), " on ", mpi::hosts(assembly.places),
                    " host(s); this is ", assembly.places.front().host, ": ", assembly.device->description()));
   reporter.say(cat("training     ", assembly.training_data->description()));
@@ -138,7 +140,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
     load_initial_weights(assembly, *reporter);
   }
   assembly.strategy->start();
-  introduce(assembly, resumed, *reporter);
+  introduce(arguments.deck, assembly, resumed, *reporter);
   for (const std::string& note : deck.notes) reporter->say(note);
   for (const std::string& warning : warnings) reporter->warn(warning);
 
