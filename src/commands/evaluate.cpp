@@ -109,7 +109,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);
   if (world.is_root()) {
     for (const std::string& warning : warnings) print_line(cat("warning: ", warning));
-    print_line(cat("checkpoint  ", checkpoint.path, " (step ", checkpoint.snapshot.state.step, ")"));
+    const CheckpointState& state = checkpoint.snapshot.state;
+    print_line(cat("checkpoint  ", checkpoint.path,
+                   state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
     print_line(cat("data        ", data->description()));
     print_line(fmt::format("samples     {}", result.samples));
     print_line(fmt::format("loss        {:.5f}", result.loss));

@@ -104,6 +104,23 @@ TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   EXPECT_EQ(resumed.exit_code, 2);
 }
 
+TEST_F(Commands, EvaluateTakesAFileOfWeightsWithADeckOnly) {
+  const std::string weights = path("weights.h5");
+  const Result copied = run({"h5copy", "-i", run_folder() + "/checkpoints/step-00000060.h5", "-o", weights,
+                             "-s", "/parameters", "-d", "/parameters"});
+  ASSERT_EQ(copied.exit_code, 0) << copied.errors;
+
+  const Result with_deck = flotilla(2, {"evaluate", weights, run_folder() + "/deck.toml"});
+  const Result from_run = flotilla(2, {"evaluate", run_folder()});
+  const Result without = flotilla(2, {"evaluate", weights});
+
+  ASSERT_EQ(with_deck.exit_code, 0) << with_deck.errors;
+  EXPECT_EQ(with_deck.output.substr(with_deck.output.find("samples ")),
+            from_run.output.substr(from_run.output.find("samples ")));
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_NE(without.errors.find("holds weights only: give a deck"), std::string::npos) << without.errors;
+}
+
 TEST_F(Commands, InspectPrintsATableAndJson) {
   const Result table = run({FLOTILLA_EXECUTABLE, "inspect", run_folder()});
   const Result json = run({FLOTILLA_EXECUTABLE, "inspect", "--json", run_folder()});
