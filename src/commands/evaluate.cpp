@@ -81,6 +81,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   Storage parameters;
   Storage sums;
   agree(world, [&] {
+    if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     if (!config.data.validation.given)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");

@@ -77,6 +77,17 @@ TEST_F(Commands, EvaluateWritesTheSameVectorsOnAnyNumberOfRanks) {
   for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one[i], three[i], 1e-5) << i;
 }
 
+TEST_F(Commands, EvaluateDoesNotWriteVectorsOverTheCheckpoint) {
+  const std::string checkpoint = run_folder() + "/checkpoints/step-00000060.h5";
+  const std::string before = read_file(checkpoint);
+
+  const Result result = flotilla(2, {"evaluate", run_folder(), "--vectors", checkpoint});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_EQ(read_file(checkpoint), before);
+}
+
 TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   const std::string model = path("model.h5");
 
