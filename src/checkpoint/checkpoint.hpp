@@ -84,6 +84,10 @@ class CheckpointWriter {
   std::unique_ptr<Impl> impl_;
 };
 
+/// @throws UserError unless `out` is free or a regular file that may be replaced, in a folder that can be
+/// written, and is not `in`, which is still needed.
+void check_output_file(const std::string& out, const std::string& in);
+
 /// Writes one file at once, atomically and verified, as the writer does (`flotilla export`). @throws
 /// UserError.
 void write_checkpoint_file(const std::string& path, const Snapshot& snapshot);

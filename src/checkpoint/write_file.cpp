@@ -3,8 +3,12 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <set>
+#include <system_error>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checksum.hpp"
@@ -97,6 +101,20 @@ std::int64_t write_snapshot(const std::string& path, const Snapshot& snapshot) {
   for (const CheckpointTensor& tensor : snapshot.tensors) values.push_back(snapshot.of(tensor));
   return write_atomically(path, tensors, values, &snapshot.state,
                           [&](const std::string& written) { verify(written, tensors, snapshot.state); });
+}
+
+void check_output_file(const std::string& out, const std::string& in) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(out, error);
+  // Renaming onto a device (/dev/null) would replace it for everybody.
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw UserError(cat("cannot write '", out, "': it is there and not a regular file; give another name"));
+  if (fs::equivalent(out, in, error))
+    throw UserError(cat("cannot write '", out, "': it is the file that is being read; give another name"));
+  if (::access(folder_of(out).c_str(), W_OK | X_OK) != 0)
+    throw UserError(cat("cannot write '", out, "': ", std::strerror(errno), ": its folder '", folder_of(out),
+                        "'; give a name in a folder that can be written"));
 }
 
 void write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {

@@ -81,6 +81,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   Storage parameters;
   Storage sums;
   agree(world, [&] {
+    if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     if (!config.data.validation.given)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");
@@ -109,7 +110,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);
   if (world.is_root()) {
     for (const std::string& warning : warnings) print_line(cat("warning: ", warning));
-    print_line(cat("checkpoint  ", checkpoint.path, " (step ", checkpoint.snapshot.state.step, ")"));
+    const CheckpointState& state = checkpoint.snapshot.state;
+    print_line(cat("checkpoint  ", checkpoint.path,
+                   state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
     print_line(cat("data        ", data->description()));
     print_line(fmt::format("samples     {}", result.samples));
     print_line(fmt::format("loss        {:.5f}", result.loss));

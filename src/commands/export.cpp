@@ -9,6 +9,7 @@ namespace flotilla {
 std::string export_model(const std::string& checkpoint_or_folder, const std::string& out,
                          const std::function<void(const std::string&)>& on_damaged) {
   const std::string path = checkpoint_at(checkpoint_or_folder, on_damaged);
+  check_output_file(out, path);
   Snapshot model = read_weights(path);
   if (model.state.deck.empty())
     throw UserError(cat(

@@ -68,10 +68,17 @@ bool has_checkpoints(const std::string& folder) {
   return false;
 }
 
+std::string file_of(const std::string& path, std::vector<std::string>& warnings) {
+  return checkpoint_at(path, [&](const std::string& text) { warnings.push_back(text); });
+}
+
+std::string absolute(const std::string& file) {
+  return std::filesystem::absolute(file).lexically_normal().string();
+}
+
 LoadedCheckpoint read_file_or_folder(const std::string& path, std::vector<std::string>& warnings) {
-  const std::string file = checkpoint_at(path, [&](const std::string& text) { warnings.push_back(text); });
-  return {.path = std::filesystem::absolute(file).lexically_normal().string(),
-          .snapshot = read_checkpoint(file)};
+  const std::string file = file_of(path, warnings);
+  return {.path = absolute(file), .snapshot = read_checkpoint(file)};
 }
 
 }  // namespace
@@ -90,7 +97,10 @@ LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::
 
 LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
                                             std::vector<std::string>& warnings) {
-  return *read_on_root(world, [&] { return std::optional(read_file_or_folder(path, warnings)); });
+  return *read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
+    const std::string file = file_of(path, warnings);
+    return LoadedCheckpoint{.path = absolute(file), .snapshot = read_weights(file)};
+  });
 }
 
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,

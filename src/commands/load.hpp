@@ -22,8 +22,8 @@ struct LoadedCheckpoint {
   Snapshot snapshot;
 };
 
-/// Collective. Rank 0 reads `path`: a file, or a folder whose newest good checkpoint it takes. Damaged ones
-/// are told to `warnings`.
+/// Collective. Rank 0 reads the weights in `path`: a file, of weights only too, or a folder whose newest good
+/// checkpoint it takes. Damaged ones are told to `warnings`.
 LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
                                             std::vector<std::string>& warnings);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -124,6 +125,21 @@ TEST(Export, RefusesWeightsWithoutDeckAndFoldersThatDoNotExist) {
   EXPECT_TRUE(
       mentions(user_error([&] { export_model(folder.path("a.h5"), folder.path("no/out.h5"), ignore); }),
                {folder.path("no/out.h5"), "No such file"}));
+}
+
+TEST(Export, ReplacesNeitherTheCheckpointNorWhatIsNoRegularFile) {
+  const TemporaryFolder folder;
+  write_checkpoint_file(folder.path("a.h5"), sample_snapshot(1));
+  const auto before = bytes_of(folder.path("a.h5"));
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);  // as /dev/null is, which root could replace
+
+  for (const std::string& out : {folder.path("a.h5"), folder.path("./a.h5"), folder.path("pipe")}) {
+    EXPECT_TRUE(mentions(user_error([&] { export_model(folder.path("a.h5"), out, ignore); }),
+                         {out, "give another name"}));
+  }
+
+  EXPECT_EQ(bytes_of(folder.path("a.h5")), before);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder.path("pipe")));
 }
 
 }  // namespace flotilla

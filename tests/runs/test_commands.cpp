@@ -77,6 +77,17 @@ TEST_F(Commands, EvaluateWritesTheSameVectorsOnAnyNumberOfRanks) {
   for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one[i], three[i], 1e-5) << i;
 }
 
+TEST_F(Commands, EvaluateDoesNotWriteVectorsOverTheCheckpoint) {
+  const std::string checkpoint = run_folder() + "/checkpoints/step-00000060.h5";
+  const std::string before = read_file(checkpoint);
+
+  const Result result = flotilla(2, {"evaluate", run_folder(), "--vectors", checkpoint});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_EQ(read_file(checkpoint), before);
+}
+
 TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   const std::string model = path("model.h5");
 
@@ -102,6 +113,23 @@ TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   EXPECT_NEAR(metrics(path("again"), "validation").back().at("loss").get<double>(),
               metrics(run_folder(), "validation").back().at("loss").get<double>(), 1e-4);
   EXPECT_EQ(resumed.exit_code, 2);
+}
+
+TEST_F(Commands, EvaluateTakesAFileOfWeightsWithADeckOnly) {
+  const std::string weights = path("weights.h5");
+  const Result copied = run({"h5copy", "-i", run_folder() + "/checkpoints/step-00000060.h5", "-o", weights,
+                             "-s", "/parameters", "-d", "/parameters"});
+  ASSERT_EQ(copied.exit_code, 0) << copied.errors;
+
+  const Result with_deck = flotilla(2, {"evaluate", weights, run_folder() + "/deck.toml"});
+  const Result from_run = flotilla(2, {"evaluate", run_folder()});
+  const Result without = flotilla(2, {"evaluate", weights});
+
+  ASSERT_EQ(with_deck.exit_code, 0) << with_deck.errors;
+  EXPECT_EQ(with_deck.output.substr(with_deck.output.find("samples ")),
+            from_run.output.substr(from_run.output.find("samples ")));
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_NE(without.errors.find("holds weights only: give a deck"), std::string::npos) << without.errors;
 }
 
 TEST_F(Commands, InspectPrintsATableAndJson) {
