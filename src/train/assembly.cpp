@@ -155,7 +155,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
         for (const int rank : collectives->missing_ranks())
           missing +=
               cat(missing.empty() ? "" : ", ", rank, " on ", places[static_cast<std::size_t>(rank)].host);
-        return missing.empty() ? missing : "; not there: rank " + missing;
+        return missing.empty() ? missing : "not there: rank " + missing;
       },
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); });
   if (world.size() > 1 && buckets.size() > 1)

@@ -41,6 +41,7 @@ TEST(Fault, AStoppedRankIsNamedByTheWatchdog) {
     EXPECT_EQ(result.exit_code, 3) << result.errors;
     EXPECT_NE(result.errors.find("flotilla: rank 0"), std::string::npos) << result.errors;
     EXPECT_NE(result.errors.find("all-reduce"), std::string::npos) << result.errors;
+    EXPECT_EQ(result.errors.find("; ;"), std::string::npos) << result.errors;
     const auto failure = nlohmann::json::parse(read_file(folder.path("run") + "/failure.json"));
     EXPECT_EQ(failure.at("rank"), 0);
     kill(ranks[1], SIGKILL);
