@@ -12,6 +12,8 @@
 #include "src/commands/check.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/version.hpp"
+#include "src/observe/files.hpp"
+#include "src/observe/run_lock.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/model_state.hpp"
@@ -20,6 +22,9 @@
 namespace flotilla {
 
 namespace {
+
+/// The processes of a run that was killed may live a little longer than its launcher.
+constexpr double patience_with_lock_s = 5.0;
 
 std::string rank_file(const std::string& folder, int rank, const char* ending) {
   std::string number = std::to_string(rank);
@@ -97,6 +102,12 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   const Config& config = deck.config;
   if (arguments.check) return check(deck, world, failure);
 
+  // Nobody else may write into the run's folder, from before its checkpoints are read.
+  std::optional<RunLock> lock;
+  agree(world, [&] {
+    if (world.is_root() && std::filesystem::exists(config.run.output))
+      lock.emplace(config.run.output, patience_with_lock_s);
+  });
   std::vector<std::string> warnings;
   const std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
   const auto saved_choices = resumed ? resumed->snapshot.state.choices : std::map<std::string, std::string>{};
@@ -108,6 +119,10 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   std::unique_ptr<CheckpointWriter> writer;
   agree(world, [&] {
     if (!world.is_root()) return;
+    if (!lock) {
+      make_output_folder(config.run.output);
+      lock.emplace(config.run.output);
+    }
     reporter =
         std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
                                                    .rank = 0,

@@ -2,7 +2,6 @@
 #include "src/data/file.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,23 +46,6 @@ int make_nameless(const std::string& folder) {
 }
 
 }  // namespace
-
-Mapping::Mapping(void* address, std::size_t length, std::size_t begin)
-    : address_(address), length_(length), begin_(begin) {}
-
-Mapping::Mapping(Mapping&& other) noexcept
-    : address_(std::exchange(other.address_, nullptr)), length_(other.length_), begin_(other.begin_) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(address_, other.address_);
-  std::swap(length_, other.length_);
-  std::swap(begin_, other.begin_);
-  return *this;
-}
-
-Mapping::~Mapping() {
-  if (address_ != nullptr) ::munmap(address_, length_);
-}
 
 File::File(int descriptor, std::string name, std::int64_t size)
     : descriptor_(descriptor), name_(std::move(name)), size_(size) {}
@@ -134,16 +116,6 @@ void File::read(std::int64_t begin, std::span<std::uint8_t> to) const {
   if (got == to.size()) return;
   throw UserError(cat(name_, ": ends at byte ", begin + static_cast<std::int64_t>(got), ", but had ", size_,
                       " bytes when it was opened; do not change data during a run"));
-}
-
-Mapping File::map(std::int64_t begin) const {
-  const auto length = static_cast<std::size_t>(size_);
-  void* address = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor_, 0);
-  if (address == MAP_FAILED) {
-    throw UserError(
-        cat(name_, ": cannot be mapped: ", std::strerror(errno), "; copy it to a file system of this host"));
-  }
-  return {address, length, static_cast<std::size_t>(begin)};
 }
 
 void File::append(std::span<const std::uint8_t> from) {

@@ -8,25 +8,6 @@
 
 namespace flotilla {
 
-/// Read-only bytes of a file in memory. Move-only.
-class Mapping {
- public:
-  Mapping(void* address, std::size_t length, std::size_t begin);
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping();
-  std::span<const std::uint8_t> bytes() const {
-    return {static_cast<const std::uint8_t*>(address_) + begin_, length_ - begin_};
-  }
-
- private:
-  void* address_ = nullptr;  ///< Of the file's first byte
-  std::size_t length_ = 0;
-  std::size_t begin_ = 0;
-};
-
 /// An open file, read at given positions, so that several threads may share it. Move-only. Failures are
 /// UserErrors that name the file and the remedy.
 class File {
@@ -50,9 +31,6 @@ class File {
   std::size_t read_some(std::int64_t begin, std::span<std::uint8_t> to) const;
   /// @throws UserError if the file ends before `to` is full.
   void read(std::int64_t begin, std::span<std::uint8_t> to) const;
-  /// The bytes from `begin` to the end, mapped read-only: for small data that are read one by one. They stay
-  /// valid as long as the mapping, and the memory is the page cache's.
-  Mapping map(std::int64_t begin) const;
   /// Temporary files only. @throws UserError with the remedy if the disk is full.
   void append(std::span<const std::uint8_t> from);
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/data/idx_file.hpp"
@@ -25,7 +26,7 @@ class IdxDataset final : public Dataset {
  public:
   IdxDataset(IdxFile images, const IdxFile& labels, std::int64_t classes, const PixelScale& scale)
       : images_(std::move(images)),
-        labels_(labels.bytes.map(labels.begin)),
+        labels_(static_cast<std::size_t>(labels.items)),
         labels_path_(labels.path),
         labels_begin_(labels.header_bytes),
         shape_({1, images_.rows, images_.columns}),
@@ -36,7 +37,8 @@ class IdxDataset final : public Dataset {
       throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels.path, " holds ",
                           labels.items, " labels; give two files that belong together"));
     }
-    for (std::int64_t i = 0; i < size(); ++i) check_label(i, labels_.bytes()[static_cast<std::size_t>(i)]);
+    labels.bytes.read(labels.begin, labels_);
+    for (std::int64_t i = 0; i < size(); ++i) check_label(i, labels_[static_cast<std::size_t>(i)]);
   }
 
   std::int64_t size() const override { return images_.items; }
@@ -60,10 +62,7 @@ class IdxDataset final : public Dataset {
       to = to.subspan(count);
       byte += static_cast<std::int64_t>(count);
     }
-    const std::uint8_t label = labels_.bytes()[static_cast<std::size_t>(i)];
-    // Also checked at the start; but the file could have been written to since, and labels are indices.
-    check_label(i, label);
-    return label;
+    return labels_[static_cast<std::size_t>(i)];
   }
 
  private:
@@ -88,7 +87,9 @@ class IdxDataset final : public Dataset {
   }
 
   IdxFile images_;
-  Mapping labels_;  ///< One byte each: a read of its own would cost as much as the image
+  /// One byte each: a read of its own would cost as much as the image, and a mapped file that somebody
+  /// shortens would end the run with SIGBUS.
+  std::vector<std::uint8_t> labels_;
   std::string labels_path_;
   std::int64_t labels_begin_;  ///< In the uncompressed file, for messages
   Shape shape_;

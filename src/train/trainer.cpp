@@ -74,7 +74,8 @@ bool Trainer::asked_to_stop() {
     const double step_s =
         seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
     assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * step_s));
-  } else if (limit_s > 0.0 && seconds(trace::now_ns() - begin_ns_) >= limit_s) {
+  } else if (limit_s > 0.0 && assembly_.world.is_root() && seconds(trace::now_ns() - begin_ns_) >= limit_s) {
+    // One worker's clock decides, and that of the one which reports the reason.
     stop_reason_ = "time limit";
   }
   return !stop_reason_.empty();

@@ -38,7 +38,7 @@ TEST(IdxDataset, KeepsOnlyLabelsInReachOfMemory) {
   std::vector<float> sample(784);
   for (std::int64_t i = 0; i < data->size(); ++i) data->read(i, 0, sample);
 
-  // 47 MB of images; blocks, zlib's window and 60 kB of mapped labels remain.
+  // 47 MB of images; blocks, zlib's window and 60 kB of labels remain.
   ASSERT_GT(before, 0);
   EXPECT_LT(peak_memory_bytes() - before, 3'000'000);
 }

@@ -252,6 +252,14 @@ TEST_F(IdxMistake, FileThatShrinksDuringTheRun) {
   }
 }
 
+TEST_F(IdxMistake, LabelsThatVanishDuringTheRunAreNotMissed) {
+  const auto data = open_dataset({}, {.given = true, .images = images, .labels = labels}, 10, 1);
+  std::vector<float> sample(784);
+  ASSERT_EQ(::truncate(labels.c_str(), 0), 0);
+
+  EXPECT_EQ(data->read(7, 0, sample), 7);
+}
+
 /// Sets an environment variable until the end of the test.
 class Variable {
  public:

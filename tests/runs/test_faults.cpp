@@ -41,6 +41,7 @@ TEST(Fault, AStoppedRankIsNamedByTheWatchdog) {
     EXPECT_EQ(result.exit_code, 3) << result.errors;
     EXPECT_NE(result.errors.find("flotilla: rank 0"), std::string::npos) << result.errors;
     EXPECT_NE(result.errors.find("all-reduce"), std::string::npos) << result.errors;
+    EXPECT_EQ(result.errors.find("; ;"), std::string::npos) << result.errors;
     const auto failure = nlohmann::json::parse(read_file(folder.path("run") + "/failure.json"));
     EXPECT_EQ(failure.at("rank"), 0);
     kill(ranks[1], SIGKILL);
@@ -57,6 +58,28 @@ TEST(Fault, AKilledRankEndsTheJobAndLeavesNoSharedMemory) {
 
   EXPECT_NE(result.exit_code, 0);
   EXPECT_FALSE(runs(ranks[1]));
+}
+
+TEST(Fault, ASecondRunIsKeptOutOfTheFolderUntilTheFirstIsDead) {
+  TemporaryFolder folder;
+  const std::string output = folder.path("run");
+  Program first(flotilla_command(2, arguments(output, {"train.epochs=100000", "checkpoint.every=10"})));
+  const std::vector<pid_t> ranks = rank_processes(first.pid(), 2);
+  for (int i = 0; i < 3000 && metrics(output, "step").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+
+  const Result second = flotilla(2, arguments(output, {"train.epochs=100000"}));
+  kill(ranks[0], SIGKILL);
+  first.wait();
+  const Result third =
+      flotilla(2, arguments(output, {"train.epochs=100000", "run.time_limit_s=0.1", "checkpoint.every=10"}));
+
+  EXPECT_EQ(second.exit_code, 2) << second.errors;
+  EXPECT_EQ(count(second.errors, "flotilla: "), 1) << second.errors;
+  EXPECT_NE(second.errors.find(output + " is in use by another run (process " + std::to_string(ranks[0])),
+            std::string::npos)
+      << second.errors;
+  EXPECT_EQ(third.exit_code, 75) << third.errors;
 }
 
 TEST(Fault, AFullDiskWhileSavingKeepsTheLastGoodCheckpoint) {
