@@ -120,6 +120,16 @@ TEST(BadInput, AnOutputThatIsAFileIsTold) {
   EXPECT_EQ(read_file(folder.path("file")), "here");
 }
 
+TEST(BadInput, InitialWeightsThatAreNotThereAreToldBeforeAnythingIsWritten) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"model.initial_weights=/nowhere/model.h5"}, folder);
+  const std::string checked = errors_of({"model.initial_weights=/nowhere/model.h5", "--check"}, folder);
+
+  EXPECT_NE(errors.find("/nowhere/model.h5"), std::string::npos) << errors;
+  EXPECT_NE(checked.find("/nowhere/model.h5"), std::string::npos) << checked;
+}
+
 TEST(BadInput, AGpuThatWasNotBuiltInIsTold) {
   TemporaryFolder folder;
 
