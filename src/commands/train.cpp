@@ -151,7 +151,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .build = version_line()},
                   beginning);
   const Ending ending = trainer.run();
-  tracing.write();
+  agree(world, [&] { tracing.write(); });
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   reporter->end({.reason = ending.reason,
