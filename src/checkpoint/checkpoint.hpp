@@ -104,7 +104,7 @@ void write_array(const std::string& path, const std::string& name, const Shape& 
 Snapshot read_checkpoint(const std::string& path);
 
 /// Reads /parameters and /statistics of a checkpoint, an exported model or a file without state and checksums
-/// (scripts/torch_to_hdf5.py), whose state is then the default one. What has a checksum is verified.
+/// (made by another program), whose state is then the default one. What has a checksum is verified.
 /// @throws UserError as read_checkpoint.
 Snapshot read_weights(const std::string& path);
 

@@ -138,7 +138,15 @@ std::optional<std::string> find_newest_good(const std::string& folder,
 
 std::string checkpoint_at(const std::string& file_or_folder,
                           const std::function<void(const std::string&)>& on_damaged) {
-  if (!fs::is_directory(file_or_folder)) return file_or_folder;
+  std::error_code error;
+  const fs::file_status status = fs::status(file_or_folder, error);
+  if (!fs::is_directory(status)) {
+    // What stands in the way of opening another kind of file is told where it is opened.
+    if (status.type() != fs::file_type::not_found) return file_or_folder;
+    throw UserError(
+        cat("cannot open '", file_or_folder,
+            "': No such file or directory; give a checkpoint, an exported model or a run's folder"));
+  }
   if (auto newest = find_newest_good(file_or_folder, on_damaged)) return *newest;
   throw UserError(
       cat("the folder '", file_or_folder,

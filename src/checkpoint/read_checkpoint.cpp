@@ -71,9 +71,9 @@ Snapshot read_weights(const std::string& path) {
       std::any_of(snapshot.tensors.begin(), snapshot.tensors.end(),
                   [](const CheckpointTensor& tensor) { return tensor.path.starts_with("parameters/"); });
   if (!any)
-    throw UserError(cat("'", path,
-                        "' has no datasets in /parameters: it holds no weights of Flotilla's layout ",
-                        "(scripts/torch_to_hdf5.py makes such files)"));
+    throw UserError(cat(
+        "'", path, "' has no datasets in /parameters: weights are looked for there, under the names that ",
+        "flotilla inspect shows for a checkpoint of the model"));
   return snapshot;
 }
 

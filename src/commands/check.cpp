@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/error.hpp"
+#include "src/commands/load.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/train/evaluation.hpp"
@@ -43,6 +44,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   const Config& config = deck.config;
   const std::int64_t process = resident_memory_bytes();
   Assembly assembly(config, world, failure, {});
+  std::vector<std::string> notes = deck.notes;
+  const std::vector<std::string> loaded = load_initial_weights(assembly, notes);
   Reporter reporter({.folder = "", .rank = world.rank()});
   LoaderOptions loading{.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}};
   Trainer trainer({.assembly = assembly,
@@ -73,7 +76,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   if (world.is_root()) {
     print_line(config.resolved_text);
-    for (const std::string& note : deck.notes) print_line(note);
+    for (const std::string& note : notes) print_line(note);
+    for (const std::string& line : loaded) print_line(line);
     print_memory(assembly, process, loader->buffer_bytes(),
                  static_cast<std::int64_t>(snapshot.values.size() * sizeof(float)), peak[0]);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",

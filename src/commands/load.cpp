@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/model_state.hpp"
 
 namespace flotilla {
 
@@ -101,6 +102,18 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::
     const std::string file = file_of(path, warnings);
     return LoadedCheckpoint{.path = absolute(file), .snapshot = read_weights(file)};
   });
+}
+
+std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<std::string>& warnings) {
+  const std::string& path = assembly.config.model.initial_weights;
+  std::vector<std::string> lines;
+  if (path.empty()) return lines;
+  agree(assembly.world, [&] {
+    if (!assembly.world.is_root()) return;
+    const std::string file = file_of(path, warnings);
+    lines = load_matching(read_weights(file), file, *assembly.network, assembly.parameters);
+  });
+  return lines;
 }
 
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,

@@ -9,6 +9,7 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/deck.hpp"
 #include "src/observe/reporter.hpp"
+#include "src/train/assembly.hpp"
 
 namespace flotilla {
 
@@ -26,6 +27,10 @@ struct LoadedCheckpoint {
 /// checkpoint it takes. Damaged ones are told to `warnings`.
 LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
                                             std::vector<std::string>& warnings);
+
+/// Collective. Puts the tensors of model.initial_weights (a file or a folder) that fit the model into the
+/// parameters of rank 0, if the deck names any. @returns one line per tensor of the model, on rank 0.
+std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<std::string>& warnings);
 
 /// Collective. The checkpoint that run.resume asks for; nothing to start afresh.
 /// @throws UserError where the deck forbids resuming from what is there

@@ -85,16 +85,6 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
                      resumed->snapshot.state.position.epoch));
 }
 
-void load_initial_weights(Assembly& assembly, Reporter& reporter) {
-  std::vector<std::string> lines;
-  agree(assembly.world, [&] {
-    const std::string& path = assembly.config.model.initial_weights;
-    if (assembly.world.is_root())
-      lines = load_matching(read_weights(path), path, *assembly.network, assembly.parameters);
-  });
-  for (const std::string& line : lines) reporter.say(line);
-}
-
 }  // namespace
 
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
@@ -113,6 +103,8 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   const auto saved_choices = resumed ? resumed->snapshot.state.choices : std::map<std::string, std::string>{};
   Tracing tracing(config, world);
   Assembly assembly(config, world, failure, saved_choices, tracing.sink("communication"));
+
+  const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(assembly, warnings);
 
   // The run's folder. From here on there is something to write a failure into.
   std::unique_ptr<Reporter> reporter;
@@ -151,11 +143,10 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                 assembly.optimizer.get());
     });
     assembly.optimizer->set_steps(state.optimizer_step);
-  } else if (!config.model.initial_weights.empty()) {
-    load_initial_weights(assembly, *reporter);
   }
   assembly.strategy->start();
   introduce(arguments.deck, assembly, resumed, *reporter);
+  for (const std::string& line : loaded) reporter->say(line);
   for (const std::string& note : deck.notes) reporter->say(note);
   for (const std::string& warning : warnings) reporter->warn(warning);
 
@@ -177,7 +168,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .build = version_line()},
                   beginning);
   const Ending ending = trainer.run();
-  tracing.write();
+  agree(world, [&] { tracing.write(); });
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   reporter->end({.reason = ending.reason,

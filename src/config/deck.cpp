@@ -32,8 +32,14 @@ fs::path current_folder() {
   return folder;
 }
 
+/// Without "." and "..", and with links as they were written, but for a ".." behind a link to a folder: that
+/// means the folder above the link's target, as it does for every program that opens the path as it stands.
 std::string absolute_path(const fs::path& path, const fs::path& folder) {
-  std::string text = (folder / path).lexically_normal().string();
+  const fs::path whole = folder / path;
+  std::string text = whole.lexically_normal().string();
+  std::error_code error;
+  const bool there = fs::exists(whole, error);
+  if (there && !fs::equivalent(whole, text, error)) text = fs::canonical(whole, error).string();
   if (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }

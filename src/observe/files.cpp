@@ -53,6 +53,19 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
+/// A device or a pipe, /dev/stdout for example: a rename would replace it for everybody.
+bool is_stream(const std::filesystem::file_status& status) {
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+void write_into(const std::string& path, std::string_view text) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int error = descriptor < 0 ? errno : write_fully(descriptor, text);
+  if (descriptor >= 0) close(descriptor);
+  if (error != 0) throw UserError(cat("cannot write ", path, ": ", system_message(error)));
+}
+
 /// Makes a rename in `folder` last. Returns 0 or the errno.
 int sync_folder(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,6 +144,9 @@ void AtomicFile::fail(const char* call, int error) const {
 }
 
 void write_text_file_atomically(const std::string& path, std::string_view text) {
+  std::error_code none;
+  const std::filesystem::file_status status = std::filesystem::status(path, none);
+  if (is_stream(status)) return write_into(path, text);
   AtomicFile file(path);
   file.append(text);
   file.commit();

@@ -37,6 +37,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+/// What is no regular file (/dev/stdout) is written into instead.
 /// @throws UserError naming the file and the reason; the file before, if any, is then untouched.
 void write_text_file_atomically(const std::string& path, std::string_view text);
 

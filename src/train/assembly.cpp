@@ -111,8 +111,10 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     if (config.data.validation.given)
       validation_data = open_dataset(config.data, config.data.validation, config.model.classes, seed + 1);
     if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
-      throw UserError(cat("validation samples are ", validation_data->sample_shape().text(),
-                          ", training samples ", training_data->sample_shape().text(), ": they must agree"));
+      throw UserError(cat("the samples of data.validation are ", validation_data->sample_shape().text(), " (",
+                          validation_data->description(), "), those of data.train ",
+                          training_data->sample_shape().text(), " (", training_data->description(),
+                          "); give two sets of one shape"));
     sharding = make_sharding(config, training_data->size(), world.size());
     network = make_network(*device, config, training_data->sample_shape(), sharding.batch,
                            sharding.micro_steps > 1);

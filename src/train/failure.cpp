@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <new>
+#include <thread>
 
 #include "kernels/error.hpp"
 #include "src/observe/failure_report.hpp"
@@ -19,6 +21,8 @@ int exit_code_of(const std::exception& error) {
 }
 
 namespace {
+
+constexpr std::chrono::seconds patience_with_rank_0{10};
 
 std::string text_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
@@ -46,6 +50,11 @@ void FailureHandler::end_job(const std::string& what, int exit_code) {
                     .exit_code = exit_code},
                    folder_);
   mpi::abort_job(exit_code);
+}
+
+void FailureHandler::end_job_together(const std::string& what, int exit_code) {
+  if (rank_ != 0) std::this_thread::sleep_for(patience_with_rank_0);
+  end_job(what, exit_code);
 }
 
 void FailureHandler::end_job_for_current_exception() {

@@ -165,10 +165,11 @@ Ending Trainer::run() {
 
 void Trainer::check_finite(const StepOutcome& outcome) const {
   if (std::isfinite(outcome.loss)) return;
-  throw UserError(
+  parts_.failure.end_job_together(
       cat("the loss is ", outcome.loss, " (learning rate ", learning_rate_,
           "): training diverged; try a smaller schedule.learning_rate or train.gradient_clip_norm; ",
-          last_good()));
+          last_good()),
+      exit_user_error);
 }
 
 std::string Trainer::last_good() const {
@@ -230,8 +231,12 @@ void Trainer::save() {
   assembly_.watchdog->beat("saving", step_);
   const DeviceSpan<float> values = assembly_.strategy->consensus();
   if (!assembly_.device->flat().all_finite(values))
-    throw UserError(cat("a parameter is not finite after step ", step_, " (learning rate ", learning_rate_,
-                        "): training diverged, nothing was saved; ", last_good()));
+    parts_.failure.end_job_together(
+        cat("a parameter is not finite after step ", step_, " (learning rate ", learning_rate_,
+            "): training diverged, nothing was saved; try a smaller schedule.learning_rate or "
+            "train.gradient_clip_norm; ",
+            last_good()),
+        exit_user_error);
   last_saved_step_ = step_;
   if (parts_.writer == nullptr) return;
   std::int64_t stall_ns = 0;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -82,6 +84,23 @@ TEST(Paths, InputsInADeckAreRelativeToTheDeck) {
   EXPECT_EQ(config.data.train.images, here("inputs/data/i.gz"));
   EXPECT_EQ(config.data.train.labels, "/abs/l.gz");
   EXPECT_EQ(config.model.initial_weights, here("start.h5"));
+}
+
+TEST(Paths, TwoDotsBehindALinkToAFolderLeadAboveItsTarget) {
+  std::string pattern = (fs::temp_directory_path() / "flotilla-test-XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  const fs::path folder = fs::canonical(pattern);
+  fs::create_directories(folder / "project/decks");
+  fs::create_directory_symlink("project/decks", folder / "decks");
+  const DeckSource deck = {.path = folder / "decks/a.toml", .text = idx_deck, .overrides = {}};
+
+  const std::string of_nothing = load_deck(deck).config.model.initial_weights;
+  std::ofstream(folder / "project/start.h5") << "here";
+  const std::string of_a_file = load_deck(deck).config.model.initial_weights;
+  fs::remove_all(folder);
+
+  EXPECT_EQ(of_nothing, folder / "start.h5");
+  EXPECT_EQ(of_a_file, folder / "project/start.h5");
 }
 
 TEST(Paths, OnTheCommandLineTheyAreRelativeToTheCurrentFolder) {

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -46,6 +48,21 @@ TEST(AtomicFile, MakesTheFoldersAboveIt) {
   write_text_file_atomically(folder / "a/b/c.txt", "text");
 
   EXPECT_EQ(text_of(folder / "a/b/c.txt"), "text");
+}
+
+TEST(AtomicFile, WritesIntoAPipeInsteadOfReplacingIt) {
+  const ScratchFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+
+  write_text_file_atomically(path, "text");
+
+  std::array<char, 8> got{};
+  EXPECT_EQ(read(reader, got.data(), got.size()), 4);
+  EXPECT_STREQ(got.data(), "text");
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  close(reader);
 }
 
 TEST(AtomicFile, VanishesUnlessItIsCommitted) {

@@ -120,6 +120,28 @@ TEST(BadInput, AnOutputThatIsAFileIsTold) {
   EXPECT_EQ(read_file(folder.path("file")), "here");
 }
 
+TEST(BadInput, InitialWeightsThatAreNotThereAreToldBeforeAnythingIsWritten) {
+  TemporaryFolder folder;
+
+  const std::string errors = errors_of({"model.initial_weights=/nowhere/model.h5"}, folder);
+  const std::string checked = errors_of({"model.initial_weights=/nowhere/model.h5", "--check"}, folder);
+
+  EXPECT_NE(errors.find("/nowhere/model.h5"), std::string::npos) << errors;
+  EXPECT_NE(checked.find("/nowhere/model.h5"), std::string::npos) << checked;
+}
+
+TEST(BadInput, ATraceThatCannotBeWrittenIsToldOnce) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("run"));
+  write_file(folder.path("run/trace"), "a file");
+
+  const Result result =
+      flotilla(2, {"train", deck, "run.output=" + folder.path("run"), "train.steps=3", "run.trace=true"});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+}
+
 TEST(BadInput, AGpuThatWasNotBuiltInIsTold) {
   TemporaryFolder folder;
 

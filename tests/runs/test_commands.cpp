@@ -97,6 +97,8 @@ TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   const Result training =
       flotilla(1, {"train", source_path("inputs/mnist_mlp.toml"), "run.output=" + path("again"),
                    "train.steps=1", "schedule.learning_rate=1e-9", "model.initial_weights=" + model});
+  const Result checked = flotilla(
+      1, {"train", source_path("inputs/mnist_mlp.toml"), "--check", "model.initial_weights=" + run_folder()});
   const Result resumed = flotilla(1, {"train", source_path("inputs/mnist_mlp.toml"),
                                       "run.output=" + path("third"), "train.steps=1", "run.resume=" + model});
 
@@ -108,6 +110,8 @@ TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   EXPECT_EQ(results(from_model), results(from_run));
   EXPECT_LT(std::filesystem::file_size(model),
             std::filesystem::file_size(run_folder() + "/checkpoints/step-00000060.h5"));
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors;
+  EXPECT_NE(checked.output.find("loaded         fc3.bias"), std::string::npos) << checked.output;
   ASSERT_EQ(training.exit_code, 0) << training.errors;
   EXPECT_NE(training.output.find("loaded         fc3.bias"), std::string::npos) << training.output;
   EXPECT_NEAR(metrics(path("again"), "validation").back().at("loss").get<double>(),

@@ -128,6 +128,7 @@ TEST(Fault, DivergenceStopsWithTheStepAndSavesNothing) {
 
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_NE(result.errors.find("diverged"), std::string::npos) << result.errors;
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
   EXPECT_FALSE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
 }
 
