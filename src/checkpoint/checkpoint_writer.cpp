@@ -40,6 +40,7 @@ SaveReport save(Desk& desk) {
   report.path = desk.folder.path_of(report.step);
   const auto begin = std::chrono::steady_clock::now();
   try {
+    desk.folder.make();  // somebody may have removed it, and with it the work of hours
     report.bytes = write_snapshot(report.path, desk.snapshot);
     desk.folder.saved(report.step, desk.keep);
   } catch (const std::exception& error) {
