@@ -87,6 +87,23 @@ TEST(Resume, GoesOnAfterASignal) {
   EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
 }
 
+TEST(Resume, IsAskedForThoughMetricsWereLost) {
+  TemporaryFolder folder;
+  Program program(flotilla_command(2, arguments(folder.path("run"), {"train.epochs=100000"})));
+  wait_for_steps(folder.path("run"));
+  fs::remove(folder.path("run") + "/metrics.jsonl");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+
+  kill(program.pid(), SIGUSR1);
+  const Result stopped = program.wait();
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_NE(stopped.errors.find("flotilla: warning: cannot write " + folder.path("run") + "/metrics.jsonl"),
+            std::string::npos)
+      << stopped.errors;
+  EXPECT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
+}
+
 TEST(Resume, GoesOnAfterATimeLimit) {
   TemporaryFolder folder;
 
