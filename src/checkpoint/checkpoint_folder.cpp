@@ -72,12 +72,16 @@ std::string damage_of(const std::string& path) {
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folder)) {
+  make();
+  if (::access(folder_.c_str(), W_OK | X_OK) != 0)
+    throw UserError(cat("cannot write checkpoints into '", folder_, "': ", std::strerror(errno)));
+}
+
+void CheckpointFolder::make() const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
     throw UserError(cat("cannot make the folder '", folder_, "' for checkpoints: ", error.message()));
-  if (::access(folder_.c_str(), W_OK | X_OK) != 0)
-    throw UserError(cat("cannot write checkpoints into '", folder_, "': ", std::strerror(errno)));
 }
 
 std::string CheckpointFolder::path_of(std::int64_t step) const {

@@ -13,6 +13,7 @@ class CheckpointFolder {
   /// Makes the folder. @throws UserError if it is not writable.
   explicit CheckpointFolder(std::string folder);
 
+  void make() const;  ///< If it is not there. @throws UserError naming it.
   std::string path_of(std::int64_t step) const;
   void remove_unfinished() const;  ///< Files that killed runs left: step-N.h5.tmp-PID.
   /// To be called when `step` was saved. Removes the good checkpoints before it, but for the newest `keep`

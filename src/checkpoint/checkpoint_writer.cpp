@@ -49,6 +49,7 @@ SaveReport save(Desk& desk) {
       desk.prepared = true;
     }
     desk.changed.notify_all();
+    desk.folder.make();  // somebody may have removed it, and with it the work of hours
     report.bytes = write_snapshot(report.path, desk.snapshot);
     desk.folder.saved(report.step, desk.keep);
   } catch (const std::exception& error) {

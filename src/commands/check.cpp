@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "kernels/error.hpp"
 #include "src/commands/load.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
+#include "src/observe/trace_file.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/trainer.hpp"
@@ -38,11 +40,21 @@ void print_memory(const Assembly& assembly, std::int64_t process, std::int64_t i
   line("peak, all together", peak);
 }
 
+/// Those that a run takes, which is never written; null if the deck asks for no trace.
+std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
+  if (!config.run.trace) return nullptr;
+  auto trace = std::make_unique<TraceFile>("", rank, 0);
+  for (const char* thread : {"training", "communication"}) trace->thread(thread);
+  for (std::int64_t i = 0; i < config.data.threads; ++i) trace->thread("loader");
+  return trace;
+}
+
 }  // namespace
 
 int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure) {
   const Config& config = deck.config;
   const std::int64_t process = resident_memory_bytes();
+  const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
   Assembly assembly(config, world, failure, {});
   std::vector<std::string> notes = deck.notes;
   const std::vector<std::string> loaded = load_initial_weights(assembly, notes);

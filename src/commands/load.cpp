@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/model_state.hpp"
 
@@ -82,6 +83,39 @@ LoadedCheckpoint read_file_or_folder(const std::string& path, std::vector<std::s
   return {.path = absolute(file), .snapshot = read_checkpoint(file)};
 }
 
+/// What `run.resume` names. @throws UserError if it is not there.
+const std::string& named_by_resume(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    throw UserError(cat("run.resume = \"", path, "\": ", error ? error.message() : "there is no such file",
+                        "; give a checkpoint, a run's folder, \"auto\" or \"never\""));
+  return path;
+}
+
+/// The newest good checkpoint of a run that has some. To start anew instead would throw its work away.
+LoadedCheckpoint read_newest(const std::string& output, std::vector<std::string>& warnings) {
+  std::string newest_damage;
+  const auto found = find_newest_good(output, [&](const std::string& text) {
+    if (newest_damage.empty()) newest_damage = text;
+    warnings.push_back(text);
+  });
+  if (!found)
+    throw UserError(cat("none of the checkpoints in ", output, "/checkpoints is good",
+                        newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),
+                        "; to start anew, move them away or choose another run.output"));
+  return read_file_or_folder(*found, warnings);
+}
+
+/// Checkpoints of a run that is set back stay, and "auto" would take them again.
+void warn_of_later(const std::string& output, std::int64_t step, std::vector<std::string>& warnings) {
+  if (!has_checkpoints(output)) return;
+  const auto files = checkpoints_in(output + "/checkpoints");
+  if (!files.empty() && files.rbegin()->first > step)
+    warnings.push_back(cat("'", files.rbegin()->second, "' is later than step ", step,
+                           ", from which this run goes on: move it away, or run.resume = \"auto\" will take "
+                           "it the next time"));
+}
+
 }  // namespace
 
 LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::string>& overrides,
@@ -132,9 +166,10 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
     std::optional<LoadedCheckpoint> found;
     if (config.run.resume == "auto") {
       if (!present) return std::nullopt;
-      found = read_file_or_folder(output, warnings);
+      found = read_newest(output, warnings);
     } else {
-      found = read_file_or_folder(config.run.resume, warnings);
+      found = read_file_or_folder(named_by_resume(config.run.resume), warnings);
+      warn_of_later(output, found->snapshot.state.step, warnings);
     }
     if (found->snapshot.state.inference_only)
       throw UserError(cat(found->path,

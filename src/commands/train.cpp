@@ -171,10 +171,15 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   agree(world, [&] { tracing.write(); });
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
-  reporter->end({.reason = ending.reason,
-                 .step = ending.step,
-                 .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
-                 .peak_memory_bytes = peak[0]});
+  try {
+    reporter->end({.reason = ending.reason,
+                   .step = ending.step,
+                   .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
+                   .peak_memory_bytes = peak[0]});
+  } catch (const UserError& error) {
+    if (!ending.stopped) throw;
+    reporter->warn(error.what());  // the checkpoint is there: whoever submits again on 75 is to do so
+  }
   world.barrier();
   return ending.stopped ? exit_stopped : exit_done;
 }

@@ -11,12 +11,15 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "kernels/error.hpp"
 
 namespace flotilla {
 
 namespace {
+
+constexpr const char* unfinished_ending = ".partial";
 
 /// Makes what SIGPIPE would tell visible as EPIPE only, for this thread and this scope.
 class NoPipeSignal {
@@ -109,13 +112,25 @@ void make_output_folder(const std::string& folder, const std::string& key) {
   }
 }
 
+void remove_unfinished(const std::string& path) {
+  const std::string begin = std::filesystem::path(path).filename().string() + '.';
+  std::error_code error;
+  std::vector<std::filesystem::path> unfinished;
+  std::filesystem::directory_iterator entry(folder_of(path), error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (entry->path().filename().string().starts_with(begin) &&
+        entry->path().extension() == unfinished_ending)
+      unfinished.push_back(entry->path());
+  for (const std::filesystem::path& file : unfinished) unlink(file.c_str());
+}
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   std::error_code error;
   std::filesystem::create_directories(folder_of(path_), error);
   if (error) fail("making its folder", error.value());
   // Processes that write the same file at the same moment must not share the temporary one.
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  temporary_ = cat(path_, ".", getpid(), "-", now, ".partial");
+  temporary_ = cat(path_, ".", getpid(), "-", now, unfinished_ending);
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("open", errno);
 }

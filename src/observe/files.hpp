@@ -37,6 +37,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+/// Removes what AtomicFiles for `path` left when their processes were killed. Not while others write it.
+void remove_unfinished(const std::string& path);
+
 /// What is no regular file (/dev/stdout) is written into instead.
 /// @throws UserError naming the file and the reason; the file before, if any, is then untouched.
 void write_text_file_atomically(const std::string& path, std::string_view text);

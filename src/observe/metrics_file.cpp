@@ -60,6 +60,10 @@ void MetricsFile::open_file(int flags) {
 int MetricsFile::write(const std::string& line) {
   struct stat before {};
   const bool known = fstat(descriptor_, &before) == 0;
+  if (known && before.st_nlink == 0) {  // somebody removed the file: nobody would read what is written now
+    ++lost_lines_;
+    return ENOENT;
+  }
   const int error = write_fully(descriptor_, line);
   if (error != 0) {
     ++lost_lines_;

@@ -106,6 +106,8 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
   if (impl_->speaks()) {
     std::error_code ignored;  // It need not be there.
     std::filesystem::remove(options.folder + "/failure.json", ignored);
+    for (const char* file : {"/failure.json", "/deck.toml", "/metrics.jsonl"})
+      remove_unfinished(options.folder + file);
     if (!options.resolved_deck.empty()) {
       write_text_file_atomically(options.folder + "/deck.toml", options.resolved_deck);
     }
@@ -161,7 +163,7 @@ void Reporter::end(const EndReport& report) {
   impl_->to_console(console_line(report));
   if (impl_->metrics && impl_->metrics->lost_lines() > 0) {
     throw UserError(cat(impl_->metrics->path(), ": ", impl_->metrics->lost_lines(),
-                        " lines could not be written; make room on the disk"));
+                        " lines could not be written (see the warning); the checkpoints are not concerned"));
   }
 }
 

@@ -71,9 +71,8 @@ bool Trainer::asked_to_stop() {
   if (const int signal = stop_signal(); signal != 0) {
     stop_reason_ = "stopped";
     parts_.reporter.say(cat("signal ", signal, " received: stopping after this step"));
-    const double step_s =
-        seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
-    assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * step_s));
+    // The longest step: worker 0 may wait for its disk before the next one, and the others for it.
+    assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
   } else if (limit_s > 0.0 && assembly_.world.is_root() && seconds(trace::now_ns() - begin_ns_) >= limit_s) {
     // One worker's clock decides, and that of the one which reports the reason.
     stop_reason_ = "time limit";
@@ -129,6 +128,7 @@ Ending Trainer::run() {
   while (!done()) {
     const std::int64_t step_ns_before = times_.step_ns;
     const StepOutcome outcome = step(*loader);
+    longest_step_ns_ = std::max(longest_step_ns_, times_.step_ns - step_ns_before);
     if (times_.steps > unrated_steps) {
       ++rated_steps_;
       rated_ns_ += times_.step_ns - step_ns_before;
@@ -156,7 +156,8 @@ Ending Trainer::run() {
     parts_.writer->finish();
     report_saves();
     if (!failed_save_.empty())
-      throw UserError(cat("the last checkpoint could not be written: ", failed_save_, "; ", last_good()));
+      throw UserError(cat("the last checkpoint could not be written: ", failed_save_,
+                          "; mend that and run it again; ", last_good()));
   }
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);

@@ -80,6 +80,7 @@ class Trainer {
   std::int64_t last_validated_step_ = -1;
   std::int64_t last_epoch_validated_ = 0;
   std::int64_t begin_ns_ = 0;
+  std::int64_t longest_step_ns_ = 0;
   std::string stop_reason_;
   std::string last_checkpoint_;
   std::string failed_save_;  ///< Why the newest save failed; empty: it did not

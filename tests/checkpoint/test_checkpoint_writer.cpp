@@ -49,6 +49,18 @@ TEST(CheckpointWriter, HandsOutTheSameBufferWithItsMemory) {
   EXPECT_TRUE(equal(snapshot, sample_snapshot(1)));
 }
 
+TEST(CheckpointWriter, MakesAFolderThatWasRemovedAnew) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer(folder.path("run/checkpoints"), 1);
+  std::filesystem::remove_all(folder.path("run"));
+
+  save(writer, 7);
+  writer.finish();
+
+  EXPECT_EQ(writer.reports().at(0).error, "");
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("run/checkpoints/step-00000007.h5")), sample_snapshot(7)));
+}
+
 TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
   const TemporaryFolder folder;
   {

@@ -117,6 +117,15 @@ TEST(MetricsFile, TakesBackALineThatDoesNotFitAndGoesOnLater) {
   EXPECT_EQ(text_of(folder / "metrics.jsonl"), line + line);
 }
 
+TEST(MetricsFile, TellsThatItWasRemoved) {
+  const ScratchFolder folder;
+  MetricsFile file(folder / "metrics.jsonl");
+  std::filesystem::remove(folder / "metrics.jsonl");
+
+  EXPECT_EQ(file.write("line\n"), ENOENT);
+  EXPECT_EQ(file.lost_lines(), 1);
+}
+
 TEST(PrintLine, DoesNotMindAReaderThatHasGone) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);

@@ -132,6 +132,18 @@ TEST(Reporter, WritesTheResolvedDeckAndRemovesAnOldFailure) {
   EXPECT_FALSE(std::filesystem::exists(folder / "failure.json"));
 }
 
+TEST(Reporter, RemovesWhatAKilledRunLeftHalfWrittenAndNothingElse) {
+  const ScratchFolder folder;
+  for (const char* name : {"metrics.jsonl.12-34.partial", "deck.toml.12-34.partial", "mine.partial"})
+    std::ofstream(folder / name) << "half";
+
+  const Reporter reporter({.folder = folder.path(), .rank = 0, .resolved_deck = "deck"});
+
+  EXPECT_FALSE(std::filesystem::exists(folder / "metrics.jsonl.12-34.partial"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "deck.toml.12-34.partial"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine.partial"));
+}
+
 TEST(Reporter, GivesEveryRankALogAndOnlyRank0TheRest) {
   const ScratchFolder folder;
   Reporter reporter({.folder = folder / "run", .rank = 3, .resolved_deck = "seed = 1\n"});

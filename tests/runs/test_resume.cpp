@@ -87,6 +87,23 @@ TEST(Resume, GoesOnAfterASignal) {
   EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
 }
 
+TEST(Resume, IsAskedForThoughMetricsWereLost) {
+  TemporaryFolder folder;
+  Program program(flotilla_command(2, arguments(folder.path("run"), {"train.epochs=100000"})));
+  wait_for_steps(folder.path("run"));
+  fs::remove(folder.path("run") + "/metrics.jsonl");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+
+  kill(program.pid(), SIGUSR1);
+  const Result stopped = program.wait();
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_NE(stopped.errors.find("flotilla: warning: cannot write " + folder.path("run") + "/metrics.jsonl"),
+            std::string::npos)
+      << stopped.errors;
+  EXPECT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
+}
+
 TEST(Resume, GoesOnAfterATimeLimit) {
   TemporaryFolder folder;
 
@@ -134,6 +151,47 @@ TEST(Resume, SkipsADamagedCheckpointAndSaysSo) {
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("step-00000020.h5"), std::string::npos) << resumed.errors;
   EXPECT_NE(resumed.output.find("step 10"), std::string::npos) << resumed.output;
+}
+
+TEST(Resume, DoesNotStartAnewWhereAllCheckpointsAreDamaged) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, arguments(folder.path("run"), {"train.steps=10"})).exit_code, 0);
+  const std::string only = folder.path("run") + "/checkpoints/step-00000010.h5";
+  fs::resize_file(only, 1000);
+
+  const Result resumed = flotilla(2, arguments(folder.path("run"), {"train.steps=30"}));
+
+  EXPECT_EQ(resumed.exit_code, 2);
+  EXPECT_EQ(count(resumed.errors, "flotilla: "), 1) << resumed.errors;
+  for (const char* part : {"none of the checkpoints in", "step-00000010.h5", "damaged", "move them away"})
+    EXPECT_NE(resumed.errors.find(part), std::string::npos) << part << "\n" << resumed.errors;
+  EXPECT_EQ(metrics(folder.path("run"), "end").size(), 1U) << "the run's files were touched";
+}
+
+TEST(Resume, FromAFileThatIsNotThereNamesTheKey) {
+  TemporaryFolder folder;
+
+  const Result result = flotilla(2, arguments(folder.path("run"), {"run.resume=/nowhere/step-00000010.h5"}));
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("flotilla: run.resume = \"/nowhere/step-00000010.h5\": there is no such file"),
+            std::string::npos)
+      << result.errors;
+  EXPECT_FALSE(fs::exists(folder.path("run")));
+}
+
+TEST(Resume, WarnsOfLaterCheckpointsWhereARunIsSetBack) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, arguments(folder.path("run"), {"train.steps=20", "checkpoint.every=10"})).exit_code,
+            0);
+  const std::string folder_of_checkpoints = folder.path("run") + "/checkpoints/";
+
+  const Result back =
+      flotilla(1, arguments(folder.path("run"),
+                            {"train.steps=15", "run.resume=" + folder_of_checkpoints + "step-00000010.h5"}));
+
+  EXPECT_EQ(back.exit_code, 0) << back.errors;
+  EXPECT_NE(back.errors.find("step-00000020.h5' is later than step 10"), std::string::npos) << back.errors;
 }
 
 TEST(Resume, RefusesAnotherModelAndNamesTheKey) {
