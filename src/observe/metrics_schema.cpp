@@ -47,7 +47,7 @@ template <class Visitor>
 void describe(const ValidationReport& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("epoch", report.epoch, "epochs", "begun before this one");
-  key("loss", report.loss, "nats", "mean over the samples");
+  key("loss", report.loss, "nats", "mean over the samples, with train.label_smoothing as in training");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("samples", report.samples, "samples", "each counted once");
