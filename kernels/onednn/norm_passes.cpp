@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn/norm_passes.hpp"
+
+#include <array>
+
+#include "kernels/onednn/lanes.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Calls body with `after` as a type.
+template <AfterNorm A>
+struct Then {
+  static constexpr AfterNorm value = A;
+};
+template <class Body>
+void with_after(AfterNorm after, const Body& body) {
+  switch (after) {
+    case AfterNorm::nothing: return body(Then<AfterNorm::nothing>{});
+    case AfterNorm::relu: return body(Then<AfterNorm::relu>{});
+    case AfterNorm::add_relu: return body(Then<AfterNorm::add_relu>{});
+  }
+}
+
+/// The channels' values of one block, where the compiler sees that nothing else is written.
+template <int L>
+struct Block {
+  std::array<float, L> mean, factor, shift;
+
+  Block(const NormChannels& of, std::int64_t block) {
+    for (std::size_t l = 0; l < L; ++l) {
+      const std::int64_t c = block * L + static_cast<std::int64_t>(l);
+      mean[l] = of.mean[c];
+      factor[l] = of.factor[c];
+      shift[l] = of.shift[c];
+    }
+  }
+  float value(float x, std::size_t l) const { return (x - mean[l]) * factor[l] + shift[l]; }
+};
+
+template <int L>
+void unit_statistics(const ImageLayout& layout, const float* x, double* means, double* squares) {
+  std::array<double, L> mean{};
+  std::array<double, L> square{};
+  for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
+    std::array<float, L> piece_mean{};
+    std::array<float, L> piece_square{};
+    for_each_sum_in_unit<L>(layout, begin, end,
+                            [&](std::int64_t i, int l) { piece_mean[static_cast<std::size_t>(l)] += x[i]; });
+    for (float& value : piece_mean) value /= static_cast<float>(end - begin);
+    for_each_sum_in_unit<L>(layout, begin, end, [&](std::int64_t i, int l) {
+      const float difference = x[i] - piece_mean[static_cast<std::size_t>(l)];
+      piece_square[static_cast<std::size_t>(l)] += difference * difference;
+    });
+    // Chan, Golub & LeVeque 1979: joins the piece to the pixels before it.
+    const auto before = static_cast<double>(begin);
+    const double weight = static_cast<double>(end - begin) / static_cast<double>(end);
+    for (std::size_t l = 0; l < L; ++l) {
+      const double difference = double{piece_mean[l]} - mean[l];
+      mean[l] += difference * weight;
+      square[l] += double{piece_square[l]} + difference * difference * before * weight;
+    }
+  });
+  std::copy(mean.begin(), mean.end(), means);
+  std::copy(square.begin(), square.end(), squares);
+}
+
+template <int L, AfterNorm A>
+void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient& in,
+                        const Block<L>& of, float* dresidual, double* products, double* sums) {
+  const float* const x = in.x + offset;
+  const float* const dy = in.dy + offset;
+  std::array<double, L> product{};
+  std::array<double, L> sum{};
+  const auto add = [&](const auto& gradient) {
+    for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
+      std::array<float, L> piece_product{};
+      std::array<float, L> piece_sum{};
+      for_each_sum_in_unit<L>(layout, begin, end, [&](std::int64_t i, int lane) {
+        const auto l = static_cast<std::size_t>(lane);
+        const float dz = gradient(i, l);
+        piece_product[l] += dz * (x[i] - of.mean[l]);
+        piece_sum[l] += dz;
+      });
+      for (std::size_t l = 0; l < L; ++l) {
+        product[l] += double{piece_product[l]};
+        sum[l] += double{piece_sum[l]};
+      }
+    });
+  };
+  if constexpr (A == AfterNorm::nothing) {
+    add([=](std::int64_t i, std::size_t) { return dy[i]; });
+  } else if constexpr (A == AfterNorm::relu) {
+    add([&](std::int64_t i, std::size_t l) { return of.value(x[i], l) > 0.0F ? dy[i] : 0.0F; });
+  } else {
+    const float* const y = in.y + offset;
+    float* const dz = dresidual + offset;
+    if (in.more_dy == nullptr) {
+      add([=](std::int64_t i, std::size_t) { return dz[i] = y[i] > 0.0F ? dy[i] : 0.0F; });
+    } else {
+      const float* const more = in.more_dy + offset;
+      add([=](std::int64_t i, std::size_t) { return dz[i] = y[i] > 0.0F ? dy[i] + more[i] : 0.0F; });
+    }
+  }
+  std::copy(product.begin(), product.end(), products);
+  std::copy(sum.begin(), sum.end(), sums);
+}
+
+}  // namespace
+
+void image_statistics(int threads, const ImageLayout& layout, const float* x, ImageSums sums) {
+  with_lanes(layout, [&]<int L>(LaneCount<L>) {
+    for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+      const std::int64_t at = image * layout.channels + block * L;
+      unit_statistics<L>(layout, x + offset, sums.first + at, sums.second + at);
+    });
+  });
+}
+
+void normalise_pixels(int threads, const ImageLayout& layout, AfterNorm after, const float* x,
+                      const float* residual, const NormChannels& of, float* y) {
+  with_after(after, [&]<AfterNorm A>(Then<A>) {
+    with_lanes(layout, [&]<int L>(LaneCount<L>) {
+      for_each_unit(threads, layout, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
+        const Block<L> channels(of, block);
+        const float* const from = x + offset;
+        const float* const other = A == AfterNorm::add_relu ? residual + offset : nullptr;
+        float* const to = y + offset;
+        for_each_in_unit<L>(layout, 0, layout.pixels, [&](std::int64_t i, int l) {
+          float z = channels.value(from[i], static_cast<std::size_t>(l));
+          if constexpr (A == AfterNorm::add_relu) z += other[i];
+          if constexpr (A != AfterNorm::nothing) z = z < 0.0F ? 0.0F : z;  // NaN stays NaN
+          to[i] = z;
+        });
+      });
+    });
+  });
+}
+
+void image_gradient_sums(int threads, const ImageLayout& layout, AfterNorm after, const NormGradient& in,
+                         const NormChannels& of, float* dresidual, ImageSums sums) {
+  with_after(after, [&]<AfterNorm A>(Then<A>) {
+    with_lanes(layout, [&]<int L>(LaneCount<L>) {
+      for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+        const std::int64_t at = image * layout.channels + block * L;
+        unit_gradient_sums<L, A>(layout, offset, in, Block<L>(of, block), dresidual, sums.first + at,
+                                 sums.second + at);
+      });
+    });
+  });
+}
+
+void normalise_backward(int threads, const ImageLayout& layout, AfterNorm after, const float* x,
+                        const float* dy, const NormChannels& of, const float* constant, const float* slope,
+                        float* dx) {
+  with_after(after, [&]<AfterNorm A>(Then<A>) {
+    with_lanes(layout, [&]<int L>(LaneCount<L>) {
+      for_each_unit(threads, layout, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
+        const Block<L> channels(of, block);
+        std::array<float, L> constants;
+        std::array<float, L> slopes;
+        std::copy_n(constant + block * L, L, constants.begin());
+        std::copy_n(slope + block * L, L, slopes.begin());
+        const float* const from = x + offset;
+        const float* const gradient = dy + offset;
+        float* const to = dx + offset;
+        for_each_in_unit<L>(layout, 0, layout.pixels, [&](std::int64_t i, int lane) {
+          const auto l = static_cast<std::size_t>(lane);
+          float dz = gradient[i];
+          if constexpr (A == AfterNorm::relu) dz = channels.value(from[i], l) > 0.0F ? dz : 0.0F;
+          to[i] = channels.factor[l] * (dz - constants[l] - (from[i] - channels.mean[l]) * slopes[l]);
+        });
+      });
+    });
+  });
+}
+
+}  // namespace flotilla
