@@ -21,15 +21,17 @@ const float* address(const Tensor* tensor) {
 
 }  // namespace
 
-CpuBatchNorm::CpuBatchNorm(int threads, const ImageLayouts& layouts, const BatchNormSpec& spec)
-    : threads_(threads),
+CpuBatchNorm::CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
+                           const BatchNormSpec& spec)
+    : scope_(std::move(scope)),
       spec_(checked(spec)),
       layout_(layouts.of(spec.input)),
       factors_(channels()),
       constants_(channels()),
       slopes_(channels()),
-      local_sums_(2 * channels()),
-      image_sums_(2 * static_cast<std::size_t>(layout_.images) * channels()) {}
+      local_sums_(2 * channels()) {
+  scope_->reserve(2 * sizeof(double) * static_cast<std::size_t>(layout_.images) * channels());
+}
 
 void CpuBatchNorm::check(const char* name, const Tensor& tensor) const {
   check_image(name, tensor, spec_.input, layout_);
@@ -45,15 +47,16 @@ NormChannels CpuBatchNorm::prepare(ScaleShift w, GivenStatistics s) {
   return {s.first.address(), factors_.data(), w.second.address()};
 }
 
-ImageSums CpuBatchNorm::image_sums() {
-  return {image_sums_.data(), image_sums_.data() + image_sums_.size() / 2};
+ImageSums CpuBatchNorm::image_sums() const {
+  auto* const sums = reinterpret_cast<double*>(scope_->scratch());
+  return {sums, sums + layout_.images * layout_.channels};
 }
 
 void CpuBatchNorm::statistics(const Tensor& x, Statistics batch) {
   check("x", x);
   check_channels("mean and variance", spec_, batch);
   const ImageSums sums = image_sums();
-  image_statistics(threads_, layout_, x.span().address(), sums);
+  image_statistics(scope_->threads(), layout_, x.span().address(), sums);
   const auto images = static_cast<std::size_t>(layout_.images);
   for (std::size_t c = 0; c < channels(); ++c) {
     double mean = 0.0;
@@ -77,8 +80,8 @@ void CpuBatchNorm::normalise(const Tensor& x, const Tensor* residual, ScaleShift
   check("x", x);
   check("y", y);
   if (residual != nullptr) check("the residual", *residual);
-  normalise_pixels(threads_, layout_, spec_.after, x.span().address(), address(residual), prepare(w, s),
-                   y.span().address());
+  normalise_pixels(scope_->threads(), layout_, spec_.after, x.span().address(), address(residual),
+                   prepare(w, s), y.span().address());
 }
 
 void CpuBatchNorm::backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
@@ -91,7 +94,7 @@ void CpuBatchNorm::backward_sums(const Tensor& x, const Tensor& y, ScaleShift w,
   if (more_dy != nullptr) check("the second dy", *more_dy);
   if (dresidual != nullptr) check("dresidual", *dresidual);
   const ImageSums parts = image_sums();
-  image_gradient_sums(threads_, layout_, spec_.after,
+  image_gradient_sums(scope_->threads(), layout_, spec_.after,
                       {x.span().address(), y.span().address(), dy.span().address(), address(more_dy)},
                       prepare(w, s), dresidual == nullptr ? nullptr : dresidual->span().address(), parts);
   for (std::size_t c = 0; c < channels(); ++c) {
@@ -116,8 +119,8 @@ void CpuBatchNorm::backward_data(const Tensor& x, ScaleShift w, GivenStatistics 
     constants_[c] = static_cast<float>(double{sums.second.address()[c]} / count);
     slopes_[c] = static_cast<float>(double{sums.first.address()[c]} * slope(s, c) / count);
   }
-  normalise_backward(threads_, layout_, spec_.after, x.span().address(), dy.span().address(), prepare(w, s),
-                     constants_.data(), slopes_.data(), dx.span().address());
+  normalise_backward(scope_->threads(), layout_, spec_.after, x.span().address(), dy.span().address(),
+                     prepare(w, s), constants_.data(), slopes_.data(), dx.span().address());
 }
 
 void CpuBatchNorm::backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,

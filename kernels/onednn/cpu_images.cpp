@@ -102,7 +102,7 @@ std::unique_ptr<Conv2d> CpuImages::conv2d(const Conv2dSpec& spec) {
   return std::make_unique<CpuConv2d>(parts().scope, parts().layouts, spec);
 }
 std::unique_ptr<BatchNorm> CpuImages::batch_norm(const BatchNormSpec& spec) {
-  return std::make_unique<CpuBatchNorm>(threads_, parts().layouts, spec);
+  return std::make_unique<CpuBatchNorm>(parts().scope, parts().layouts, spec);
 }
 std::unique_ptr<Pool2d> CpuImages::pool2d(const Pool2dSpec& spec) {
   if (spec.kind == Pooling::global_average)
