@@ -69,12 +69,15 @@ using Statistics = ChannelPair<float>;        ///< first mean, second variance
 using GivenStatistics = ChannelPair<const float>;
 using ScaleShiftGradients = ChannelPair<float>;  ///< first of the scale, second of the shift
 
-/// Batch normalisation in halves, so that a caller can combine statistics and sums over workers between them.
-/// Training: statistics, normalise, then backward_sums, backward_data. Inference: normalise with running
-/// statistics. No plan keeps anything between calls.
+/// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. The halves
+/// of both are there for callers that combine statistics and sums over workers between them. No plan keeps
+/// anything between calls.
 class BatchNorm {
  public:
   virtual ~BatchNorm() = default;
+  /// Both halves, statistics and normalise, while the values are in the cache.
+  virtual void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+                       Tensor& y) = 0;
   /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.
   virtual void statistics(const Tensor& x, Statistics batch) = 0;
   /// `residual` only, and always, with add_relu. y may be x or the residual.

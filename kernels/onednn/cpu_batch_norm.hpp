@@ -10,10 +10,12 @@
 
 namespace flotilla {
 
-/// BatchNorm as own passes: forward reads x twice, backward what it needs twice, nothing else is kept.
+/// BatchNorm as own passes: forward reads x twice, backward what it needs twice, nothing else is kept. The
+/// second time values come from the cache: a few blocks of channels at a time take both passes.
 class CpuBatchNorm : public BatchNorm {
  public:
   CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const BatchNormSpec& spec);
+  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override;
   void statistics(const Tensor& x, Statistics batch) override;
   void normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
                  Tensor& y) override;
@@ -26,10 +28,22 @@ class CpuBatchNorm : public BatchNorm {
 
  private:
   std::size_t channels() const { return static_cast<std::size_t>(layout_.channels); }
-  void check(const char* name, const Tensor& tensor) const;
-  double slope(GivenStatistics s, std::size_t channel) const;  // 1 / √(variance + ε)
-  NormChannels prepare(ScaleShift w, GivenStatistics s);
+  BlockRange all() const { return {0, layout_.blocks}; }
   ImageSums image_sums() const;  // in the scratch memory
+  void check(const char* name, const Tensor& tensor) const;
+  void check_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
+                  const Tensor* more_dy, const Tensor* dresidual, GivenStatistics sums) const;
+  double slope(GivenStatistics s, std::size_t channel) const;  // 1 / √(variance + ε)
+  template <class Body>
+  void for_each_group(int tensors, const Body& body) const;
+
+  // The operations on some blocks of channels, arguments checked.
+  NormChannels prepare(BlockRange blocks, ScaleShift w, GivenStatistics s);
+  void find_statistics(BlockRange blocks, const Tensor& x, Statistics batch);
+  void find_sums(BlockRange blocks, const NormGradient& in, ScaleShift w, GivenStatistics s,
+                 Tensor* dresidual, ScaleShiftGradients sums);
+  void find_gradient(BlockRange blocks, const Tensor& x, ScaleShift w, GivenStatistics s,
+                     GivenStatistics sums, double count, const Tensor& dy, Tensor& dx);
 
   std::shared_ptr<PrimitiveScope> scope_;
   BatchNormSpec spec_;

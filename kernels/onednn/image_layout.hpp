@@ -18,6 +18,12 @@ struct ImageLayout : Layout {
   std::int64_t lanes, blocks, block_stride, pixel_stride;
 };
 
+/// Blocks begin … end − 1 of a tensor: channels begin · lanes … end · lanes − 1.
+struct BlockRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// The layouts that this processor's convolutions like, as oneDNN said of one convolution of common size.
 class ImageLayouts {
  public:

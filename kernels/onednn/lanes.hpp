@@ -25,18 +25,26 @@ void with_lanes(const ImageLayout& layout, const Body& body) {
   }
 }
 
-/// Calls body(image, block, offset of the unit's first value) for every unit, units shared among the threads.
+/// Calls body(image, block, offset of the unit's first value) for every unit of `blocks`, units shared among
+/// the threads.
 template <class Body>
-void for_each_unit(int threads, const ImageLayout& layout, const Body& body) {
-  const std::int64_t units = layout.images * layout.blocks;
+void for_each_unit(int threads, const ImageLayout& layout, BlockRange blocks, const Body& body) {
+  const std::int64_t count = blocks.end - blocks.begin;
+  const std::int64_t units = layout.images * count;
   const std::int64_t values = layout.pixels * layout.channels;
-  in_parts(threads_for(threads, layout.images * values), units, [&](std::int64_t first, std::int64_t last) {
+  const std::int64_t work = units * layout.pixels * layout.lanes;
+  in_parts(threads_for(threads, work), units, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t unit = first; unit < last; ++unit) {
-      const std::int64_t image = unit / layout.blocks;
-      const std::int64_t block = unit % layout.blocks;
+      const std::int64_t image = unit / count;
+      const std::int64_t block = blocks.begin + unit % count;
       body(image, block, image * values + block * layout.block_stride);
     }
   });
+}
+
+template <class Body>
+void for_each_unit(int threads, const ImageLayout& layout, const Body& body) {
+  for_each_unit(threads, layout, {0, layout.blocks}, body);
 }
 
 /// Calls body(i, lane) for the values i (from the unit's first) of pixels begin … end − 1, vectorised, so

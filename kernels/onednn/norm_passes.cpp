@@ -109,20 +109,21 @@ void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const No
 
 }  // namespace
 
-void image_statistics(int threads, const ImageLayout& layout, const float* x, ImageSums sums) {
+void image_statistics(int threads, const ImageLayout& layout, BlockRange blocks, const float* x,
+                      ImageSums sums) {
   with_lanes(layout, [&]<int L>(LaneCount<L>) {
-    for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+    for_each_unit(threads, layout, blocks, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
       const std::int64_t at = image * layout.channels + block * L;
       unit_statistics<L>(layout, x + offset, sums.first + at, sums.second + at);
     });
   });
 }
 
-void normalise_pixels(int threads, const ImageLayout& layout, AfterNorm after, const float* x,
-                      const float* residual, const NormChannels& of, float* y) {
+void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
+                      const float* x, const float* residual, const NormChannels& of, float* y) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_lanes(layout, [&]<int L>(LaneCount<L>) {
-      for_each_unit(threads, layout, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
+      for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
         const Block<L> channels(of, block);
         const float* const from = x + offset;
         const float* const other = A == AfterNorm::add_relu ? residual + offset : nullptr;
@@ -138,25 +139,26 @@ void normalise_pixels(int threads, const ImageLayout& layout, AfterNorm after, c
   });
 }
 
-void image_gradient_sums(int threads, const ImageLayout& layout, AfterNorm after, const NormGradient& in,
-                         const NormChannels& of, float* dresidual, ImageSums sums) {
+void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
+                         const NormGradient& in, const NormChannels& of, float* dresidual, ImageSums sums) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_lanes(layout, [&]<int L>(LaneCount<L>) {
-      for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
-        const std::int64_t at = image * layout.channels + block * L;
-        unit_gradient_sums<L, A>(layout, offset, in, Block<L>(of, block), dresidual, sums.first + at,
-                                 sums.second + at);
-      });
+      for_each_unit(threads, layout, blocks,
+                    [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+                      const std::int64_t at = image * layout.channels + block * L;
+                      unit_gradient_sums<L, A>(layout, offset, in, Block<L>(of, block), dresidual,
+                                               sums.first + at, sums.second + at);
+                    });
     });
   });
 }
 
-void normalise_backward(int threads, const ImageLayout& layout, AfterNorm after, const float* x,
-                        const float* dy, const NormChannels& of, const float* constant, const float* slope,
-                        float* dx) {
+void normalise_backward(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
+                        const float* x, const float* dy, const NormChannels& of, const float* constant,
+                        const float* slope, float* dx) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_lanes(layout, [&]<int L>(LaneCount<L>) {
-      for_each_unit(threads, layout, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
+      for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
         const Block<L> channels(of, block);
         std::array<float, L> constants;
         std::array<float, L> slopes;

@@ -5,7 +5,8 @@
 #include "kernels/onednn/image_layout.hpp"
 
 /// The passes of batch normalisation. oneDNN's are not used: they cannot add a residual, and take statistics
-/// that are given as constants in the backward pass. The bits do not depend on the threads.
+/// that are given as constants in the backward pass. Each does
+/// its part of the work in `blocks`. The bits do not depend on the threads.
 namespace flotilla {
 
 /// Per channel, plain, `channels` values each.
@@ -22,11 +23,12 @@ struct ImageSums {
 };
 
 /// first: means over the pixels of each image; second: sums of squared differences from them.
-void image_statistics(int threads, const ImageLayout& layout, const float* x, ImageSums sums);
+void image_statistics(int threads, const ImageLayout& layout, BlockRange blocks, const float* x,
+                      ImageSums sums);
 
 /// y = (x − mean) · factor + shift, then `after`; `residual` is read with add_relu only.
-void normalise_pixels(int threads, const ImageLayout& layout, AfterNorm after, const float* x,
-                      const float* residual, const NormChannels& of, float* y);
+void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
+                      const float* x, const float* residual, const NormChannels& of, float* y);
 
 /// What the backward pass reads. more_dy may be null.
 struct NormGradient {
@@ -37,12 +39,12 @@ struct NormGradient {
 };
 
 /// first: Σ dz · (x − mean); second: Σ dz, over the pixels of each image. dz goes to dresidual with add_relu.
-void image_gradient_sums(int threads, const ImageLayout& layout, AfterNorm after, const NormGradient& in,
-                         const NormChannels& of, float* dresidual, ImageSums sums);
+void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
+                         const NormGradient& in, const NormChannels& of, float* dresidual, ImageSums sums);
 
 /// dx = factor · (dz − constant − (x − mean) · slope), constant and slope per channel.
-void normalise_backward(int threads, const ImageLayout& layout, AfterNorm after, const float* x,
-                        const float* dy, const NormChannels& of, const float* constant, const float* slope,
-                        float* dx);
+void normalise_backward(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
+                        const float* x, const float* dy, const NormChannels& of, const float* constant,
+                        const float* slope, float* dx);
 
 }  // namespace flotilla

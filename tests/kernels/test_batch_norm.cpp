@@ -52,8 +52,7 @@ Results run(Device& device, const BatchNormSpec& spec, float centre, bool two_gr
   Tensor dx = test::stale_image(device, spec.input);
   Tensor dresidual = test::stale_image(device, spec.input);
   for (int pass = 0; pass < passes; ++pass) {
-    plan->statistics(x, statistics.span());
-    plan->normalise(x, adds ? &residual : nullptr, w.span(), statistics.span(), y);
+    plan->forward(x, adds ? &residual : nullptr, w.span(), statistics.span(), y);
     plan->backward(x, y, w.span(), statistics.span(), dy, two_gradients ? &more : nullptr, gradients.span(),
                    dx, adds ? &dresidual : nullptr);
   }
@@ -118,6 +117,10 @@ TEST(CpuBatchNorm, AgreesWithTheReferenceForManyShapes) {
 TEST(CpuBatchNorm, AddsTheSecondGradientOfY) {
   for (const std::int64_t channels : {3, 32})
     expect_agreement({.input = {2, channels, 6, 5}, .after = AfterNorm::add_relu}, 2, 0.0F, true);
+}
+
+TEST(CpuBatchNorm, TakesLargeImagesInGroupsOfChannels) {
+  expect_agreement({.input = {2, 48, 192, 192}, .after = AfterNorm::add_relu}, 2);
 }
 
 TEST(CpuBatchNorm, LosesNoDigitsWhereTheMeanIsLarge) {
