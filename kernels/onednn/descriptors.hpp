@@ -30,8 +30,4 @@ dnnl::pooling_forward::primitive_desc forward(const dnnl::engine& engine, const 
 dnnl::pooling_backward::primitive_desc backward(const dnnl::engine& engine, const Pooling& of,
                                                 const dnnl::pooling_forward::primitive_desc& forward);
 
-/// from → to, or with `add` to + from → to.
-dnnl::reorder::primitive_desc reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
-                                      const dnnl::memory::desc& to, bool add);
-
 }  // namespace flotilla::descriptors

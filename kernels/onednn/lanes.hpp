@@ -75,12 +75,15 @@ inline void for_each_sum_in_unit(const ImageLayout& layout, std::int64_t begin, 
   }
 }
 
+/// Pixels of a unit that stay in the first cache.
+template <int L>
+inline constexpr std::int64_t piece_of = L == 1 ? 2048 : 128;
+
 /// Calls body(begin, end) on the pixels of a unit, in pieces that stay in the first cache.
 template <int L, class Body>
 inline void for_each_piece(const ImageLayout& layout, const Body& body) {
-  constexpr std::int64_t piece = L == 1 ? 2048 : 128;
-  for (std::int64_t begin = 0; begin < layout.pixels; begin += piece)
-    body(begin, std::min(begin + piece, layout.pixels));
+  for (std::int64_t begin = 0; begin < layout.pixels; begin += piece_of<L>)
+    body(begin, std::min(begin + piece_of<L>, layout.pixels));
 }
 
 }  // namespace flotilla

@@ -66,43 +66,51 @@ void unit_statistics(const ImageLayout& layout, const float* x, double* means, d
   std::copy(square.begin(), square.end(), squares);
 }
 
-template <int L, AfterNorm A>
-void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient& in,
-                        const Block<L>& of, float* dresidual, double* products, double* sums) {
-  const float* const x = in.x + offset;
-  const float* const dy = in.dy + offset;
-  std::array<double, L> product{};
-  std::array<double, L> sum{};
-  const auto add = [&](const auto& gradient) {
-    for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
-      std::array<float, L> piece_product{};
-      std::array<float, L> piece_sum{};
-      for_each_sum_in_unit<L>(layout, begin, end, [&](std::int64_t i, int lane) {
-        const auto l = static_cast<std::size_t>(lane);
-        const float dz = gradient(i, l);
-        piece_product[l] += dz * (x[i] - of.mean[l]);
-        piece_sum[l] += dz;
-      });
-      for (std::size_t l = 0; l < L; ++l) {
-        product[l] += double{piece_product[l]};
-        sum[l] += double{piece_sum[l]};
+/// Adds dz · (x − mean) and dz of pixels begin … end − 1, in one loop: with dz in a buffer between two loops
+/// the pass took 16 ms instead of 12 on 16 x 64 x 112 x 112 values.
+template <int L, AfterNorm A, bool More>
+void add_piece(const ImageLayout& layout, std::int64_t begin, std::int64_t end, const float* x,
+               const float* y, const float* dy, const float* more_dy, float* dresidual,
+               const Block<L>& channels, std::array<double, L>& products, std::array<double, L>& sums) {
+  const Block<L> of = channels;
+  std::array<float, L> product{};
+  std::array<float, L> sum{};
+  const std::int64_t stride = layout.pixel_stride;
+  for (std::int64_t p = begin; p < end; ++p) {
+#pragma omp simd
+    for (int lane = 0; lane < L; ++lane) {
+      const std::int64_t i = p * stride + lane;
+      const auto l = static_cast<std::size_t>(lane);
+      const float value = x[i];
+      // Read whatever the sign is: GCC 12 then keeps the sums in registers.
+      float dz = dy[i];
+      if constexpr (More) dz += more_dy[i];
+      if constexpr (A == AfterNorm::relu) dz = of.value(value, l) > 0.0F ? dz : 0.0F;
+      if constexpr (A == AfterNorm::add_relu) {
+        dz = y[i] > 0.0F ? dz : 0.0F;
+        dresidual[i] = dz;
       }
-    });
-  };
-  if constexpr (A == AfterNorm::nothing) {
-    add([=](std::int64_t i, std::size_t) { return dy[i]; });
-  } else if constexpr (A == AfterNorm::relu) {
-    add([&](std::int64_t i, std::size_t l) { return of.value(x[i], l) > 0.0F ? dy[i] : 0.0F; });
-  } else {
-    const float* const y = in.y + offset;
-    float* const dz = dresidual + offset;
-    if (in.more_dy == nullptr) {
-      add([=](std::int64_t i, std::size_t) { return dz[i] = y[i] > 0.0F ? dy[i] : 0.0F; });
-    } else {
-      const float* const more = in.more_dy + offset;
-      add([=](std::int64_t i, std::size_t) { return dz[i] = y[i] > 0.0F ? dy[i] + more[i] : 0.0F; });
+      product[l] += dz * (value - of.mean[l]);
+      sum[l] += dz;
     }
   }
+  for (std::size_t l = 0; l < L; ++l) {
+    products[l] += double{product[l]};
+    sums[l] += double{sum[l]};
+  }
+}
+
+template <int L, AfterNorm A, bool More>
+void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient& in,
+                        const Block<L>& of, float* dresidual, double* products, double* sums) {
+  constexpr bool adds = A == AfterNorm::add_relu;
+  std::array<double, L> product{};
+  std::array<double, L> sum{};
+  for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
+    add_piece<L, A, More>(layout, begin, end, in.x + offset, adds ? in.y + offset : nullptr, in.dy + offset,
+                          More ? in.more_dy + offset : nullptr, adds ? dresidual + offset : nullptr, of,
+                          product, sum);
+  });
   std::copy(product.begin(), product.end(), products);
   std::copy(sum.begin(), sum.end(), sums);
 }
@@ -146,8 +154,14 @@ void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange bloc
       for_each_unit(threads, layout, blocks,
                     [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
                       const std::int64_t at = image * layout.channels + block * L;
-                      unit_gradient_sums<L, A>(layout, offset, in, Block<L>(of, block), dresidual,
-                                               sums.first + at, sums.second + at);
+                      const Block<L> channels(of, block);
+                      if (A == AfterNorm::add_relu && in.more_dy != nullptr) {
+                        unit_gradient_sums<L, A, true>(layout, offset, in, channels, dresidual,
+                                                       sums.first + at, sums.second + at);
+                      } else {
+                        unit_gradient_sums<L, A, false>(layout, offset, in, channels, dresidual,
+                                                        sums.first + at, sums.second + at);
+                      }
                     });
     });
   });

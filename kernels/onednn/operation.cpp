@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/onednn/check.hpp"
-#include "kernels/onednn/descriptors.hpp"
 
 namespace flotilla {
 
@@ -14,6 +13,19 @@ constexpr std::size_t page = 4096;
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + page - 1) / page * page;
+}
+
+/// from → to, or with `add` to + from → to.
+dnnl::reorder::primitive_desc reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
+                                      const dnnl::memory::desc& to, bool add) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (add) {
+    dnnl::post_ops after;
+    after.append_sum(1.0F);
+    attributes.set_post_ops(after);
+  }
+  return {engine, from, engine, to, attributes};
 }
 
 dnnl::memory nowhere(const dnnl::memory::desc& layout, const dnnl::engine& engine) {
@@ -62,9 +74,8 @@ void Operation::add_reorder(Passage& passage, const Operand& operand) {
   const bool in = passage.flow == Flow::in;
   const dnnl::memory& from = in ? passage.kept : passage.inner;
   const dnnl::memory& to = in ? passage.inner : passage.kept;
-  const auto description =
-      descriptors::reorder(scope_->engine(), in ? operand.kept : operand.wanted,
-                           in ? operand.wanted : operand.kept, passage.flow == Flow::add);
+  const auto description = reorder(scope_->engine(), in ? operand.kept : operand.wanted,
+                                   in ? operand.wanted : operand.kept, passage.flow == Flow::add);
   reorder_scratchpads_.push_back(nowhere(description.scratchpad_desc(), scope_->engine()));
   passage.reorder = {dnnl::reorder(description),
                      {{DNNL_ARG_FROM, from.get()},

@@ -63,15 +63,4 @@ dnnl::pooling_backward::primitive_desc backward(const dnnl::engine& engine, cons
           forward};
 }
 
-dnnl::reorder::primitive_desc reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
-                                      const dnnl::memory::desc& to, bool add) {
-  dnnl::primitive_attr attributes = own_scratchpad();
-  if (add) {
-    dnnl::post_ops after;
-    after.append_sum(1.0F);
-    attributes.set_post_ops(after);
-  }
-  return {engine, from, engine, to, attributes};
-}
-
 }  // namespace flotilla::descriptors

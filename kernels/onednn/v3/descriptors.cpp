@@ -56,15 +56,4 @@ dnnl::pooling_backward::primitive_desc backward(const dnnl::engine& engine, cons
           dense,  of.padding,   of.padding, forward,        own_scratchpad()};
 }
 
-dnnl::reorder::primitive_desc reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
-                                      const dnnl::memory::desc& to, bool add) {
-  dnnl::primitive_attr attributes = own_scratchpad();
-  if (add) {
-    dnnl::post_ops after;
-    after.append_sum(1.0F);
-    attributes.set_post_ops(after);
-  }
-  return {engine, from, engine, to, attributes};
-}
-
 }  // namespace flotilla::descriptors
