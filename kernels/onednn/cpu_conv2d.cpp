@@ -56,9 +56,9 @@ void CpuConv2d::make_operations() {
 
   const auto forward = descriptors::forward(scope_->engine(), free);
   weight_ = forward.weights_desc();
-  std::vector<Operand> operands = {{DNNL_ARG_SRC, source, forward.src_desc()},
-                                   {DNNL_ARG_WEIGHTS, weight_, weight_},
-                                   {DNNL_ARG_DST, destination, forward.dst_desc(), Flow::out}};
+  std::vector<Argument> operands = {{DNNL_ARG_SRC, source, forward.src_desc()},
+                                    {DNNL_ARG_WEIGHTS, weight_, weight_},
+                                    {DNNL_ARG_DST, destination, forward.dst_desc(), Flow::out}};
   if (spec_.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
   forward_ = Operation(scope_, dnnl::convolution_forward(forward), forward.scratchpad_desc(), operands);
 

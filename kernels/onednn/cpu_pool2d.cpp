@@ -47,10 +47,10 @@ void CpuPool2d::make_operations() {
                                      {spec_.padding, spec_.padding}};
   const auto forward = descriptors::forward(scope_->engine(), pooling);
   const auto backward = descriptors::backward(scope_->engine(), pooling, forward);
-  std::vector<Operand> forward_operands = {
+  std::vector<Argument> forward_operands = {
       {DNNL_ARG_SRC, pooling.source, forward.src_desc()},
       {DNNL_ARG_DST, pooling.destination, forward.dst_desc(), Flow::out}};
-  std::vector<Operand> backward_operands = {
+  std::vector<Argument> backward_operands = {
       {DNNL_ARG_DIFF_DST, pooling.destination, backward.diff_dst_desc()},
       {DNNL_ARG_DIFF_SRC, pooling.source, backward.diff_src_desc(), Flow::out}};
   if (spec_.kind == Pooling::max) {

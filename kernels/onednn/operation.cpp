@@ -40,14 +40,14 @@ void point(const dnnl::memory& memory, const void* address) {
 }  // namespace
 
 Operation::Operation(std::shared_ptr<PrimitiveScope> scope, const dnnl::primitive& primitive,
-                     const dnnl::memory::desc& scratchpad, const std::vector<Operand>& operands)
+                     const dnnl::memory::desc& scratchpad, const std::vector<Argument>& operands)
     : scope_(std::move(scope)) {
   flotilla::made("a oneDNN operation", [&] {
     step_.primitive = primitive;
     scratchpad_ = nowhere(scratchpad, scope_->engine());
     std::size_t scratchpads = scratchpad.get_size();
     passages_.reserve(operands.size());
-    for (const Operand& operand : operands) {
+    for (const Argument& operand : operands) {
       Passage& passage = passages_.emplace_back();
       passage.flow = operand.flow;
       passage.reordered = operand.flow == Flow::add || operand.kept != operand.wanted;
@@ -70,7 +70,7 @@ Operation::Operation(std::shared_ptr<PrimitiveScope> scope, const dnnl::primitiv
   });
 }
 
-void Operation::add_reorder(Passage& passage, const Operand& operand) {
+void Operation::add_reorder(Passage& passage, const Argument& operand) {
   const bool in = passage.flow == Flow::in;
   const dnnl::memory& from = in ? passage.kept : passage.inner;
   const dnnl::memory& to = in ? passage.inner : passage.kept;

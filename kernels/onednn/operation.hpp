@@ -14,7 +14,7 @@ namespace flotilla {
 enum class Flow { in, out, add };  ///< `add`: what the primitive writes is added to what is there.
 
 /// One argument of a primitive: how the caller keeps it, how the primitive wants it.
-struct Operand {
+struct Argument {
   int argument = 0;
   dnnl::memory::desc kept;
   dnnl::memory::desc wanted;
@@ -28,7 +28,7 @@ class Operation {
   Operation() = default;  ///< Nothing to run.
   /// @throws LibraryError
   Operation(std::shared_ptr<PrimitiveScope> scope, const dnnl::primitive& primitive,
-            const dnnl::memory::desc& scratchpad, const std::vector<Operand>& operands);
+            const dnnl::memory::desc& scratchpad, const std::vector<Argument>& operands);
   bool made() const { return scope_ != nullptr; }
   /// Addresses in the order of the operands. @throws LibraryError
   void run(std::initializer_list<const void*> addresses);
@@ -48,7 +48,7 @@ class Operation {
     Step reorder;
   };
   void execute(const Step& step);
-  void add_reorder(Passage& passage, const Operand& operand);
+  void add_reorder(Passage& passage, const Argument& operand);
 
   std::shared_ptr<PrimitiveScope> scope_;
   std::vector<Passage> passages_;
