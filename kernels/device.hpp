@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/flat_math.hpp"
+#include "kernels/image_operations.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -104,6 +105,8 @@ class Device {
 
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
+  /// Convolution, batch norm, pooling, dropout. @throws InternalError where a device has none.
+  virtual ImageOperations& images();
   virtual FlatMath& flat() = 0;    ///< Operations on flat arrays: optimizers, norms, axpy.
   virtual void synchronize() = 0;  ///< Returns when all work handed out so far is done.
 };

@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/flat/host_flat.hpp"
 #include "kernels/host_memory.hpp"
+#include "kernels/onednn/cpu_images.hpp"
 #include "kernels/onednn/cpu_linear.hpp"
 #include "kernels/onednn/cpu_softmax_loss.hpp"
 #include "kernels/plan_checks.hpp"
@@ -29,7 +30,7 @@ const char* instruction_set() {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(int threads) : threads_(threads), flat_(threads) {}
+  explicit CpuDevice(int threads) : threads_(threads), flat_(threads), images_(threads, memory_) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
@@ -60,6 +61,7 @@ class CpuDevice : public Device {
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
     return std::make_unique<CpuSoftmaxLoss>(threads_, spec, memory_);
   }
+  ImageOperations& images() override { return images_; }
   FlatMath& flat() override { return flat_; }
   void synchronize() override {}
 
@@ -67,6 +69,7 @@ class CpuDevice : public Device {
   int threads_;
   HostMemory memory_;
   HostFlat flat_;
+  CpuImages images_;
 };
 
 }  // namespace

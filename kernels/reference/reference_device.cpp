@@ -8,6 +8,7 @@
 #include "kernels/plan_checks.hpp"
 #include "kernels/reference/loops.hpp"
 #include "kernels/reference/reference_flat.hpp"
+#include "kernels/reference/reference_images.hpp"
 
 namespace flotilla {
 
@@ -98,12 +99,14 @@ class ReferenceDevice : public Device {
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
     return std::make_unique<ReferenceSoftmaxLoss>(spec);
   }
+  ImageOperations& images() override { return images_; }
   FlatMath& flat() override { return flat_; }
   void synchronize() override {}
 
  private:
   HostMemory memory_;
   ReferenceFlat flat_;
+  ReferenceImages images_{memory_};
 };
 
 }  // namespace

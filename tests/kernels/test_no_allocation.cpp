@@ -93,6 +93,59 @@ TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
   }
 }
 
+TEST(CpuDevice, AllocatesNothingInOperationsOnImagesAfterTheFirstStep) {
+  for (const bool accumulate : {false, true}) {
+    const auto device = make_device({.kind = "cpu", .threads = 2});
+    ImageOperations& images = device->images();
+    const Shape shape{2, 17, 8, 8};  // 17 channels make the convolution reorder all of its operands
+    const auto conv = images.conv2d({.input = shape,
+                                     .out_channels = 17,
+                                     .kernel = 3,
+                                     .padding = 1,
+                                     .bias = true,
+                                     .accumulate = accumulate});
+    const auto norm =
+        images.batch_norm({.input = shape, .after = AfterNorm::add_relu, .accumulate = accumulate});
+    const auto pool = images.pool2d({shape, Pooling::max, 3, 2, 1});
+    const auto average = images.pool2d({shape, Pooling::global_average});
+    const auto dropout = images.dropout({.input = {2, 17, 1, 1}, .probability = 0.5F});
+    Storage weight = device->allocate(static_cast<std::size_t>(conv->weight_size()));
+    Storage dw = device->allocate(static_cast<std::size_t>(conv->weight_size()));
+    std::vector<Storage> channels(6);
+    for (Storage& storage : channels) storage = device->allocate(17);
+    const auto pair = [&](std::size_t first) {
+      return ChannelPair<float>{channels[first].span(), channels[first + 1].span()};
+    };
+    Tensor x = images.tensor(shape);
+    Tensor y = images.tensor(shape);
+    Tensor dx = images.tensor(shape);
+    Tensor pooled = images.tensor(pool->output_shape());
+    Tensor averaged = images.tensor(average->output_shape());
+    const auto step = [&](std::uint64_t number) {
+      conv->forward(x, {weight.span(), channels[0].span()}, y);
+      conv->backward_data(y, {weight.span(), channels[0].span()}, dx);
+      conv->backward_weights(x, y, {dw.span(), channels[1].span()});
+      norm->forward(x, &x, pair(0), pair(2), y);
+      norm->normalise(x, &x, pair(0), pair(2), y);
+      norm->backward(x, y, pair(0), pair(2), dx, &dx, pair(4), dx, &y);
+      update_running_statistics(device->flat(), pair(2), 128, 0.9F, pair(4));
+      pool->forward(x, pooled);
+      pool->backward(pooled, dx);
+      average->forward(x, averaged);
+      dropout->forward(number, averaged, averaged);
+      average->backward(averaged, dx);
+      images.add_relu(x, y, y);
+      images.add_relu_backward(y, x, dx);
+    };
+
+    step(1);
+    const long before = allocations;
+    for (std::uint64_t number = 2; number < 6; ++number) step(number);
+
+    EXPECT_EQ(allocations - before, 0) << (accumulate ? "adding" : "writing");
+  }
+}
+
 TEST(CpuDevice, CountsTheBytesThatAreAlive) {
   const auto device = make_device({.kind = "cpu"});
   {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/device.hpp"
+#include "kernels/onednn/image_layout.hpp"
+#include "kernels/onednn/operation.hpp"
+
+namespace flotilla {
+
+/// Conv2d as oneDNN's direct convolutions in the layouts of their own choice. Weights and gradients are kept
+/// as the forward convolution wants them; what another one wants otherwise goes through a reorder.
+class CpuConv2d : public Conv2d {
+ public:
+  CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const Conv2dSpec& spec);
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  std::int64_t weight_size() const override;
+  void forward(const Tensor& x, Weights w, Tensor& y) override;
+  void backward_data(const Tensor& dy, Weights w, Tensor& dx) override;
+  void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override;
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
+
+ private:
+  void make_operations();
+  void copy_weight(const dnnl::memory::desc& from_layout, const float* from,
+                   const dnnl::memory::desc& to_layout, float* to) const;
+
+  std::shared_ptr<PrimitiveScope> scope_;
+  Conv2dSpec spec_;
+  ImageLayout source_;
+  ImageLayout destination_;
+  dnnl::memory::desc plain_weight_;
+  dnnl::memory::desc weight_;  // as kept in the arena
+  Operation forward_;
+  Operation backward_data_;
+  Operation backward_weights_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn/cpu_images.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/image_checks.hpp"
+#include "kernels/onednn/cpu_batch_norm.hpp"
+#include "kernels/onednn/cpu_conv2d.hpp"
+#include "kernels/onednn/cpu_pool2d.hpp"
+#include "kernels/onednn/image_passes.hpp"
+#include "kernels/onednn/lanes.hpp"
+
+namespace flotilla {
+
+struct CpuImages::Parts {
+  std::shared_ptr<PrimitiveScope> scope;
+  ImageLayouts layouts;
+};
+
+namespace {
+
+class CpuDropout : public Dropout {
+ public:
+  CpuDropout(int threads, const DropoutSpec& spec) : threads_(threads), spec_(spec) { check_spec(spec); }
+  void forward(std::uint64_t step, const Tensor& x, Tensor& y) override {
+    check_dropout(spec_, step, x, y);
+    drop_out(threads_, spec_, step, x.span().address(), y.span().address());
+  }
+  void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { forward(step, dy, dx); }
+
+ private:
+  int threads_;
+  DropoutSpec spec_;
+};
+
+/// Calls body(place in plain order, place in the layout) for every value.
+template <class Body>
+void for_each_place(const ImageLayout& layout, const Body& body) {
+  for_each_unit(1, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+    for (std::int64_t p = 0; p < layout.pixels; ++p) {
+      for (std::int64_t l = 0; l < layout.lanes; ++l) {
+        const std::int64_t channel = image * layout.channels + block * layout.lanes + l;
+        body(static_cast<std::size_t>(channel * layout.pixels + p), offset + p * layout.pixel_stride + l);
+      }
+    }
+  });
+}
+
+void check_alike(const Tensor& a, const Tensor& b) {
+  const auto tag = [](const Tensor& tensor) {
+    const auto* const layout = dynamic_cast<const ImageLayout*>(tensor.layout());
+    return layout == nullptr ? dnnl::memory::format_tag::nchw : layout->tag;
+  };
+  require(a.shape() == b.shape() && tag(a) == tag(b), "tensors of one shape and layout are needed, got ",
+          a.shape().text(), " and ", b.shape().text());
+}
+
+}  // namespace
+
+CpuImages::CpuImages(int threads, const HostMemory& memory) : threads_(threads), memory_(memory) {}
+CpuImages::~CpuImages() = default;
+
+CpuImages::Parts& CpuImages::parts() {
+  if (parts_ == nullptr) {
+    auto scope = std::make_shared<PrimitiveScope>(threads_, memory_);
+    const ImageLayouts layouts(scope->engine());
+    parts_ = std::make_unique<Parts>(Parts{std::move(scope), layouts});
+  }
+  return *parts_;
+}
+
+Tensor CpuImages::tensor(const Shape& shape) {
+  const ImageLayout layout = parts().layouts.of(shape);
+  return {shape, memory_.allocate(static_cast<std::size_t>(shape.size())),
+          layout.lanes == 1 ? nullptr : std::make_shared<const ImageLayout>(layout)};
+}
+
+void CpuImages::upload(std::span<const float> host, Tensor& to) {
+  require(host.size() == static_cast<std::size_t>(to.shape().size()), "upload of ", host.size(),
+          " values into ", to.shape().text());
+  const auto* const layout = dynamic_cast<const ImageLayout*>(to.layout());
+  float* const values = to.span().address();
+  if (layout == nullptr) {
+    std::copy(host.begin(), host.end(), values);
+  } else {
+    for_each_place(*layout, [&](std::size_t plain, std::int64_t at) { values[at] = host[plain]; });
+  }
+}
+
+void CpuImages::download(const Tensor& from, std::span<float> host) {
+  require(host.size() == static_cast<std::size_t>(from.shape().size()), "download of ", from.shape().text(),
+          " into ", host.size(), " values");
+  const auto* const layout = dynamic_cast<const ImageLayout*>(from.layout());
+  const float* const values = from.span().address();
+  if (layout == nullptr) {
+    std::copy_n(values, host.size(), host.begin());
+  } else {
+    for_each_place(*layout, [&](std::size_t plain, std::int64_t at) { host[plain] = values[at]; });
+  }
+}
+
+std::unique_ptr<Conv2d> CpuImages::conv2d(const Conv2dSpec& spec) {
+  return std::make_unique<CpuConv2d>(parts().scope, parts().layouts, spec);
+}
+std::unique_ptr<BatchNorm> CpuImages::batch_norm(const BatchNormSpec& spec) {
+  return std::make_unique<CpuBatchNorm>(parts().scope, parts().layouts, spec);
+}
+std::unique_ptr<Pool2d> CpuImages::pool2d(const Pool2dSpec& spec) {
+  if (spec.kind == Pooling::global_average)
+    return std::make_unique<CpuGlobalAverage>(threads_, parts().layouts, spec);
+  return std::make_unique<CpuPool2d>(parts().scope, parts().layouts, spec);
+}
+std::unique_ptr<Dropout> CpuImages::dropout(const DropoutSpec& spec) {
+  return std::make_unique<CpuDropout>(threads_, spec);
+}
+
+void CpuImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {
+  check_alike(a, b);
+  check_alike(a, y);
+  add_and_relu(threads_, a.shape().size(), a.span().address(), b.span().address(), y.span().address());
+}
+
+void CpuImages::add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
+  check_alike(y, dy);
+  check_alike(y, dx);
+  mask_by_relu(threads_, y.shape().size(), y.span().address(), dy.span().address(), dx.span().address());
+}
+
+}  // namespace flotilla

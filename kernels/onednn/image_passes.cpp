@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn/image_passes.hpp"
+
+#include <array>
+
+#include "kernels/dropout_mask.hpp"
+#include "kernels/onednn/lanes.hpp"
+
+namespace flotilla {
+
+void average_pixels(int threads, const ImageLayout& layout, const float* x, float* y) {
+  const float factor = 1.0F / static_cast<float>(layout.pixels);
+  with_lanes(layout, [&]<int L>(LaneCount<L>) {
+    for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+      std::array<double, L> sums{};
+      for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
+        std::array<float, L> piece{};
+        const float* const values = x + offset;
+        for_each_sum_in_unit<L>(layout, begin, end, [&](std::int64_t i, int l) {
+          piece[static_cast<std::size_t>(l)] += values[i];
+        });
+        for (std::size_t l = 0; l < L; ++l) sums[l] += double{piece[l]};
+      });
+      for (std::size_t l = 0; l < L; ++l)
+        y[image * layout.channels + block * L + static_cast<std::int64_t>(l)] =
+            factor * static_cast<float>(sums[l]);
+    });
+  });
+}
+
+void spread_over_pixels(int threads, const ImageLayout& layout, const float* dy, float* dx) {
+  const float factor = 1.0F / static_cast<float>(layout.pixels);
+  with_lanes(layout, [&]<int L>(LaneCount<L>) {
+    for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+      std::array<float, L> values{};
+      for (std::size_t l = 0; l < L; ++l)
+        values[l] = factor * dy[image * layout.channels + block * L + static_cast<std::int64_t>(l)];
+      float* const to = dx + offset;
+      for_each_in_unit<L>(layout, 0, layout.pixels,
+                          [&](std::int64_t i, int l) { to[i] = values[static_cast<std::size_t>(l)]; });
+    });
+  });
+}
+
+void add_and_relu(int threads, std::int64_t count, const float* a, const float* b, float* y) {
+  in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float sum = a[i] + b[i];
+      y[i] = sum < 0.0F ? 0.0F : sum;  // NaN stays NaN
+    }
+  });
+}
+
+void mask_by_relu(int threads, std::int64_t count, const float* y, const float* dy, float* dx) {
+  in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) dx[i] = y[i] > 0.0F ? dy[i] : 0.0F;
+  });
+}
+
+void drop_out(int threads, const DropoutSpec& spec, std::uint64_t step, const float* from, float* to) {
+  const std::int64_t count = spec.input.size();
+  const float factor = 1.0F / (1.0F - spec.probability);
+  const std::uint32_t threshold = dropout_threshold(spec);
+  in_parts(threads_for(threads, count), (count + 3) / 4, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t block = first; block < last; ++block) {
+      const auto words = dropout_words(spec, step, block);
+      const std::int64_t end = std::min(count, 4 * block + 4);
+      for (std::int64_t i = 4 * block; i < end; ++i)
+        to[i] = words[static_cast<std::size_t>(i % 4)] < threshold ? 0.0F : factor * from[i];
+    }
+  });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <cstddef>
+#include <source_location>
+
+#include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
+
+namespace flotilla {
+
+/// What the primitives of one device share: engine, stream, threads, and scratch memory as large as the
+/// greediest of them needs. One primitive runs at a time.
+class PrimitiveScope {
+ public:
+  PrimitiveScope(int threads, const HostMemory& memory);
+  int threads() const { return threads_; }
+  const HostMemory& memory() const { return memory_; }
+  const dnnl::engine& engine() const { return engine_; }
+  const dnnl::stream& stream() const { return stream_; }
+  void set_threads() const;  ///< oneDNN takes the calling thread's number, when it makes and when it runs.
+  void reserve(std::size_t bytes);  ///< The scratch memory holds at least so many from here on.
+  std::byte* scratch() const { return scratch_address_; }
+
+ private:
+  int threads_;
+  HostMemory memory_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  Storage scratch_;
+  std::byte* scratch_address_ = nullptr;
+};
+
+/// The result of `make`. @throws LibraryError for a dnnl::error, naming `what` was to be made.
+template <class Make>
+auto made(const char* what, const Make& make, std::source_location at = std::source_location::current()) {
+  try {
+    return make();
+  } catch (const dnnl::error& error) {
+    throw LibraryError(what, error.message, at);
+  }
+}
+
+}  // namespace flotilla

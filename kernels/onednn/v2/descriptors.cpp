@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn/descriptors.hpp"
+
+namespace flotilla::descriptors {
+
+namespace {
+
+dnnl::primitive_attr own_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+constexpr dnnl::algorithm direct = dnnl::algorithm::convolution_direct;
+
+}  // namespace
+
+// The descriptors without bias are those of constructors without one.
+dnnl::convolution_forward::primitive_desc forward(const dnnl::engine& engine, const Convolution& of) {
+  using Operation = dnnl::convolution_forward;
+  const auto kind = dnnl::prop_kind::forward_training;
+  const Operation::desc description =
+      of.bias.dims().empty() ? Operation::desc(kind, direct, of.source, of.weights, of.destination,
+                                               of.strides, of.padding, of.padding)
+                             : Operation::desc(kind, direct, of.source, of.weights, of.bias, of.destination,
+                                               of.strides, of.padding, of.padding);
+  return {description, own_scratchpad(), engine};
+}
+
+dnnl::convolution_backward_data::primitive_desc backward_data(
+    const dnnl::engine& engine, const Convolution& of,
+    const dnnl::convolution_forward::primitive_desc& forward) {
+  return {{direct, of.source, of.weights, of.destination, of.strides, of.padding, of.padding},
+          own_scratchpad(),
+          engine,
+          forward};
+}
+
+dnnl::convolution_backward_weights::primitive_desc backward_weights(
+    const dnnl::engine& engine, const Convolution& of,
+    const dnnl::convolution_forward::primitive_desc& forward) {
+  using Operation = dnnl::convolution_backward_weights;
+  const Operation::desc description =
+      of.bias.dims().empty()
+          ? Operation::desc(direct, of.source, of.weights, of.destination, of.strides, of.padding, of.padding)
+          : Operation::desc(direct, of.source, of.weights, of.bias, of.destination, of.strides, of.padding,
+                            of.padding);
+  return {description, own_scratchpad(), engine, forward};
+}
+
+dnnl::pooling_forward::primitive_desc forward(const dnnl::engine& engine, const Pooling& of) {
+  return {{dnnl::prop_kind::forward_training, of.algorithm, of.source, of.destination, of.strides, of.kernel,
+           of.padding, of.padding},
+          own_scratchpad(),
+          engine};
+}
+
+dnnl::pooling_backward::primitive_desc backward(const dnnl::engine& engine, const Pooling& of,
+                                                const dnnl::pooling_forward::primitive_desc& forward) {
+  return {{of.algorithm, of.source, of.destination, of.strides, of.kernel, of.padding, of.padding},
+          own_scratchpad(),
+          engine,
+          forward};
+}
+
+}  // namespace flotilla::descriptors

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/reference/reference_images.hpp"
+
+#include <algorithm>
+
+#include "kernels/device.hpp"
+#include "kernels/dropout_mask.hpp"
+#include "kernels/error.hpp"
+#include "kernels/image_checks.hpp"
+#include "kernels/plan_checks.hpp"
+#include "kernels/reference/image_loops.hpp"
+
+namespace flotilla {
+
+namespace {
+
+template <class T>
+std::span<T> host(DeviceSpan<T> x) {
+  return {x.address(), x.size()};
+}
+std::span<const float> host(const Tensor* x) {
+  return x == nullptr ? std::span<const float>{} : host(x->span());
+}
+
+class ReferenceConv2d : public Conv2d {
+ public:
+  explicit ReferenceConv2d(const Conv2dSpec& spec) : spec_(spec) { check_spec(spec); }
+
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  std::int64_t weight_size() const override {
+    return spec_.out_channels * spec_.input[1] / spec_.groups * spec_.kernel * spec_.kernel;
+  }
+  void forward(const Tensor& x, Weights w, Tensor& y) override {
+    check_image("x", x, spec_.input);
+    check_image("y", y, output_shape());
+    check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+    reference::conv2d_forward<float>(spec_, host(x.span()), host(w.weight), host(w.bias), host(y.span()));
+  }
+  void backward_data(const Tensor& dy, Weights w, Tensor& dx) override {
+    require(spec_.input_gradient, "this convolution was made without backward_data");
+    check_image("dy", dy, output_shape());
+    check_image("dx", dx, spec_.input);
+    check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+    reference::conv2d_backward_data<float>(spec_, host(dy.span()), host(w.weight), host(dx.span()));
+  }
+  void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override {
+    check_image("x", x, spec_.input);
+    check_image("dy", dy, output_shape());
+    check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
+    reference::conv2d_backward_weights<float>(spec_, host(x.span()), host(dy.span()), host(dw.weight),
+                                              host(dw.bias));
+  }
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override {
+    check_weight_copy(weight_size(), weight_size(), plain.size(), stored.size());
+    std::ranges::copy(plain, stored.begin());
+  }
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override {
+    check_weight_copy(weight_size(), weight_size(), plain.size(), stored.size());
+    std::ranges::copy(stored, plain.begin());
+  }
+
+ private:
+  Conv2dSpec spec_;
+};
+
+class ReferenceBatchNorm : public BatchNorm {
+ public:
+  explicit ReferenceBatchNorm(const BatchNormSpec& spec) : spec_(spec) {
+    check_spec(spec);
+    sums_.resize(2 * static_cast<std::size_t>(spec.input[1]));
+  }
+
+  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override {
+    statistics(x, batch);
+    normalise(x, residual, w, batch, y);
+  }
+  void statistics(const Tensor& x, Statistics batch) override {
+    check_image("x", x, spec_.input);
+    check_channels("mean and variance", spec_, batch);
+    reference::batch_statistics<float>(spec_, host(x.span()), host(batch.first), host(batch.second));
+  }
+  void normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
+                 Tensor& y) override {
+    check_normalise(spec_, x, residual, w, s, y);
+    reference::batch_norm_forward<float>(spec_, host(x.span()), host(residual), channels(w, s),
+                                         host(y.span()));
+  }
+  void backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
+                     const Tensor* more_dy, Tensor* dresidual, ScaleShiftGradients sums) override {
+    check_backward_sums(spec_, x, y, w, s, dy, more_dy, dresidual, sums);
+    reference::batch_norm_backward_sums<float>(
+        spec_, host(x.span()), host(y.span()), channels(w, s), host(dy.span()), host(more_dy),
+        dresidual == nullptr ? std::span<float>{} : host(dresidual->span()), host(sums.first),
+        host(sums.second));
+  }
+  void backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums, double count,
+                     const Tensor& dy, Tensor& dx) override {
+    check_backward_data(spec_, x, w, s, sums, count, dy, dx);
+    reference::batch_norm_backward_data<float>(spec_, host(x.span()), channels(w, s), host(sums.first),
+                                               host(sums.second), count, host(dy.span()), host(dx.span()));
+  }
+  void backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
+                const Tensor* more_dy, ScaleShiftGradients gradients, Tensor& dx,
+                Tensor* dresidual) override {
+    check_channels("the gradients", spec_, gradients);
+    const std::size_t count = sums_.size() / 2;
+    const ScaleShiftGradients sums{{sums_.data(), count}, {sums_.data() + count, count}};
+    backward_sums(x, y, w, s, dy, more_dy, dresidual, sums);
+    for (std::size_t c = 0; c < count; ++c) {
+      float& scale = host(gradients.first)[c];
+      float& shift = host(gradients.second)[c];
+      scale = (spec_.accumulate ? scale : 0.0F) + sums_[c];
+      shift = (spec_.accumulate ? shift : 0.0F) + sums_[count + c];
+    }
+    backward_data(x, w, s, sums, static_cast<double>(spec_.input.size() / spec_.input[1]),
+                  dresidual == nullptr ? dy : *dresidual, dx);
+  }
+
+ private:
+  static reference::Channels<float> channels(const ScaleShift& w, const GivenStatistics& s) {
+    return {host(w.first), host(w.second), host(s.first), host(s.second)};
+  }
+
+  BatchNormSpec spec_;
+  std::vector<float> sums_;
+};
+
+class ReferencePool2d : public Pool2d {
+ public:
+  explicit ReferencePool2d(const Pool2dSpec& spec) : spec_(spec) {
+    check_spec(spec);
+    chosen_.resize(static_cast<std::size_t>(output_shape().size()));
+  }
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  void forward(const Tensor& x, Tensor& y) override {
+    check_image("x", x, spec_.input);
+    check_image("y", y, output_shape());
+    reference::pool2d_forward<float>(spec_, host(x.span()), host(y.span()), chosen_);
+  }
+  void backward(const Tensor& dy, Tensor& dx) override {
+    check_image("dy", dy, output_shape());
+    check_image("dx", dx, spec_.input);
+    reference::pool2d_backward<float>(spec_, host(dy.span()), chosen_, host(dx.span()));
+  }
+
+ private:
+  Pool2dSpec spec_;
+  std::vector<std::size_t> chosen_;
+};
+
+class ReferenceDropout : public Dropout {
+ public:
+  explicit ReferenceDropout(const DropoutSpec& spec) : spec_(spec) { check_spec(spec); }
+  void forward(std::uint64_t step, const Tensor& x, Tensor& y) override { mask(step, x, y); }
+  void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { mask(step, dy, dx); }
+
+ private:
+  void mask(std::uint64_t step, const Tensor& from, Tensor& to) {
+    check_dropout(spec_, step, from, to);
+    const float factor = 1.0F / (1.0F - spec_.probability);
+    for (std::int64_t i = 0; i < spec_.input.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const bool kept = dropout_words(spec_, step, i / 4)[at % 4] >= dropout_threshold(spec_);
+      host(to.span())[at] = kept ? factor * host(from.span())[at] : 0.0F;
+    }
+  }
+
+  DropoutSpec spec_;
+};
+
+}  // namespace
+
+Tensor ReferenceImages::tensor(const Shape& shape) {
+  return {shape, memory_.allocate(static_cast<std::size_t>(shape.size()))};
+}
+
+void ReferenceImages::upload(std::span<const float> from, Tensor& to) {
+  require(from.size() == to.span().size(), "upload of ", from.size(), " into ", to.span().size(), " values");
+  std::ranges::copy(from, to.span().address());
+}
+
+void ReferenceImages::download(const Tensor& from, std::span<float> to) {
+  require(from.span().size() == to.size(), "download of ", from.span().size(), " into ", to.size(),
+          " values");
+  std::ranges::copy(host(from.span()), to.begin());
+}
+
+std::unique_ptr<Conv2d> ReferenceImages::conv2d(const Conv2dSpec& spec) {
+  return std::make_unique<ReferenceConv2d>(spec);
+}
+std::unique_ptr<BatchNorm> ReferenceImages::batch_norm(const BatchNormSpec& spec) {
+  return std::make_unique<ReferenceBatchNorm>(spec);
+}
+std::unique_ptr<Pool2d> ReferenceImages::pool2d(const Pool2dSpec& spec) {
+  return std::make_unique<ReferencePool2d>(spec);
+}
+std::unique_ptr<Dropout> ReferenceImages::dropout(const DropoutSpec& spec) {
+  return std::make_unique<ReferenceDropout>(spec);
+}
+
+void ReferenceImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {
+  check_image("b", b, a.shape());
+  check_image("y", y, a.shape());
+  for (std::size_t i = 0; i < a.span().size(); ++i) {
+    const float sum = host(a.span())[i] + host(b.span())[i];
+    host(y.span())[i] = sum < 0.0F ? 0.0F : sum;  // NaN stays NaN
+  }
+}
+
+void ReferenceImages::add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
+  check_image("dy", dy, y.shape());
+  check_image("dx", dx, y.shape());
+  for (std::size_t i = 0; i < y.span().size(); ++i)
+    host(dx.span())[i] = host(y.span())[i] > 0.0F ? host(dy.span())[i] : 0.0F;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/host_memory.hpp"
+#include "kernels/image_operations.hpp"
+
+namespace flotilla {
+
+/// Operations on images as plain loops in double; every tensor is plain.
+class ReferenceImages : public ImageOperations {
+ public:
+  explicit ReferenceImages(const HostMemory& memory) : memory_(memory) {}
+  Tensor tensor(const Shape& shape) override;
+  void upload(std::span<const float> host, Tensor& to) override;
+  void download(const Tensor& from, std::span<float> host) override;
+  std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
+  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
+  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
+  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
+  void add_relu(const Tensor& a, const Tensor& b, Tensor& y) override;
+  void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
+
+ private:
+  HostMemory memory_;
+};
+
+}  // namespace flotilla
