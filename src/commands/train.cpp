@@ -168,7 +168,13 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .build = version_line()},
                   beginning);
   const Ending ending = trainer.run();
-  agree(world, [&] { tracing.write(); });
+  // After a stop the checkpoint is there: whoever submits again on 75 is to do so, though a report was lost.
+  try {
+    agree(world, [&] { tracing.write(); });
+  } catch (const AgreedFailure& error) {
+    if (!ending.stopped) throw;
+    reporter->warn(error.what());
+  }
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   try {
@@ -178,7 +184,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .peak_memory_bytes = peak[0]});
   } catch (const UserError& error) {
     if (!ending.stopped) throw;
-    reporter->warn(error.what());  // the checkpoint is there: whoever submits again on 75 is to do so
+    reporter->warn(error.what());
   }
   world.barrier();
   return ending.stopped ? exit_stopped : exit_done;
