@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/deck.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -63,13 +64,16 @@ void resolve_paths(const std::string& deck_path, const config::GivenValues& give
 }
 
 /// Sets what follows from other keys.
-void derive(Config& config) {
+void derive(const config::GivenValues& given, Config& config) {
   const auto is_given = [](const DataSourceConfig& source) {
     return !source.images.empty() || source.samples > 0;
   };
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);
   if (config.optimizer.kind == "adamw") config.optimizer.decay = "decoupled";
+  StrategyConfig& strategy = config.strategy;
+  if (given.find("strategy.last_bucket_mb") == nullptr)
+    strategy.last_bucket_mb = std::min(strategy.last_bucket_mb, strategy.bucket_mb);
 }
 
 /// A saved deck, read leniently: keys that this version does not know are left out.
@@ -102,12 +106,12 @@ LoadedDeck load_deck(const DeckSource& source) {
   LoadedDeck loaded;
   loaded.notes = config::drop_what_overrides_replace(given);
   loaded.config = config::merged(given);
+  derive(given, loaded.config);
   config::check_presence(loaded.config, given, mistakes);
   config::check_rules_over_several_keys(loaded.config, given, mistakes);
   mistakes.throw_if_any();
 
   resolve_paths(source.path, given, loaded.config);
-  derive(loaded.config);
   loaded.config.resolved_text = config::resolved_text(loaded.config);
   return loaded;
 }

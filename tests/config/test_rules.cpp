@@ -85,8 +85,9 @@ TEST(Rules, ValidationDataAreCompleteOrAbsent) {
 }
 
 TEST(Rules, TheLastBucketIsNotTheLargest) {
-  EXPECT_EQ(mistakes_of(good_deck + "[strategy]\nbucket_mb = 0.5\n"),
-            one("bad.toml:14:13", "strategy.last_bucket_mb must be at most strategy.bucket_mb (0.5), got 1"));
+  EXPECT_EQ(load(good_deck + "[strategy]\nbucket_mb = 0.5\n").config.strategy.last_bucket_mb, 0.5);
+  EXPECT_EQ(mistakes_of(good_deck + "[strategy]\nbucket_mb = 0.5\nlast_bucket_mb = 1\n"),
+            one("bad.toml:15:18", "strategy.last_bucket_mb must be at most strategy.bucket_mb (0.5), got 1"));
 }
 
 TEST(Rules, AKindIsExcludedFromDecayOnce) {
