@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/network.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

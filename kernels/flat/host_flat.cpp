@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/flat/host_flat.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/error.hpp"

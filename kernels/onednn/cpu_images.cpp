@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/cpu_images.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/cpu_batch_norm.hpp"

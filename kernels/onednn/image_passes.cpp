@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/image_passes.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/dropout_mask.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/norm_passes.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/onednn/lanes.hpp"

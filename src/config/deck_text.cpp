@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/deck_text.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/keys.hpp"
