@@ -103,7 +103,8 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
                   {});
   assembly.strategy->start();
   const auto loader = trainer.make_loader();
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(10, arguments.steps / 10); ++i) trainer.step(*loader);
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(10, arguments.steps / 10); ++i)
+    end_job_on_failure(failure, [&] { return trainer.step(*loader); });
   std::vector<Operation> operations = operations_of(assembly, loader->next());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
@@ -114,7 +115,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   for (std::int64_t round = 0; round < rounds; ++round) {
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, arguments.steps / rounds); ++i) {
       const std::int64_t begin = trace::now_ns();
-      trainer.step(*loader);
+      end_job_on_failure(failure, [&] { return trainer.step(*loader); });
       if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0)
         trainer.save();
       step_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9);

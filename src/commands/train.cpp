@@ -167,7 +167,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .loading = tracing.loading(),
                    .build = version_line()},
                   beginning);
-  const Ending ending = trainer.run();
+  const Ending ending = end_job_on_failure(failure, [&] { return trainer.run(); });
   // After a stop the checkpoint is there: whoever submits again on 75 is to do so, though a report was lost.
   try {
     agree(world, [&] { tracing.write(); });

@@ -37,6 +37,12 @@ class FailureHandler {
   std::atomic<bool> reported_{false};
 };
 
+/// Runs `work` and ends the job where it throws, while all that was made before is still alive: a
+/// communication thread may be inside a collective over memory that unwinding would free. Throws on what all
+/// ranks agreed on.
+template <class Work>
+auto end_job_on_failure(FailureHandler& failure, Work work);
+
 /// A failure that every rank knows of and throws alike: the only orderly early exit. The root prints it.
 struct AgreedFailure : std::runtime_error {
   AgreedFailure(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
@@ -49,5 +55,16 @@ void agree(const mpi::Communicator& world, const std::function<void()>& work);
 
 /// Runs `work`, which is collective and throws UserError on every rank or on none.
 void throw_alike(const std::function<void()>& work);
+
+template <class Work>
+auto end_job_on_failure(FailureHandler& failure, Work work) {
+  try {
+    return work();
+  } catch (const AgreedFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    failure.end_job(error);
+  }
+}
 
 }  // namespace flotilla

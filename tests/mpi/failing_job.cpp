@@ -95,10 +95,16 @@ int run(const std::string& scenario, const std::string& kind) {
   const auto world = Communicator::world();
   SharedStorage storage(world.split_by_host(), count);
   const auto collectives = make(kind, world, storage);
-  if (scenario == "outside") fail_outside(world, *collectives, storage);
-  if (scenario == "in-flight") fail_with_collective_in_flight(world, *collectives, storage);
-  if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
-  if (scenario == "hang") hang(world, *collectives, storage);
+  try {
+    if (scenario == "outside") fail_outside(world, *collectives, storage);
+    if (scenario == "in-flight") fail_with_collective_in_flight(world, *collectives, storage);
+    if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
+    if (scenario == "hang") hang(world, *collectives, storage);
+  } catch (const flotilla::UserError& error) {
+    // Here, where what a communication thread may still be using is alive.
+    std::fprintf(stderr, "flotilla: %s\n", error.what());
+    flotilla::mpi::abort_job(flotilla::exit_user_error);
+  }
   return 0;  // "fine"
 }
 
@@ -106,10 +112,5 @@ int run(const std::string& scenario, const std::string& kind) {
 
 int main(int argc, char** argv) {
   flotilla::mpi::Environment environment(argc, argv);
-  try {
-    return run(argv[1], argv[2]);
-  } catch (const flotilla::UserError& error) {
-    std::fprintf(stderr, "flotilla: %s\n", error.what());
-    flotilla::mpi::abort_job(flotilla::exit_user_error);
-  }
+  return run(argv[1], argv[2]);
 }
