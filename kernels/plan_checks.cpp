@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/plan_checks.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 
 namespace flotilla {
@@ -52,6 +54,11 @@ void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::s
                        std::size_t stored) {
   check_size("the plain weight", plain, plain_size);
   check_size("the stored weight", stored, stored_size);
+}
+
+void copy_plain_weight(std::int64_t size, std::span<const float> from, std::span<float> to) {
+  check_weight_copy(size, size, from.size(), to.size());
+  std::ranges::copy(from, to.begin());
 }
 
 void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets) {

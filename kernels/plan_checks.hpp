@@ -17,6 +17,8 @@ void check_backward(const LinearSpec& spec, std::int64_t weight_size, const Tens
                     const Weights& w, const Tensor& dy, const Gradients& dw, const Tensor* dx);
 void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::size_t plain,
                        std::size_t stored);
+/// weight_from_plain and weight_to_plain of the devices that store weights plain.
+void copy_plain_weight(std::int64_t size, std::span<const float> from, std::span<float> to);
 /// Shape of the logits, valid rows within the batch, a label for each of them, in 0 … classes − 1.
 void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets);
 

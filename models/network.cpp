@@ -41,7 +41,6 @@ void fill(std::span<float> values, const Network::Parameter& parameter, Random r
 
 Network::Network(Device& device, const Shape& input, std::int64_t classes, float label_smoothing)
     : device_(device),
-      classes_(classes),
       loss_(device.softmax_loss({.batch = input[0], .classes = classes, .label_smoothing = label_smoothing})),
       input_(input, DeviceSpan<float>{}),
       dlogits_(device.tensor({input[0], classes})) {}

@@ -32,13 +32,10 @@ class Network {
   Device& device() { return device_; }
   ArenaLayout& layout() { return layout_; }  ///< For the builder; afterwards read it.
   const ArenaLayout& layout() const { return layout_; }
-  const ArenaLayout& statistics_layout() const { return statistics_layout_; }
   void append(std::unique_ptr<Layer> layer) { layers_.push_back(std::move(layer)); }
   void append(Parameter parameter) { parameters_.push_back(std::move(parameter)); }
   const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
-  const Shape& input_shape() const { return input_.shape(); }
   std::int64_t batch() const { return input_.shape()[0]; }
-  std::int64_t classes() const { return classes_; }
   std::int64_t activation_values() const;  ///< Floats of all activations and their gradients.
 
   void bind(const Arenas& arenas);
@@ -78,8 +75,6 @@ class Network {
 
   Device& device_;
   ArenaLayout layout_;
-  ArenaLayout statistics_layout_;
-  std::int64_t classes_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Parameter> parameters_;
   std::unique_ptr<SoftmaxLoss> loss_;

@@ -51,12 +51,10 @@ class ReferenceConv2d : public Conv2d {
                                               host(dw.bias));
   }
   void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override {
-    check_weight_copy(weight_size(), weight_size(), plain.size(), stored.size());
-    std::ranges::copy(plain, stored.begin());
+    copy_plain_weight(weight_size(), plain, stored);
   }
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override {
-    check_weight_copy(weight_size(), weight_size(), plain.size(), stored.size());
-    std::ranges::copy(stored, plain.begin());
+    copy_plain_weight(weight_size(), stored, plain);
   }
 
  private:

@@ -98,7 +98,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
                    .reporter = reporter,
                    .writer = writer.get(),
                    .failure = failure,
-                   .loading = {.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}},
+                   .loading = loader_options(config.data),
                    .build = ""},
                   {});
   assembly.strategy->start();

@@ -59,7 +59,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   std::vector<std::string> notes = deck.notes;
   const std::vector<std::string> loaded = load_initial_weights(assembly, notes);
   Reporter reporter({.folder = "", .rank = world.rank()});
-  LoaderOptions loading{.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}};
+  const LoaderOptions loading = loader_options(config.data);
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
                    .writer = nullptr,

@@ -82,15 +82,11 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   Storage sums;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
-    if (!config.data.validation.given)
+    device = make_device(config.device, places[static_cast<std::size_t>(world.rank())]);
+    data = open_validation_data(config);
+    if (!data)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");
-    const int threads = static_cast<int>(
-        config.device.threads > 0 ? config.device.threads
-                                  : mpi::default_threads(places[static_cast<std::size_t>(world.rank())]));
-    device = make_device({.kind = config.device.kind, .threads = threads});
-    data = open_dataset(config.data, config.data.validation, config.model.classes,
-                        static_cast<std::uint64_t>(config.run.seed) + 1);
     std::int64_t batch = config.validation.batch_size;
     if (batch == 0) batch = config.train.batch_size;
     if (batch == 0) batch = std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
@@ -102,9 +98,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   network->bind({.parameters = parameters.span(), .gradients = {}, .statistics = {}});
   world.broadcast(std::span<float>(parameters.span().address(), parameters.size()));
   Outputs outputs;
-  const Evaluation result = evaluate(
-      *network, *data, world, {.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}},
-      sums.span(), [&](std::int64_t valid) {
+  const Evaluation result =
+      evaluate(*network, *data, world, loader_options(config.data), sums.span(), [&](std::int64_t valid) {
         if (!arguments.vectors.empty()) outputs.add(*network, valid);
       });
   if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);

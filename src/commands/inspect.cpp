@@ -15,6 +15,7 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/value_reader.hpp"
 
 namespace flotilla {
@@ -109,19 +110,7 @@ std::string as_json(const FileIndex& index, const std::vector<Row>& rows, const 
   for (const Row& row : rows) tensors.push_back(as_json(row));
   nlohmann::json all = {
       {"path", index.path}, {"bytes", index.bytes}, {"damage", damage}, {"tensors", tensors}};
-  const CheckpointState& state = index.state;
-  if (index.has_state)
-    all.update({{"schema", state.schema},
-                {"step", state.step},
-                {"epoch", state.position.epoch},
-                {"offset", state.position.offset},
-                {"samples", state.samples},
-                {"seed", state.seed},
-                {"optimizer_step", state.optimizer_step},
-                {"inference_only", state.inference_only},
-                {"versions", state.versions},
-                {"choices", state.choices},
-                {"deck", state.deck}});
+  if (index.has_state) all.update(nlohmann::json(index.state));
   // A damaged file may hold any bytes; they must not keep the rest from being shown.
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/model_state.hpp"
 
@@ -15,38 +16,14 @@ namespace {
 
 /// The state without tensors, as text to broadcast.
 std::string pack(const LoadedCheckpoint& checkpoint) {
-  const CheckpointState& state = checkpoint.snapshot.state;
-  return nlohmann::json{{"path", checkpoint.path},
-                        {"schema", state.schema},
-                        {"step", state.step},
-                        {"epoch", state.position.epoch},
-                        {"offset", state.position.offset},
-                        {"samples", state.samples},
-                        {"seed", state.seed},
-                        {"optimizer_step", state.optimizer_step},
-                        {"deck", state.deck},
-                        {"versions", state.versions},
-                        {"choices", state.choices},
-                        {"inference_only", state.inference_only}}
-      .dump();
+  return nlohmann::json{{"path", checkpoint.path}, {"state", checkpoint.snapshot.state}}.dump();
 }
 
 LoadedCheckpoint unpack(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   LoadedCheckpoint checkpoint;
-  CheckpointState& state = checkpoint.snapshot.state;
   json.at("path").get_to(checkpoint.path);
-  json.at("schema").get_to(state.schema);
-  json.at("step").get_to(state.step);
-  json.at("epoch").get_to(state.position.epoch);
-  json.at("offset").get_to(state.position.offset);
-  json.at("samples").get_to(state.samples);
-  json.at("seed").get_to(state.seed);
-  json.at("optimizer_step").get_to(state.optimizer_step);
-  json.at("deck").get_to(state.deck);
-  json.at("versions").get_to(state.versions);
-  json.at("choices").get_to(state.choices);
-  json.at("inference_only").get_to(state.inference_only);
+  json.at("state").get_to(checkpoint.snapshot.state);
   return checkpoint;
 }
 

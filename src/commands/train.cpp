@@ -35,8 +35,7 @@ std::string rank_file(const std::string& folder, int rank, const char* ending) {
 /// The trace of this rank, where the deck asks for one; else null sinks.
 class Tracing {
  public:
-  Tracing(const Config& config, const mpi::Communicator& world)
-      : loading_{.threads = config.data.threads, .prefetch = config.data.prefetch, .sink = {}} {
+  Tracing(const Config& config, const mpi::Communicator& world) : loading_(loader_options(config.data)) {
     if (!config.run.trace) return;
     file_ = std::make_unique<TraceFile>(rank_file(config.run.output + "/trace", world.rank(), ".json"),
                                         world.rank(), mpi::clock_offset_ns(world));

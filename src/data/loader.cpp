@@ -176,6 +176,10 @@ class ThreadedLoader final : public Loader {
 
 }  // namespace
 
+LoaderOptions loader_options(const DataConfig& data) {
+  return {.threads = data.threads, .prefetch = data.prefetch, .sink = {}};
+}
+
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,
                                              Position start, const LoaderOptions& options) {
   require(data.size() == sampler.sharding().samples, "the sampler is made for ", sampler.sharding().samples,

@@ -36,6 +36,9 @@ struct LoaderOptions {
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
 };
 
+/// The deck's threads and prefetch, without sinks.
+LoaderOptions loader_options(const DataConfig& data);
+
 /// Endless: the worker's micro-batches from `start` on. `data` must outlive it.
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,
                                              Position start, const LoaderOptions& options);

@@ -62,6 +62,17 @@ std::string divisors_of(std::int64_t batch) {
 
 }  // namespace
 
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place) {
+  const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
+  return make_device({.kind = device.kind, .threads = static_cast<int>(threads)});
+}
+
+std::unique_ptr<Dataset> open_validation_data(const Config& config) {
+  if (!config.data.validation.given) return nullptr;
+  return open_dataset(config.data, config.data.validation, config.model.classes,
+                      static_cast<std::uint64_t>(config.run.seed) + 1);
+}
+
 std::unique_ptr<Network> make_network(Device& device, const Config& config, const Shape& sample,
                                       std::int64_t batch, bool accumulate) {
   require(config.model.kind == "mlp", "no model \"", config.model.kind, "\"");
@@ -103,13 +114,10 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   std::string all_reduce;
   agree(world, [&] {
-    const auto threads =
-        static_cast<int>(config.device.threads > 0 ? config.device.threads : mpi::default_threads(place));
-    device = make_device({.kind = config.device.kind, .threads = threads});
-    const auto seed = static_cast<std::uint64_t>(config.run.seed);
-    training_data = open_dataset(config.data, config.data.train, config.model.classes, seed);
-    if (config.data.validation.given)
-      validation_data = open_dataset(config.data, config.data.validation, config.model.classes, seed + 1);
+    device = make_device(config.device, place);
+    training_data = open_dataset(config.data, config.data.train, config.model.classes,
+                                 static_cast<std::uint64_t>(config.run.seed));
+    validation_data = open_validation_data(config);
     if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation_data->sample_shape().text(), " (",
                           validation_data->description(), "), those of data.train ",

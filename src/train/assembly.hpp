@@ -28,6 +28,12 @@
 
 namespace flotilla {
 
+/// The deck's device for the rank at `place`. @throws UserError as make_device(const DeviceSpec&) does
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
+
+/// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
+std::unique_ptr<Dataset> open_validation_data(const Config& config);
+
 /// The network that the deck describes, for one batch size.
 std::unique_ptr<Network> make_network(Device& device, const Config& config, const Shape& sample,
                                       std::int64_t batch, bool accumulate);
