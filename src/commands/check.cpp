@@ -34,7 +34,7 @@ void print_memory(const Assembly& assembly, std::int64_t process, std::int64_t i
   line("parameters", floats(static_cast<std::int64_t>(assembly.parameters.size())));
   line("gradients", floats(static_cast<std::int64_t>(assembly.gradients.size())));
   line("optimizer", floats(slots));
-  line("activations", floats(assembly.network->activation_values()));
+  line("activations", floats(assembly.network->memory().kept_values()));
   line("input", input);
   line("checkpoint copy", snapshot);
   line("peak, all together", peak);

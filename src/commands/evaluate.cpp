@@ -95,7 +95,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     sums = device->allocate(ArenaLayout::alignment);
     if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, parameters.span(), nullptr);
   });
-  network->bind({.parameters = parameters.span(), .gradients = {}, .statistics = {}});
+  network->bind({.parameters = parameters.span(), .gradients = {}, .statistics = {}, .step_statistics = {}});
   world.broadcast(std::span<float>(parameters.span().address(), parameters.size()));
   Outputs outputs;
   const Evaluation result =

@@ -153,10 +153,12 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   }
   network->bind({.parameters = parameters,
                  .gradients = gradients.subspan(passenger_floats, gradient_count - passenger_floats),
-                 .statistics = {}});
+                 .statistics = {},
+                 .step_statistics = {}});
   if (validation_network)
-    validation_network->bind({.parameters = parameters, .gradients = {}, .statistics = {}});
-  network->initialise(static_cast<std::uint64_t>(config.run.seed), parameters);
+    validation_network->bind(
+        {.parameters = parameters, .gradients = {}, .statistics = {}, .step_statistics = {}});
+  network->parameters().initialise(*device, static_cast<std::uint64_t>(config.run.seed), parameters);
 
   watchdog = std::make_unique<mpi::Watchdog>(
       config.run.watchdog_s,

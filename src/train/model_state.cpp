@@ -66,10 +66,10 @@ void make_plain(const Network& network, Snapshot& snapshot) {
   std::vector<float> stored;
   for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) {
     const std::size_t slice = i % slices;
-    if (network.is_plain(slice)) continue;
+    if (network.parameters().is_plain(slice)) continue;
     const float* first = snapshot.values.data() + snapshot.tensors[i].offset;
     stored.assign(first, first + network.layout()[slice].size);
-    network.to_plain(slice, stored, snapshot.of(snapshot.tensors[i]));
+    network.parameters().to_plain(slice, stored, snapshot.of(snapshot.tensors[i]));
   }
 }
 
@@ -88,7 +88,8 @@ void restore(const Snapshot& snapshot, const std::string& path, const Network& n
   for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
   for_each_tensor(network, expected, arrays_of(parameters, optimizer),
                   [&](DeviceSpan<float> array, std::size_t slice, const CheckpointTensor& tensor) {
-                    network.import_slice(slice, snapshot.of(*saved.at(tensor.path)), array);
+                    network.parameters().import_slice(network.device(), slice,
+                                                      snapshot.of(*saved.at(tensor.path)), array);
                   });
 }
 
@@ -107,7 +108,7 @@ std::vector<std::string> load_matching(const Snapshot& weights, const std::strin
       lines.push_back(cat("shape differs  ", slice.name, ": ", found->second->shape.text(), " in the file, ",
                           slice.shape.text(), " in the model"));
     } else {
-      network.import_slice(i, weights.of(*found->second), parameters);
+      network.parameters().import_slice(network.device(), i, weights.of(*found->second), parameters);
       lines.push_back(cat("loaded         ", slice.name));
       any = true;
     }
