@@ -76,6 +76,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
                    .writer = writer.get(),
+                   .own_writer = nullptr,
                    .failure = failure,
                    .loading = loader_options(config.data),
                    .build = ""},
