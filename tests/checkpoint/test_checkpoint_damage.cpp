@@ -6,6 +6,7 @@
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -17,7 +18,7 @@ class DamagedCheckpoint : public testing::Test {
     return user_error([&] { read_checkpoint(path_); });
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   std::string path_ = folder_.path("step-00000400.h5");
   Snapshot written_ = sample_snapshot(400);
 };
@@ -127,7 +128,7 @@ TEST_F(DamagedCheckpoint, WithGroupsOfOthersIsGood) {
 }
 
 TEST(NoCheckpoint, IsRefusedNamingFileAndReason) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   put_bytes(folder.path("text.h5"), std::vector<std::byte>(5000, std::byte{'x'}));
   put_bytes(folder.path("empty.h5"), {});
   const auto error = [&](const std::string& name) {
@@ -141,7 +142,7 @@ TEST(NoCheckpoint, IsRefusedNamingFileAndReason) {
 }
 
 TEST(Weights, OfOtherProgramsAreConvertedAndNeedNoState) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string path = folder.path("w.h5");
   const std::vector<float> values = {1.5F, -2.0F, 3.25F, 4.0F, 5.0F, 6.0F};
   for (const auto& [name, stored] : std::vector<std::pair<std::string, Stored>>{{"a", Stored::float32},
@@ -164,7 +165,7 @@ TEST(Weights, OfOtherProgramsAreConvertedAndNeedNoState) {
 }
 
 TEST(Weights, OfACheckpointComeWithoutOptimizerState) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   write_checkpoint_file(folder.path("a.h5"), sample_snapshot(7));
 
   const Snapshot weights = read_weights(folder.path("a.h5"));
@@ -175,7 +176,7 @@ TEST(Weights, OfACheckpointComeWithoutOptimizerState) {
 }
 
 TEST(Weights, AreRefusedWithoutParametersAndAreNoCheckpoint) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   add_dataset(folder.path("none.h5"), "elsewhere/x", {1}, {1.0F});
   add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
 

@@ -8,6 +8,7 @@
 
 #include "src/data/loader.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 std::atomic<long> allocations{0};
@@ -43,11 +44,11 @@ namespace flotilla {
 namespace {
 
 TEST(Loader, AllocatesNothingAfterItsConstruction) {
-  const test::Folder folder;
-  test::save(folder / "images", test::gzip(test::images(200, 28, 28)));
-  test::save(folder / "labels", test::labels(200, 10));
-  const auto data =
-      open_dataset({}, {.given = true, .images = folder / "images", .labels = folder / "labels"}, 10, 1);
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images"), test::gzip(test::images(200, 28, 28)));
+  test::save(folder.path("labels"), test::labels(200, 10));
+  const auto data = open_dataset(
+      {}, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")}, 10, 1);
   const Sampler sampler(1, {.samples = 200, .workers = 2, .batch = 16, .micro_steps = 2});
   for (const std::int64_t threads : {0, 1, 2}) {
     const auto loader =
