@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
@@ -183,6 +184,36 @@ TEST(Weights, AreRefusedWithoutParametersAndAreNoCheckpoint) {
   EXPECT_TRUE(
       mentions(user_error([&] { read_weights(folder.path("none.h5")); }), {"no datasets in /parameters"}));
   EXPECT_TRUE(mentions(user_error([&] { read_checkpoint(folder.path("w.h5")); }), {"no attribute schema"}));
+}
+
+TEST(Weights, WithNumbersThatAreNotFiniteAreRefusedNamingTheTensor) {
+  const test::TemporaryFolder folder;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  add_dataset(folder.path("nan.h5"), "parameters/good", {2}, {1.0F, 2.0F});
+  add_dataset(folder.path("nan.h5"), "parameters/fc.weight", {2, 2}, {1.0F, 2.0F, nan, nan});
+  add_dataset(folder.path("inf.h5"), "parameters/good", {2}, {1.0F, 2.0F});
+  add_dataset(folder.path("inf.h5"), "statistics/bn.running_var", {1}, {-infinity});
+  Snapshot diverged = sample_snapshot(7);
+  diverged.values[0] = nan;
+  write_checkpoint_file(folder.path("a.h5"), diverged);
+  const auto error = [&](const std::string& name) {
+    return user_error([&] { read_weights(folder.path(name)); });
+  };
+
+  EXPECT_TRUE(
+      mentions(error("nan.h5"), {"nan.h5", "nan in /parameters/fc.weight", "value 2 and 1 more of 4"}));
+  EXPECT_TRUE(mentions(error("inf.h5"), {"inf.h5", "-inf in /statistics/bn.running_var"}));
+  EXPECT_TRUE(mentions(error("a.h5"), {"a.h5", "nan in /parameters/layers.0.weight"}));
+}
+
+TEST(Weights, ThatAreIntegersAreRefusedNamingTheTensor) {
+  const test::TemporaryFolder folder;
+  add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
+  add_dataset(folder.path("w.h5"), "statistics/n", {1}, {1.0F}, Stored::integers);
+
+  EXPECT_TRUE(mentions(user_error([&] { read_weights(folder.path("w.h5")); }),
+                       {"w.h5", "/statistics/n is not a set of floating-point numbers"}));
 }
 
 TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
