@@ -41,15 +41,12 @@ std::vector<Operation> operations_of(Assembly& assembly, const Batch& batch) {
   std::vector<Operation> operations;
   for (const TimedOperation& operation : network.operations(targets, sums))
     operations.push_back({operation.name, operation.run, {}});
-  operations.push_back(
-      {"optimizer",
-       [&assembly] {
-         assembly.optimizer->step(
-             assembly.parameters,
-             assembly.gradients.subspan(passenger_floats, assembly.gradients.size() - passenger_floats), 0.0,
-             1.0);
-       },
-       {}});
+  operations.push_back({"optimizer",
+                        [&assembly] {
+                          assembly.optimizer->step(assembly.model.parameters, assembly.parameter_gradients(),
+                                                   0.0, 1.0);
+                        },
+                        {}});
   return operations;
 }
 
