@@ -57,6 +57,7 @@ class SeparableResizer final : public Resizer {
 
  public:
   Box prepare(const AxisSpec& x, const AxisSpec& y) override {
+    require(!y.mirrored, "rows come from top to bottom");
     x_.prepare(x);
     y_.prepare(y);
     const Box needed{x_.first_needed(), y_.first_needed(), x_.needed(), y_.needed()};
