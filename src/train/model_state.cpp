@@ -2,7 +2,6 @@
 #include "src/train/model_state.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "kernels/error.hpp"
@@ -36,17 +35,6 @@ void for_each_tensor(const std::vector<Group>& groups, Tensors& tensors, Visit v
   for (const Group& group : groups)
     for (std::size_t slice = 0; slice < group.layout().slices().size(); ++slice)
       visit(group, slice, tensors[next++]);
-}
-
-void check_finite(const Snapshot& snapshot, const std::string& path) {
-  for (const CheckpointTensor& tensor : snapshot.tensors) {
-    const std::span<const float> values = snapshot.of(tensor);
-    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-    if (bad == values.end() || tensor.path.starts_with("optimizer/")) continue;
-    throw UserError(cat("'", path, "': ", tensor.path, " holds ", *bad, " (value ", bad - values.begin(),
-                        " of ", values.size(),
-                        "): such weights are of no use; take an older checkpoint or another file"));
-  }
 }
 
 /// The last parameter is the bias of the last layer: one value for each class.
@@ -118,7 +106,6 @@ void restore(const Snapshot& snapshot, const std::string& path, const Network& n
     if (optimizer != nullptr || !tensor.path.starts_with("optimizer/")) needed.tensors.push_back(tensor);
   check_classes(snapshot, path, network);
   check_tensors(needed, expected, path);
-  check_finite(snapshot, path);
   std::map<std::string, const CheckpointTensor*> saved;
   for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
   for_each_tensor(groups_of(network, model, optimizer), expected,
@@ -130,7 +117,6 @@ void restore(const Snapshot& snapshot, const std::string& path, const Network& n
 
 std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
                                        const Network& network, const Model& model) {
-  check_finite(weights, path);
   std::map<std::string, const CheckpointTensor*> given;
   for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
   std::vector<std::string> lines;

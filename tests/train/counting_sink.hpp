@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/trace.hpp"
-#include "tests/train/allocation_count.hpp"
+#include "tests/support/allocation_count.hpp"
 
 namespace flotilla::test {
 

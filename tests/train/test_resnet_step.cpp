@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/allocation_count.hpp"
+#include "tests/support/allocation_count.hpp"
 #include "tests/train/training_run.hpp"
 
 // Training steps of a residual network on one worker, in process.

@@ -33,10 +33,10 @@ TEST(Trainer, AllocatesNothingInAStep) {
     TestRun run(more, &communication);
     for (int i = 0; i < 3; ++i) run.step();
 
-    const std::int64_t before = allocations_of_this_thread();
+    const std::int64_t before = test::allocations_of_this_thread();
     for (int i = 0; i < 20; ++i) run.step();
 
-    EXPECT_EQ(allocations_of_this_thread() - before, 0);
+    EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
     EXPECT_EQ(communication.allocations(), 0);
     EXPECT_EQ(communication.spans() > 0, run.assembly.communication != nullptr);
     EXPECT_EQ(run.assembly.communication != nullptr, !more.empty() && run.world.size() > 1);
