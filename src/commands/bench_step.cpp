@@ -156,8 +156,8 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   const StrategyTimes strategy = assembly.strategy->times();
   const auto steps = static_cast<double>(after.steps - before.steps);
   const auto mean_s = [&](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
-  const std::vector<std::pair<const char*, double>> phases = {
-      {"step", mean_s(after.step_ns - before.step_ns)},
+  const std::vector<std::pair<std::string, double>> phases = {
+      {"step_mean", mean_s(after.step_ns - before.step_ns)},
       {"input", mean_s(after.input_ns - before.input_ns)},
       {"forward", mean_s(after.forward_ns - before.forward_ns)},
       {"backward", mean_s(after.backward_ns - before.backward_ns)},
@@ -178,7 +178,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
                               {"samples_per_s", samples_per_s},
                               {"operations_alone_us", alone_s * 1e6},
                               {"fraction", alone_s / step_median_s}};
-  for (const auto& [phase, seconds] : phases) json[cat(phase, "_mean_us")] = seconds * 1e6;
+  for (const auto& [phase, seconds] : phases) json[cat(phase, "_us")] = seconds * 1e6;
   for (const Kind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},
                              {"count", kind.count},
@@ -204,7 +204,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
     }
     table.row("step, median", step_median_s);
     for (const auto& [phase, seconds] : phases) {
-      std::string name = cat("  ", phase, ", mean");
+      std::string name = cat("  ", phase, phase == "step_mean" ? "" : " (mean)");
       std::ranges::replace(name, '_', ' ');
       table.row(name, seconds);
     }

@@ -247,8 +247,11 @@ void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
   assembly_.watchdog->beat("validating", step_);
   assembly_.strategy->consensus();
+  LoaderOptions loading = parts_.loading;
+  loading.prefetch =
+      std::min<std::int64_t>(loading.prefetch, 2);  // training's batches stay in memory as well
   const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
-                                     parts_.loading, assembly_.validation_sums.span(),
+                                     loading, assembly_.validation_sums.span(),
                                      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
   parts_.reporter.validation({.step = step_,
                               .epoch = epoch_of_last_step(),
