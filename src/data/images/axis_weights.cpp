@@ -2,9 +2,9 @@
 #include "src/data/images/axis_weights.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "kernels/error.hpp"
 
@@ -45,10 +45,10 @@ void weigh(AxisWeights<std::int32_t>::Taps& taps, std::span<std::int32_t> weight
   taps.count = static_cast<std::int32_t>(k);
 }
 
-std::size_t widest_of(const AxisWeights<float>& /*axis*/, double /*scale*/) {
+std::size_t room_for(const AxisWeights<float>& /*axis*/, double /*scale*/) {
   return 2;
 }
-std::size_t widest_of(const AxisWeights<std::int32_t>& /*axis*/, double scale) {
+std::size_t room_for(const AxisWeights<std::int32_t>& /*axis*/, double scale) {
   return static_cast<std::size_t>(std::ceil(std::max(1.0, scale))) * 2 + 1;
 }
 
@@ -62,9 +62,10 @@ void AxisWeights<Weight>::prepare(const AxisSpec& spec) {
           spec.begin);
   const double scale = static_cast<double>(spec.source) / static_cast<double>(spec.target);
   const auto count = static_cast<std::size_t>(spec.count);
-  stride_ = widest_of(*this, scale);
+  stride_ = room_for(*this, scale);
   taps_.resize(count);
-  weights_.resize(count * stride_);
+  weights_.assign(count * stride_, Weight{});
+  widest_ = 0;
   std::int64_t end = 0;
   first_needed_ = spec.source;
   for (std::size_t i = 0; i < count; ++i) {
@@ -72,6 +73,7 @@ void AxisWeights<Weight>::prepare(const AxisSpec& spec) {
     const std::size_t to = spec.mirrored ? count - 1 - i : i;
     weigh(taps_[to], std::span(weights_).subspan(to * stride_, stride_), centre, scale, spec.source);
     first_needed_ = std::min<std::int64_t>(first_needed_, taps_[to].first);
+    widest_ = std::max(widest_, static_cast<std::size_t>(taps_[to].count));
     end = std::max<std::int64_t>(end, taps_[to].first + taps_[to].count);
   }
   needed_ = end - first_needed_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "src/data/images/image_transform.hpp"
@@ -37,19 +37,19 @@ class AxisWeights {
 
   std::int64_t size() const { return static_cast<std::int64_t>(taps_.size()); }
   const Taps& taps(std::int64_t i) const { return taps_[static_cast<std::size_t>(i)]; }
-  std::span<const Weight> weights(std::int64_t i) const {
-    const auto index = static_cast<std::size_t>(i);
-    return std::span(weights_).subspan(index * stride_, static_cast<std::size_t>(taps_[index].count));
+  /// widest() of them, those from taps(i).count on are 0.
+  const Weight* weights(std::int64_t i) const {
+    return weights_.data() + static_cast<std::size_t>(i) * stride_;
   }
   std::int64_t first_needed() const { return first_needed_; }  ///< Of the source.
   std::int64_t needed() const { return needed_; }              ///< Number of source pixels from there on.
-  /// Largest number of source pixels of one output pixel.
-  std::int64_t widest() const { return static_cast<std::int64_t>(stride_); }
+  std::size_t widest() const { return widest_; }               ///< Largest number of taps.
 
  private:
   std::vector<Taps> taps_;
   std::vector<Weight> weights_;  ///< stride_ for each output.
   std::size_t stride_ = 0;
+  std::size_t widest_ = 0;
   std::int64_t first_needed_ = 0;
   std::int64_t needed_ = 0;
 };

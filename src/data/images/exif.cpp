@@ -9,7 +9,7 @@ namespace flotilla {
 
 namespace {
 
-using namespace std::string_view_literals;
+using std::literals::string_view_literals::operator""sv;
 
 constexpr int upright = 1;
 

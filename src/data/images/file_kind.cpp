@@ -14,7 +14,7 @@ namespace flotilla {
 
 namespace {
 
-using namespace std::string_view_literals;
+using std::literals::string_view_literals::operator""sv;
 
 constexpr auto jpeg_begin = "\xFF\xD8\xFF"sv;
 constexpr auto png_begin = "\x89PNG\r\n\x1A\n"sv;

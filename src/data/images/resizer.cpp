@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -35,6 +36,20 @@ struct FixedArithmetic {
   static Values finish(Values sum) { return sum >> weight_bits; }
 };
 
+/// Calls `body` with the number of taps as a constant, so that its loop over them is unrolled: half of the
+/// time at two or three taps. More than that takes the loop (0).
+template <class Body>
+void with_constant(std::size_t taps, const Body& body) {
+  switch (taps) {
+    case 1: return body(std::integral_constant<std::size_t, 1>());
+    case 2: return body(std::integral_constant<std::size_t, 2>());
+    case 3: return body(std::integral_constant<std::size_t, 3>());
+    case 4: return body(std::integral_constant<std::size_t, 4>());
+    case 5: return body(std::integral_constant<std::size_t, 5>());
+    default: return body(std::integral_constant<std::size_t, 0>());
+  }
+}
+
 template <class Arithmetic>
 class SeparableResizer final : public Resizer {
   using Value = typename Arithmetic::Value;
@@ -42,6 +57,7 @@ class SeparableResizer final : public Resizer {
 
  public:
   Box prepare(const AxisSpec& x, const AxisSpec& y) override {
+    require(!y.mirrored, "rows come from top to bottom");
     x_.prepare(x);
     y_.prepare(y);
     const Box needed{x_.first_needed(), y_.first_needed(), x_.needed(), y_.needed()};
@@ -49,12 +65,13 @@ class SeparableResizer final : public Resizer {
     // A whole number of vectors; what lies behind the last pixel is computed and ignored.
     row_values_ = (width_ + group - 1) / group * lanes;
     // The rows of one output, and those that come with its last one.
-    ring_ = static_cast<std::size_t>(y_.widest()) + group;
+    ring_ = y_.widest() + group;
     side_by_side_.resize(static_cast<std::size_t>(needed.width) * group);
-    values_.resize(side_by_side_.size() * channels);
+    // Outputs with fewer taps than others have weights of 0 and may look behind the last pixel.
+    values_.resize((static_cast<std::size_t>(needed.width) + x_.widest()) * lanes);
     rows_.resize(ring_ * row_values_);
     line_.resize(row_values_);
-    taps_.resize(static_cast<std::size_t>(y_.widest()));
+    taps_.reserve(y_.widest());
     return needed;
   }
 
@@ -71,11 +88,14 @@ class SeparableResizer final : public Resizer {
         rows.next(std::span(next).first(count));
         // The last group may be smaller: its last row again, in slots that no output reads.
         std::fill(next.begin() + static_cast<std::ptrdiff_t>(count), next.end(), next[count - 1]);
-        along_rows(next, read);
+        mix(next);
+        with_constant(x_.widest(), [&](auto constant) { along_rows<constant>(read); });
         read += static_cast<std::int64_t>(count);
       }
-      for (std::int64_t k = 0; k < taps.count; ++k) taps_[static_cast<std::size_t>(k)] = row(first + k);
-      down_columns(y_.weights(y));
+      taps_.clear();
+      for (std::int64_t k = 0; k < taps.count; ++k) taps_.push_back(row(first + k));
+      with_constant(static_cast<std::size_t>(taps.count),
+                    [&](auto constant) { down_columns<constant>(y_.weights(y)); });
       write_planes(scaling, to.subspan(static_cast<std::size_t>(y) * width_));
     }
   }
@@ -91,28 +111,6 @@ class SeparableResizer final : public Resizer {
     return result;
   }
 
-  /// Resizes a group of rows in one sweep: pixel x of all of them is one vector.
-  void along_rows(const std::array<const Pixel*, group>& from, std::int64_t index) {
-    mix(from);
-    std::array<Value*, group> to{};
-    for (std::size_t r = 0; r < group; ++r) to[r] = row(index + static_cast<std::int64_t>(r));
-    for (std::size_t x = 0; x < width_; ++x) {
-      const auto& taps = x_.taps(static_cast<std::int64_t>(x));
-      const Value* from_pixel =
-          values_.data() + static_cast<std::size_t>(taps.first - x_.first_needed()) * lanes;
-      Values sum = Values{} + Arithmetic::start;
-      for (const Value weight : x_.weights(static_cast<std::int64_t>(x))) {
-        sum += load(from_pixel) * weight;
-        from_pixel += lanes;
-      }
-      const Values pixels = Arithmetic::finish(sum);
-      for (std::size_t r = 0; r < group; ++r) {
-        std::memcpy(to[r] + x * channels, reinterpret_cast<const Value*>(&pixels) + r * channels,
-                    channels * sizeof(Value));
-      }
-    }
-  }
-
   /// Puts the rows side by side, pixel by pixel, each value widened once for all its taps.
   void mix(const std::array<const Pixel*, group>& from) {
     const auto width = static_cast<std::size_t>(x_.needed());
@@ -125,10 +123,33 @@ class SeparableResizer final : public Resizer {
     for (std::size_t i = 0; i < width * lanes; ++i) values[i] = static_cast<Value>(bytes[i]);
   }
 
-  void down_columns(std::span<const Value> weights) {
+  /// Resizes a group of rows in one sweep: pixel x of all of them is one vector.
+  template <std::size_t constant>
+  void along_rows(std::int64_t index) {
+    const std::size_t taps = constant > 0 ? constant : x_.widest();
+    std::array<Value*, group> to{};
+    for (std::size_t r = 0; r < group; ++r) to[r] = row(index + static_cast<std::int64_t>(r));
+    const Value* const values = values_.data() - x_.first_needed() * static_cast<std::int64_t>(lanes);
+    for (std::size_t x = 0; x < width_; ++x) {
+      const auto output = static_cast<std::int64_t>(x);
+      const Value* const from = values + x_.taps(output).first * static_cast<std::int64_t>(lanes);
+      const Value* const weights = x_.weights(output);
+      Values sum = Values{} + Arithmetic::start;
+      for (std::size_t k = 0; k < taps; ++k) sum += load(from + k * lanes) * weights[k];
+      const Values pixels = Arithmetic::finish(sum);
+      for (std::size_t r = 0; r < group; ++r) {
+        std::memcpy(to[r] + x * channels, reinterpret_cast<const Value*>(&pixels) + r * channels,
+                    channels * sizeof(Value));
+      }
+    }
+  }
+
+  template <std::size_t constant>
+  void down_columns(const Value* weights) {
+    const std::size_t taps = constant > 0 ? constant : taps_.size();
     for (std::size_t at = 0; at < row_values_; at += lanes) {
       Values sum = Values{} + Arithmetic::start;
-      for (std::size_t k = 0; k < weights.size(); ++k) sum += load(taps_[k] + at) * weights[k];
+      for (std::size_t k = 0; k < taps; ++k) sum += load(taps_[k] + at) * weights[k];
       const Values values = Arithmetic::finish(sum);
       std::memcpy(line_.data() + at, &values, sizeof(values));
     }
@@ -155,8 +176,8 @@ class SeparableResizer final : public Resizer {
   std::vector<Pixel> side_by_side_;  ///< (source width, group)
   std::vector<Value> values_;        ///< The same, widened: (source width, group, channels).
   std::vector<Value> rows_;          ///< Rows resized along x: (ring_, row_values_).
-  std::vector<const Value*> taps_;
-  std::vector<Value> line_;  ///< One row of the output.
+  std::vector<const Value*> taps_;   ///< Rows of one output.
+  std::vector<Value> line_;          ///< One row of the output.
 };
 
 }  // namespace
