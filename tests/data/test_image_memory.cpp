@@ -9,23 +9,24 @@
 #include "src/observe/reporter.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/data/images/image_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
 
 TEST(ImageDataset, TakesNoMoreMemoryForMoreImages) {
-  const test::Folder folder;
+  const test::TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 20; ++i) {
-    test::save(folder / (std::to_string(i) + ".jpg"), test::jpeg(test::busy(160 + i, 120)));
+    test::save(folder.path(std::to_string(i) + ".jpg"), test::jpeg(test::busy(160 + i, 120)));
   }
   for (int i = 0; i < 3000; ++i) text += std::to_string(i % 20) + ".jpg 0\n";
-  test::save(folder / "train.txt", {text.begin(), text.end()});
+  test::save(folder.path("train.txt"), {text.begin(), text.end()});
   DataConfig config;
   config.kind = "image-list";
   config.image_size = 64;
   config.short_side = 64;
-  config.train.path = folder / "train.txt";
+  config.train.path = folder.path("train.txt");
   const auto data = open_dataset(config, config.train, 2, 1);
   const Sampler sampler(1, {.samples = 3000, .workers = 1, .batch = 20});
   const auto loader = make_training_loader(*data, sampler, 0, {}, {.threads = 2, .prefetch = 2, .sink = {}});

@@ -10,7 +10,7 @@
 
 // Training and measuring on image files, and what happens to bad ones.
 
-namespace flotilla::testing {
+namespace flotilla::test {
 namespace {
 
 constexpr int images_per_class = 12;
@@ -192,4 +192,4 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
 }
 
 }  // namespace
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

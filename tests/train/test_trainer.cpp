@@ -8,7 +8,7 @@
 
 #include "src/config/deck.hpp"
 #include "src/train/trainer.hpp"
-#include "tests/train/allocation_count.hpp"
+#include "tests/support/allocation_count.hpp"
 
 // The training step on 1, 2 and 4 workers, in process.
 
@@ -19,7 +19,7 @@ namespace {
 class CountingSink : public trace::Sink {
  public:
   void span(const char*, std::int64_t, std::int64_t) override {
-    const std::int64_t now = allocations_of_this_thread();
+    const std::int64_t now = test::allocations_of_this_thread();
     if (spans_++ == 0) first_ = now;
     last_ = now;
   }
@@ -57,8 +57,8 @@ struct TestRun {
     return more;
   }
   std::vector<float> parameters() {
-    std::vector<float> values(assembly.parameters.size());
-    assembly.device->download(assembly.parameters, values);
+    std::vector<float> values(assembly.model.parameters.size());
+    assembly.device->download(assembly.model.parameters, values);
     return values;
   }
 
@@ -85,10 +85,10 @@ TEST(Trainer, AllocatesNothingInAStep) {
     const auto loader = run.trainer.make_loader();
     for (int i = 0; i < 3; ++i) run.trainer.step(*loader);
 
-    const std::int64_t before = allocations_of_this_thread();
+    const std::int64_t before = test::allocations_of_this_thread();
     for (int i = 0; i < 20; ++i) run.trainer.step(*loader);
 
-    EXPECT_EQ(allocations_of_this_thread() - before, 0);
+    EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
     EXPECT_EQ(communication.allocations(), 0);
     EXPECT_EQ(communication.spans() > 0, run.assembly.communication != nullptr);
     EXPECT_EQ(run.assembly.communication != nullptr, !more.empty() && run.world.size() > 1);
