@@ -45,8 +45,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     }
   }
   {
-    const auto& [a, b, c, d, e, f, g, h] = train;
-    add_addresses(all, a, b, c, d, e, f, g, h);
+    const auto& [a, b, c, d, e, f, g, h, i] = train;
+    add_addresses(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = optimizer;
