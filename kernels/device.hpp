@@ -121,6 +121,9 @@ class Device {
 struct DeviceSpec {
   std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
   int threads = 1;
+  /// Convolutions of 3x3 with stride 1 may use Winograd's algorithm (Lavin & Gray 2016) where the library has
+  /// it: up to 2.5 times as fast, with rounding errors about ten times as large.
+  bool winograd = false;
 };
 
 /// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.
