@@ -52,9 +52,10 @@ auto if_implemented(const Make& make) -> std::optional<decltype(make())> {
 }
 
 /// None unless the channels fill their blocks: of 3 channels oneDNN 2.6 adds up what it finds beside them.
-std::optional<Way> winograd_way(const dnnl::engine& engine, descriptors::Convolution of) {
+std::optional<Way> winograd_way(const dnnl::engine& engine, const Conv2dSpec& spec,
+                                descriptors::Convolution of) {
   constexpr std::int64_t block = 16;
-  if (of.source.dims()[1] % block != 0 || of.destination.dims()[1] % block != 0) return std::nullopt;
+  if (spec.input[1] % block != 0 || spec.out_channels % block != 0) return std::nullopt;
   of.algorithm = dnnl::algorithm::convolution_winograd;
   return if_implemented([&] { return Way{of, descriptors::forward(engine, of)}; });
 }
@@ -96,7 +97,7 @@ void CpuConv2d::make_operations(bool winograd) {
                                       {spec_.padding, spec_.padding}};
   const dnnl::engine& engine = scope_->engine();
   const Way direct{free, descriptors::forward(engine, free)};
-  const std::optional<Way> fast = winograd ? winograd_way(engine, free) : std::nullopt;
+  const std::optional<Way> fast = winograd ? winograd_way(engine, spec_, free) : std::nullopt;
   const bool fast_on_images = fast && std::min(output[2], output[3]) >= smallest_winograd_image;
   weight_ = direct.forward.weights_desc();
 
