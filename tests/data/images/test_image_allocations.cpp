@@ -5,7 +5,7 @@
 
 #include "src/data/images/image_transform.hpp"
 #include "tests/data/images/image_files.hpp"
-#include "tests/train/allocation_count.hpp"
+#include "tests/support/allocation_count.hpp"
 
 namespace flotilla {
 namespace {
@@ -32,11 +32,11 @@ TEST(ImageTransform, AllocatesNothingOnceItHasSeenTheLargestImage) {
       }
     };
     all();
-    const std::int64_t before = allocations_of_this_thread();
+    const std::int64_t before = test::allocations_of_this_thread();
 
     all();
 
-    EXPECT_EQ(allocations_of_this_thread() - before, 0);
+    EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
     EXPECT_GT(before, 0);
   }
 }
