@@ -60,7 +60,8 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
       return flotilla::evaluate_checkpoint({.checkpoint = line.checkpoint,
                                             .deck = line.deck,
                                             .overrides = line.overrides,
-                                            .vectors = line.vectors},
+                                            .vectors = line.vectors,
+                                            .per_class = line.per_class},
                                            world, failure);
     case Command::bench_all_reduce:
       return flotilla::bench_all_reduce({.min_bytes = static_cast<std::size_t>(line.min_bytes),
@@ -85,6 +86,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
                                    .overrides = line.overrides,
                                    .steps = line.steps,
                                    .checkpoint_every = line.checkpoint_every,
+                                   .operations = line.operations,
                                    .json = line.json_file},
                                   world, failure);
     case Command::inspect:

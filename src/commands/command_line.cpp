@@ -82,6 +82,7 @@ class Parser {
         ->required();
     add_deck(*evaluate, "Deck to use instead of the checkpoint's own", false);
     evaluate->add_option("--vectors", result_.vectors, "HDF5 file for the outputs of every sample");
+    evaluate->add_flag("--per-class", result_.per_class, "Print samples and top-1 accuracy of each class");
   }
 
   void add_inspect() {
@@ -119,6 +120,7 @@ class Parser {
     step->add_option("--checkpoint-every", result_.checkpoint_every, "Save every so many steps (0: never)")
         ->check(CLI::NonNegativeNumber);
     step->add_option("--steps", result_.steps, "Steps measured (200)")->check(CLI::Range(1, 1000000000));
+    step->add_flag("--operations", result_.operations, "List every operation, not only their kinds");
     step->add_option("--json", result_.json_file, "File for the figures as JSON");
   }
 

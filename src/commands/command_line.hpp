@@ -20,6 +20,7 @@ struct CommandLine {
 
   bool check = false;      ///< train
   std::string vectors;     ///< evaluate: empty: none
+  bool per_class = false;  ///< evaluate
   bool json = false;       ///< inspect
   bool show_deck = false;  ///< inspect: the deck as well
 
@@ -28,6 +29,7 @@ struct CommandLine {
   bool in_place = false;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
   std::int64_t checkpoint_every = 0;           ///< bench step: steps; 0: none
+  bool operations = false;                     ///< bench step: a line for each
   std::string json_file;                       ///< bench: empty: none
   std::string list;                            ///< bench input: empty: the deck's data
   std::string root;                            ///< bench input: empty: found by the list's name

@@ -2,7 +2,6 @@
 #include "src/train/model_state.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "kernels/error.hpp"
@@ -36,22 +35,6 @@ void for_each_tensor(const std::vector<Group>& groups, Tensors& tensors, Visit v
   for (const Group& group : groups)
     for (std::size_t slice = 0; slice < group.layout().slices().size(); ++slice)
       visit(group, slice, tensors[next++]);
-}
-
-/// torch keeps such a counter with each batch norm; nothing is computed with it.
-bool is_counter(const std::string& path) {
-  return path.ends_with(".num_batches_tracked");
-}
-
-void check_finite(const Snapshot& snapshot, const std::string& path) {
-  for (const CheckpointTensor& tensor : snapshot.tensors) {
-    const std::span<const float> values = snapshot.of(tensor);
-    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-    if (bad == values.end() || tensor.path.starts_with("optimizer/") || is_counter(tensor.path)) continue;
-    throw UserError(cat("'", path, "': ", tensor.path, " holds ", *bad, " (value ", bad - values.begin(),
-                        " of ", values.size(),
-                        "): such weights are of no use; take an older checkpoint or another file"));
-  }
 }
 
 /// The last parameter is the bias of the last layer: one value for each class.
@@ -120,11 +103,9 @@ void restore(const Snapshot& snapshot, const std::string& path, const Network& n
   const std::vector<CheckpointTensor> expected = checkpoint_tensors(network, optimizer);
   Snapshot needed;  // What an evaluation needs: the optimizer's state may be there or not.
   for (const CheckpointTensor& tensor : snapshot.tensors)
-    if (!is_counter(tensor.path) && (optimizer != nullptr || !tensor.path.starts_with("optimizer/")))
-      needed.tensors.push_back(tensor);
+    if (optimizer != nullptr || !tensor.path.starts_with("optimizer/")) needed.tensors.push_back(tensor);
   check_classes(snapshot, path, network);
   check_tensors(needed, expected, path);
-  check_finite(snapshot, path);
   std::map<std::string, const CheckpointTensor*> saved;
   for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
   for_each_tensor(groups_of(network, model, optimizer), expected,
@@ -136,10 +117,8 @@ void restore(const Snapshot& snapshot, const std::string& path, const Network& n
 
 std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
                                        const Network& network, const Model& model) {
-  check_finite(weights, path);
   std::map<std::string, const CheckpointTensor*> given;
-  for (const CheckpointTensor& tensor : weights.tensors)
-    if (!is_counter(tensor.path)) given[tensor.path] = &tensor;
+  for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
   std::vector<std::string> lines;
   bool any = false;
   for (const Group& group : groups_of(network, model, nullptr)) {

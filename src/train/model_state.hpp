@@ -23,14 +23,14 @@ void copy_state(const Network& network, const Model& model, Optimizer& optimizer
 /// beside training.
 void make_plain(const Network& network, Snapshot& snapshot);
 
-/// The way back. @throws UserError if the snapshot's tensors are not those of the network, or if one of the
-/// model's holds a NaN or an infinity; `path` is for its text.
+/// The way back. @throws UserError if the snapshot's tensors are not those of the network; `path` is for its
+/// text.
 void restore(const Snapshot& snapshot, const std::string& path, const Network& network, const Model& model,
              Optimizer* optimizer);
 
 /// Copies the tensors whose name and shape agree. Returns the lines of a table: loaded, missing, shape
 /// differs, not needed.
-/// @throws UserError if no parameter matched, or one of the file's tensors holds a NaN or an infinity.
+/// @throws UserError if nothing matched.
 std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
                                        const Network& network, const Model& model);
 
