@@ -45,6 +45,8 @@ class Linear {
   /// Values that the weight takes in the arena, the device's padding included (padding is kept zero). The
   /// bias is plain.
   virtual std::int64_t weight_size() const = 0;
+  /// Floating point operations of the product forward, and of each of the two backward: 2 · N·O·I.
+  virtual std::int64_t flops() const = 0;
   virtual void forward(const Tensor& x, Weights w, Tensor& y) = 0;
   /// dy is the gradient of y, and is overwritten with that of the sum before the activation (scratch
   /// afterwards). `y` is the result of forward. Writes (or adds, see accumulate) the gradients, and dx unless
@@ -61,9 +63,13 @@ class Linear {
 struct Targets {
   std::span<const std::int32_t> labels;  ///< One of 0 … classes − 1 for every row.
   std::int64_t valid = 0;  ///< Rows from here on are padding: no loss, no gradient, not counted.
+  std::span<const std::int32_t> other_labels =
+      {};                    ///< Mixup: the labels of the images mixed in. Empty: none.
+  float other_share = 0.0F;  ///< Mixup: their share of the targets, in [0, 1].
 };
 
-/// Softmax and cross entropy with label smoothing s: target[c] = (1 − s) [c = label] + s / classes.
+/// Softmax and cross entropy with label smoothing s and mixup with a share q of another image (Zhang et al.
+/// 2018): target[c] = (1 − s) ((1 − q) [c = label] + q [c = other label]) + s / classes.
 struct SoftmaxLossSpec {
   std::int64_t batch = 0;
   std::int64_t classes = 0;
@@ -76,8 +82,8 @@ enum LossSum : std::size_t { sum_loss = 0, sum_top1 = 1, sum_top5 = 2, sum_sampl
 class SoftmaxLoss {
  public:
   virtual ~SoftmaxLoss() = default;
-  /// Adds to sums[loss_sums]: the cross entropies, the rows whose label has the highest logit, is among the
-  /// five highest (ties go to the lower class), and the valid rows. logits (N,C).
+  /// Adds to sums[loss_sums]: the cross entropies, the rows whose label (not the other one) has the highest
+  /// logit, is among the five highest (ties go to the lower class), and the valid rows. logits (N,C).
   virtual void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) = 0;
   /// dlogits = scale · (softmax(logits) − target), zero in padding rows. Uses what forward left; dlogits may
   /// be logits.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/image_checks.hpp"
 
+#include <cstdint>
+
 #include "kernels/error.hpp"
 
 namespace flotilla {
@@ -102,6 +104,13 @@ void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const Scale
   check_channels("mean and variance", spec, s);
   check_channels("the sums", spec, sums);
   require(count >= 1.0, "batch norm's sums are over at least one value per channel, got ", count);
+}
+
+void check_view(const Shape& shape, DeviceSpan<const float> memory) {
+  require(memory.size() == static_cast<std::size_t>(shape.size()), "a view of ", shape.text(), " takes ",
+          shape.size(), " values, got ", memory.size());
+  require(reinterpret_cast<std::uintptr_t>(memory.address()) % 64 == 0, "a view of ", shape.text(),
+          " must start on 64 bytes");
 }
 
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to) {

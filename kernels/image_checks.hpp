@@ -25,6 +25,8 @@ void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const Scale
                          const GivenStatistics& s, const GivenStatistics& sums, double count,
                          const Tensor& dy, const Tensor& dx);
 /// Plain tensors of the spec's size, step below 2^40.
+/// Memory for a view: as many values as the shape has, on 64 bytes.
+void check_view(const Shape& shape, DeviceSpan<const float> memory);
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to);
 
 }  // namespace flotilla

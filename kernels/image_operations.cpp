@@ -30,6 +30,10 @@ Shape output_shape(const Conv2dSpec& s) {
           windows(s.input[3], s.kernel, s.stride, s.padding)};
 }
 
+std::int64_t flops(const Conv2dSpec& s) {
+  return 2 * output_shape(s).size() * s.input[1] / s.groups * s.kernel * s.kernel;
+}
+
 Shape output_shape(const Pool2dSpec& s) {
   if (s.kind == Pooling::global_average) return {s.input[0], s.input[1], 1, 1};
   return {s.input[0], s.input[1], windows(s.input[2], s.kernel, s.stride, s.padding),

@@ -36,6 +36,8 @@ class Conv2d {
   /// Values that the weight takes in the arena, the device's padding (kept zero) included; the gradient has
   /// the same layout. The bias is plain.
   virtual std::int64_t weight_size() const = 0;
+  /// Floating point operations of each of the three passes: flotilla::flops of the specification.
+  virtual std::int64_t flops() const = 0;
   virtual void forward(const Tensor& x, Weights w, Tensor& y) = 0;
   virtual void backward_data(const Tensor& dy, Weights w, Tensor& dx) = 0;
   virtual void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) = 0;
@@ -144,11 +146,14 @@ class Dropout {
 
 /// The operations of networks on images. A tensor made here lies in the layout that the device likes for its
 /// shape; one of Device::tensor or Device::stage fits where the device keeps such a shape plain (it does for
-/// up to 4 channels).
+/// up to 4 channels). Whatever the layout, a tensor takes shape.size() values: there is no padding.
 class ImageOperations {
  public:
   virtual ~ImageOperations() = default;
-  virtual Tensor tensor(const Shape& shape) = 0;                         ///< (N,C,H,W), zeroed.
+  virtual Tensor tensor(const Shape& shape) = 0;  ///< (N,C,H,W), zeroed.
+  /// The same over memory that the caller keeps alive: shape.size() values, on 64 bytes. Their order is that
+  /// of the shape's layout: a view of another shape does not see the same tensor.
+  virtual Tensor view(const Shape& shape, DeviceSpan<float> memory) = 0;
   virtual void upload(std::span<const float> host, Tensor& to) = 0;      ///< From plain N, C, H, W.
   virtual void download(const Tensor& from, std::span<float> host) = 0;  ///< To plain N, C, H, W.
 
@@ -172,5 +177,7 @@ void update_running_statistics(FlatMath& flat, GivenStatistics batch, std::int64
 std::int64_t windows(std::int64_t extent, std::int64_t kernel, std::int64_t stride, std::int64_t padding);
 Shape output_shape(const Conv2dSpec& spec);
 Shape output_shape(const Pool2dSpec& spec);
+/// 2 · N·O·H'·W' · I/groups·K²: a multiplication and an addition each, those with padding included.
+std::int64_t flops(const Conv2dSpec& spec);
 
 }  // namespace flotilla

@@ -19,6 +19,15 @@ void check_size(const char* name, std::size_t size, std::int64_t expected) {
   require(size == static_cast<std::size_t>(expected), name, " must hold ", expected, " values, has ", size);
 }
 
+void check_labels(const SoftmaxLossSpec& spec, std::int64_t valid, std::span<const std::int32_t> labels) {
+  require(labels.size() >= static_cast<std::size_t>(valid), "labels for ", labels.size(), " of ", valid,
+          " rows");
+  for (std::size_t n = 0; n < static_cast<std::size_t>(valid); ++n) {
+    require(labels[n] >= 0 && labels[n] < spec.classes, "label ", labels[n], " of row ", n, " is not in 0 … ",
+            spec.classes - 1);
+  }
+}
+
 }  // namespace
 
 void check_spec(const LinearSpec& spec) {
@@ -65,13 +74,10 @@ void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets
   check_matrix("the logits", logits, spec.batch, spec.classes);
   require(targets.valid >= 0 && targets.valid <= spec.batch, "valid rows must be in 0 … ", spec.batch,
           ", got ", targets.valid);
-  require(targets.labels.size() >= static_cast<std::size_t>(targets.valid), "labels for ",
-          targets.labels.size(), " of ", targets.valid, " rows");
-  for (std::size_t n = 0; n < static_cast<std::size_t>(targets.valid); ++n) {
-    const std::int32_t label = targets.labels[n];
-    require(label >= 0 && label < spec.classes, "label ", label, " of row ", n, " is not in 0 … ",
-            spec.classes - 1);
-  }
+  require(targets.other_share >= 0.0F && targets.other_share <= 1.0F,
+          "the other labels' share must be in [0, 1], got ", targets.other_share);
+  check_labels(spec, targets.valid, targets.labels);
+  if (targets.other_share > 0.0F) check_labels(spec, targets.valid, targets.other_labels);
 }
 
 void stage_in_place(std::span<float> batch, Tensor& to) {

@@ -80,14 +80,15 @@ class Layout {
 };
 
 /// Values on a device with a logical shape. Move-only. Either owns its storage or is a view of memory that
-/// the caller keeps alive (Device::stage).
+/// the caller keeps alive (Device::stage, ImageOperations::view).
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Shape shape, Storage storage, std::shared_ptr<const Layout> layout = nullptr)
       : shape_(shape), storage_(std::move(storage)), span_(storage_.span()), layout_(std::move(layout)) {}
   /// A view. `span` must hold at least shape.size() values.
-  Tensor(Shape shape, DeviceSpan<float> span) : shape_(shape), span_(span) {}
+  Tensor(Shape shape, DeviceSpan<float> span, std::shared_ptr<const Layout> layout = nullptr)
+      : shape_(shape), span_(span), layout_(std::move(layout)) {}
 
   const Shape& shape() const { return shape_; }
   DeviceSpan<float> span() { return span_; }

@@ -2,49 +2,88 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/device.hpp"
-#include "models/arena.hpp"
+#include "models/activation_memory.hpp"
+#include "models/tensor_set.hpp"
 
 namespace flotilla {
 
+/// μ of running ← μ · running + (1 − μ) · batch, of all batch norms (fleet.md §7.1; torch's momentum is 1 −
+/// μ).
+inline constexpr float statistics_momentum = 0.9F;
+
 enum class Pass { training, inference };
+
+/// What a forward pass is told.
+struct PassInfo {
+  PassInfo(Pass kind) : pass(kind) {}  // NOLINT: a pass is all that most layers ask for
+  PassInfo(Pass kind, std::uint64_t number) : pass(kind), draw(number) {}
+  Pass pass;
+  std::uint64_t draw = 0;  ///< Training passes of all workers counted apart: selects the dropout mask
+};
 
 /// The flat arrays that a network computes with; sizes are those of the layouts.
 struct Arenas {
   DeviceSpan<float> parameters;
-  DeviceSpan<float> gradients;   ///< Empty: inference only.
-  DeviceSpan<float> statistics;  ///< Running statistics (batch norm); empty if there are none.
+  DeviceSpan<float> gradients;  ///< Empty: inference only.
+  DeviceSpan<float>
+      statistics;  ///< Running statistics (batch norm), read by inference; empty if there are none.
+  /// Laid out as statistics: s ← μ s + (1 − μ) · this batch's, μ = statistics_momentum, in each
+  /// training pass. Whoever runs the step zeroes it before and folds it into the running ones afterwards.
+  DeviceSpan<float> step_statistics;
 };
 
-/// How a tensor is filled before training.
-struct Initializer {
-  enum class Kind { zeros, ones, uniform, normal, xavier_uniform, xavier_normal, he_uniform, he_normal };
-  Kind kind = Kind::xavier_uniform;
-  double scale = 0.0;  ///< uniform: the bound; normal: the deviation
+/// The gradient of a layer's output: first + more. What a residual block hands back has two parts, which the
+/// block before it adds in a pass that it does anyway.
+struct OutputGradient {
+  Tensor* first = nullptr;
+  Tensor* more = nullptr;  ///< Null: none
+};
+
+/// One operation of a training step that a benchmark runs alone, on the step's own buffers.
+struct TimedOperation {
+  std::string name;  ///< "layer1.0.conv1 forward"
+  std::string kind;  ///< "convolution forward"
+  double flop = 0.0;
+  std::function<void()> run;
+};
+
+/// What a layer takes from, and adds to, the network that it is made for.
+struct Building {
+  Device& device;
+  TensorSet& parameters;
+  TensorSet& statistics;
+  ActivationMemory& memory;
 };
 
 /// One operation of a network with its parameters, activations and plans, for one batch size. It adds its
-/// slices to the layouts when it is made, in forward order, and computes with the arenas it was bound to
+/// tensors to the network's when it is made, in forward order, and computes with the arenas it was bound to
 /// last.
 class Layer {
  public:
+  Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
   virtual ~Layer() = default;
   virtual std::string_view name() const = 0;  ///< "fc1": the start of its tensors' names
   virtual const Shape& output_shape() const = 0;
   virtual void bind(const Arenas& arenas) = 0;
 
-  virtual const Tensor& forward(const Tensor& x, Pass pass) = 0;  ///< The result lives in the layer.
+  virtual const Tensor& forward(const Tensor& x,
+                                const PassInfo& info) = 0;  ///< The result lives in the layer.
   /// x is what forward got. dy is scratch afterwards. Writes or adds the gradients of its parameters; returns
-  /// the gradient of x, or null for a first layer.
-  virtual Tensor* backward(const Tensor& x, Tensor& dy) = 0;
+  /// the gradient of x, without tensors for a first layer.
+  virtual OutputGradient backward(const Tensor& x, OutputGradient dy) = 0;
+  /// Appends the operations of forward and backward, in the state that a training step left.
+  virtual void time_alone(const Tensor& x, std::vector<TimedOperation>& operations) = 0;
 
-  virtual std::int64_t first_offset() const = 0;  ///< Of its first parameter in the arena.
-  virtual std::int64_t activation_values()
-      const = 0;  ///< Floats kept for backward, gradients of activations included.
+  /// Of its first parameter in the arena; for a layer without any, of the next one.
+  virtual std::int64_t first_offset() const = 0;
 };
 
 }  // namespace flotilla

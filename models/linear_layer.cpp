@@ -1,49 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/linear_layer.hpp"
 
+#include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 
 namespace flotilla {
 
-namespace {
-
-template <class T>
-DeviceSpan<T> part(DeviceSpan<T> arena, const Slice& slice) {
-  if (arena.empty()) return {};
-  return arena.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
-}
-
-}  // namespace
-
-LinearLayer::LinearLayer(Device& device, ArenaLayout& layout, std::string name, const LinearSpec& spec,
-                         bool first)
+LinearLayer::LinearLayer(const Building& network, std::string name, const LinearSpec& spec,
+                         const Initializer& initializer, bool first)
     : name_(std::move(name)),
-      plan_(device.linear(spec)),
-      y_(device.tensor({spec.batch, spec.out})),
+      memory_(network.memory),
+      plan_(network.device.linear(spec)),
+      shape_{spec.batch, spec.out},
+      flop_(static_cast<double>(plan_->flops())),
       first_(first) {
-  weight_slice_ =
-      layout[layout.add(name_ + ".weight", {spec.out, spec.in}, ParameterKind::weight, plan_->weight_size())];
-  bias_slice_ = layout[layout.add(name_ + ".bias", {spec.out}, ParameterKind::bias)];
-  if (!first_) dx_ = device.tensor({spec.batch, spec.in});
+  const Linear* plan = plan_.get();
+  weight_slice_ = network.parameters.add(
+      {.name = name_ + ".weight",
+       .shape = {spec.out, spec.in},
+       .kind = ParameterKind::weight,
+       .initializer = initializer,
+       .fan_in = spec.in,
+       .fan_out = spec.out,
+       .stored_size = plan->weight_size(),
+       .from_plain = [plan](auto plain, auto stored) { plan->weight_from_plain(plain, stored); },
+       .to_plain = [plan](auto stored, auto plain) { plan->weight_to_plain(stored, plain); }});
+  bias_slice_ = network.parameters.add({.name = name_ + ".bias",
+                                        .shape = {spec.out},
+                                        .kind = ParameterKind::bias,
+                                        .initializer = {.kind = Initializer::Kind::zeros}});
+  memory_.keep(shape_, y_);
+  memory_.plan_gradient(shape_, dy_);
+  if (!first_) memory_.plan_gradient({spec.batch, spec.in}, dx_);
 }
 
 void LinearLayer::bind(const Arenas& arenas) {
-  weights_ = {part<const float>(arenas.parameters, weight_slice_),
-              part<const float>(arenas.parameters, bias_slice_)};
-  gradients_ = {part(arenas.gradients, weight_slice_), part(arenas.gradients, bias_slice_)};
+  weights_ = {part_of<const float>(arenas.parameters, weight_slice_),
+              part_of<const float>(arenas.parameters, bias_slice_)};
+  gradients_ = {part_of(arenas.gradients, weight_slice_), part_of(arenas.gradients, bias_slice_)};
 }
 
-const Tensor& LinearLayer::forward(const Tensor& x, Pass) {
+const Tensor& LinearLayer::forward(const Tensor& x, const PassInfo&) {
   const trace::Span span("linear forward");
   plan_->forward(x, weights_, y_);
   return y_;
 }
 
-Tensor* LinearLayer::backward(const Tensor& x, Tensor& dy) {
+OutputGradient LinearLayer::backward(const Tensor& x, OutputGradient dy) {
   const trace::Span span("linear backward");
-  Tensor* dx = first_ ? nullptr : &dx_;
-  plan_->backward(x, y_, weights_, dy, gradients_, dx);
-  return dx;
+  require(dy.more == nullptr, name_, " cannot add two gradients");
+  Tensor* dx = first_ ? nullptr : &memory_.take(dx_);
+  plan_->backward(x, y_, weights_, *dy.first, gradients_, dx);
+  memory_.give_back(*dy.first);
+  return {.first = dx};
+}
+
+void LinearLayer::time_alone(const Tensor& x, std::vector<TimedOperation>& operations) {
+  operations.push_back(
+      {name_ + " forward", "linear forward", flop_, [this, &x] { plan_->forward(x, weights_, y_); }});
+  operations.push_back({name_ + " backward", "linear backward", first_ ? flop_ : 2.0 * flop_, [this, &x] {
+                          plan_->backward(x, y_, weights_, ActivationMemory::view(dy_, 0), gradients_,
+                                          first_ ? nullptr : &ActivationMemory::view(dx_, 1));
+                        }});
 }
 
 }  // namespace flotilla

@@ -3,34 +3,38 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "models/layer.hpp"
 
 namespace flotilla {
 
-/// A linear layer with its activation: tensors "<name>.weight" (O,I) and "<name>.bias" (O).
+/// A linear layer with its activation: tensors "<name>.weight" (O,I) and "<name>.bias" (O), zero at first.
 class LinearLayer : public Layer {
  public:
   /// @param first it is the network's first layer: no gradient of its input is computed
-  LinearLayer(Device& device, ArenaLayout& layout, std::string name, const LinearSpec& spec, bool first);
+  LinearLayer(const Building& network, std::string name, const LinearSpec& spec,
+              const Initializer& initializer, bool first);
 
   std::string_view name() const override { return name_; }
-  const Shape& output_shape() const override { return y_.shape(); }
+  const Shape& output_shape() const override { return shape_; }
   void bind(const Arenas& arenas) override;
-  const Tensor& forward(const Tensor& x, Pass pass) override;
-  Tensor* backward(const Tensor& x, Tensor& dy) override;
+  const Tensor& forward(const Tensor& x, const PassInfo& info) override;
+  OutputGradient backward(const Tensor& x, OutputGradient dy) override;
+  void time_alone(const Tensor& x, std::vector<TimedOperation>& operations) override;
   std::int64_t first_offset() const override { return weight_slice_.offset; }
-  std::int64_t activation_values() const override { return y_.shape().size() + dx_.shape().size(); }
-
-  const Linear& plan() const { return *plan_; }
 
  private:
   std::string name_;
+  ActivationMemory& memory_;
   std::unique_ptr<Linear> plan_;
+  Shape shape_;
+  double flop_;
   Slice weight_slice_;
   Slice bias_slice_;
   Tensor y_;
-  Tensor dx_;
+  ActivationMemory::Gradient dx_;
+  ActivationMemory::Gradient dy_;  ///< To time backward alone
   bool first_;
   Weights weights_;
   Gradients gradients_;

@@ -19,6 +19,9 @@ struct MlpSpec {
   Initializer initializer;  ///< Of the weights; biases are zero
   float label_smoothing = 0.0F;
   bool accumulate = false;  ///< backward adds to the gradients (micro-steps)
+  float dropout = 0.0F;     ///< After each hidden layer
+  std::uint64_t dropout_seed = 0;
+  Purpose purpose = Purpose::training;
 };
 
 std::unique_ptr<Network> make_mlp(Device& device, const MlpSpec& spec);

@@ -16,6 +16,7 @@ class CpuConv2d : public Conv2d {
   CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const Conv2dSpec& spec);
   Shape output_shape() const override { return flotilla::output_shape(spec_); }
   std::int64_t weight_size() const override;
+  std::int64_t flops() const override { return flotilla::flops(spec_); }
   void forward(const Tensor& x, Weights w, Tensor& y) override;
   void backward_data(const Tensor& dy, Weights w, Tensor& dx) override;
   void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override;

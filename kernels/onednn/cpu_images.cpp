@@ -70,10 +70,18 @@ CpuImages::Parts& CpuImages::parts() {
   return *parts_;
 }
 
-Tensor CpuImages::tensor(const Shape& shape) {
+std::shared_ptr<const ImageLayout> CpuImages::layout(const Shape& shape) {
   const ImageLayout layout = parts().layouts.of(shape);
-  return {shape, memory_.allocate(static_cast<std::size_t>(shape.size())),
-          layout.lanes == 1 ? nullptr : std::make_shared<const ImageLayout>(layout)};
+  return layout.lanes == 1 ? nullptr : std::make_shared<const ImageLayout>(layout);
+}
+
+Tensor CpuImages::tensor(const Shape& shape) {
+  return {shape, memory_.allocate(static_cast<std::size_t>(shape.size())), layout(shape)};
+}
+
+Tensor CpuImages::view(const Shape& shape, DeviceSpan<float> memory) {
+  check_view(shape, memory);
+  return {shape, memory, layout(shape)};
 }
 
 void CpuImages::upload(std::span<const float> host, Tensor& to) {

@@ -5,6 +5,7 @@
 
 #include "kernels/host_memory.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/onednn/image_layout.hpp"
 
 namespace flotilla {
 
@@ -14,6 +15,7 @@ class CpuImages : public ImageOperations {
   CpuImages(int threads, const HostMemory& memory);
   ~CpuImages() override;
   Tensor tensor(const Shape& shape) override;
+  Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
   void download(const Tensor& from, std::span<float> host) override;
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
@@ -25,6 +27,7 @@ class CpuImages : public ImageOperations {
 
  private:
   struct Parts;
+  std::shared_ptr<const ImageLayout> layout(const Shape& shape);  // null: plain
   Parts& parts();  // made on first use: a network without images asks oneDNN for nothing
 
   int threads_;

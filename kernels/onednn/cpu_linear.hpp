@@ -13,6 +13,7 @@ class CpuLinear : public Linear {
  public:
   CpuLinear(int threads, const LinearSpec& spec);
   std::int64_t weight_size() const override { return spec_.in * spec_.out; }
+  std::int64_t flops() const override { return 2 * spec_.batch * weight_size(); }
   void forward(const Tensor& x, Weights w, Tensor& y) override;
   void backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) override;
   void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;

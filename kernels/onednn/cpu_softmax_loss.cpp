@@ -83,7 +83,12 @@ void CpuSoftmaxLoss::forward(const Tensor& logits, const Targets& targets, Devic
                const float highest = highest_of(classes, row);
                const double sum = double{exponentials(classes, row, highest, e + n * classes)};
                // Both terms relative to the highest logit: the differences are exact or small.
-               double loss = std::log(sum) - (1.0 - smoothing) * double{row[label] - highest};
+               double wanted = double{row[label] - highest};
+               if (targets.other_share > 0.0F) {
+                 const std::int32_t other = targets.other_labels[static_cast<std::size_t>(n)];
+                 wanted += double{targets.other_share} * double{row[other] - row[label]};
+               }
+               double loss = std::log(sum) - (1.0 - smoothing) * wanted;
                if (smoothing > 0.0) {
                  loss -= smoothing * double{sum_above(classes, row, highest)} / static_cast<double>(classes);
                }
@@ -114,7 +119,9 @@ void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, floa
   const float* const e = exponentials_.span().address();
   float* const d = dlogits.span().address();
   const float everywhere = scale * spec_.label_smoothing / static_cast<float>(classes);
-  const float at_label = scale * (1.0F - spec_.label_smoothing);
+  const float at_labels = scale * (1.0F - spec_.label_smoothing);
+  const float at_label = at_labels * (1.0F - targets.other_share);
+  const float at_other = at_labels * targets.other_share;
   in_parts(threads_for(threads_, spec_.batch * classes), spec_.batch,
            [&](std::int64_t first, std::int64_t last) {
              for (std::int64_t n = first; n < std::min(last, targets.valid); ++n) {
@@ -122,6 +129,7 @@ void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, floa
                float* const out = d + n * classes;
                scaled_gradient(classes, e + n * classes, scale * rows_[row].normaliser, everywhere, out);
                out[targets.labels[row]] -= at_label;
+               if (targets.other_share > 0.0F) out[targets.other_labels[row]] -= at_other;
              }
              const std::int64_t padding = std::max(first, targets.valid);
              if (padding < last) std::fill(d + padding * classes, d + last * classes, 0.0F);

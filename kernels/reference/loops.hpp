@@ -107,7 +107,12 @@ void softmax_loss_forward(const SoftmaxLossSpec& s, std::span<const T> logits, c
       mean += double{row[c]} / static_cast<double>(s.classes);
       if (row[c] > row[label] || (row[c] == row[label] && c < label)) ++before;
     }
-    loss += log_sum_exp(row) - (1.0 - smoothing) * double{row[label]} - smoothing * mean;
+    double wanted = double{row[label]};
+    if (targets.other_share > 0.0F) {
+      const auto other = static_cast<std::size_t>(targets.other_labels[at(0, 0, n)]);
+      wanted += double{targets.other_share} * (double{row[other]} - double{row[label]});
+    }
+    loss += log_sum_exp(row) - (1.0 - smoothing) * wanted - smoothing * mean;
     const bool number = row[label] == row[label];
     if (number && before < 1) ++top1;
     if (number && before < 5) ++top5;
@@ -128,7 +133,10 @@ void softmax_loss_backward(const SoftmaxLossSpec& s, std::span<const T> logits, 
     const std::span<const T> row = logits.subspan(at(n, s.classes, 0), static_cast<std::size_t>(s.classes));
     const double normaliser = log_sum_exp(row);
     for (std::int64_t c = 0; c < s.classes; ++c) {
-      const double target = everywhere + (c == targets.labels[at(0, 0, n)] ? 1.0 - smoothing : 0.0);
+      double wanted = c == targets.labels[at(0, 0, n)] ? 1.0 - double{targets.other_share} : 0.0;
+      if (targets.other_share > 0.0F && c == targets.other_labels[at(0, 0, n)])
+        wanted += double{targets.other_share};
+      const double target = everywhere + (1.0 - smoothing) * wanted;
       const double probability = std::exp(double{row[at(0, 0, c)]} - normaliser);
       dlogits[at(n, s.classes, c)] = static_cast<T>(scale * (probability - target));
     }

@@ -24,6 +24,7 @@ class ReferenceLinear : public Linear {
   explicit ReferenceLinear(const LinearSpec& spec) : spec_(spec) { check_spec(spec); }
 
   std::int64_t weight_size() const override { return spec_.out * spec_.in; }
+  std::int64_t flops() const override { return 2 * spec_.batch * weight_size(); }
 
   void forward(const Tensor& x, Weights w, Tensor& y) override {
     check_forward(spec_, weight_size(), x, w, y);

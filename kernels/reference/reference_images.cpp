@@ -30,6 +30,7 @@ class ReferenceConv2d : public Conv2d {
   std::int64_t weight_size() const override {
     return spec_.out_channels * spec_.input[1] / spec_.groups * spec_.kernel * spec_.kernel;
   }
+  std::int64_t flops() const override { return flotilla::flops(spec_); }
   void forward(const Tensor& x, Weights w, Tensor& y) override {
     check_image("x", x, spec_.input);
     check_image("y", y, output_shape());
@@ -170,6 +171,11 @@ class ReferenceDropout : public Dropout {
 
 Tensor ReferenceImages::tensor(const Shape& shape) {
   return {shape, memory_.allocate(static_cast<std::size_t>(shape.size()))};
+}
+
+Tensor ReferenceImages::view(const Shape& shape, DeviceSpan<float> memory) {
+  check_view(shape, memory);
+  return {shape, memory};
 }
 
 void ReferenceImages::upload(std::span<const float> from, Tensor& to) {

@@ -11,6 +11,7 @@ class ReferenceImages : public ImageOperations {
  public:
   explicit ReferenceImages(const HostMemory& memory) : memory_(memory) {}
   Tensor tensor(const Shape& shape) override;
+  Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
   void download(const Tensor& from, std::span<float> host) override;
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;

@@ -39,35 +39,14 @@ std::vector<Operation> operations_of(Assembly& assembly, const Batch& batch) {
   const Targets targets{.labels = batch.labels, .valid = batch.valid};
   const DeviceSpan<float> sums = assembly.validation_sums.span().subspan(0, loss_sums);
   std::vector<Operation> operations;
-  for (std::size_t i = 0; i < network.layers().size(); ++i) {
-    Layer& layer = *network.layers()[i];
-    operations.push_back({cat(layer.name(), " forward"),
-                          [&network, &layer, i] { layer.forward(network.input_of(i), Pass::training); },
-                          {}});
-  }
-  operations.push_back({"loss",
-                        [&network, targets, sums, &batch] {
-                          network.loss_forward(targets, sums);
-                          network.backward_loss(targets, 1.0F / static_cast<float>(batch.labels.size()));
+  for (const TimedOperation& operation : network.operations(targets, sums))
+    operations.push_back({operation.name, operation.run, {}});
+  operations.push_back({"optimizer",
+                        [&assembly] {
+                          assembly.optimizer->step(assembly.model.parameters, assembly.parameter_gradients(),
+                                                   0.0, 1.0);
                         },
                         {}});
-  Tensor* dy = &network.backward_loss(targets, 1.0F / static_cast<float>(batch.labels.size()));
-  for (std::size_t i = network.layers().size(); i-- > 0;) {
-    Layer& layer = *network.layers()[i];
-    operations.push_back({cat(layer.name(), " backward"),
-                          [&network, &layer, i, dy] { layer.backward(network.input_of(i), *dy); },
-                          {}});
-    dy = layer.backward(network.input_of(i), *dy);
-  }
-  operations.push_back(
-      {"optimizer",
-       [&assembly] {
-         assembly.optimizer->step(
-             assembly.parameters,
-             assembly.gradients.subspan(passenger_floats, assembly.gradients.size() - passenger_floats), 0.0,
-             1.0);
-       },
-       {}});
   return operations;
 }
 

@@ -31,10 +31,10 @@ void print_memory(const Assembly& assembly, std::int64_t process, std::int64_t i
     slots += static_cast<std::int64_t>(slot.values.size());
   print_line("memory per rank:");
   line("process and libraries", process);
-  line("parameters", floats(static_cast<std::int64_t>(assembly.parameters.size())));
+  line("parameters", floats(static_cast<std::int64_t>(assembly.model.parameters.size())));
   line("gradients", floats(static_cast<std::int64_t>(assembly.gradients.size())));
   line("optimizer", floats(slots));
-  line("activations", floats(assembly.network->activation_values()));
+  line("activations", floats(assembly.network->memory().kept_values()));
   line("input", input);
   line("checkpoint copy", snapshot);
   line("peak, all together", peak);
@@ -81,7 +81,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   }
   Snapshot snapshot;
   if (world.is_root()) {
-    copy_state(*assembly.network, assembly.parameters, *assembly.optimizer, snapshot);
+    copy_state(*assembly.network, assembly.model, *assembly.optimizer, snapshot);
     make_plain(*assembly.network, snapshot);
   }
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};

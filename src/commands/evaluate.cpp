@@ -79,7 +79,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   std::unique_ptr<Dataset> data;
   std::unique_ptr<Network> network;
   Storage parameters;
+  Storage statistics;
   Storage sums;
+  Model model;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     device = make_device(config.device, places[static_cast<std::size_t>(world.rank())]);
@@ -90,13 +92,20 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     std::int64_t batch = config.validation.batch_size;
     if (batch == 0) batch = config.train.batch_size;
     if (batch == 0) batch = std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
-    network = make_network(*device, config, data->sample_shape(), batch, false);
+    network = make_network(*device, config,
+                           {.sample = data->sample_shape(), .batch = batch, .purpose = Purpose::inference});
     parameters = device->allocate(static_cast<std::size_t>(network->layout().size()));
+    statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
+    model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
-    if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, parameters.span(), nullptr);
+    if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, model, nullptr);
   });
-  network->bind({.parameters = parameters.span(), .gradients = {}, .statistics = {}});
-  world.broadcast(std::span<float>(parameters.span().address(), parameters.size()));
+  network->bind({.parameters = model.parameters,
+                 .gradients = {},
+                 .statistics = model.statistics,
+                 .step_statistics = {}});
+  for (const DeviceSpan<float> values : {model.parameters, model.statistics})
+    world.broadcast(std::span<float>(values.address(), values.size()));
   Outputs outputs;
   const Evaluation result =
       evaluate(*network, *data, world, loader_options(config.data), sums.span(), [&](std::int64_t valid) {

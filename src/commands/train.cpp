@@ -138,7 +138,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                  .checkpoint = resumed->path};
     agree(world, [&] {
       if (world.is_root())
-        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.parameters,
+        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.model,
                 assembly.optimizer.get());
     });
     assembly.optimizer->set_steps(state.optimizer_step);

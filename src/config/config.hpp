@@ -26,9 +26,13 @@ struct DeviceConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";
-  std::vector<std::int64_t> widths;  ///< Hidden layers of an MLP
-  std::string activation = "tanh";   ///< "tanh", "relu", "sigmoid"
+  std::string kind = "mlp";            ///< "mlp", "resnet"
+  std::vector<std::int64_t> widths;    ///< Hidden layers of an MLP
+  std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
+  std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
+  std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
+  std::string batch_norm = "local";    ///< resnet: "local", "synchronised"
+  double dropout = 0.0;
   std::int64_t classes = 0;
   std::string initializer = "xavier-uniform";
   double initializer_scale = 0.0;  ///< Bound or deviation of "uniform" and "normal"
@@ -60,6 +64,7 @@ struct TrainConfig {
   std::int64_t batch_size = 0;         ///< Per worker and micro-step; 0 if global_batch_size is given
   std::int64_t global_batch_size = 0;  ///< Over all workers and micro-steps; 0 if batch_size is given
   std::int64_t accumulate_steps = 1;
+  std::string accumulate = "average";  ///< "average", "sum": of the micro-steps' gradients
   double label_smoothing = 0.0;
   double gradient_clip_norm = 0.0;  ///< 0: none
 };
@@ -98,6 +103,7 @@ struct StrategyConfig {
 struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: at the end only
   std::int64_t keep = 3;
+  bool per_rank = false;  ///< Each rank's own model as well
 };
 
 struct ValidationConfig {

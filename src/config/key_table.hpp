@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -42,6 +43,9 @@ inline Rule fraction() {
 }
 inline Rule one_of(std::vector<std::string> choices, std::string advice = "") {
   return {.choices = std::move(choices), .advice = std::move(advice)};
+}
+inline Rule one_of_numbers(std::vector<std::int64_t> numbers) {
+  return {.numbers = std::move(numbers)};
 }
 inline Rule array_of(std::size_t least, std::size_t most, Rule rule) {
   rule.least_elements = least;

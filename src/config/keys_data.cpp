@@ -12,11 +12,14 @@ Condition data_is(std::string kind) {
 
 std::vector<Key> model_and_data_keys() {
   const Condition mlp = {"model.kind", {"mlp"}};
+  const Condition resnet = {"model.kind", {"resnet"}};
   return {
       {.path = "model.kind",
        .field = field<&Config::model, &ModelConfig::kind>,
-       .rule = one_of({"mlp"}),
-       .help = "\"mlp\": fully connected layers; the inputs' size comes from the data",
+       .rule = one_of({"mlp", "resnet"}),
+       .help =
+           "\"mlp\": fully connected layers; \"resnet\": a residual network for images of three channels. "
+           "The inputs' size comes from the data",
        .on_resume = must_match},
       {.path = "model.widths",
        .field = field<&Config::model, &ModelConfig::widths>,
@@ -31,6 +34,32 @@ std::vector<Key> model_and_data_keys() {
        .help = "After each hidden layer",
        .on_resume = must_match,
        .condition = mlp},
+      {.path = "model.depth",
+       .field = field<&Config::model, &ModelConfig::depth>,
+       .rule = one_of_numbers({18, 34, 50, 101, 152}),
+       .help = "Layers with weights",
+       .on_resume = must_match,
+       .condition = resnet},
+      {.path = "model.batch_norm",
+       .field = field<&Config::model, &ModelConfig::batch_norm>,
+       .rule = one_of({"local", "synchronised"}),
+       .help = "Mean and variance of each worker's batch, or of all workers' batches together",
+       .on_resume = must_match,
+       .condition = resnet},
+      {.path = "model.recompute",
+       .field = field<&Config::model, &ModelConfig::recompute>,
+       .rule = any(),
+       .help = "Layers that keep their output only and are computed again in the backward pass, to the same "
+               "bits: "
+               "\"blocks\" (all of them), \"conv1\", \"layer1\" (its blocks), or one as \"layer1.0\"",
+       .condition = resnet},
+      {.path = "model.dropout",
+       .field = field<&Config::model, &ModelConfig::dropout>,
+       .rule = fraction(),
+       .help =
+           "Share of values dropped in training: after each hidden layer of an mlp, before the last layer "
+           "of a resnet",
+       .on_resume = must_match},
       {.path = "model.classes",
        .field = field<&Config::model, &ModelConfig::classes>,
        .rule = at_least(2, 16777216),
@@ -41,7 +70,8 @@ std::vector<Key> model_and_data_keys() {
        .field = field<&Config::model, &ModelConfig::initializer>,
        .rule = one_of({"xavier-uniform", "xavier-normal", "he-uniform", "he-normal", "uniform", "normal"}),
        .help = "Distribution of the initial weights; biases start at 0",
-       .on_resume = must_match},
+       .on_resume = must_match,
+       .condition = mlp},
       {.path = "model.initializer_scale",
        .field = field<&Config::model, &ModelConfig::initializer_scale>,
        .rule = positive(),
@@ -52,7 +82,7 @@ std::vector<Key> model_and_data_keys() {
       {.path = "model.initial_weights",
        .field = field<&Config::model, &ModelConfig::initial_weights>,
        .rule = any(),
-       .help = "Checkpoint or exported model to start from; empty: none",
+       .help = "Checkpoint or exported model to start from, as far as names and shapes agree; empty: none",
        .on_resume = must_match,
        .path_role = PathRole::input},
       {.path = "data.kind",

@@ -52,7 +52,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       last_checkpoint_(beginning.checkpoint) {
   // Makes the snapshot's memory now: fresh pages would stall the first save for longer than its copy.
   if (parts_.writer != nullptr)
-    copy_state(*assembly_.network, assembly_.parameters, *assembly_.optimizer, parts_.writer->begin());
+    copy_state(*assembly_.network, assembly_.model, *assembly_.optimizer, parts_.writer->begin());
 }
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
@@ -90,7 +90,8 @@ StepOutcome Trainer::step(Loader& loader) {
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
   const DeviceSpan<float> sums = strategy.loss_sums();
-  const float scale = 1.0F / static_cast<float>(sharding.batch * sharding.micro_steps);
+  const std::int64_t averaged = config_.train.accumulate == "sum" ? 1 : sharding.micro_steps;
+  const float scale = 1.0F / static_cast<float>(sharding.batch * averaged);
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
     const Batch* batch = nullptr;
@@ -105,7 +106,9 @@ StepOutcome Trainer::step(Loader& loader) {
       const trace::Span span("forward");
       const Stopwatch watch(times_.forward_ns);
       assembly_.watchdog->beat("computing", step_);
-      network.forward(batch->images, targets, Pass::training, sums);
+      const std::int64_t pass =
+          (step_ * sharding.micro_steps + micro_step) * sharding.workers + assembly_.world.rank();
+      network.forward(batch->images, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
     }
     const trace::Span span("backward");
     const Stopwatch watch(times_.backward_ns);
@@ -230,10 +233,12 @@ void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
   assembly_.watchdog->beat("saving", step_);
-  const DeviceSpan<float> values = assembly_.strategy->consensus();
-  if (!assembly_.device->flat().all_finite(values))
+  const Model model = assembly_.strategy->consensus();
+  FlatMath& flat = assembly_.device->flat();
+  if (!flat.all_finite(model.parameters) || !flat.all_finite(model.statistics))
     parts_.failure.end_job_together(
-        cat("a parameter is not finite after step ", step_, " (learning rate ", learning_rate_,
+        cat("a parameter or a running statistic is not finite after step ", step_, " (learning rate ",
+            learning_rate_,
             "): training diverged, nothing was saved; try a smaller schedule.learning_rate or "
             "train.gradient_clip_norm; ",
             last_good()),
@@ -252,7 +257,7 @@ void Trainer::save() {
     snapshot.state.deck = config_.resolved_text;
     snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
     snapshot.state.choices = assembly_.choices;
-    copy_state(*assembly_.network, values, *assembly_.optimizer, snapshot);
+    copy_state(*assembly_.network, model, *assembly_.optimizer, snapshot);
     parts_.writer->commit([this](Snapshot& filled) { make_plain(*assembly_.network, filled); });
   }
   times_.stall_ns += stall_ns;

@@ -209,6 +209,17 @@ TEST(Conv2d, IsExactOnSmallIntegers) {
   }
 }
 
+TEST(Conv2d, CountsTheOperationsOfAPass) {
+  for (const char* const kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    const Conv2dSpec spec{
+        .input = {2, 6, 5, 4}, .out_channels = 9, .kernel = 3, .stride = 2, .padding = 1, .groups = 3};
+    // 2 x 9 x 3 x 2 outputs of 2 x 3 x 3 products each.
+    EXPECT_EQ(device->images().conv2d(spec)->flops(), 2 * 108 * 18) << kind;
+    EXPECT_EQ(device->linear({.batch = 3, .in = 5, .out = 7})->flops(), 2 * 3 * 5 * 7) << kind;
+  }
+}
+
 TEST(Conv2d, RefusesWhatDoesNotFit) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});

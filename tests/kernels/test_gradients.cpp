@@ -90,6 +90,24 @@ TEST(ReferenceSoftmaxLoss, GradientsAreCentralDifferences) {
   }
 }
 
+TEST(ReferenceSoftmaxLoss, GradientsOfMixedLabelsAreCentralDifferences) {
+  const SoftmaxLossSpec spec{.batch = 4, .classes = 6, .label_smoothing = 0.1F};
+  const std::vector<std::int32_t> labels = {0, 5, 2, 3};
+  const std::vector<std::int32_t> others = {1, 0, 2, 3};  // that of row 2 is its own
+  const Targets targets{.labels = labels, .valid = 3, .other_labels = others, .other_share = 0.375F};
+  Values logits = some(24, 5);
+  const auto objective = [&] {
+    Values sums(loss_sums);
+    reference::softmax_loss_forward<double>(spec, logits, targets, sums);
+    return 0.5 * sums[sum_loss];
+  };
+  Values gradient(24);
+
+  reference::softmax_loss_backward<double>(spec, logits, targets, 0.5, gradient);
+
+  expect_near(gradient, central_differences(logits, objective), "dlogits");
+}
+
 TEST(ReferenceSoftmaxLoss, MatchesAHandComputedRow) {
   // logits ln 1, ln 2, ln 5: probabilities 1/8, 2/8, 5/8.
   const Values logits = {0.0, std::log(2.0), std::log(5.0)};

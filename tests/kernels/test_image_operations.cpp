@@ -119,6 +119,35 @@ TEST(ImageTensor, KeepsPlainOrderOutside) {
   EXPECT_EQ(device->images().tensor({2, 3, 4, 5}).layout(), nullptr);  // what Device::stage gives fits
 }
 
+TEST(ImageTensor, ViewsMemoryAsATensorOfTheShapeLies) {
+  for (const char* const kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{2, 16, 4, 5}, Shape{3, 32, 1, 1}}) {
+      const std::vector<float> plain = values(shape.size(), 1);
+      const Tensor owner = test::image_of(*device, shape, plain);
+      Storage memory = device->allocate(static_cast<std::size_t>(shape.size()));
+
+      Tensor view = device->images().view(shape, memory.span());
+      device->images().upload(plain, view);
+
+      EXPECT_EQ(owner.span().size(), static_cast<std::size_t>(shape.size())) << kind << shape.text();
+      EXPECT_EQ(view.span().address(), memory.span().address()) << kind << shape.text();
+      EXPECT_EQ(test::read(*device, memory), test::read(*device, owner)) << kind << shape.text();
+      EXPECT_EQ(read_image(*device, view), plain) << kind << shape.text();
+    }
+  }
+}
+
+TEST(ImageTensor, RefusesAViewOfOtherMemory) {
+  for (const char* const kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    Storage memory = device->allocate(33);
+    EXPECT_THROW(device->images().view({1, 16, 1, 1}, memory.span()), InternalError) << kind;
+    EXPECT_THROW(device->images().view({1, 16, 1, 1}, memory.span().subspan(1, 16)), InternalError) << kind;
+    EXPECT_NO_THROW(device->images().view({1, 16, 1, 1}, memory.span().subspan(16, 16))) << kind;
+  }
+}
+
 TEST(AddRelu, AndItsGradientAreExact) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});

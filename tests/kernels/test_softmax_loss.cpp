@@ -17,8 +17,8 @@ struct Results {
   std::vector<float> sums, gradient;
 };
 
-std::vector<std::int32_t> labels_for(const SoftmaxLossSpec& spec) {
-  Random random(5, random_data, 77);
+std::vector<std::int32_t> labels_for(const SoftmaxLossSpec& spec, std::uint64_t stream = 77) {
+  Random random(5, random_data, stream);
   std::vector<std::int32_t> labels(static_cast<std::size_t>(spec.batch));
   for (std::int32_t& label : labels) {
     label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(spec.classes)));
@@ -26,11 +26,12 @@ std::vector<std::int32_t> labels_for(const SoftmaxLossSpec& spec) {
   return labels;
 }
 
-Results run(Device& device, const SoftmaxLossSpec& spec, std::int64_t valid,
-            const std::vector<float>& logits) {
+Results run(Device& device, const SoftmaxLossSpec& spec, std::int64_t valid, const std::vector<float>& logits,
+            float other_share = 0.0F) {
   const auto plan = device.softmax_loss(spec);
   const std::vector<std::int32_t> labels = labels_for(spec);
-  const Targets targets{.labels = labels, .valid = valid};
+  const std::vector<std::int32_t> others = labels_for(spec, 78);
+  const Targets targets{.labels = labels, .valid = valid, .other_labels = others, .other_share = other_share};
   const Tensor x = test::tensor_of(device, {spec.batch, spec.classes}, logits);
   Tensor dx = test::tensor_of(device, {spec.batch, spec.classes}, std::vector<float>(logits.size(), 99.0F));
   Storage sums = test::storage_of(device, {1, 2, 3, 4});
@@ -40,15 +41,17 @@ Results run(Device& device, const SoftmaxLossSpec& spec, std::int64_t valid,
   return {read(device, sums), read(device, dx)};
 }
 
-void expect_agreement(const SoftmaxLossSpec& spec, std::int64_t valid, int threads, double range) {
+void expect_agreement(const SoftmaxLossSpec& spec, std::int64_t valid, int threads, double range,
+                      float other_share = 0.0F) {
   const auto cpu = make_device({.kind = "cpu", .threads = threads});
   const auto oracle = make_device({.kind = "reference"});
   const std::vector<float> logits = values(spec.batch * spec.classes, 6, range);
 
-  const Results actual = run(*cpu, spec, valid, logits);
-  const Results expected = run(*oracle, spec, valid, logits);
+  const Results actual = run(*cpu, spec, valid, logits, other_share);
+  const Results expected = run(*oracle, spec, valid, logits, other_share);
 
-  const std::string where = cat(spec.batch, "x", spec.classes, " valid ", valid, " threads ", threads);
+  const std::string where = cat(spec.batch, "x", spec.classes, " valid ", valid, " threads ", threads,
+                                " other share ", other_share);
   // The sum of the losses is rounded to float once; exp errs by 3e-7, sums of C terms by √C · eps.
   EXPECT_NEAR(actual.sums[sum_loss], expected.sums[sum_loss],
               1e-6 * (static_cast<double>(valid) + std::abs(double{expected.sums[sum_loss]})))
@@ -80,6 +83,52 @@ TEST(CpuSoftmaxLoss, LeavesPaddingRowsOutOfSumsAndGradient) {
   EXPECT_EQ(results.sums[sum_samples], 5.0F);
   EXPECT_EQ(std::vector<float>(results.gradient.begin() + 2, results.gradient.end()),
             std::vector<float>(4, 0.0F));
+}
+
+TEST(CpuSoftmaxLoss, AgreesWithTheReferenceForMixedLabels) {
+  for (const float share : {0.25F, 0.5F, 1.0F}) {
+    for (const float smoothing : {0.0F, 0.1F}) {
+      expect_agreement({63, 17, smoothing}, 63, 2, 3.0, share);
+      expect_agreement({8, 10, smoothing}, 5, 1, 3.0, share);
+      expect_agreement({16, 12, smoothing}, 16, 1, 1000.0, share);
+    }
+  }
+}
+
+TEST(CpuSoftmaxLoss, GivesTheSameBitsWithoutAShareAsWithoutOtherLabels) {
+  for (const char* kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    const std::vector<float> logits = values(63 * 17, 6);
+    const Results with = run(*device, {63, 17, 0.1F}, 60, logits);
+    const auto plan = device->softmax_loss({63, 17, 0.1F});
+    const std::vector<std::int32_t> labels = labels_for({63, 17, 0.1F});
+    Tensor x = test::tensor_of(*device, {63, 17}, logits);
+    Storage sums = test::storage_of(*device, {1, 2, 3, 4});
+
+    plan->forward(x, {.labels = labels, .valid = 60}, sums.span());
+    plan->backward(x, {.labels = labels, .valid = 60}, 0.25F, x);
+
+    EXPECT_EQ(read(*device, sums), with.sums) << kind;
+    EXPECT_EQ(read(*device, x), with.gradient) << kind;
+  }
+}
+
+TEST(CpuSoftmaxLoss, CountsMixedRowsAgainstTheFirstLabel) {
+  for (const char* kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    const auto plan = device->softmax_loss({.batch = 2, .classes = 2});
+    const std::vector<std::int32_t> labels = {0, 1};
+    const std::vector<std::int32_t> others = {1, 0};
+    const Tensor x = test::tensor_of(*device, {2, 2}, {3, 1, 3, 1});
+    Storage sums = device->allocate(loss_sums);
+
+    plan->forward(x, {labels, 2, others, 0.75F}, sums.span());
+
+    // ln(e³ + e) less the targets' logits: (3 + 3 · 1) / 4 in row 0, (1 + 3 · 3) / 4 in row 1.
+    const std::vector<float> result = read(*device, sums);
+    EXPECT_EQ(result[sum_top1], 1.0F) << kind;
+    EXPECT_NEAR(result[sum_loss], 2.0 * std::log(std::exp(3.0) + std::exp(1.0)) - 1.5 - 2.5, 1e-5) << kind;
+  }
 }
 
 TEST(CpuSoftmaxLoss, ManagesLargeLogits) {
@@ -140,6 +189,9 @@ TEST(CpuSoftmaxLoss, RefusesLabelsOutsideTheClasses) {
 
   EXPECT_THROW(plan->forward(x, {.labels = labels, .valid = 2}, sums.span()), InternalError);
   EXPECT_NO_THROW(plan->forward(x, {.labels = labels, .valid = 1}, sums.span()));
+  EXPECT_THROW(plan->forward(x, {labels, 1, {}, 0.5F}, sums.span()), InternalError);
+  EXPECT_THROW(plan->forward(x, {labels, 1, std::span(labels).subspan(1), 0.5F}, sums.span()), InternalError);
+  EXPECT_THROW(plan->forward(x, {labels, 1, labels, 1.5F}, sums.span()), InternalError);
 }
 
 }  // namespace

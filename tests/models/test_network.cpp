@@ -24,8 +24,11 @@ struct Fixture {
         parameters(device->allocate(static_cast<std::size_t>(network->layout().size()))),
         gradients(device->allocate(static_cast<std::size_t>(network->layout().size()))),
         sums(device->allocate(loss_sums)) {
-    network->bind({.parameters = parameters.span(), .gradients = gradients.span(), .statistics = {}});
-    network->initialise(7, parameters.span());
+    network->bind({.parameters = parameters.span(),
+                   .gradients = gradients.span(),
+                   .statistics = {},
+                   .step_statistics = {}});
+    network->parameters().initialise(*device, 7, parameters.span());
     Random random(3, random_data);
     for (float& value : images) value = static_cast<float>(random.normal());
   }
@@ -44,7 +47,7 @@ struct Fixture {
     std::vector<float> stored(static_cast<std::size_t>(where.size));
     device->download(arena.subspan(static_cast<std::size_t>(where.offset), stored.size()), stored);
     std::vector<float> values(static_cast<std::size_t>(where.shape.size()));
-    network->to_plain(slice, stored, values);
+    network->parameters().to_plain(slice, stored, values);
     return values;
   }
 
@@ -118,7 +121,7 @@ TEST(Network, ExportsAndImportsPlainValues) {
     const std::size_t middle = 2;  // fc2.weight (3,5)
 
     const std::vector<float> plain = fixture.plain(middle, fixture.parameters.span());
-    fixture.network->import_slice(middle, plain, fixture.gradients.span());
+    fixture.network->parameters().import_slice(*fixture.device, middle, plain, fixture.gradients.span());
     const std::vector<float> again = fixture.plain(middle, fixture.gradients.span());
 
     EXPECT_EQ(plain, again) << kind;

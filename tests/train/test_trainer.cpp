@@ -57,8 +57,8 @@ struct TestRun {
     return more;
   }
   std::vector<float> parameters() {
-    std::vector<float> values(assembly.parameters.size());
-    assembly.device->download(assembly.parameters, values);
+    std::vector<float> values(assembly.model.parameters.size());
+    assembly.device->download(assembly.model.parameters, values);
     return values;
   }
 

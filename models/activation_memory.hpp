@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/device.hpp"
+
+namespace flotilla {
+
+/// Whether a network is made to be trained, or only to be evaluated: then nothing is kept for backward.
+enum class Purpose { training, inference };
+
+/// The memory of a network's activations and of their gradients. Layers say at their making what they need;
+/// allocate() then fills in the tensors they named, which must not move. Nothing is allocated later.
+class ActivationMemory {
+ public:
+  ActivationMemory(Device& device, Purpose purpose) : device_(device), purpose_(purpose) {}
+  ActivationMemory(const ActivationMemory&) = delete;
+  ActivationMemory& operator=(const ActivationMemory&) = delete;
+  Purpose purpose() const { return purpose_; }
+
+  /// A tensor of its own, kept from forward to backward.
+  void keep(const Shape& shape, Tensor& where);
+  /// A tensor in one of a few memories that layers use one after another. Its size is that of the largest.
+  void share(std::size_t slot, const Shape& shape, Tensor& where);
+
+  /// One tensor of that shape in each of the slots of gradients: whoever computes a gradient takes a free
+  /// slot.
+  static constexpr std::size_t gradient_slots = 3;
+  class Gradient {
+    friend class ActivationMemory;
+    std::array<Tensor, gradient_slots> views_;
+  };
+  void plan_gradient(const Shape& shape, Gradient& where);
+  void allocate();
+  Tensor& take(Gradient& gradient);
+  /// Ends the use of a gradient; those that lie elsewhere (of the loss) are let pass.
+  void give_back(const Tensor& gradient);
+  /// The same tensor without taking it, for benchmarks.
+  static Tensor& view(Gradient& gradient, std::size_t slot) { return gradient.views_[slot]; }
+
+  /// Counts tensors that lie in shared slots only because they are computed again in backward.
+  void note_recomputed(std::int64_t values) { recomputed_ += values; }
+  std::int64_t recomputed_values() const { return recomputed_; }  ///< Floats that are not kept for it
+
+  std::int64_t kept_values() const { return kept_; }            ///< Floats
+  std::int64_t shared_values() const { return shared_count_; }  ///< Floats
+  std::int64_t gradient_values() const {
+    return static_cast<std::int64_t>(gradient_slots) * largest_gradient_;
+  }
+
+ private:
+  struct Shared {
+    std::size_t slot;
+    Shape shape;
+    Tensor* where;
+  };
+  struct Planned {
+    Shape shape;
+    Gradient* where;
+  };
+
+  Tensor view_of(const Shape& shape, Storage& storage);
+
+  Device& device_;
+  Purpose purpose_;
+  std::int64_t kept_ = 0;
+  std::int64_t shared_count_ = 0;
+  std::int64_t recomputed_ = 0;
+  std::int64_t largest_gradient_ = 0;
+  std::vector<Shared> shares_;
+  std::vector<Planned> gradients_;
+  std::vector<Storage> shared_;
+  std::array<Storage, gradient_slots> slots_;
+  std::array<bool, gradient_slots> taken_{};
+};
+
+}  // namespace flotilla

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/layer.hpp"
+
+namespace flotilla {
+
+/// Global average pooling ("avgpool"): (N,C,H,W) → (N,C).
+class AverageLayer : public Layer {
+ public:
+  AverageLayer(const Building& network, const Shape& input);
+
+  std::string_view name() const override { return "avgpool"; }
+  const Shape& output_shape() const override { return shape_; }
+  void bind(const Arenas&) override {}
+  const Tensor& forward(const Tensor& x, const PassInfo& info) override;
+  OutputGradient backward(const Tensor& x, OutputGradient dy) override;
+  void time_alone(const Tensor& x, std::vector<TimedOperation>& operations) override;
+  std::int64_t first_offset() const override { return offset_; }
+
+ private:
+  ActivationMemory& memory_;
+  std::int64_t offset_;
+  std::unique_ptr<Pool2d> pool_;
+  Shape shape_;
+  Tensor pooled_;  ///< (N,C,1,1)
+  Tensor y_;       ///< The same memory as (N,C)
+  ActivationMemory::Gradient dx_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/norm.hpp"
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Each half starts on 64 bytes.
+std::size_t rounded(std::int64_t channels) {
+  constexpr std::int64_t unit = ArenaLayout::alignment;
+  return static_cast<std::size_t>((channels + unit - 1) / unit * unit);
+}
+
+template <class T>
+ChannelPair<T> pair_of(DeviceSpan<T> arena, const Slice& first, const Slice& second) {
+  return {part_of(arena, first), part_of(arena, second)};
+}
+
+}  // namespace
+
+Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec& spec,
+           WorkerExchange* exchange)
+    : device_(network.device),
+      plan_(device_.images().batch_norm(spec)),
+      exchange_(exchange),
+      channels_(spec.input[1]),
+      local_count_(spec.input.size() / channels_),
+      count_(static_cast<double>(local_count_)),
+      accumulate_(spec.accumulate) {
+  using Kind = Initializer::Kind;
+  const Shape shape{channels_};
+  const auto tensor = [&](const char* ending, Kind kind) {
+    return NamedTensor{.name = name + ending,
+                       .shape = shape,
+                       .kind = ParameterKind::batch_norm,
+                       .initializer = {.kind = kind}};
+  };
+  scale_slice_ = network.parameters.add(tensor(".weight", Kind::ones));
+  shift_slice_ = network.parameters.add(tensor(".bias", Kind::zeros));
+  mean_slice_ = network.statistics.add(tensor(".running_mean", Kind::zeros));
+  variance_slice_ = network.statistics.add(tensor(".running_var", Kind::ones));
+  if (network.memory.purpose() == Purpose::inference) return;
+
+  const std::size_t half = rounded(channels_);
+  const auto channels = static_cast<std::size_t>(channels_);
+  memory_ = device_.allocate(half * (exchange_ == nullptr ? 2 : 4));
+  batch_ = {memory_.span().subspan(0, channels), memory_.span().subspan(half, channels)};
+  if (exchange_ == nullptr) return;
+  sums_ = {memory_.span().subspan(2 * half, channels), memory_.span().subspan(3 * half, channels)};
+  host_.resize(2 * channels);
+  mine_.resize(2 * channels + 1);
+  all_.resize(mine_.size() * static_cast<std::size_t>(exchange_->workers()));
+}
+
+void Norm::bind(const Arenas& arenas) {
+  weights_ = pair_of<const float>(arenas.parameters, scale_slice_, shift_slice_);
+  gradients_ = pair_of(arenas.gradients, scale_slice_, shift_slice_);
+  running_ = pair_of<const float>(arenas.statistics, mean_slice_, variance_slice_);
+  step_ = pair_of(arenas.step_statistics, mean_slice_, variance_slice_);
+}
+
+void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass) {
+  if (pass == Pass::inference) {
+    plan_->normalise(x, residual, weights_, running_, y);
+    return;
+  }
+  if (exchange_ == nullptr) {
+    plan_->forward(x, residual, weights_, batch_, y);
+  } else {
+    plan_->statistics(x, batch_);
+    combine();
+    plan_->normalise(x, residual, weights_, batch_, y);
+  }
+  if (!step_.first.empty())
+    update_running_statistics(device_.flat(), batch_, static_cast<std::int64_t>(count_), statistics_momentum,
+                              step_);
+}
+
+void Norm::replay(const Tensor& x, const Tensor* residual, Tensor& y) {
+  plan_->normalise(x, residual, weights_, batch_, y);
+}
+
+void Norm::backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
+                    Tensor* dresidual) {
+  if (exchange_ == nullptr) {
+    plan_->backward(x, y, weights_, batch_, dy, more_dy, gradients_, dx, dresidual);
+    return;
+  }
+  plan_->backward_sums(x, y, weights_, batch_, dy, more_dy, dresidual, sums_);
+  // The gradients are this worker's part, as every gradient; only dx needs the sums over all.
+  const auto put = [this](DeviceSpan<const float> from, DeviceSpan<float> to) {
+    if (accumulate_) {
+      device_.flat().axpy(1.0F, from, to);
+    } else {
+      device_.flat().copy(from, to);
+    }
+  };
+  put(sums_.first, gradients_.first);
+  put(sums_.second, gradients_.second);
+  share_sums();
+  plan_->backward_data(x, weights_, batch_, sums_, count_, dresidual == nullptr ? dy : *dresidual, dx);
+}
+
+/// batch_ ← mean and variance over all workers (Chan, Golub & LeVeque 1979), added in worker order, so that
+/// all hold the same bits.
+void Norm::combine() {
+  const auto channels = static_cast<std::size_t>(channels_);
+  const std::span<float> means = std::span(host_).first(channels);
+  const std::span<float> variances = std::span(host_).last(channels);
+  device_.download(batch_.first, means);
+  device_.download(batch_.second, variances);
+  for (std::size_t i = 0; i < host_.size(); ++i) mine_[i] = static_cast<double>(host_[i]);
+  mine_.back() = static_cast<double>(local_count_);
+  exchange_->all_gather(mine_, all_);
+
+  const std::size_t stride = mine_.size();
+  count_ = 0.0;
+  for (std::size_t at = stride - 1; at < all_.size(); at += stride) count_ += all_[at];
+  for (std::size_t c = 0; c < channels; ++c) {
+    double mean = 0.0;
+    for (std::size_t at = 0; at < all_.size(); at += stride) mean += all_[at + stride - 1] * all_[at + c];
+    mean /= count_;
+    double squares = 0.0;
+    for (std::size_t at = 0; at < all_.size(); at += stride) {
+      const double off = all_[at + c] - mean;
+      squares += all_[at + stride - 1] * (all_[at + channels + c] + off * off);
+    }
+    means[c] = static_cast<float>(mean);
+    variances[c] = static_cast<float>(squares / count_);
+  }
+  device_.upload(means, batch_.first);
+  device_.upload(variances, batch_.second);
+}
+
+/// sums_ ← their sums over all workers, added in worker order.
+void Norm::share_sums() {
+  const auto channels = static_cast<std::size_t>(channels_);
+  device_.download(sums_.first, std::span(host_).first(channels));
+  device_.download(sums_.second, std::span(host_).last(channels));
+  for (std::size_t i = 0; i < host_.size(); ++i) mine_[i] = static_cast<double>(host_[i]);
+  exchange_->all_gather(mine_, all_);
+  const std::size_t stride = mine_.size();
+  for (std::size_t i = 0; i < host_.size(); ++i) {
+    double sum = 0.0;
+    for (std::size_t at = 0; at < all_.size(); at += stride) sum += all_[at + i];
+    host_[i] = static_cast<float>(sum);
+  }
+  device_.upload(std::span<const float>(host_).first(channels), sums_.first);
+  device_.upload(std::span<const float>(host_).last(channels), sums_.second);
+}
+
+}  // namespace flotilla

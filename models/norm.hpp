@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/layer.hpp"
+#include "models/worker_exchange.hpp"
+
+namespace flotilla {
+
+/// Batch normalisation of one tensor with its parameters and statistics: "<name>.weight", "<name>.bias",
+/// "<name>.running_mean", "<name>.running_var". Given a WorkerExchange, mean and variance are those of all
+/// workers' batches, weighted by their counts.
+class Norm {
+ public:
+  /// @param exchange null: statistics of this worker's batch alone
+  Norm(const Building& network, const std::string& name, const BatchNormSpec& spec, WorkerExchange* exchange);
+  void bind(const Arenas& arenas);
+
+  /// y may be x in inference.
+  void forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass);
+  /// What forward wrote in the last training pass, once more, without touching any statistics.
+  void replay(const Tensor& x, const Tensor* residual, Tensor& y);
+  /// As BatchNorm::backward, on the statistics of the last training pass.
+  void backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
+                Tensor* dresidual);
+
+ private:
+  void combine();
+  void share_sums();
+
+  Device& device_;
+  std::unique_ptr<BatchNorm> plan_;
+  WorkerExchange* exchange_;
+  std::int64_t channels_;
+  std::int64_t local_count_;  ///< Values per channel
+  double count_;              ///< The same over all workers whose statistics are combined
+  bool accumulate_;
+  Slice scale_slice_, shift_slice_, mean_slice_, variance_slice_;
+  ScaleShift weights_;
+  ScaleShiftGradients gradients_;
+  GivenStatistics running_;
+  Statistics step_;
+  Storage memory_;  ///< Means, variances; with exchange two sums as well
+  Statistics batch_;
+  ScaleShiftGradients sums_;
+  std::vector<float> host_;         ///< Two values per channel
+  std::vector<double> mine_, all_;  ///< For the exchange
+};
+
+}  // namespace flotilla

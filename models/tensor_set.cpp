@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/tensor_set.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/random.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Glorot & Bengio 2010 (xavier) and He et al. 2015 (gain √2); the original's defaults are Xavier
+/// uniform for linear layers and zero biases.
+void fill(std::span<float> values, const NamedTensor& tensor, Random random) {
+  const auto in = static_cast<double>(tensor.fan_in);
+  const auto out = static_cast<double>(tensor.fan_out);
+  const auto uniform = [&](double bound) {
+    for (float& value : values) value = static_cast<float>((2.0 * random.uniform() - 1.0) * bound);
+  };
+  const auto normal = [&](double deviation) {
+    for (float& value : values) value = static_cast<float>(random.normal() * deviation);
+  };
+  using Kind = Initializer::Kind;
+  switch (tensor.initializer.kind) {
+    case Kind::zeros: std::fill(values.begin(), values.end(), 0.0F); break;
+    case Kind::ones: std::fill(values.begin(), values.end(), 1.0F); break;
+    case Kind::uniform: uniform(tensor.initializer.scale); break;
+    case Kind::normal: normal(tensor.initializer.scale); break;
+    case Kind::xavier_uniform: uniform(std::sqrt(6.0 / (in + out))); break;
+    case Kind::xavier_normal: normal(std::sqrt(2.0 / (in + out))); break;
+    case Kind::he_uniform: uniform(std::sqrt(6.0 / in)); break;
+    case Kind::he_normal: normal(std::sqrt(2.0 / in)); break;
+    case Kind::he_normal_fan_out: normal(std::sqrt(2.0 / out)); break;
+  }
+}
+
+}  // namespace
+
+Slice TensorSet::add(NamedTensor tensor) {
+  const std::size_t index = layout_.add(tensor.name, tensor.shape, tensor.kind, tensor.stored_size);
+  tensors_.push_back(std::move(tensor));
+  return layout_[index];
+}
+
+void TensorSet::initialise(Device& device, std::uint64_t seed, DeviceSpan<float> arena) const {
+  std::vector<float> plain;
+  for (std::size_t slice = 0; slice < tensors_.size(); ++slice) {
+    plain.resize(static_cast<std::size_t>(tensors_[slice].shape.size()));
+    fill(plain, tensors_[slice], Random(seed, random_weights, slice));
+    import_slice(device, slice, plain, arena);
+  }
+}
+
+void TensorSet::import_slice(Device& device, std::size_t slice, std::span<const float> plain,
+                             DeviceSpan<float> arena) const {
+  const DeviceSpan<float> stored = part_of(arena, layout_[slice]);
+  if (is_plain(slice)) {
+    device.upload(plain, stored);
+  } else {
+    std::vector<float> host(stored.size());
+    tensors_[slice].from_plain(plain, host);
+    device.upload(host, stored);
+  }
+}
+
+}  // namespace flotilla

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/models/resnet_support.hpp"
+
+#include <cmath>
+
+#include "kernels/random.hpp"
+
+namespace flotilla::test {
+
+namespace {
+
+Storage arena_for(Device& device, const ArenaLayout& layout) {
+  return device.allocate(static_cast<std::size_t>(layout.size()));
+}
+
+}  // namespace
+
+ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64_t first_image, int threads)
+    : device(make_device({.kind = kind, .threads = threads})),
+      network(make_resnet(*device, spec)),
+      parameters(arena_for(*device, network->layout())),
+      gradients(arena_for(*device, network->layout())),
+      statistics(arena_for(*device, network->statistics().layout())),
+      step_values(arena_for(*device, network->statistics().layout())),
+      sums(device->allocate(ArenaLayout::alignment)) {
+  network->bind({.parameters = parameters.span(),
+                 .gradients = gradients.span(),
+                 .statistics = statistics.span(),
+                 .step_statistics = step_values.span()});
+  network->parameters().initialise(*device, 7, parameters.span());
+  network->statistics().initialise(*device, 7, statistics.span());
+  const std::int64_t size = spec.input.size() / spec.input[0];
+  for (std::int64_t image = first_image; image < first_image + spec.input[0]; ++image) {
+    Random random(11, random_data, static_cast<std::uint64_t>(image));
+    for (std::int64_t i = 0; i < size; ++i) images.push_back(static_cast<float>(random.normal()));
+    labels.push_back(static_cast<std::int32_t>(image * 7 % spec.classes));
+  }
+}
+
+double ResnetRun::loss(Pass pass) {
+  device->flat().fill(sums.span(), 0.0F);
+  device->flat().fill(step_values.span(), 0.0F);
+  network->forward(images, {.labels = labels, .valid = network->batch()}, pass,
+                   sums.span().subspan(0, loss_sums));
+  std::vector<float> values(sums.size());
+  device->download(sums.span(), values);
+  return static_cast<double>(values[sum_loss]);
+}
+
+double ResnetRun::step(float scale) {
+  const double sum = loss();
+  if (scale == 0.0F) scale = 1.0F / static_cast<float>(network->batch());
+  network->backward({.labels = labels, .valid = network->batch()}, scale, [](std::int64_t) {});
+  return sum;
+}
+
+std::vector<float> ResnetRun::plain(const TensorSet& tensors, DeviceSpan<const float> arena) const {
+  std::vector<float> all;
+  for (std::size_t i = 0; i < tensors.layout().slices().size(); ++i) {
+    const Slice& slice = tensors.layout()[i];
+    std::vector<float> stored(static_cast<std::size_t>(slice.size));
+    device->download(part_of(arena, slice), stored);
+    std::vector<float> values = stored;
+    if (!tensors.is_plain(i)) {
+      values.resize(static_cast<std::size_t>(slice.shape.size()));
+      tensors.to_plain(i, stored, values);
+    }
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+std::vector<float> ResnetRun::plain_gradients() const {
+  return plain(network->parameters(), gradients.span());
+}
+
+std::vector<float> ResnetRun::step_statistics() const {
+  return plain(network->statistics(), step_values.span());
+}
+
+std::vector<float> ResnetRun::logits() const {
+  std::vector<float> values(static_cast<std::size_t>(network->logits().shape().size()));
+  device->download(network->logits().span(), values);
+  return values;
+}
+
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double off = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += off * off;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace flotilla::test
