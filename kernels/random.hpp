@@ -35,6 +35,8 @@ enum RandomPurpose : std::uint32_t {
   random_augmentation = 3,
   random_data = 4,
   random_dropout = 5,
+  random_replacement = 6,
+  random_mixup = 7,
 };
 
 /// A pseudo-random permutation of 0 … size − 1 in constant memory (a Feistel network walked until it lands

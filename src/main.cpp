@@ -12,6 +12,7 @@
 #include "mpi/communicator.hpp"
 #include "mpi/topology.hpp"
 #include "src/commands/bench_all_reduce.hpp"
+#include "src/commands/bench_input.hpp"
 #include "src/commands/bench_step.hpp"
 #include "src/commands/command_line.hpp"
 #include "src/commands/evaluate.hpp"
@@ -67,6 +68,18 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
                                          .in_place = line.in_place,
                                          .json = line.json_file},
                                         world);
+    case Command::bench_input:
+      return flotilla::bench_input({.deck = line.deck,
+                                    .overrides = line.overrides,
+                                    .list = line.list,
+                                    .root = line.root,
+                                    .filter = line.filter,
+                                    .threads = line.threads,
+                                    .size = line.size,
+                                    .seconds = line.seconds,
+                                    .images = line.images,
+                                    .json = line.json_file},
+                                   world, failure);
     case Command::bench_step:
       return flotilla::bench_step({.deck = line.deck,
                                    .overrides = line.overrides,

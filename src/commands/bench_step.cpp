@@ -36,7 +36,10 @@ struct Operation {
 /// The operations of one step on its own buffers, in the state that the last step left.
 std::vector<Operation> operations_of(Assembly& assembly, const Batch& batch) {
   Network& network = *assembly.network;
-  const Targets targets{.labels = batch.labels, .valid = batch.valid};
+  const Targets targets{.labels = batch.labels,
+                        .valid = batch.valid,
+                        .other_labels = batch.partner_labels,
+                        .other_share = batch.partner_share};
   const DeviceSpan<float> sums = assembly.validation_sums.span().subspan(0, loss_sums);
   std::vector<Operation> operations;
   for (const TimedOperation& operation : network.operations(targets, sums))

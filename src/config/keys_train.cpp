@@ -47,6 +47,13 @@ std::vector<Key> training_keys() {
        .rule = fraction(),
        .help = "Share of a label's weight that is spread over all classes",
        .on_resume = must_match},
+      {.path = "train.mixup",
+       .field = field<&Config::train, &TrainConfig::mixup>,
+       .rule = at_least(0),
+       .help =
+           "Mixes pairs of samples and their labels, λ : 1 − λ, where λ ~ Beta(mixup, mixup) is one for a "
+           "step; the batch must be even. The original's value is 0.2; 0: off",
+       .on_resume = must_match},
       {.path = "train.gradient_clip_norm",
        .field = field<&Config::train, &TrainConfig::gradient_clip_norm>,
        .rule = at_least(0),

@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
+#include "src/data/mixup.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -68,10 +69,11 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
   return make_device({.kind = device.kind, .threads = static_cast<int>(threads)});
 }
 
-std::unique_ptr<Dataset> open_validation_data(const Config& config) {
+std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
   if (!config.data.validation.given) return nullptr;
   return open_dataset(config.data, config.data.validation, config.model.classes,
-                      static_cast<std::uint64_t>(config.run.seed) + 1);
+                      static_cast<std::uint64_t>(config.run.seed) + 1,
+                      {.training = false, .ranks_on_host = ranks_on_host});
 }
 
 std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use) {
@@ -127,6 +129,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .micro_steps = train.accumulate_steps,
                           .drop_last = config.data.last_batch == "drop"};
   check_sharding(sharding);
+  if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
   return sharding;
 }
 
@@ -140,8 +143,9 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   agree(world, [&] {
     device = make_device(config.device, place);
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
-                                 static_cast<std::uint64_t>(config.run.seed));
-    validation_data = open_validation_data(config);
+                                 static_cast<std::uint64_t>(config.run.seed),
+                                 {.training = true, .ranks_on_host = host->size()});
+    validation_data = open_validation_data(config, host->size());
     if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation_data->sample_shape().text(), " (",
                           validation_data->description(), "), those of data.train ",

@@ -33,7 +33,8 @@ namespace flotilla {
 std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
-std::unique_ptr<Dataset> open_validation_data(const Config& config);
+/// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
+std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host = 0);
 
 /// What the network of a deck is made for.
 struct NetworkUse {

@@ -49,15 +49,17 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       last_saved_step_(beginning.step),
       last_epoch_validated_(beginning.position.epoch),
       begin_ns_(trace::now_ns()),
-      last_checkpoint_(beginning.checkpoint) {
+      last_checkpoint_(beginning.checkpoint),
+      replaced_(config_.data) {
   // Makes the snapshot's memory now: fresh pages would stall the first save for longer than its copy.
   if (parts_.writer != nullptr)
     copy_state(*assembly_.network, assembly_.model, *assembly_.optimizer, parts_.writer->begin());
 }
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
-  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
-                              parts_.loading);
+  LoaderOptions options = parts_.loading;
+  options.mixup = config_.train.mixup;
+  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, options);
 }
 
 bool Trainer::done() const {
@@ -101,7 +103,11 @@ StepOutcome Trainer::step(Loader& loader) {
       assembly_.watchdog->beat("waiting for input", step_);
       batch = &loader.next();
     }
-    const Targets targets{.labels = batch->labels, .valid = batch->valid};
+    replaced_.add(*batch, *assembly_.training_data);
+    const Targets targets{.labels = batch->labels,
+                          .valid = batch->valid,
+                          .other_labels = batch->partner_labels,
+                          .other_share = batch->partner_share};
     {
       const trace::Span span("forward");
       const Stopwatch watch(times_.forward_ns);
@@ -137,6 +143,9 @@ Ending Trainer::run() {
       rated_ns_ += times_.step_ns - step_ns_before;
     }
     check_finite(outcome);
+    if (position_.offset == 0 || done() || outcome.stop)
+      replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
+                          parts_.failure);
     if (step_ % config_.run.log_every == 0 || done() || outcome.stop) report(outcome);
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked

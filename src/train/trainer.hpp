@@ -7,6 +7,7 @@
 
 #include "src/observe/reporter.hpp"
 #include "src/train/assembly.hpp"
+#include "src/train/replaced_samples.hpp"
 
 namespace flotilla {
 
@@ -96,6 +97,7 @@ class Trainer {
   Mark mark_;
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
+  ReplacedSamples replaced_;
   std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
 };
 

@@ -134,7 +134,7 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({"train", "a.toml", "b.toml"}).find("a.toml and b.toml"), std::string::npos);
   EXPECT_NE(refused({"export", "runs/a"}).find("OUT"), std::string::npos);
   EXPECT_EQ(refused({"bench"}),
-            "a command is missing; one of all-reduce, step is needed; see flotilla bench --help");
+            "a command is missing; one of all-reduce, input, step is needed; see flotilla bench --help");
   EXPECT_NE(refused({"bench", "step", "a.toml", "--steps", "0"}), "");
   EXPECT_NE(refused({"bench", "all-reduce", "--bytes", "1K", "--min", "1K"}), "");
   EXPECT_NE(refused({"bench", "all-reduce", "--min", "2K", "--max", "1K"}), "");

@@ -35,11 +35,13 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i, j, k);
   }
   {
-    const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch] = data;
+    const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch, a, b, c,
+                 d, e, f, g, h, i, j, k, l, m, n] = data;
     add_addresses(all, kind, shape, mean, std, threads, prefetch, last_batch);
+    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
-      const auto& [given, images, labels, samples] = *source;  // given follows from the others
-      add_addresses(all, images, labels, samples);
+      const auto& [given, images, labels, samples, path, root] = *source;  // given follows from the others
+      add_addresses(all, images, labels, samples, path, root);
     }
   }
   {
@@ -132,8 +134,9 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
   const std::set<std::string> free_tables = {"device", "strategy", "checkpoint", "validation"};
   const std::set<std::string> free_keys = {
-      "model.recompute", "data.threads",     "data.prefetch",           "train.epochs",
-      "train.steps",     "train.batch_size", "train.global_batch_size", "train.accumulate_steps"};
+      "model.recompute", "data.threads",       "data.prefetch",           "train.epochs",
+      "train.steps",     "train.batch_size",   "train.global_batch_size", "train.accumulate_steps",
+      "data.cache",      "data.max_bad_images"};
   for (const Key& key : all_keys()) {
     const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
                             (key.table() == "run" && key.path != "run.seed");
