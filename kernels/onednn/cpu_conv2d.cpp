@@ -71,6 +71,16 @@ auto described_by(const Way* fast, const Way& direct, const Describe& describe) 
 
 }  // namespace
 
+bool has_winograd() {
+  return made("the description of a convolution", [] {
+    const Conv2dSpec spec{.input = {8, 64, 28, 28}, .out_channels = 64, .kernel = 3, .padding = 1};
+    const dnnl::memory::desc image({8, 64, 28, 28}, floats, Tag::any);
+    const dnnl::memory::desc weights(weight_dims(spec), floats, Tag::any);
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    return winograd_way(engine, spec, {image, weights, {}, image, {1, 1}, {1, 1}}).has_value();
+  });
+}
+
 CpuConv2d::CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,
                      const Conv2dSpec& spec)
     : scope_(std::move(scope)),

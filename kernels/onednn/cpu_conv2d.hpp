@@ -41,4 +41,7 @@ class CpuConv2d : public Conv2d {
   Operation backward_weights_;
 };
 
+/// Whether the library has Winograd's algorithm for a convolution of common size on this processor.
+bool has_winograd();
+
 }  // namespace flotilla

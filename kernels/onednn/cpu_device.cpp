@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/flat/host_flat.hpp"
 #include "kernels/host_memory.hpp"
+#include "kernels/onednn/cpu_conv2d.hpp"
 #include "kernels/onednn/cpu_images.hpp"
 #include "kernels/onednn/cpu_linear.hpp"
 #include "kernels/onednn/cpu_softmax_loss.hpp"
@@ -39,7 +40,7 @@ class CpuDevice : public Device {
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
     return cat("oneDNN ", onednn_version(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ",
-               instruction_set(), winograd_ ? ", Winograd where it has it" : "");
+               instruction_set(), winograd());
   }
   bool shares_host_memory() const override { return true; }
   int threads() const override { return threads_; }
@@ -70,6 +71,11 @@ class CpuDevice : public Device {
   void synchronize() override {}
 
  private:
+  const char* winograd() const {
+    if (!winograd_) return "";
+    return has_winograd() ? ", Winograd" : ", no Winograd in this library";
+  }
+
   int threads_;
   bool winograd_;
   HostMemory memory_;
