@@ -19,8 +19,8 @@ one is further off than its limit. Add mpirun, overrides (device.threads=2, run.
            Limit: ||ours - torch's|| / ||torch's|| of each image at most 1e-4.
   steps    5 steps of SGD (learning rate 0.01, momentum 0.9, decay 1e-4 of everything) in training mode on one batch of 8
            images of 224 x 224 pixels, which no augmentation changes. The batch is the whole list, so that the order of
-           samples matters for rounding only. Limits: losses 1e-3 relative; every tensor of weights and of statistics
-           1e-3 in the norm. torch in float64 tells how much of that is torch's own rounding.
+           samples matters for rounding only. Limits: losses 1e-3 relative; weights, and running statistics, 1e-3 in the
+           norm, and of what the steps changed 1e-3 or 4 times torch's own distance from its float64.
   resize   The validation transform (short side to 40, centre 32) on images of many sizes, seen through a linear layer
            whose weights are the identity. Limits, of 255: "antialias" 1 beside PIL's resize (its own result is rounded to
            whole numbers twice), "bilinear" 0.01 beside torch's interpolate in float32.
@@ -84,17 +84,25 @@ def network(depth, classes):
     return getattr(torchvision.models, f"resnet{depth}")(num_classes=classes)
 
 
+def picture(width, height, generator):
+    """Colour, coarse blobs, waves and single pixels, in other shares in each image: no two are alike on the whole, and a
+    shift by one pixel shows."""
+    rand = lambda *shape: torch.rand(*shape, generator=generator)
+    y, x = torch.meshgrid(torch.arange(height) / 64.0, torch.arange(width) / 64.0, indexing="ij")
+    phase = 40 * rand(1)[0] * (x * torch.cos(6.3 * rand(1)[0]) + y * torch.sin(6.3 * rand(1)[0]))
+    waves = 0.5 + 0.5 * torch.sin(phase + 6.3 * rand(3, 1, 1))
+    blobs = torch.nn.functional.interpolate(rand(1, 3, 4, 4), (height, width), mode="bilinear")[0]
+    shares = rand(4) ** 2 + 0.05
+    parts = rand(3, 1, 1).expand(3, height, width), blobs, waves, rand(3, height, width)
+    pixels = sum(share * part for share, part in zip(shares / shares.sum(), parts))
+    return PIL.Image.fromarray((pixels.permute(1, 2, 0) * 255).round().to(torch.uint8).numpy())
+
+
 def make_images(folder, name, sizes, classes, generator):
-    """Noise of several scales: edges, gradients and single pixels, so that a shift by one pixel shows."""
     os.makedirs(f"{folder}/{name}", exist_ok=True)
     lines = []
     for i, (width, height) in enumerate(sizes):
-        pixels = torch.zeros(1, 3, height, width)
-        for scale in (32, 8, 1):
-            noise = torch.rand(1, 3, -(-height // scale), -(-width // scale), generator=generator)
-            pixels += torch.nn.functional.interpolate(noise, (height, width), mode="bicubic").clamp(0, 1) / 3
-        array = (pixels[0].permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
-        PIL.Image.fromarray(array).save(f"{folder}/{name}/{i:04d}.png")
+        picture(width, height, generator).save(f"{folder}/{name}/{i:04d}.png")
         label = int(torch.randint(classes, (1,), generator=generator))
         lines.append(f"{i:04d}.png {label}\n")
     with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:  # beside the folder of its name
@@ -107,12 +115,20 @@ def prepare(folder, arguments):
     torch.manual_seed(arguments.seed)
     generator = torch.Generator().manual_seed(arguments.seed)
     model = network(arguments.depth, arguments.classes)
-    for layer in model.modules():
+    for name, layer in model.named_modules():
         if isinstance(layer, torch.nn.BatchNorm2d):
             layer.weight.data.uniform_(0.5, 1.5)
             layer.bias.data.normal_(0, 0.1)
             layer.running_mean.normal_(0, 0.2)
             layer.running_var.uniform_(0.5, 2)
+            # With branches as strong as the identity, and features of length 30, 5 steps of this learning rate are
+            # chaotic: torch in float32 and in float64 then differ by a third.
+            ends_branch = name.endswith("bn3" if arguments.depth >= 50 else "bn2")
+            if ends_branch:
+                layer.weight.data.mul_(0.2)
+            if name.startswith("layer4") and (ends_branch or "downsample" in name):
+                layer.weight.data.mul_(0.1)
+                layer.bias.data.mul_(0.1)
     torch_to_hdf5.write_hdf5(model.state_dict(), f"{folder}/weights.h5", "the random network")
     inputs = 3 * SMALL * SMALL
     identity = {"fc1.weight": torch.eye(inputs), "fc1.bias": torch.zeros(inputs)}
@@ -202,9 +218,13 @@ def torch_steps(model, batch, labels):
     return losses, model.state_dict()
 
 
-def furthest(ours, theirs, names):
-    name = max(names, key=lambda name: relative(ours[name], theirs[name]))
-    return relative(ours[name], theirs[name]), name
+def off_in_group(ours, theirs, begin, names):
+    """In the norm of all tensors together: of the values, and of what the steps changed; and the tensor furthest off."""
+    gap, size, change = (
+        sum(part(name).double().norm().item() ** 2 for name in names) ** 0.5
+        for part in (lambda n: ours[n].double() - theirs[n].double(), lambda n: theirs[n],
+                     lambda n: theirs[n].double() - begin[n].double()))
+    return gap / size, gap / change, max((relative(ours[name], theirs[name]), name) for name in names)
 
 
 def compare_steps(folder, arguments):
@@ -223,12 +243,15 @@ def compare_steps(folder, arguments):
     print("        torch", *(f"{loss:10.6f}" for loss in losses))
     print("torch float64", *(f"{loss:10.6f}" for loss in exact_losses))
     good = verdict("losses, furthest off", max(abs(a - b) / b for a, b in zip(our_losses, losses)), 1e-3)
-    tensors = [name for name in theirs if torch_to_hdf5.COUNTER not in name]
+    begin = case_network(folder).state_dict()
     for group in ("parameters", "statistics"):
-        names = [name for name in tensors if torch_to_hdf5.group_of(name) == group]
-        rounding, _ = furthest(theirs, exact, names)
-        worst, name = furthest(ours, theirs, names)
-        good &= verdict(f"{group}, furthest off {name} (torch from its float64: {rounding:.2e})", worst, 1e-3)
+        names = [name for name in theirs if torch_to_hdf5.COUNTER not in name and torch_to_hdf5.group_of(name) == group]
+        values, changes, (worst, name) = off_in_group(ours, theirs, begin, names)
+        rounding = off_in_group(theirs, exact, begin, names)
+        print(f"{group}: furthest off {name} {worst:.2e}; torch from its float64 {rounding[2][0]:.2e}")
+        good &= verdict(f"{group}, off in the norm of all (torch from its float64: {rounding[0]:.2e})", values, 1e-3)
+        good &= verdict(f"{group}, off in the norm of what changed (torch: {rounding[1]:.2e})", changes,
+                        max(1e-3, 4 * rounding[1]))
     return good
 
 

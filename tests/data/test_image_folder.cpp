@@ -54,8 +54,7 @@ TEST(ImageFolder, NumbersClassesAndImagesInByteOrder) {
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 1, 2, 2}));
   EXPECT_EQ(list.path(1), folder.path("train/a b/0.jpg"));
   EXPECT_EQ(list.place(1), "");
-  EXPECT_EQ(list.description,
-            "5 images of 3 classes in " + (folder.path("train")) + ", 2 other files skipped");
+  EXPECT_EQ(list.description, "5 images of 3 classes in " + folder.path("train") + ", 2 other files skipped");
 }
 
 TEST(ImageFolder, AnotherNumberOfClassesIsToldWithBothNumbers) {

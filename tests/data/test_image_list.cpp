@@ -79,7 +79,7 @@ TEST(ImageList, RelativePathsBeginAtTheFolderNamedLikeTheListElseAtTheListsElseA
   write(folder.path("a.jpg"), "x");
   write(folder.path("elsewhere/a.jpg"), "x");
   write(folder.path("val.txt"), "a.jpg 0\n");
-  write(folder.path("other.txt"), "a.jpg 0\n" + (folder.path("val/a.jpg")) + " 1\n");
+  write(folder.path("other.txt"), "a.jpg 0\n" + folder.path("val/a.jpg") + " 1\n");
 
   const ImageList beside = read(folder.path("val.txt"));
   const ImageList own = read(folder.path("other.txt"));
@@ -117,7 +117,7 @@ TEST(ImageList, TellsAllKindsOfMistakesAtOnceInTheOrderOfTheLines) {
                       ":3: the last field must be the label, a whole number, got \"one\"\n  " + l +
                       ":4: label 3 is not in 0 … 2 (model.classes = 3); labels count from 0: correct the "
                       "list or model.classes\n  " +
-                      l + ":5: " + (folder.path("gone.jpg")) + " is missing\n  " + l +
+                      l + ":5: " + folder.path("gone.jpg") + " is missing\n  " + l +
                       ":6: label -1 is not in 0 … 2 (model.classes = 3); labels count from 0: correct the "
                       "list or model.classes\n  " +
                       l + ":7: the last field must be the label, a whole number, got \"1.0\"\n  " + l +
