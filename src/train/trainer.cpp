@@ -180,12 +180,18 @@ Ending Trainer::run() {
 }
 
 /// Collective: every worker sees the same loss.
-void Trainer::check_finite(const StepOutcome& outcome) const {
-  if (std::isfinite(outcome.loss)) return;
+void Trainer::check_finite(const StepOutcome& outcome) {
+  if (!std::isfinite(outcome.loss)) end_diverged(cat("the loss is ", outcome.loss));
+}
+
+/// Collective. Ends the job once what is being written is known to be good.
+void Trainer::end_diverged(const std::string& what) {
+  for (const SavePlace& place : save_places_) place.writer->finish();
+  report_saves();
   parts_.failure.end_job_together(
-      cat("the loss is ", outcome.loss, " after step ", step_, " (learning rate ", learning_rate_,
-          "): ", where_not_finite(),
-          "training diverged; try a smaller schedule.learning_rate or train.gradient_clip_norm; ",
+      cat(what, " after step ", step_, " (learning rate ", learning_rate_, "): ", where_not_finite(),
+          "training diverged, nothing more was saved; try a smaller schedule.learning_rate or "
+          "train.gradient_clip_norm; ",
           last_good()),
       exit_user_error);
 }
@@ -196,7 +202,7 @@ std::string Trainer::where_not_finite() const {
   for (std::size_t rank = 0; rank < layers.size(); ++rank)
     if (!layers[rank].empty())
       return cat("the output of ", layers[rank], " is not finite on rank ", rank, "; ");
-  return assembly_.sharding.micro_steps > 1 ? "it was not in the last micro-step; "
+  return assembly_.sharding.micro_steps > 1 ? "the outputs of the last micro-step are finite; "
                                             : "the outputs of all layers are finite; ";
 }
 
@@ -260,13 +266,7 @@ void Trainer::save() {
   const Model model = assembly_.strategy->consensus();
   FlatMath& flat = assembly_.device->flat();
   if (!flat.all_finite(model.parameters) || !flat.all_finite(model.statistics))
-    parts_.failure.end_job_together(
-        cat("a parameter or a running statistic is not finite after step ", step_, " (learning rate ",
-            learning_rate_,
-            "): training diverged, nothing was saved; try a smaller schedule.learning_rate or "
-            "train.gradient_clip_norm; ",
-            last_good()),
-        exit_user_error);
+    end_diverged("a parameter or a running statistic is not finite");
   last_saved_step_ = step_;
   if (save_places_.empty()) return;
   std::int64_t stall_ns = 0;

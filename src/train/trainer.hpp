@@ -69,7 +69,8 @@ class Trainer {
   void validate();
   void write(CheckpointWriter& writer, const Model& model);
   void report_saves();
-  void check_finite(const StepOutcome& outcome) const;
+  void check_finite(const StepOutcome& outcome);
+  [[noreturn]] void end_diverged(const std::string& what);
   std::string where_not_finite() const;
   std::string last_good() const;
 

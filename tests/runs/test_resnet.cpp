@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// Residual networks in the program: what their statistics and names go through. Images are random, as small
+// as a network of this kind takes them.
+
+namespace flotilla::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const deck = R"(
+[model]
+kind = "resnet"
+depth = 18
+classes = 4
+[data]
+kind = "random"
+shape = [3, 32, 32]
+[data.train]
+samples = 32
+[data.validation]
+samples = 10
+[run]
+log_every = 1
+[train]
+global_batch_size = 8
+[optimizer]
+kind = "momentum"
+[schedule]
+learning_rate = 0.01
+)";
+
+class Resnet : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder = new TemporaryFolder;
+    write_file(path("deck.toml"), deck);
+    const Result result = train("run", {"train.steps=4", "checkpoint.every=2", "checkpoint.per_rank=true"});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  static void TearDownTestSuite() {
+    delete folder;
+    folder = nullptr;
+  }
+  static std::string path(const std::string& name) { return folder->path(name); }
+  static Result train(const std::string& output, std::vector<std::string> more, int ranks = 2) {
+    more.insert(more.begin(), {"train", path("deck.toml"), "run.output=" + path(output), "device.threads=1"});
+    return flotilla(ranks, more);
+  }
+  static std::string checkpoint(int step, const std::string& sub_folder = "") {
+    return path("run/checkpoints/" + sub_folder + CheckpointWriter::file_name(step));
+  }
+  static std::vector<double> losses(const std::string& output) {
+    std::vector<double> found;
+    for (const auto& step : metrics(path(output), "step")) found.push_back(step.at("loss"));
+    return found;
+  }
+
+  static TemporaryFolder* folder;
+};
+TemporaryFolder* Resnet::folder = nullptr;
+
+TEST_F(Resnet, GoesOnWithTheSameBitsAndStatistics) {
+  fs::create_directories(path("half/checkpoints"));
+  fs::copy_file(checkpoint(2), path("half/checkpoints/" + CheckpointWriter::file_name(2)));
+
+  const Result resumed = train("half", {"train.steps=4", "model.recompute=blocks"});
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  const Snapshot expected = read_checkpoint(checkpoint(4));
+  const Snapshot found = read_checkpoint(path("half/checkpoints/" + CheckpointWriter::file_name(4)));
+  EXPECT_EQ(found.values, expected.values);
+  const std::vector<double> whole = losses("run");
+  EXPECT_EQ(losses("half"), std::vector(whole.begin() + 2, whole.end()));
+  const auto statistics = std::ranges::count_if(
+      found.tensors, [](const CheckpointTensor& tensor) { return tensor.path.starts_with("statistics/"); });
+  EXPECT_EQ(statistics, 40);
+}
+
+TEST_F(Resnet, SavesEveryRanksOwnModel) {
+  const Snapshot consensus = read_checkpoint(checkpoint(4));
+  for (const char* rank : {"rank-0000/", "rank-0001/"}) {
+    const Snapshot own = read_checkpoint(checkpoint(4, rank));
+
+    EXPECT_EQ(own.values, consensus.values) << rank;
+    EXPECT_TRUE(fs::exists(checkpoint(2, rank))) << rank;
+  }
+}
+
+TEST_F(Resnet, EvaluatesACheckpointAndItsExportAlikeOnAnyRanksAndBatches) {
+  const std::string model = path("model.h5");
+  const Result exported = run({FLOTILLA_EXECUTABLE, "export", path("run"), model});
+  const Result one = flotilla(1, {"evaluate", path("run"), "--per-class", "validation.batch_size=8"});
+  const Result three = flotilla(3, {"evaluate", model, "--per-class", "validation.batch_size=3"});
+
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  ASSERT_EQ(one.exit_code, 0) << one.errors;
+  ASSERT_EQ(three.exit_code, 0) << three.errors;
+  const auto from = [](const Result& result, const char* word) {
+    return result.output.substr(result.output.find(word));
+  };
+  EXPECT_EQ(from(three, "top-1"), from(one, "top-1"));  // The table of classes is its end
+  EXPECT_NE(one.output.find("   class   samples     top-1"), std::string::npos) << one.output;
+  const auto trained = metrics(path("run"), "validation").back();
+  const double loss = std::stod(from(one, "loss").substr(12));
+  EXPECT_NEAR(trained.at("loss").get<double>(), loss, 1e-4);
+}
+
+TEST_F(Resnet, StartsFromWhatFitsOfOtherWeights) {
+  const Result result =
+      train("fine", {"train.steps=1", "model.classes=7", "model.initial_weights=" + checkpoint(4),
+                     "schedule.learning_rate=1e-9"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* line :
+       {"loaded         layer4.1.conv2.weight", "loaded         bn1.running_var",
+        "shape differs  fc.weight: 4x512 in the file, 7x512 in the model", "shape differs  fc.bias: 4"})
+    EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
+}
+
+TEST_F(Resnet, RefusesAnotherNumberOfClassesNamingBoth) {
+  const Result result = flotilla(2, {"evaluate", path("run"), "model.classes=7"});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_NE(result.errors.find("holds a model of 4 classes (parameters/fc.bias), model.classes is 7"),
+            std::string::npos)
+      << result.errors;
+}
+
+TEST_F(Resnet, RefusesStatisticsThatAreNotFinite) {
+  Snapshot snapshot = read_weights(checkpoint(4));
+  for (const CheckpointTensor& tensor : snapshot.tensors)
+    if (tensor.path == "statistics/layer2.0.bn1.running_var")
+      snapshot.of(tensor)[3] = std::numeric_limits<float>::infinity();
+  write_checkpoint_file(path("bad.h5"), snapshot);
+
+  const Result result = train("bad", {"train.steps=1", "model.initial_weights=" + path("bad.h5")});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("statistics/layer2.0.bn1.running_var"), std::string::npos) << result.errors;
+  EXPECT_FALSE(fs::exists(path("bad")));
+}
+
+TEST_F(Resnet, NamesTheLayerThatWasNotFinite) {
+  const Result result =
+      train("diverged", {"train.steps=9", "schedule.learning_rate=1e30", "checkpoint.every=1"});
+
+  EXPECT_EQ(result.exit_code, 2);
+  for (const char* part : {"the output of layer1.0 is not finite on rank 0", "learning rate 1e+30",
+                           "after step 2", "the last good checkpoint is"})
+    EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\n" << result.errors;
+  for (const auto& entry : fs::directory_iterator(path("diverged/checkpoints")))
+    EXPECT_NO_THROW(read_weights(entry.path().string())) << "a model that is not finite was saved";
+}
+
+TEST_F(Resnet, PlansTheMemoryThatRecomputationSaves) {
+  const Result result = train("none", {"train.steps=1", "model.recompute=blocks,conv1", "--check"}, 1);
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* line : {"activations, kept", "activations, shared", "statistics", "recomputation saves"})
+    EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
+  EXPECT_FALSE(fs::exists(path("none")));
+}
+
+TEST_F(Resnet, NamesWhatCannotBeComputedAgain) {
+  const Result result = train("none", {"train.steps=1", "model.recompute=layer5"});
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_NE(result.errors.find("layer5"), std::string::npos) << result.errors;
+}
+
+}  // namespace
+}  // namespace flotilla::test
