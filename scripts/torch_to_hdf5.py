@@ -63,9 +63,10 @@ def replace(path, write):
             os.remove(temporary)
 
 
-def to_hdf5(source, target):
+def write_hdf5(state, path, source):
+    """Writes a state_dict; `source` is where it comes from, for messages. Returns how many tensors and values."""
     tensors = {}
-    for name, value in state_dict_in(source).items():
+    for name, value in state.items():
         if name.rpartition(".")[2] == COUNTER:
             continue
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -74,34 +75,33 @@ def to_hdf5(source, target):
         check_finite(source, name, tensor)
         tensors[f"{group_of(name)}/{name}"] = tensor.numpy()
 
-    def write(path):
-        with h5py.File(path, "w", track_order=True) as file:
+    def write(temporary):
+        with h5py.File(temporary, "w") as file:
             for group in ("parameters", "statistics"):
                 file.create_group(group, track_order=True)
             for name, values in tensors.items():
                 file.create_dataset(name, data=values)
 
-    replace(target, write)
+    replace(path, write)
     return len(tensors), sum(values.size for values in tensors.values())
 
 
-def to_torch(source, target):
+def read_hdf5(path):
+    """The state_dict of a checkpoint or a file of weights, with counters of 0."""
     state = {}
     try:
-        with h5py.File(source, "r") as file:
+        with h5py.File(path, "r") as file:
             if not file.get("parameters"):
-                fail(f"{source} has no datasets in /parameters")
+                fail(f"{path} has no datasets in /parameters")
             for group in ("parameters", "statistics"):
                 for name, dataset in file.get(group, {}).items():
                     state[name] = torch.from_numpy(dataset[()].astype("float32")).reshape(dataset.shape)
-                    check_finite(source, name, state[name])
+                    check_finite(path, name, state[name])
     except OSError as error:
-        fail(f"{source} is not an HDF5 file that h5py can read: {error}")
-    count, values = len(state), sum(tensor.numel() for tensor in state.values())
+        fail(f"{path} is not an HDF5 file that h5py can read: {error}")
     for name in [name for name in state if name.rpartition(".")[2] == "running_var"]:
         state[name[: -len("running_var")] + COUNTER] = torch.tensor(0, dtype=torch.int64)
-    replace(target, lambda path: torch.save(state, path))
-    return count, values
+    return state
 
 
 def main():
@@ -112,8 +112,13 @@ def main():
     arguments = parser.parse_args()
     if not os.path.isfile(arguments.source):
         fail(f"there is no file {arguments.source}")
-    count, values = (to_torch if arguments.back else to_hdf5)(arguments.source, arguments.target)
-    print(f"{arguments.target}: {count} tensors with {values:,} values")
+    if arguments.back:
+        state = read_hdf5(arguments.source)
+        replace(arguments.target, lambda path: torch.save(state, path))
+        print(f"{arguments.target}: {len(state)} tensors")
+    else:
+        count, values = write_hdf5(state_dict_in(arguments.source), arguments.target, arguments.source)
+        print(f"{arguments.target}: {count} tensors with {values:,} values")
 
 
 if __name__ == "__main__":

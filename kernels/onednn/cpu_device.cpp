@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/flat/host_flat.hpp"
 #include "kernels/host_memory.hpp"
+#include "kernels/onednn/cpu_conv2d.hpp"
 #include "kernels/onednn/cpu_images.hpp"
 #include "kernels/onednn/cpu_linear.hpp"
 #include "kernels/onednn/cpu_softmax_loss.hpp"
@@ -30,12 +31,16 @@ const char* instruction_set() {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(int threads) : threads_(threads), flat_(threads), images_(threads, memory_) {}
+  explicit CpuDevice(const DeviceSpec& spec)
+      : threads_(spec.threads),
+        winograd_(spec.winograd),
+        flat_(threads_),
+        images_(threads_, winograd_, memory_) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
     return cat("oneDNN ", onednn_version(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ",
-               instruction_set());
+               instruction_set(), winograd());
   }
   bool shares_host_memory() const override { return true; }
   int threads() const override { return threads_; }
@@ -66,7 +71,13 @@ class CpuDevice : public Device {
   void synchronize() override {}
 
  private:
+  const char* winograd() const {
+    if (!winograd_) return "";
+    return has_winograd() ? ", Winograd" : ", no Winograd in this library";
+  }
+
   int threads_;
+  bool winograd_;
   HostMemory memory_;
   HostFlat flat_;
   CpuImages images_;
@@ -76,7 +87,7 @@ class CpuDevice : public Device {
 
 std::unique_ptr<Device> make_cpu_device(const DeviceSpec& spec) {
   flush_denormals();  // before OpenMP starts its threads, which inherit it
-  return std::make_unique<CpuDevice>(spec.threads);
+  return std::make_unique<CpuDevice>(spec);
 }
 
 std::string onednn_version() {

@@ -22,7 +22,8 @@ struct RunConfig {
 struct DeviceConfig {
   std::string kind = "cpu";  ///< "cpu", "cuda", "reference"
   std::string precision = "float32";
-  std::int64_t threads = 0;  ///< 0: the cores this rank is bound to ÷ ranks on them
+  std::string convolution = "winograd";  ///< cpu: "winograd", "direct"
+  std::int64_t threads = 0;              ///< 0: the cores this rank is bound to ÷ ranks on them
 };
 
 struct ModelConfig {

@@ -47,6 +47,13 @@ std::vector<Key> run_and_device_keys() {
        .field = field<&Config::device, &DeviceConfig::precision>,
        .rule = one_of({"float32"}, "the devices \"cpu\" and \"reference\" compute in float32 only"),
        .help = "Precision of activations and gradients"},
+      {.path = "device.convolution",
+       .field = field<&Config::device, &DeviceConfig::convolution>,
+       .rule = one_of({"winograd", "direct"}),
+       .help = "\"winograd\": 3x3 convolutions of stride 1 by Winograd's algorithm where the library has it "
+               "for this "
+               "processor: fewer multiplications, rounding some five times that of \"direct\"",
+       .condition = {"device.kind", {"cpu"}}},
       {.path = "device.threads",
        .field = field<&Config::device, &DeviceConfig::threads>,
        .rule = at_least(0, 4096),

@@ -66,7 +66,9 @@ std::string divisors_of(std::int64_t batch) {
 
 std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
-  return make_device({.kind = device.kind, .threads = static_cast<int>(threads)});
+  return make_device({.kind = device.kind,
+                      .threads = static_cast<int>(threads),
+                      .winograd = device.convolution == "winograd"});
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {

@@ -12,7 +12,8 @@
 namespace flotilla {
 
 /// The account of training samples that could not be read and were replaced (data.on_bad_image = "replace"),
-/// epoch by epoch. A sample that the last batch of an epoch wraps around to counts again.
+/// epoch by epoch. A sample that the last batch of an epoch wraps around to counts again; after a resume only
+/// what follows counts.
 class ReplacedSamples {
  public:
   explicit ReplacedSamples(const DataConfig& data)

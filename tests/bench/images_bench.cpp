@@ -94,7 +94,7 @@ std::vector<Variant> variants(std::vector<float>& sample) {
   for (const auto filter : {ResizeFilter::bilinear, ResizeFilter::antialias}) {
     const char* name = filter == ResizeFilter::bilinear ? "bilinear" : "antialias";
     const ImageTransformSpec spec{.filter = filter};
-    const auto run = [&sample](std::shared_ptr<ImageTransform> transform) {
+    const auto run = [&sample](const std::shared_ptr<ImageTransform>& transform) {
       return [&sample, transform](auto file, std::uint64_t variation) {
         transform->apply(file, variation, sample);
       };

@@ -27,8 +27,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g);
   }
   {
-    const auto& [a, b, c] = device;
-    add_addresses(all, a, b, c);
+    const auto& [a, b, c, d] = device;
+    add_addresses(all, a, b, c, d);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = model;

@@ -10,11 +10,12 @@
 #include "src/data/images/file_cache.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
 
-using test::Folder;
+using test::TemporaryFolder;
 
 /// Takes a file's first byte as the value of all three colours.
 class FirstByte final : public ImageTransform {
@@ -31,14 +32,15 @@ class FirstByte final : public ImageTransform {
 class Images : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directory(folder / "train");
+    std::filesystem::create_directory(folder.path("train"));
     for (int i = 0; i < 4; ++i) test::save(file(i), {static_cast<std::uint8_t>(i), 7, 7});
     const std::string text = "0 0\n1 1\n\n2 2\n3 0\n";
-    test::save(folder / "train.txt", {text.begin(), text.end()});
+    test::save(folder.path("train.txt"), {text.begin(), text.end()});
   }
-  std::string file(int i) const { return folder / ("train/" + std::to_string(i)); }
+  std::string file(int i) const { return folder.path("train/" + std::to_string(i)); }
   std::unique_ptr<Dataset> open(std::int64_t ranks_cached) const {
-    ImageList list = read_image_list(folder / "train.txt", {.root = "", .classes = 3, .root_key = "root"});
+    ImageList list =
+        read_image_list(folder.path("train.txt"), {.root = "", .classes = 3, .root_key = "root"});
     return make_image_dataset(std::move(list), std::make_unique<FirstByte>(),
                               {.ranks_cached = ranks_cached, .remedy = "mend it"});
   }
@@ -51,7 +53,7 @@ class Images : public ::testing::Test {
     }
     return {};
   }
-  Folder folder;
+  TemporaryFolder folder;
 };
 
 TEST_F(Images, AreReadWithTheirLabels) {
@@ -75,20 +77,20 @@ TEST_F(Images, ThatAreBadOrVanishDuringARunAreToldWithLineAndPath) {
   std::filesystem::create_directory(file(3));
 
   EXPECT_EQ(error_of(*data, 0), "");
-  EXPECT_EQ(error_of(*data, 1), folder / "train.txt:2: " + file(1) + ": is empty; mend it");
+  EXPECT_EQ(error_of(*data, 1), folder.path("train.txt:2: ") + file(1) + ": is empty; mend it");
   EXPECT_EQ(error_of(*data, 2),
-            folder / "train.txt:4: " + file(2) +
+            folder.path("train.txt:4: ") + file(2) +
                 ": cannot be opened: No such file or directory; check the path (paths in a deck are relative "
                 "to the deck, in a list to its root); mend it");
   EXPECT_EQ(error_of(*data, 3),
-            folder / "train.txt:5: " + file(3) + ": is a folder; name a file in it; mend it");
+            folder.path("train.txt:5: ") + file(3) + ": is a folder; name a file in it; mend it");
 }
 
 TEST_F(Images, ThatAreCachedAreReadOnce) {
   const auto data = open(1);
   std::vector<float> sample(3);
   for (int i = 0; i < 4; ++i) data->read(i, 0, sample);
-  std::filesystem::remove_all(folder / "train");
+  std::filesystem::remove_all(folder.path("train"));
 
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(data->read(i, 0, sample), i % 3);

@@ -8,16 +8,17 @@
 #include "kernels/error.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
 
-using test::Folder;
+using test::TemporaryFolder;
 
-void put(const Folder& folder, const std::vector<std::string>& files) {
+void put(const TemporaryFolder& folder, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    std::filesystem::create_directories(std::filesystem::path(folder / file).parent_path());
-    test::save(folder / file, {'x'});
+    std::filesystem::create_directories(std::filesystem::path(folder.path(file)).parent_path());
+    test::save(folder.path(file), {'x'});
   }
 }
 
@@ -35,12 +36,12 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST(ImageFolder, NumbersClassesAndImagesInByteOrder) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder,
       {"train/b/2.JPG", "train/b/10.png", "train/Z/x.jpeg", "train/a b/in/deep/1.jpg", "train/a b/0.jpg",
        "train/b/notes.txt", "train/README", "train/b/.hidden.jpg", "train/.git/x.jpg"});
 
-  const ImageList list = read_image_folder(folder / "train", {.classes = 3});
+  const ImageList list = read_image_folder(folder.path("train"), {.classes = 3});
 
   std::vector<std::string> written;
   std::vector<int> labels;
@@ -51,13 +52,13 @@ TEST(ImageFolder, NumbersClassesAndImagesInByteOrder) {
   EXPECT_EQ(written,
             (std::vector<std::string>{"Z/x.jpeg", "a b/0.jpg", "a b/in/deep/1.jpg", "b/10.png", "b/2.JPG"}));
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 1, 2, 2}));
-  EXPECT_EQ(list.path(1), folder / "train/a b/0.jpg");
+  EXPECT_EQ(list.path(1), folder.path("train/a b/0.jpg"));
   EXPECT_EQ(list.place(1), "");
-  EXPECT_EQ(list.description, "5 images of 3 classes in " + (folder / "train") + ", 2 other files skipped");
+  EXPECT_EQ(list.description, "5 images of 3 classes in " + folder.path("train") + ", 2 other files skipped");
 }
 
 TEST(ImageFolder, AnotherNumberOfClassesIsToldWithBothNumbers) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder, {"a/1.jpg", "b/1.jpg"});
 
   const std::string told = mistake_of(folder.path(), {.classes = 10});
@@ -68,7 +69,7 @@ TEST(ImageFolder, AnotherNumberOfClassesIsToldWithBothNumbers) {
 }
 
 TEST(ImageFolder, AnEmptyClassIsAMistakeOfTrainingOnly) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder, {"a/1.jpg", "b/1.txt"});
 
   EXPECT_TRUE(contains(mistake_of(folder.path(), {.classes = 2}), "for class \"b\"; every class needs one"));
@@ -76,42 +77,42 @@ TEST(ImageFolder, AnEmptyClassIsAMistakeOfTrainingOnly) {
 }
 
 TEST(ImageFolder, ValidationHasTheClassesOfTraining) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder, {"train/a/1.jpg", "train/b/1.jpg", "val/a/1.jpg", "val/c/1.jpg"});
 
   const std::string told =
-      mistake_of(folder / "val", {.classes = 2, .empty_classes = true, .same_as = folder / "train"});
+      mistake_of(folder.path("val"), {.classes = 2, .empty_classes = true, .same_as = folder.path("train")});
 
   EXPECT_TRUE(contains(told, "; missing: \"b\"; only here: \"c\"")) << told;
-  EXPECT_EQ(mistake_of(folder / "val", {.classes = 2, .same_as = folder / "nowhere"}), "");
+  EXPECT_EQ(mistake_of(folder.path("val"), {.classes = 2, .same_as = folder.path("nowhere")}), "");
 }
 
 TEST(ImageFolder, FolderThatIsMissingOrHasNoImageIsTold) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder, {"train/a/1.txt", "file"});
 
   EXPECT_TRUE(
-      contains(mistake_of(folder / "nowhere", {.classes = 2}), "nowhere: this folder cannot be read"));
-  EXPECT_TRUE(contains(mistake_of(folder / "file", {.classes = 2}), "file: this folder cannot be read"));
-  EXPECT_TRUE(contains(mistake_of(folder / "train", {.classes = 1, .empty_classes = true}), "no image"));
+      contains(mistake_of(folder.path("nowhere"), {.classes = 2}), "nowhere: this folder cannot be read"));
+  EXPECT_TRUE(contains(mistake_of(folder.path("file"), {.classes = 2}), "file: this folder cannot be read"));
+  EXPECT_TRUE(contains(mistake_of(folder.path("train"), {.classes = 1, .empty_classes = true}), "no image"));
 }
 
 TEST(ImageFolder, ALinkThatLeadsBackIsTold) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder, {"a/1.jpg"});
-  std::filesystem::create_directory_symlink("..", folder / "a/back");
+  std::filesystem::create_directory_symlink("..", folder.path("a/back"));
 
   EXPECT_TRUE(contains(mistake_of(folder.path(), {.classes = 1}), "is there a link that leads back?"));
 }
 
 TEST(ImageFolder, FollowsLinksToClassesAndLeavesOutThoseToNowhere) {
-  const Folder folder;
+  const TemporaryFolder folder;
   put(folder, {"store/a/1.jpg"});
-  std::filesystem::create_directory(folder / "train");
-  std::filesystem::create_directory_symlink(folder / "store/a", folder / "train/a");
-  std::filesystem::create_symlink(folder / "gone", folder / "train/b");
+  std::filesystem::create_directory(folder.path("train"));
+  std::filesystem::create_directory_symlink(folder.path("store/a"), folder.path("train/a"));
+  std::filesystem::create_symlink(folder.path("gone"), folder.path("train/b"));
 
-  EXPECT_EQ(read_image_folder(folder / "train", {.classes = 1}).size(), 1);
+  EXPECT_EQ(read_image_folder(folder.path("train"), {.classes = 1}).size(), 1);
 }
 
 }  // namespace

@@ -8,11 +8,12 @@
 #include "kernels/error.hpp"
 #include "src/data/images/image_list.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
 
-using test::Folder;
+using test::TemporaryFolder;
 using Texts = std::vector<std::string>;
 
 void write(const std::string& path, const std::string& text) {
@@ -54,49 +55,50 @@ Texts paths_of(const ImageList& list) {
 }
 
 TEST(ImageList, UnderstandsSpacesTabsCrlfABomAndEmptyLines) {
-  const Folder folder;
-  for (const char* name : {"a.jpg", "b c.jpg", "d.jpg", "  e.jpg"}) write(folder / "train/" + name, "x");
-  write(folder / "train.txt",
+  const TemporaryFolder folder;
+  for (const char* name : {"a.jpg", "b c.jpg", "d.jpg", "  e.jpg"}) write(folder.path("train/") + name, "x");
+  write(folder.path("train.txt"),
         "\xEF\xBB\xBF"
         "a.jpg 0\r\n\r\n  b c.jpg \t 2  \n \t\nd.jpg\t1");
 
-  const ImageList list = read(folder / "train.txt");
+  const ImageList list = read(folder.path("train.txt"));
 
   EXPECT_EQ(paths_of(list),
-            (Texts{folder / "train/a.jpg", folder / "train/b c.jpg", folder / "train/d.jpg"}));
+            (Texts{folder.path("train/a.jpg"), folder.path("train/b c.jpg"), folder.path("train/d.jpg")}));
   EXPECT_EQ(list.entries[0].label, 0);
   EXPECT_EQ(list.entries[1].label, 2);
   EXPECT_EQ(list.entries[2].label, 1);
-  EXPECT_EQ(list.place(0), folder / "train.txt:1: ");
-  EXPECT_EQ(list.place(1), folder / "train.txt:3: ");
-  EXPECT_EQ(list.place(2), folder / "train.txt:5: ");
+  EXPECT_EQ(list.place(0), folder.path("train.txt:1: "));
+  EXPECT_EQ(list.place(1), folder.path("train.txt:3: "));
+  EXPECT_EQ(list.place(2), folder.path("train.txt:5: "));
 }
 
 TEST(ImageList, RelativePathsBeginAtTheFolderNamedLikeTheListElseAtTheListsElseAtTheRoot) {
-  const Folder folder;
-  write(folder / "val/a.jpg", "x");
-  write(folder / "a.jpg", "x");
-  write(folder / "elsewhere/a.jpg", "x");
-  write(folder / "val.txt", "a.jpg 0\n");
-  write(folder / "other.txt", "a.jpg 0\n" + (folder / "val/a.jpg") + " 1\n");
+  const TemporaryFolder folder;
+  write(folder.path("val/a.jpg"), "x");
+  write(folder.path("a.jpg"), "x");
+  write(folder.path("elsewhere/a.jpg"), "x");
+  write(folder.path("val.txt"), "a.jpg 0\n");
+  write(folder.path("other.txt"), "a.jpg 0\n" + folder.path("val/a.jpg") + " 1\n");
 
-  const ImageList beside = read(folder / "val.txt");
-  const ImageList own = read(folder / "other.txt");
-  const ImageList named = read(folder / "val.txt", {.root = folder / "elsewhere"});
+  const ImageList beside = read(folder.path("val.txt"));
+  const ImageList own = read(folder.path("other.txt"));
+  const ImageList named = read(folder.path("val.txt"), {.root = folder.path("elsewhere")});
 
-  EXPECT_EQ(beside.path(0), folder / "val/a.jpg");
-  EXPECT_TRUE(contains(beside.description, folder / "val (the folder named like the list)"));
-  EXPECT_EQ(paths_of(own), (Texts{folder / "a.jpg", folder / "val/a.jpg"}));
+  EXPECT_EQ(beside.path(0), folder.path("val/a.jpg"));
+  EXPECT_TRUE(contains(beside.description, folder.path("val (the folder named like the list)")));
+  EXPECT_EQ(paths_of(own), (Texts{folder.path("a.jpg"), folder.path("val/a.jpg")}));
   EXPECT_TRUE(contains(own.description, folder.path() + " (the list's own folder)"));
-  EXPECT_EQ(named.path(0), folder / "elsewhere/a.jpg");
-  EXPECT_TRUE(contains(named.description, folder / "elsewhere (data.train.root)"));
-  EXPECT_TRUE(contains(mistakes_of(folder / "val.txt", {.root = folder / "nowhere"}), "data.train.root"));
+  EXPECT_EQ(named.path(0), folder.path("elsewhere/a.jpg"));
+  EXPECT_TRUE(contains(named.description, folder.path("elsewhere (data.train.root)")));
+  EXPECT_TRUE(
+      contains(mistakes_of(folder.path("val.txt"), {.root = folder.path("nowhere")}), "data.train.root"));
 }
 
 TEST(ImageList, TellsAllKindsOfMistakesAtOnceInTheOrderOfTheLines) {
-  const Folder folder;
-  write(folder / "a.jpg", "x");
-  write(folder / "l.txt",
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
+  write(folder.path("l.txt"),
         "a.jpg 0\n"     // 1
         "a.jpg\n"       // 2
         "a.jpg one\n"   // 3
@@ -106,7 +108,7 @@ TEST(ImageList, TellsAllKindsOfMistakesAtOnceInTheOrderOfTheLines) {
         "a.jpg 1.0\n"   // 7
         "a.jpg 2\n"     // 8: again
         "a.jpg,0\n");   // 9
-  const std::string l = folder / "l.txt";
+  const std::string l = folder.path("l.txt");
 
   const std::string text = mistakes_of(l, {.unique = true});
 
@@ -115,7 +117,7 @@ TEST(ImageList, TellsAllKindsOfMistakesAtOnceInTheOrderOfTheLines) {
                       ":3: the last field must be the label, a whole number, got \"one\"\n  " + l +
                       ":4: label 3 is not in 0 … 2 (model.classes = 3); labels count from 0: correct the "
                       "list or model.classes\n  " +
-                      l + ":5: " + (folder / "gone.jpg") + " is missing\n  " + l +
+                      l + ":5: " + folder.path("gone.jpg") + " is missing\n  " + l +
                       ":6: label -1 is not in 0 … 2 (model.classes = 3); labels count from 0: correct the "
                       "list or model.classes\n  " +
                       l + ":7: the last field must be the label, a whole number, got \"1.0\"\n  " + l +
@@ -128,12 +130,12 @@ TEST(ImageList, TellsAllKindsOfMistakesAtOnceInTheOrderOfTheLines) {
 }
 
 TEST(ImageList, TellsTheFirstTenMistakesAndTheNumberOfTheOthers) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 25; ++i) text += "a.jpg\n";
-  write(folder / "l.txt", text);
+  write(folder.path("l.txt"), text);
 
-  const std::string told = mistakes_of(folder / "l.txt");
+  const std::string told = mistakes_of(folder.path("l.txt"));
 
   EXPECT_TRUE(contains(told, "the list has 25 mistakes:")) << told;
   EXPECT_TRUE(contains(told, "l.txt:10: ")) << told;
@@ -142,64 +144,64 @@ TEST(ImageList, TellsTheFirstTenMistakesAndTheNumberOfTheOthers) {
 }
 
 TEST(ImageList, TheSameImageTwiceIsAMistakeInValidationOnly) {
-  const Folder folder;
-  write(folder / "a.jpg", "x");
-  write(folder / "l.txt", "a.jpg 0\na.jpg 1\n");
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
+  write(folder.path("l.txt"), "a.jpg 0\na.jpg 1\n");
 
-  EXPECT_EQ(read(folder / "l.txt").size(), 2);
+  EXPECT_EQ(read(folder.path("l.txt")).size(), 2);
   EXPECT_TRUE(
-      contains(mistakes_of(folder / "l.txt", {.unique = true}), "l.txt:2: \"a.jpg\" stands in line 1"));
+      contains(mistakes_of(folder.path("l.txt"), {.unique = true}), "l.txt:2: \"a.jpg\" stands in line 1"));
 }
 
 TEST(ImageList, MissingImagesMayBeAllowedButNotAllOfThem) {
-  const Folder folder;
-  write(folder / "a.jpg", "x");
-  write(folder / "l.txt", "a.jpg 0\nb.jpg 1\n");
-  write(folder / "none.txt", "b.jpg 1\nc.jpg 1\n");
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
+  write(folder.path("l.txt"), "a.jpg 0\nb.jpg 1\n");
+  write(folder.path("none.txt"), "b.jpg 1\nc.jpg 1\n");
 
-  EXPECT_EQ(read(folder / "l.txt", {.missing_allowed = true}).size(), 2);
-  EXPECT_TRUE(contains(mistakes_of(folder / "none.txt", {.missing_allowed = true}), "b.jpg is missing"));
+  EXPECT_EQ(read(folder.path("l.txt"), {.missing_allowed = true}).size(), 2);
+  EXPECT_TRUE(contains(mistakes_of(folder.path("none.txt"), {.missing_allowed = true}), "b.jpg is missing"));
 }
 
 TEST(ImageList, LooksUpNoMoreThanAThousandFilesOverTheWholeList) {
-  const Folder folder;
-  write(folder / "a.jpg", "x");
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
   std::string text;
   for (int i = 0; i < 5000; ++i) text += i < 4000 ? "a.jpg 0\n" : "gone.jpg 0\n";
-  write(folder / "l.txt", text);
+  write(folder.path("l.txt"), text);
 
-  const std::string told = mistakes_of(folder / "l.txt");
+  const std::string told = mistakes_of(folder.path("l.txt"));
 
   EXPECT_TRUE(contains(told, "the list has at least 200 mistakes:")) << told;
   EXPECT_TRUE(contains(told, "l.txt:4001: ")) << told;
 }
 
 TEST(ImageList, WhatIsNoListIsTold) {
-  const Folder folder;
-  write(folder / "empty.txt", "");
-  write(folder / "blank.txt", "\n \r\n");
-  write(folder / "utf16.txt", std::string("\xFF\xFE"
-                                          "a\0 \0"
-                                          "0\0",
-                                          8));
-  write(folder / "long.txt", std::string(5000, 'x'));
+  const TemporaryFolder folder;
+  write(folder.path("empty.txt"), "");
+  write(folder.path("blank.txt"), "\n \r\n");
+  write(folder.path("utf16.txt"), std::string("\xFF\xFE"
+                                              "a\0 \0"
+                                              "0\0",
+                                              8));
+  write(folder.path("long.txt"), std::string(5000, 'x'));
 
-  EXPECT_TRUE(contains(mistakes_of(folder / "empty.txt"), "empty.txt: names no image; write one a line"));
-  EXPECT_TRUE(contains(mistakes_of(folder / "blank.txt"), "blank.txt: names no image"));
-  EXPECT_TRUE(contains(mistakes_of(folder / "utf16.txt"), "utf16.txt: is not a text file in UTF-8"));
-  EXPECT_TRUE(contains(mistakes_of(folder / "gone.txt"), "gone.txt: cannot be opened"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("empty.txt")), "empty.txt: names no image; write one a line"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("blank.txt")), "blank.txt: names no image"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("utf16.txt")), "utf16.txt: is not a text file in UTF-8"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("gone.txt")), "gone.txt: cannot be opened"));
   EXPECT_TRUE(contains(mistakes_of(folder.path()), "is a folder, not a list"));
-  EXPECT_LT(mistakes_of(folder / "long.txt").size(), 400U);
+  EXPECT_LT(mistakes_of(folder.path("long.txt")).size(), 400U);
 }
 
 TEST(ImageList, TakesSixteenBytesAndItsLineForAnImage) {
-  const Folder folder;
-  write(folder / "a.jpg", "x");
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "a.jpg 0\n";
-  write(folder / "l.txt", text);
+  write(folder.path("l.txt"), text);
 
-  const ImageList list = read(folder / "l.txt");
+  const ImageList list = read(folder.path("l.txt"));
 
   EXPECT_EQ(sizeof(ImageList::Entry), 16U);
   EXPECT_LE(list.text.capacity(), text.size() + 64);

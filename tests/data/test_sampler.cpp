@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -162,6 +163,38 @@ std::string complaint(const Sharding& sharding) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(Sampler, GivesAnyPartOfABatch) {
+  const Sampler sampler(5, {.samples = 50, .workers = 2, .batch = 6, .micro_steps = 2});
+  Indices whole(6);
+  Indices part(3);
+
+  sampler.indices({1, 24}, 1, 1, whole);
+  sampler.indices({1, 24}, 1, 1, part, 2);
+
+  EXPECT_EQ(part, Indices(whole.begin() + 2, whole.begin() + 5));
+  EXPECT_THROW(sampler.indices({1, 24}, 1, 1, part, 4), InternalError);
+}
+
+TEST(Sampler, SubstitutesDependOnSeedSampleAndAttemptAlone) {
+  const Sampler sampler(5, {.samples = 1000, .workers = 1, .batch = 10});
+  const Sampler divided(5, {.samples = 1000, .workers = 4, .batch = 5, .micro_steps = 2});
+  const Sampler seeded(6, {.samples = 1000, .workers = 1, .batch = 10});
+  std::set<std::int64_t> chosen;
+  for (std::int64_t sample = 0; sample < 20; ++sample) {
+    for (std::int64_t attempt = 0; attempt < 5; ++attempt) {
+      const std::int64_t substitute = sampler.substitute(sample, attempt);
+      EXPECT_EQ(divided.substitute(sample, attempt), substitute);
+      ASSERT_GE(substitute, 0);
+      ASSERT_LT(substitute, 1000);
+      chosen.insert(substitute);
+    }
+  }
+
+  // 100 draws of 1,000 values: 95 different ones expected, standard deviation 2.
+  EXPECT_GT(chosen.size(), 85U);
+  EXPECT_NE(seeded.substitute(0, 0), sampler.substitute(0, 0));
 }
 
 TEST(Sharding, RefusesMoreRanksThanSamplesNamingBoth) {

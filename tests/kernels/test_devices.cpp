@@ -19,6 +19,15 @@ TEST(MakeDevice, NamesWhatItMade) {
   EXPECT_EQ(make_device({.kind = "reference"})->name(), "reference");
 }
 
+TEST(MakeDevice, SaysWhetherItHasWinogradWhereThatIsAllowed) {
+  const std::string without = make_device({.kind = "cpu"})->description();
+  const std::string with = make_device({.kind = "cpu", .winograd = true})->description();
+
+  EXPECT_EQ(without.find("Winograd"), std::string::npos);
+  EXPECT_EQ(with.find(without + ", "), 0U);
+  EXPECT_NE(with.find("Winograd"), std::string::npos);
+}
+
 TEST(MakeDevice, RefusesCudaNamingTheOption) {
   try {
     make_device({.kind = "cuda"});

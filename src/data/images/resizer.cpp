@@ -17,7 +17,10 @@ static_assert(std::endian::native == std::endian::little, "red is taken as the l
 
 constexpr std::size_t group = RowSource::max_rows;  // Rows that are resized side by side
 constexpr std::size_t channels = sizeof(Pixel);     // The fourth costs less than leaving it out.
+constexpr std::size_t colours = 3;
 constexpr std::size_t lanes = group * channels;
+
+using Floats [[gnu::vector_size(lanes * sizeof(float))]] = float;
 
 /// Two taps in float; nothing is rounded.
 struct FloatArithmetic {
@@ -25,6 +28,7 @@ struct FloatArithmetic {
   using Values [[gnu::vector_size(lanes * sizeof(Value))]] = Value;
   static constexpr float start = 0.0F;
   static Values finish(Values sum) { return sum; }
+  static Floats to_float(Values values) { return values; }
 };
 
 /// Fixed point, rounded to 8 bits after each pass. The weights are positive and add up to 1, so that no sum
@@ -34,6 +38,7 @@ struct FixedArithmetic {
   using Values [[gnu::vector_size(lanes * sizeof(Value))]] = Value;
   static constexpr std::int32_t start = 1 << (weight_bits - 1);
   static Values finish(Values sum) { return sum >> weight_bits; }
+  static Floats to_float(Values values) { return __builtin_convertvector(values, Floats); }
 };
 
 /// Calls `body` with the number of taps as a constant, so that its loop over them is unrolled: half of the
@@ -63,14 +68,14 @@ class SeparableResizer final : public Resizer {
     const Box needed{x_.first_needed(), y_.first_needed(), x_.needed(), y_.needed()};
     width_ = static_cast<std::size_t>(x.count);
     // A whole number of vectors; what lies behind the last pixel is computed and ignored.
-    row_values_ = (width_ + group - 1) / group * lanes;
+    plane_ = (width_ + lanes - 1) / lanes * lanes;
+    row_values_ = colours * plane_;
     // The rows of one output, and those that come with its last one.
     ring_ = y_.widest() + group;
     side_by_side_.resize(static_cast<std::size_t>(needed.width) * group);
     // Outputs with fewer taps than others have weights of 0 and may look behind the last pixel.
     values_.resize((static_cast<std::size_t>(needed.width) + x_.widest()) * lanes);
     rows_.resize(ring_ * row_values_);
-    line_.resize(row_values_);
     taps_.reserve(y_.widest());
     return needed;
   }
@@ -94,9 +99,9 @@ class SeparableResizer final : public Resizer {
       }
       taps_.clear();
       for (std::int64_t k = 0; k < taps.count; ++k) taps_.push_back(row(first + k));
-      with_constant(static_cast<std::size_t>(taps.count),
-                    [&](auto constant) { down_columns<constant>(y_.weights(y)); });
-      write_planes(scaling, to.subspan(static_cast<std::size_t>(y) * width_));
+      with_constant(static_cast<std::size_t>(taps.count), [&](auto constant) {
+        down_columns<constant>(y_.weights(y), scaling, to.subspan(static_cast<std::size_t>(y) * width_));
+      });
     }
   }
 
@@ -123,47 +128,75 @@ class SeparableResizer final : public Resizer {
     for (std::size_t i = 0; i < width * lanes; ++i) values[i] = static_cast<Value>(bytes[i]);
   }
 
-  /// Resizes a group of rows in one sweep: pixel x of all of them is one vector.
+  /// Pixel x of the output of all rows of a group: R, G, B and the fourth of one row after the other.
+  template <std::size_t constant>
+  Values resized(std::size_t x) const {
+    const std::size_t taps = constant > 0 ? constant : x_.widest();
+    const auto output = static_cast<std::int64_t>(x);
+    const std::int64_t first = x_.taps(output).first - x_.first_needed();
+    const Value* const from = values_.data() + first * static_cast<std::int64_t>(lanes);
+    const Value* const weights = x_.weights(output);
+    Values sum = Values{} + Arithmetic::start;
+    for (std::size_t k = 0; k < taps; ++k) sum += load(from + k * lanes) * weights[k];
+    return Arithmetic::finish(sum);
+  }
+
+  /// Resizes a group of rows in one sweep, four pixels at a time, and parts the colours.
   template <std::size_t constant>
   void along_rows(std::int64_t index) {
-    const std::size_t taps = constant > 0 ? constant : x_.widest();
     std::array<Value*, group> to{};
     for (std::size_t r = 0; r < group; ++r) to[r] = row(index + static_cast<std::int64_t>(r));
-    const Value* const values = values_.data() - x_.first_needed() * static_cast<std::int64_t>(lanes);
-    for (std::size_t x = 0; x < width_; ++x) {
-      const auto output = static_cast<std::int64_t>(x);
-      const Value* const from = values + x_.taps(output).first * static_cast<std::int64_t>(lanes);
-      const Value* const weights = x_.weights(output);
-      Values sum = Values{} + Arithmetic::start;
-      for (std::size_t k = 0; k < taps; ++k) sum += load(from + k * lanes) * weights[k];
-      const Values pixels = Arithmetic::finish(sum);
+    const auto store = [&](const Values& values, std::size_t at) {
       for (std::size_t r = 0; r < group; ++r) {
-        std::memcpy(to[r] + x * channels, reinterpret_cast<const Value*>(&pixels) + r * channels,
+        std::memcpy(to[r] + at, reinterpret_cast<const Value*>(&values) + r * channels,
                     channels * sizeof(Value));
       }
+    };
+    for (std::size_t x = 0; x < width_; x += channels) {
+      const std::size_t last = width_ - 1;
+      const Values a = resized<constant>(x);
+      const Values b = resized<constant>(x + 1 < last ? x + 1 : last);
+      const Values c = resized<constant>(x + 2 < last ? x + 2 : last);
+      const Values d = resized<constant>(x + 3 < last ? x + 3 : last);
+      const Values ab = low_pairs(a, b);
+      const Values cd = low_pairs(c, d);
+      store(low_halves(ab, cd), x);
+      store(high_halves(ab, cd), plane_ + x);
+      store(low_halves(high_pairs(a, b), high_pairs(c, d)), 2 * plane_ + x);
     }
   }
 
+  // A transposition of four pixels of four values, for each of the rows in a vector: a0 b0 a1 b1, then a0 b0
+  // c0 d0.
+  static Values low_pairs(const Values& a, const Values& b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+  }
+  static Values high_pairs(const Values& a, const Values& b) {
+    return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  }
+  static Values low_halves(const Values& a, const Values& b) {
+    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+  }
+  static Values high_halves(const Values& a, const Values& b) {
+    return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  }
+
+  /// One row of the output, in its three planes.
   template <std::size_t constant>
-  void down_columns(const Value* weights) {
+  void down_columns(const Value* weights, const ColourScaling& scaling, std::span<float> to) const {
     const std::size_t taps = constant > 0 ? constant : taps_.size();
-    for (std::size_t at = 0; at < row_values_; at += lanes) {
-      Values sum = Values{} + Arithmetic::start;
-      for (std::size_t k = 0; k < taps; ++k) sum += load(taps_[k] + at) * weights[k];
-      const Values values = Arithmetic::finish(sum);
-      std::memcpy(line_.data() + at, &values, sizeof(values));
-    }
-  }
-
-  void write_planes(const ColourScaling& scaling, std::span<float> to) const {
     const std::size_t plane = width_ * static_cast<std::size_t>(y_.size());
-    const Value* const line = line_.data();
-    for (std::size_t c = 0; c < 3; ++c) {
-      float* const values = to.data() + c * plane;
-      const float factor = scaling.factor[c];
-      const float offset = scaling.offset[c];
-      for (std::size_t x = 0; x < width_; ++x) {
-        values[x] = static_cast<float>(line[x * channels + c]) * factor + offset;
+    for (std::size_t c = 0; c < colours; ++c) {
+      for (std::size_t x = 0; x < width_; x += lanes) {
+        Values sum = Values{} + Arithmetic::start;
+        for (std::size_t k = 0; k < taps; ++k) sum += load(taps_[k] + c * plane_ + x) * weights[k];
+        const Floats values =
+            Arithmetic::to_float(Arithmetic::finish(sum)) * scaling.factor[c] + scaling.offset[c];
+        if (width_ - x >= lanes) {
+          std::memcpy(to.data() + c * plane + x, &values, sizeof(values));
+        } else {
+          std::memcpy(to.data() + c * plane + x, &values, (width_ - x) * sizeof(float));
+        }
       }
     }
   }
@@ -171,13 +204,13 @@ class SeparableResizer final : public Resizer {
   AxisWeights<Value> x_;
   AxisWeights<Value> y_;
   std::size_t width_ = 0;            ///< Of the output, pixels.
-  std::size_t row_values_ = 0;       ///< Of a row of the output, values with padding.
+  std::size_t plane_ = 0;            ///< Values of one colour of a row of the output, with padding.
+  std::size_t row_values_ = 0;       ///< Values of such a row.
   std::size_t ring_ = 0;             ///< Rows in rows_: source row j lies in slot j modulo ring_.
   std::vector<Pixel> side_by_side_;  ///< (source width, group)
   std::vector<Value> values_;        ///< The same, widened: (source width, group, channels).
-  std::vector<Value> rows_;          ///< Rows resized along x: (ring_, row_values_).
+  std::vector<Value> rows_;          ///< Rows resized along x: (ring_, colours, plane_).
   std::vector<const Value*> taps_;   ///< Rows of one output.
-  std::vector<Value> line_;          ///< One row of the output.
 };
 
 }  // namespace

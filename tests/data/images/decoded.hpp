@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "src/data/images/image_decoder.hpp"
 #include "tests/data/images/image_files.hpp"

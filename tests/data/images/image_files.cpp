@@ -206,9 +206,7 @@ Bytes exif(int orientation, bool big_endian) {
 }
 
 Bytes bytes(const std::string& text) {
-  Bytes result(text.size());
-  std::memcpy(result.data(), text.data(), text.size());
-  return result;
+  return {text.begin(), text.end()};
 }
 
 }  // namespace flotilla::test

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
