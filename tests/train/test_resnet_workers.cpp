@@ -43,8 +43,9 @@ void expect_one_model(TrainingRun& run) {
 
 TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
   // Small steps: rounding must not grow. Gradients of the first step differ by rounding alone (1e-5 of their
-  // norm, measured). Later a sum on the edge of a ReLU may fall to either side, which moves the gradients
-  // before it by 1 / √(values of the tensor), 0.6 % for the smaller ones; ten steps see a few.
+  // norm, 1e-4 with Winograd's algorithm, measured). Later a sum on the edge of a ReLU may fall to either
+  // side, which moves the gradients before it by 1 / √(values of the tensor), 0.6 % for the smaller ones; ten
+  // steps see a few.
   const Overrides slow = {"schedule.learning_rate=1e-5"};
   TrainingRun together(mpi::Communicator::world(), resnet_deck,
                        buckets + slow + Overrides{"model.batch_norm=synchronised"});
@@ -58,7 +59,7 @@ TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
     if (alone) {
       EXPECT_NEAR(loss, alone->step().loss, 1e-4);
       const double apart = relative_difference(together.parameters(), alone->parameters(), parameters);
-      EXPECT_LT(apart, step == 0 ? 1e-4 : 3e-2);
+      EXPECT_LT(apart, step == 0 ? 5e-4 : 3e-2);
     }
   }
   expect_one_model(together);
