@@ -32,11 +32,11 @@ OutputGradient AverageLayer::backward(const Tensor&, OutputGradient dy) {
   return {.first = &dx};
 }
 
-void AverageLayer::time_alone(const Tensor& x, std::vector<TimedOperation>& operations) {
-  operations.push_back(
+void AverageLayer::time_alone(const Tensor& x, TimedOperations& operations) {
+  operations.forward.push_back(
       {"avgpool forward", "pooling forward", 0.0, [this, &x] { pool_->forward(x, pooled_); }});
-  operations.push_back({"avgpool backward", "pooling backward", 0.0,
-                        [this] { pool_->backward(pooled_, ActivationMemory::view(dx_, 0)); }});
+  operations.backward.push_back({"avgpool backward", "pooling backward", 0.0,
+                                 [this] { pool_->backward(pooled_, ActivationMemory::view(dx_, 0)); }});
 }
 
 }  // namespace flotilla

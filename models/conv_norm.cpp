@@ -101,29 +101,30 @@ Tensor* ConvNorm::backward(const Tensor& x, OutputGradient dy, Tensor** residual
   return dx;
 }
 
-void ConvNorm::time_alone(const Tensor& x, const Tensor* residual, std::vector<TimedOperation>& operations) {
+void ConvNorm::time_alone(const Tensor& x, const Tensor* residual, TimedOperations& operations) {
   const auto dz = [this]() -> Tensor& { return ActivationMemory::view(dconvolved_, 0); };
   const auto spare = [this]() -> Tensor& { return ActivationMemory::view(dconvolved_, 1); };
   const auto more = [this]() -> Tensor& { return ActivationMemory::view(dconvolved_, 2); };
   const bool adds = after_ == AfterNorm::add_relu;
-  operations.push_back({name_ + " forward", "convolution forward", flop_,
-                        [this, &x] { conv_->forward(x, weights_, convolved_); }});
-  operations.push_back({norm_name_ + " forward", "batch norm forward", 0.0, [this, residual] {
-                          norm_.forward(convolved_, residual, normalised_, Pass::training);
-                        }});
-  operations.push_back({norm_name_ + " backward", "batch norm backward", 0.0, [=, this] {
-                          if (adds) {
-                            norm_.backward(convolved_, normalised_, spare(), &more(), dz(), &spare());
-                          } else {
-                            norm_.backward(convolved_, normalised_, dz(), nullptr, dz(), nullptr);
-                          }
-                        }});
-  operations.push_back({name_ + " backward weights", "convolution backward weights", flop_,
-                        [this, &x, dz] { conv_->backward_weights(x, dz(), gradients_); }});
+  operations.forward.push_back({name_ + " forward", "convolution forward", flop_,
+                                [this, &x] { conv_->forward(x, weights_, convolved_); }});
+  operations.forward.push_back({norm_name_ + " forward", "batch norm forward", 0.0, [this, residual] {
+                                  norm_.forward(convolved_, residual, normalised_, Pass::training);
+                                }});
   if (input_gradient_)
-    operations.push_back({name_ + " backward data", "convolution backward data", flop_, [this, dz] {
-                            conv_->backward_data(dz(), weights_, ActivationMemory::view(dx_, 1));
-                          }});
+    operations.backward.push_back({name_ + " backward data", "convolution backward data", flop_, [this, dz] {
+                                     conv_->backward_data(dz(), weights_, ActivationMemory::view(dx_, 1));
+                                   }});
+  operations.backward.push_back({name_ + " backward weights", "convolution backward weights", flop_,
+                                 [this, &x, dz] { conv_->backward_weights(x, dz(), gradients_); }});
+  operations.backward.push_back({norm_name_ + " backward", "batch norm backward", 0.0, [=, this] {
+                                   if (adds) {
+                                     norm_.backward(convolved_, normalised_, spare(), &more(), dz(),
+                                                    &spare());
+                                   } else {
+                                     norm_.backward(convolved_, normalised_, dz(), nullptr, dz(), nullptr);
+                                   }
+                                 }});
 }
 
 }  // namespace flotilla

@@ -39,7 +39,7 @@ class ConvNorm {
   /// dy's tensors go back to the memory, unless `residual` is given: *residual becomes the tensor that holds
   /// the gradient of the residual, dy.first. Returns the gradient of x, null if the convolution has none.
   Tensor* backward(const Tensor& x, OutputGradient dy, Tensor** residual);
-  void time_alone(const Tensor& x, const Tensor* residual, std::vector<TimedOperation>& operations);
+  void time_alone(const Tensor& x, const Tensor* residual, TimedOperations& operations);
   std::int64_t first_offset() const { return weight_slice_.offset; }
   const Tensor& output() const { return normalised_; }
 

@@ -26,9 +26,11 @@ OutputGradient DropoutLayer::backward(const Tensor&, OutputGradient dy) {
   return dy;
 }
 
-void DropoutLayer::time_alone(const Tensor& x, std::vector<TimedOperation>& operations) {
-  operations.push_back({name_ + " forward", "dropout", 0.0, [this, &x] { plan_->forward(draw_, x, y_); }});
-  operations.push_back({name_ + " backward", "dropout", 0.0, [this] { plan_->backward(draw_, y_, y_); }});
+void DropoutLayer::time_alone(const Tensor& x, TimedOperations& operations) {
+  operations.forward.push_back(
+      {name_ + " forward", "dropout", 0.0, [this, &x] { plan_->forward(draw_, x, y_); }});
+  operations.backward.push_back(
+      {name_ + " backward", "dropout", 0.0, [this] { plan_->backward(draw_, y_, y_); }});
 }
 
 }  // namespace flotilla

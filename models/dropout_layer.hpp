@@ -19,7 +19,7 @@ class DropoutLayer : public Layer {
   void bind(const Arenas&) override {}
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
-  void time_alone(const Tensor& x, std::vector<TimedOperation>& operations) override;
+  void time_alone(const Tensor& x, TimedOperations& operations) override;
   std::int64_t first_offset() const override { return offset_; }
 
  private:

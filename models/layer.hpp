@@ -53,6 +53,12 @@ struct TimedOperation {
   std::function<void()> run;
 };
 
+/// Those of a network in the order of its layers; a step runs those of backward from the last to the first.
+struct TimedOperations {
+  std::vector<TimedOperation> forward;
+  std::vector<TimedOperation> backward;
+};
+
 /// What a layer takes from, and adds to, the network that it is made for.
 struct Building {
   Device& device;
@@ -80,7 +86,7 @@ class Layer {
   /// the gradient of x, without tensors for a first layer.
   virtual OutputGradient backward(const Tensor& x, OutputGradient dy) = 0;
   /// Appends the operations of forward and backward, in the state that a training step left.
-  virtual void time_alone(const Tensor& x, std::vector<TimedOperation>& operations) = 0;
+  virtual void time_alone(const Tensor& x, TimedOperations& operations) = 0;
 
   /// Of its first parameter in the arena; for a layer without any, of the next one.
   virtual std::int64_t first_offset() const = 0;

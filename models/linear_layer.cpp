@@ -55,13 +55,14 @@ OutputGradient LinearLayer::backward(const Tensor& x, OutputGradient dy) {
   return {.first = dx};
 }
 
-void LinearLayer::time_alone(const Tensor& x, std::vector<TimedOperation>& operations) {
-  operations.push_back(
+void LinearLayer::time_alone(const Tensor& x, TimedOperations& operations) {
+  operations.forward.push_back(
       {name_ + " forward", "linear forward", flop_, [this, &x] { plan_->forward(x, weights_, y_); }});
-  operations.push_back({name_ + " backward", "linear backward", first_ ? flop_ : 2.0 * flop_, [this, &x] {
-                          plan_->backward(x, y_, weights_, ActivationMemory::view(dy_, 0), gradients_,
-                                          first_ ? nullptr : &ActivationMemory::view(dx_, 1));
-                        }});
+  operations.backward.push_back(
+      {name_ + " backward", "linear backward", first_ ? flop_ : 2.0 * flop_, [this, &x] {
+         plan_->backward(x, y_, weights_, ActivationMemory::view(dy_, 0), gradients_,
+                         first_ ? nullptr : &ActivationMemory::view(dx_, 1));
+       }});
 }
 
 }  // namespace flotilla

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/network.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 
@@ -50,13 +54,16 @@ Tensor& Network::backward_loss(const Targets& targets, float scale) {
 }
 
 std::vector<TimedOperation> Network::operations(const Targets& targets, DeviceSpan<float> sums) {
-  std::vector<TimedOperation> operations;
+  TimedOperations operations;
   for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i]->time_alone(input_of(i), operations);
-  operations.push_back({"loss", "loss", 0.0, [this, targets, sums] {
-                          loss_forward(targets, sums);
-                          backward_loss(targets, 1.0F / static_cast<float>(batch()));
-                        }});
-  return operations;
+  // In the order of a step: each finds in the caches what it finds there.
+  std::vector<TimedOperation> all = std::move(operations.forward);
+  all.push_back({"loss", "loss", 0.0, [this, targets, sums] {
+                   loss_forward(targets, sums);
+                   backward_loss(targets, 1.0F / static_cast<float>(batch()));
+                 }});
+  std::move(operations.backward.rbegin(), operations.backward.rend(), std::back_inserter(all));
+  return all;
 }
 
 std::string Network::first_non_finite() {

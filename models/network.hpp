@@ -52,7 +52,8 @@ class Network {
       on_ready(layers_[i]->first_offset());
     }
   }
-  /// The operations of a step but the optimizer, each to run alone in the state that a training step left.
+  /// The operations of a step but the optimizer, in its order, each to run alone in the state that a training
+  /// step left.
   /// `targets` must outlive them.
   std::vector<TimedOperation> operations(const Targets& targets, DeviceSpan<float> sums);
   /// The first layer whose output in the last training pass holds a NaN or an infinity; empty: none.

@@ -100,11 +100,11 @@ OutputGradient ResidualBlock::backward(const Tensor& x, OutputGradient dy) {
   return {.first = dy.first, .more = dresidual};
 }
 
-void ResidualBlock::time_alone(const Tensor& x, std::vector<TimedOperation>& operations) {
+void ResidualBlock::time_alone(const Tensor& x, TimedOperations& operations) {
+  if (shortcut_) shortcut_->time_alone(x, nullptr, operations);
   for (std::size_t i = 0; i < main_.size(); ++i)
     main_[i]->time_alone(*activations_[i], i + 1 == main_.size() ? &main_.back()->output() : nullptr,
                          operations);
-  if (shortcut_) shortcut_->time_alone(x, nullptr, operations);
 }
 
 }  // namespace flotilla

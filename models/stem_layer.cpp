@@ -69,17 +69,17 @@ OutputGradient StemLayer::backward(const Tensor& x, OutputGradient dy) {
   return {};
 }
 
-void StemLayer::time_alone(const Tensor& x, std::vector<TimedOperation>& operations) {
+void StemLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   unit_.time_alone(x, nullptr, operations);
-  operations.push_back(
+  operations.forward.push_back(
       {"maxpool forward", "pooling forward", 0.0, [this] { pool_->forward(unit_.output(), y_); }});
-  operations.push_back({"maxpool backward", "pooling backward", 0.0, [this] {
-                          pool_->backward(ActivationMemory::view(dy_, 0), ActivationMemory::view(dunit_, 1));
-                        }});
-  operations.push_back({"sum of two gradients", "sum", 0.0, [this] {
-                          device_.flat().axpy(1.0F, ActivationMemory::view(dy_, 1).span(),
-                                              ActivationMemory::view(dy_, 0).span());
-                        }});
+  operations.backward.push_back(
+      {"maxpool backward", "pooling backward", 0.0,
+       [this] { pool_->backward(ActivationMemory::view(dy_, 0), ActivationMemory::view(dunit_, 1)); }});
+  operations.backward.push_back({"sum of two gradients", "sum", 0.0, [this] {
+                                   device_.flat().axpy(1.0F, ActivationMemory::view(dy_, 1).span(),
+                                                       ActivationMemory::view(dy_, 0).span());
+                                 }});
 }
 
 }  // namespace flotilla

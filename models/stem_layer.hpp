@@ -27,7 +27,7 @@ class StemLayer : public Layer {
   void bind(const Arenas& arenas) override { unit_.bind(arenas); }
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
-  void time_alone(const Tensor& x, std::vector<TimedOperation>& operations) override;
+  void time_alone(const Tensor& x, TimedOperations& operations) override;
   std::int64_t first_offset() const override { return unit_.first_offset(); }
 
  private:
