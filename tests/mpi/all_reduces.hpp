@@ -48,12 +48,14 @@ inline std::vector<Way> all_ways() {
       {.algorithm = "hierarchical", .wire = Wire::bfloat16, .ranks_per_group = 4, .inside_in_memory = false}};
 }
 
-/// Collective. `storage` is that of the host's ranks.
+/// Collective. `storage` is that of the host's ranks. Null if this way cannot be on these hosts.
 inline std::unique_ptr<Collectives> make(const Way& way, const Communicator& world, SharedStorage& storage) {
   if (way.algorithm == "mpi") return make_mpi_all_reduce(world, way.wire);
+  if (way.algorithm == "shared-memory" && storage.ranks() != world.size()) return nullptr;
   if (way.algorithm == "shared-memory") return make_shared_memory_all_reduce(world, storage);
-  const std::vector<int> groups =
-      cut_groups(find_topology(world), std::min(way.ranks_per_group, world.size()));
+  const std::vector<Place> places = find_topology(world);
+  const std::vector<int> groups = cut_groups(places, std::min(way.ranks_per_group, world.size()));
+  if (way.inside_in_memory && !groups_stay_on_hosts(places, groups)) return nullptr;
   const auto group = world.split(groups[static_cast<std::size_t>(world.rank())]);
   return make_hierarchical_all_reduce(world, group, way.inside_in_memory ? &storage : nullptr, way.wire);
 }
