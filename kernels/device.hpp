@@ -121,6 +121,9 @@ class Device {
 struct DeviceSpec {
   std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
   int threads = 1;
+  /// Convolutions of 3x3 with stride 1 may use Winograd's algorithm (Lavin & Gray 2016) where the library has
+  /// it: up to 2.5 times as fast, with errors of 1e-6 of the results' root mean square instead of 2e-7.
+  bool winograd = false;
 };
 
 /// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.

@@ -28,19 +28,26 @@ std::uint32_t mixed(std::uint32_t bits) {
   return bits ^ (bits >> 16);
 }
 
+// Multipliers and Weyl constants of Philox.
+constexpr std::uint64_t factor_0 = 0xD2511F53;
+constexpr std::uint64_t factor_2 = 0xCD9E8D57;
+constexpr Key weyl = {0x9E3779B9U, 0xBB67AE85U};
+
+/// 24 bits: 32 rounded to float could be 1.
+float unit_float(std::uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24F;
+}
+
 }  // namespace
 
-// The multipliers and the Weyl constants are those of the paper.
-/// Ten rounds of Philox 4x32 (Salmon et al., SC 2011, section 4.3; multipliers and Weyl constants from
-/// there).
 Block philox(Block counter, Key key) {
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
+    const std::uint64_t a = factor_0 * counter[0];
+    const std::uint64_t b = factor_2 * counter[2];
     counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
                static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
-    key[0] += 0x9E3779B9U;
-    key[1] += 0xBB67AE85U;
+    key[0] += weyl[0];
+    key[1] += weyl[1];
   }
   return counter;
 }
@@ -78,6 +85,46 @@ double Random::uniform() {
 double Random::normal() {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
   return radius * std::cos(2.0 * std::numbers::pi * uniform());
+}
+
+void Random::fill(std::span<float> to) {
+  std::size_t done = 0;
+  while (done < to.size() && used_ < 4) to[done++] = unit_float(bits());
+  // The rounds of philox() for many counters side by side, which the compiler vectorises.
+  constexpr std::size_t width = 32;
+  using Lanes = std::array<std::uint32_t, width>;
+  for (; done + 4 * width <= to.size(); done += 4 * width) {
+    require(counter_[0] <= 0xFFFFFFFFU - width, "a random stream has 2^34 values; this one is used up");
+    Lanes a, b, c, d;  // not zeroed: written before they are read
+    for (std::size_t lane = 0; lane < width; ++lane) {
+      a[lane] = counter_[0] + static_cast<std::uint32_t>(lane);
+      b[lane] = counter_[1];
+      c[lane] = counter_[2];
+      d[lane] = counter_[3];
+    }
+    Key key = key_;
+    for (int round = 0; round < 10; ++round) {
+      for (std::size_t lane = 0; lane < width; ++lane) {
+        const std::uint64_t first = factor_0 * a[lane];
+        const std::uint64_t second = factor_2 * c[lane];
+        a[lane] = high(second) ^ b[lane] ^ key[0];
+        b[lane] = low(second);
+        c[lane] = high(first) ^ d[lane] ^ key[1];
+        d[lane] = low(first);
+      }
+      key[0] += weyl[0];
+      key[1] += weyl[1];
+    }
+    float* out = to.data() + done;
+    for (std::size_t lane = 0; lane < width; ++lane) {
+      out[4 * lane] = unit_float(a[lane]);
+      out[4 * lane + 1] = unit_float(b[lane]);
+      out[4 * lane + 2] = unit_float(c[lane]);
+      out[4 * lane + 3] = unit_float(d[lane]);
+    }
+    counter_[0] += width;
+  }
+  while (done < to.size()) to[done++] = unit_float(bits());
 }
 
 Permutation::Permutation(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index, std::uint64_t size)

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace flotilla {
 
@@ -20,6 +21,8 @@ class Random {
   std::uint64_t below(std::uint64_t bound);  ///< Uniform in 0 … bound − 1, without bias. bound > 0.
   double uniform();                          ///< Uniform in [0, 1), 53 bits.
   double normal();                           ///< Mean 0, variance 1 (Box–Muller).
+  /// Uniform in [0, 1), 24 bits each: what bits() >> 8 would give one by one, at several times the speed.
+  void fill(std::span<float> to);
 
  private:
   std::array<std::uint32_t, 2> key_{};
@@ -35,6 +38,8 @@ enum RandomPurpose : std::uint32_t {
   random_augmentation = 3,
   random_data = 4,
   random_dropout = 5,
+  random_replacement = 6,
+  random_mixup = 7,
 };
 
 /// A pseudo-random permutation of 0 … size − 1 in constant memory (a Feistel network walked until it lands

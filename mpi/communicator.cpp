@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "kernels/error.hpp"
 #include "mpi/native.hpp"
 #include "mpi/pieces.hpp"
 
@@ -123,18 +124,25 @@ void Communicator::all_reduce(std::span<T> data, Op op) const {
 template <Scalar T>
 std::vector<T> Communicator::all_gather(std::span<const T> mine) const {
   std::vector<T> all(mine.size() * static_cast<std::size_t>(size()));
+  all_gather(mine, std::span<T>(all));
+  return all;
+}
+
+template <Scalar T>
+void Communicator::all_gather(std::span<const T> mine, std::span<T> all) const {
+  require(all.size() == mine.size() * static_cast<std::size_t>(size()), "all_gather of ", mine.size(),
+          " values of each of ", size(), " ranks into ", all.size());
   if (mine.size() <= largest_piece) {
     const int count = static_cast<int>(mine.size());
     check(MPI_Allgather(mine.data(), count, type_of(T{}), all.data(), count, type_of(T{}), handle_->comm),
           "MPI_Allgather");
-    return all;
+    return;
   }
   for (int from = 0; from < size(); ++from) {
-    const std::span part = std::span(all).subspan(mine.size() * static_cast<std::size_t>(from), mine.size());
+    const std::span part = all.subspan(mine.size() * static_cast<std::size_t>(from), mine.size());
     if (from == rank()) std::ranges::copy(mine, part.begin());
     broadcast(part, from);
   }
-  return all;
 }
 
 std::vector<std::string> Communicator::all_gather(const std::string& mine) const {
@@ -166,5 +174,11 @@ template std::vector<std::int32_t> Communicator::all_gather(std::span<const std:
 template std::vector<std::int64_t> Communicator::all_gather(std::span<const std::int64_t>) const;
 template std::vector<std::byte> Communicator::all_gather(std::span<const std::byte>) const;
 template std::vector<char> Communicator::all_gather(std::span<const char>) const;
+template void Communicator::all_gather(std::span<const float>, std::span<float>) const;
+template void Communicator::all_gather(std::span<const double>, std::span<double>) const;
+template void Communicator::all_gather(std::span<const std::int32_t>, std::span<std::int32_t>) const;
+template void Communicator::all_gather(std::span<const std::int64_t>, std::span<std::int64_t>) const;
+template void Communicator::all_gather(std::span<const std::byte>, std::span<std::byte>) const;
+template void Communicator::all_gather(std::span<const char>, std::span<char>) const;
 
 }  // namespace flotilla::mpi

@@ -67,6 +67,9 @@ class Communicator {
   void all_reduce(std::span<T> data, Op op = Op::sum) const;  ///< Collective, in place.
   template <Scalar T>
   std::vector<T> all_gather(std::span<const T> mine) const;  ///< Collective. Equal counts; in rank order.
+  /// Collective. The same into `all`, size() × mine.size() values; allocates nothing.
+  template <Scalar T>
+  void all_gather(std::span<const T> mine, std::span<T> all) const;
   std::vector<std::string> all_gather(const std::string& mine) const;  ///< Collective. In rank order.
 
  private:

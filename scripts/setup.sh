@@ -23,6 +23,7 @@ packages=(
   libspdlog-dev libfmt-dev     # logs
   nlohmann-json3-dev           # metrics.jsonl
   libxxhash-dev zlib1g-dev     # checksums, .gz data
+  libjpeg-dev libpng-dev       # images; the former is libjpeg-turbo's
   libgtest-dev libbenchmark-dev  # tests, micro-benchmarks
 )
 tools=(
@@ -61,6 +62,7 @@ flotilla: this system has no apt-get, so nothing was installed. Flotilla needs, 
   toml++ 3.3 or later           tomlplusplus                 (headers)
   CLI11, spdlog, fmt, JSON      cli11 spdlog fmt nlohmann-json
   xxHash, zlib                  xxhash zlib                  zlib
+  libjpeg-turbo, libpng         libjpeg-turbo libpng         libjpeg-turbo libpng
   GoogleTest, Benchmark         googletest benchmark         (tests only: -DFLOTILLA_TESTS=OFF does without)
 Then build as docs/install.md shows; scripts/quickstart.sh and scripts/test.sh take --no-setup.
 END

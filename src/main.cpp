@@ -12,6 +12,7 @@
 #include "mpi/communicator.hpp"
 #include "mpi/topology.hpp"
 #include "src/commands/bench_all_reduce.hpp"
+#include "src/commands/bench_input.hpp"
 #include "src/commands/bench_step.hpp"
 #include "src/commands/command_line.hpp"
 #include "src/commands/evaluate.hpp"
@@ -59,7 +60,8 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
       return flotilla::evaluate_checkpoint({.checkpoint = line.checkpoint,
                                             .deck = line.deck,
                                             .overrides = line.overrides,
-                                            .vectors = line.vectors},
+                                            .vectors = line.vectors,
+                                            .per_class = line.per_class},
                                            world, failure);
     case Command::bench_all_reduce:
       return flotilla::bench_all_reduce({.min_bytes = static_cast<std::size_t>(line.min_bytes),
@@ -69,11 +71,24 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
                                          .communicators = line.communicators,
                                          .json = line.json_file},
                                         world);
+    case Command::bench_input:
+      return flotilla::bench_input({.deck = line.deck,
+                                    .overrides = line.overrides,
+                                    .list = line.list,
+                                    .root = line.root,
+                                    .filter = line.filter,
+                                    .threads = line.threads,
+                                    .size = line.size,
+                                    .seconds = line.seconds,
+                                    .images = line.images,
+                                    .json = line.json_file},
+                                   world, failure);
     case Command::bench_step:
       return flotilla::bench_step({.deck = line.deck,
                                    .overrides = line.overrides,
                                    .steps = line.steps,
                                    .checkpoint_every = line.checkpoint_every,
+                                   .operations = line.operations,
                                    .json = line.json_file},
                                   world, failure);
     case Command::inspect:

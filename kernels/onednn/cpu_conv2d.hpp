@@ -9,11 +9,13 @@
 
 namespace flotilla {
 
-/// Conv2d as oneDNN's direct convolutions in the layouts of their own choice. Weights and gradients are kept
-/// as the forward convolution wants them; what another one wants otherwise goes through a reorder.
+/// Conv2d as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that is allowed
+/// and the library has it, Winograd's. Weights and gradients are kept as the direct forward convolution wants
+/// them; what another one wants otherwise goes through a reorder.
 class CpuConv2d : public Conv2d {
  public:
-  CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const Conv2dSpec& spec);
+  CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,
+            const Conv2dSpec& spec);
   Shape output_shape() const override { return flotilla::output_shape(spec_); }
   std::int64_t weight_size() const override;
   std::int64_t flops() const override { return flotilla::flops(spec_); }
@@ -24,7 +26,7 @@ class CpuConv2d : public Conv2d {
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
-  void make_operations();
+  void make_operations(bool winograd);
   void copy_weight(const dnnl::memory::desc& from_layout, const float* from,
                    const dnnl::memory::desc& to_layout, float* to) const;
 

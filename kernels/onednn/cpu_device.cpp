@@ -30,12 +30,16 @@ const char* instruction_set() {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(int threads) : threads_(threads), flat_(threads), images_(threads, memory_) {}
+  explicit CpuDevice(const DeviceSpec& spec)
+      : threads_(spec.threads),
+        winograd_(spec.winograd),
+        flat_(threads_),
+        images_(threads_, winograd_, memory_) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
     return cat("oneDNN ", onednn_version(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ",
-               instruction_set());
+               instruction_set(), winograd_ ? ", Winograd where it has it" : "");
   }
   bool shares_host_memory() const override { return true; }
   int threads() const override { return threads_; }
@@ -67,6 +71,7 @@ class CpuDevice : public Device {
 
  private:
   int threads_;
+  bool winograd_;
   HostMemory memory_;
   HostFlat flat_;
   CpuImages images_;
@@ -76,7 +81,7 @@ class CpuDevice : public Device {
 
 std::unique_ptr<Device> make_cpu_device(const DeviceSpec& spec) {
   flush_denormals();  // before OpenMP starts its threads, which inherit it
-  return std::make_unique<CpuDevice>(spec.threads);
+  return std::make_unique<CpuDevice>(spec);
 }
 
 std::string onednn_version() {

@@ -58,7 +58,8 @@ void check_alike(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-CpuImages::CpuImages(int threads, const HostMemory& memory) : threads_(threads), memory_(memory) {}
+CpuImages::CpuImages(int threads, bool winograd, const HostMemory& memory)
+    : threads_(threads), winograd_(winograd), memory_(memory) {}
 CpuImages::~CpuImages() = default;
 
 CpuImages::Parts& CpuImages::parts() {
@@ -109,7 +110,7 @@ void CpuImages::download(const Tensor& from, std::span<float> host) {
 }
 
 std::unique_ptr<Conv2d> CpuImages::conv2d(const Conv2dSpec& spec) {
-  return std::make_unique<CpuConv2d>(parts().scope, parts().layouts, spec);
+  return std::make_unique<CpuConv2d>(parts().scope, parts().layouts, winograd_, spec);
 }
 std::unique_ptr<BatchNorm> CpuImages::batch_norm(const BatchNormSpec& spec) {
   return std::make_unique<CpuBatchNorm>(parts().scope, parts().layouts, spec);

@@ -12,7 +12,7 @@ namespace flotilla {
 /// Operations on images on the CPU: oneDNN's convolutions and pooling, own passes for the rest.
 class CpuImages : public ImageOperations {
  public:
-  CpuImages(int threads, const HostMemory& memory);
+  CpuImages(int threads, bool winograd, const HostMemory& memory);
   ~CpuImages() override;
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
@@ -31,6 +31,7 @@ class CpuImages : public ImageOperations {
   Parts& parts();  // made on first use: a network without images asks oneDNN for nothing
 
   int threads_;
+  bool winograd_;
   HostMemory memory_;
   std::unique_ptr<Parts> parts_;
 };

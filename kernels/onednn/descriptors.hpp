@@ -10,6 +10,7 @@ namespace flotilla::descriptors {
 struct Convolution {
   dnnl::memory::desc source, weights, bias, destination;  ///< bias of no dimensions: none
   dnnl::memory::dims strides, padding;
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 };
 
 dnnl::convolution_forward::primitive_desc forward(const dnnl::engine& engine, const Convolution& of);

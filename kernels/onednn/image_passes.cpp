@@ -14,13 +14,13 @@ void average_pixels(int threads, const ImageLayout& layout, const float* x, floa
   with_lanes(layout, [&]<int L>(LaneCount<L>) {
     for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
       std::array<double, L> sums{};
+      const float* const values = x + offset;
       for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
-        std::array<float, L> piece{};
-        const float* const values = x + offset;
-        for_each_sum_in_unit<L>(layout, begin, end, [&](std::int64_t i, int l) {
-          piece[static_cast<std::size_t>(l)] += values[i];
-        });
-        for (std::size_t l = 0; l < L; ++l) sums[l] += double{piece[l]};
+        RowSums<L> piece{};
+        for_each_row_apart(layout, begin, end,
+                           [&](std::int64_t i, std::size_t way) { piece[way] += load<L>(values + i); });
+        const std::array<float, L> totals = values_of<L>(total<L>(piece));
+        for (std::size_t l = 0; l < L; ++l) sums[l] += double{totals[l]};
       });
       for (std::size_t l = 0; l < L; ++l)
         y[image * layout.channels + block * L + static_cast<std::int64_t>(l)] =
@@ -33,12 +33,9 @@ void spread_over_pixels(int threads, const ImageLayout& layout, const float* dy,
   const float factor = 1.0F / static_cast<float>(layout.pixels);
   with_lanes(layout, [&]<int L>(LaneCount<L>) {
     for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
-      std::array<float, L> values{};
-      for (std::size_t l = 0; l < L; ++l)
-        values[l] = factor * dy[image * layout.channels + block * L + static_cast<std::int64_t>(l)];
+      const Row<L> values = factor * load<L>(dy + image * layout.channels + block * L);
       float* const to = dx + offset;
-      for_each_in_unit<L>(layout, 0, layout.pixels,
-                          [&](std::int64_t i, int l) { to[i] = values[static_cast<std::size_t>(l)]; });
+      for_each_row<L>(layout, [&](std::int64_t i) { store<L>(values, to + i); });
     });
   });
 }

@@ -105,7 +105,7 @@ Snapshot read_checkpoint(const std::string& path);
 
 /// Reads /parameters and /statistics of a checkpoint, an exported model or a file without state and checksums
 /// (made by another program), whose state is then the default one. What has a checksum is verified.
-/// @throws UserError as read_checkpoint.
+/// @throws UserError as read_checkpoint, and if a value is NaN or infinite.
 Snapshot read_weights(const std::string& path);
 
 /// Compares the tensors of a file with those a model needs, by path and shape. @throws UserError naming

@@ -178,11 +178,17 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
   return tensor;
 }
 
+/// torch keeps such a counter with each batch norm; nothing is computed with it.
+bool is_counter(const std::string& name) {
+  return name.ends_with(".num_batches_tracked");
+}
+
 /// Lists the datasets of a group that may be absent, and of the groups in it down to `depth`.
 void read_group(hid_t file, const std::string& path, int depth, FileIndex& index) {
   if (check(H5Lexists(file, path.c_str(), H5P_DEFAULT), "H5Lexists") == 0) return;
   Group group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), "H5Gopen2");
   for (const std::string& name : names_in(group.id())) {
+    if (is_counter(name)) continue;
     const std::string child = cat(path, "/", name);
     attempt(index.problems, [&] {
       Object object(H5Oopen(group.id(), name.c_str(), H5P_DEFAULT), "H5Oopen");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "kernels/error.hpp"
@@ -11,8 +12,11 @@ namespace flotilla {
 
 namespace {
 
-UserError damaged(const std::string& path, const std::string& what) {
-  return UserError(cat("checkpoint '", path, "' is damaged: ", what, "; use an older one"));
+UserError damaged(const FileIndex& index, const std::string& what) {
+  if (!index.has_state)
+    return UserError(cat("the weights in '", index.path, "' cannot be read: ", what,
+                         "; /parameters and /statistics hold floating-point numbers and nothing else"));
+  return UserError(cat("checkpoint '", index.path, "' is damaged: ", what, "; use an older one"));
 }
 
 bool is_optimizer_state(const StoredTensor& tensor) {
@@ -21,7 +25,7 @@ bool is_optimizer_state(const StoredTensor& tensor) {
 
 /// Reads and verifies. Of optimizer state it keeps nothing if `weights_only`.
 Snapshot load(const FileIndex& index, bool weights_only) {
-  if (const std::string problem = index_problem(index); !problem.empty()) throw damaged(index.path, problem);
+  if (const std::string problem = index_problem(index); !problem.empty()) throw damaged(index, problem);
   Snapshot snapshot;
   snapshot.state = index.state;
   std::int64_t size = 0;
@@ -37,10 +41,23 @@ Snapshot load(const FileIndex& index, bool weights_only) {
     const bool skipped = weights_only && is_optimizer_state(tensor);
     const std::uint64_t found = skipped ? reader.checksum(tensor) : reader.read(tensor, snapshot.of(*slot++));
     if (tensor.checksum && *tensor.checksum != found)
-      throw damaged(index.path, cat("the values of /", tensor.path,
-                                    " are not those that were written (the checksum differs)"));
+      throw damaged(index, cat("the values of /", tensor.path,
+                               " are not those that were written (the checksum differs)"));
   }
   return snapshot;
+}
+
+/// @throws UserError naming the first tensor with a NaN or an infinity: no model with one is of any use.
+void check_finite(const Snapshot& snapshot, const std::string& path) {
+  for (const CheckpointTensor& tensor : snapshot.tensors) {
+    const std::span<const float> values = snapshot.of(tensor);
+    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) continue;
+    const auto count = std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
+    throw UserError(cat("'", path, "' has ", *bad, " in /", tensor.path, " (value ", bad - values.begin(),
+                        " and ", count - 1, " more of ", values.size(),
+                        "): its model diverged; use an older checkpoint or other weights"));
+  }
 }
 
 }  // namespace
@@ -74,6 +91,7 @@ Snapshot read_weights(const std::string& path) {
     throw UserError(cat(
         "'", path, "' has no datasets in /parameters: weights are looked for there, under the names that ",
         "flotilla inspect shows for a checkpoint of the model"));
+  check_finite(snapshot, path);
   return snapshot;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -28,28 +29,29 @@ double median(std::vector<double> values) {
 
 /// One operation of the step, timed alone. All take turns in short rounds, since the machine's speed drifts.
 struct Operation {
-  std::string name;
-  std::function<void()> run;
+  TimedOperation what;
   std::vector<double> times_s;
+
+  double median_s() const { return median(times_s); }
 };
 
 /// The operations of one step on its own buffers, in the state that the last step left.
 std::vector<Operation> operations_of(Assembly& assembly, const Batch& batch) {
   Network& network = *assembly.network;
-  const Targets targets{.labels = batch.labels, .valid = batch.valid};
+  const Targets targets{.labels = batch.labels,
+                        .valid = batch.valid,
+                        .other_labels = batch.partner_labels,
+                        .other_share = batch.partner_share};
   const DeviceSpan<float> sums = assembly.validation_sums.span().subspan(0, loss_sums);
   std::vector<Operation> operations;
-  for (const TimedOperation& operation : network.operations(targets, sums))
-    operations.push_back({operation.name, operation.run, {}});
-  operations.push_back(
-      {"optimizer",
-       [&assembly] {
-         assembly.optimizer->step(
-             assembly.parameters,
-             assembly.gradients.subspan(passenger_floats, assembly.gradients.size() - passenger_floats), 0.0,
-             1.0);
-       },
-       {}});
+  for (TimedOperation& operation : network.operations(targets, sums))
+    operations.push_back({std::move(operation), {}});
+  operations.push_back({{"optimizer", "optimizer", 0.0,
+                         [&assembly] {
+                           assembly.optimizer->step(assembly.model.parameters, assembly.parameter_gradients(),
+                                                    0.0, 1.0);
+                         }},
+                        {}});
   return operations;
 }
 
@@ -57,11 +59,49 @@ void time_alone(std::vector<Operation>& operations, std::int64_t rounds) {
   for (std::int64_t round = 0; round < rounds; ++round) {
     for (Operation& operation : operations) {
       const std::int64_t begin = trace::now_ns();
-      operation.run();
+      operation.what.run();
       operation.times_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9);
     }
   }
 }
+
+/// Operations taken together.
+struct Kind {
+  std::string name;
+  int count = 0;
+  double seconds = 0.0;  ///< Sum of medians
+  double flop = 0.0;
+};
+
+/// In the order in which their first operations stand.
+std::vector<Kind> kinds_of(const std::vector<Operation>& operations) {
+  std::vector<Kind> kinds;
+  for (const Operation& operation : operations) {
+    auto kind = std::ranges::find(kinds, operation.what.kind, &Kind::name);
+    if (kind == kinds.end()) kind = kinds.insert(kind, Kind{.name = operation.what.kind});
+    ++kind->count;
+    kind->seconds += operation.median_s();
+    kind->flop += operation.what.flop;
+  }
+  return kinds;
+}
+
+/// Prints rows of one shape: name, count, milliseconds, GFLOP/s, share of the step.
+class StepTable {
+ public:
+  explicit StepTable(double step_s) : step_s_(step_s) {
+    print_line(fmt::format("{:<40}{:>6}{:>11}{:>10}{:>9}", "", "count", "ms", "GFLOP/s", "of step"));
+  }
+  void row(const std::string& name, double seconds, int count = 0, double flop = 0.0) const {
+    print_line(fmt::format("{:<40}{:>6}{:>11.3f}{:>10}{:>8.1f}%", name,
+                           count > 0 ? std::to_string(count) : std::string(), seconds * 1e3,
+                           flop > 0.0 ? fmt::format("{:.1f}", flop / seconds * 1e-9) : std::string(),
+                           seconds / step_s_ * 100.0));
+  }
+
+ private:
+  double step_s_;
+};
 
 }  // namespace
 
@@ -79,13 +119,14 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
                    .writer = writer.get(),
+                   .own_writer = nullptr,
                    .failure = failure,
                    .loading = loader_options(config.data),
                    .build = ""},
                   {});
   assembly.strategy->start();
   const auto loader = trainer.make_loader();
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(10, arguments.steps / 10); ++i)
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(3, arguments.steps / 10); ++i)
     end_job_on_failure(failure, [&] { return trainer.step(*loader); });
   std::vector<Operation> operations = operations_of(assembly, loader->next());
 
@@ -114,49 +155,64 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   const PhaseTimes& after = trainer.times();
   const StrategyTimes strategy = assembly.strategy->times();
   const auto steps = static_cast<double>(after.steps - before.steps);
-  const auto mean_us = [&](std::int64_t ns) { return static_cast<double>(ns) * 1e-3 / steps; };
+  const auto mean_s = [&](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
+  const std::vector<std::pair<const char*, double>> phases = {
+      {"step", mean_s(after.step_ns - before.step_ns)},
+      {"input", mean_s(after.input_ns - before.input_ns)},
+      {"forward", mean_s(after.forward_ns - before.forward_ns)},
+      {"backward", mean_s(after.backward_ns - before.backward_ns)},
+      {"exposed_comm", mean_s(strategy.exposed_comm_ns - strategy_before.exposed_comm_ns)},
+      {"optimizer", mean_s(strategy.optimizer_ns - strategy_before.optimizer_ns)},
+      {"checkpoint_stall", mean_s(after.stall_ns - before.stall_ns)}};
+  const std::vector<Kind> kinds = kinds_of(operations);
   double alone_s = 0.0;
-  for (const Operation& operation : operations) alone_s += median(operation.times_s);
+  for (const Kind& kind : kinds) alone_s += kind.seconds;
   const double step_median_s = median(step_s);
-  nlohmann::ordered_json json{
-      {"deck", arguments.deck},
-      {"workers", world.size()},
-      {"device", assembly.device->description()},
-      {"global_batch_size", assembly.sharding.global_batch()},
-      {"steps", after.steps - before.steps},
-      {"step_us", step_median_s * 1e6},
-      {"step_mean_us", mean_us(after.step_ns - before.step_ns)},
-      {"samples_per_s", static_cast<double>(assembly.sharding.global_batch()) / step_median_s},
-      {"input_us", mean_us(after.input_ns - before.input_ns)},
-      {"forward_us", mean_us(after.forward_ns - before.forward_ns)},
-      {"backward_us", mean_us(after.backward_ns - before.backward_ns)},
-      {"exposed_comm_us", mean_us(strategy.exposed_comm_ns - strategy_before.exposed_comm_ns)},
-      {"optimizer_us", mean_us(strategy.optimizer_ns - strategy_before.optimizer_ns)},
-      {"checkpoint_stall_us", mean_us(after.stall_ns - before.stall_ns)},
-      {"operations_alone_us", alone_s * 1e6},
-      {"fraction", alone_s / step_median_s},
-  };
+  const double samples_per_s = static_cast<double>(assembly.sharding.global_batch()) / step_median_s;
+  nlohmann::ordered_json json{{"deck", arguments.deck},
+                              {"workers", world.size()},
+                              {"device", assembly.device->description()},
+                              {"global_batch_size", assembly.sharding.global_batch()},
+                              {"steps", after.steps - before.steps},
+                              {"step_us", step_median_s * 1e6},
+                              {"samples_per_s", samples_per_s},
+                              {"operations_alone_us", alone_s * 1e6},
+                              {"fraction", alone_s / step_median_s}};
+  for (const auto& [phase, seconds] : phases) json[cat(phase, "_mean_us")] = seconds * 1e6;
+  for (const Kind& kind : kinds)
+    json["kinds"].push_back({{"kind", kind.name},
+                             {"count", kind.count},
+                             {"us", kind.seconds * 1e6},
+                             {"gflop_s", kind.flop / kind.seconds * 1e-9},
+                             {"share", kind.seconds / step_median_s}});
+  for (const Operation& operation : operations)
+    json["operations"].push_back({{"name", operation.what.name},
+                                  {"kind", operation.what.kind},
+                                  {"us", operation.median_s() * 1e6},
+                                  {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
     print_line(cat(assembly.device->description(), ", ", world.size(), " worker(s), global batch ",
                    assembly.sharding.global_batch(), ", all-reduce ", assembly.collectives->name()));
-    print_line(fmt::format("{:<28}{:>10}{:>9}", "", "us", "of step"));
-    const auto row = [&](const std::string& name, double us) {
-      print_line(fmt::format("{:<28}{:>10.1f}{:>8.1f}%", name, us, us / (step_median_s * 1e6) * 100.0));
-    };
-    row("step, median", step_median_s * 1e6);
-    for (const char* phase : {"step_mean_us", "input_us", "forward_us", "backward_us", "exposed_comm_us",
-                              "optimizer_us", "checkpoint_stall_us"}) {
-      std::string name = cat("  ", phase, " (mean)");
-      name.erase(name.find("_us"), 3);
-      std::replace(name.begin(), name.end(), '_', ' ');
-      row(name, json[phase]);
+    const StepTable table(step_median_s);
+    print_line("operations alone, sums of medians");
+    for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);
+    table.row("  all of them", alone_s, static_cast<int>(operations.size()));
+    if (arguments.operations) {
+      print_line("each operation alone, median");
+      for (const Operation& operation : operations)
+        table.row("  " + operation.what.name, operation.median_s(), 0, operation.what.flop);
     }
-    print_line("operations alone, medians");
-    for (const Operation& operation : operations) row("  " + operation.name, median(operation.times_s) * 1e6);
-    row("  sum", alone_s * 1e6);
+    table.row("step, median", step_median_s);
+    for (const auto& [phase, seconds] : phases) {
+      std::string name = cat("  ", phase, ", mean");
+      std::ranges::replace(name, '_', ' ');
+      table.row(name, seconds);
+    }
+    table.row("  rest: step less operations, waits",
+              step_median_s - alone_s - phases[1].second - phases[4].second);
     print_line(fmt::format(
-        "{:.0f} samples/s; the step takes {:.3f} of the time of its operations alone: fraction {:.3f}",
-        json["samples_per_s"].get<double>(), step_median_s / alone_s, alone_s / step_median_s));
+        "{:.{}f} samples/s; the step takes {:.3f} of the time of its operations alone: fraction {:.3f}",
+        samples_per_s, samples_per_s < 100.0 ? 2 : 0, step_median_s / alone_s, alone_s / step_median_s));
     if (!arguments.json.empty()) write_text_file_atomically(arguments.json, json.dump(2) + "\n");
   }
   world.barrier();

@@ -20,24 +20,58 @@ namespace flotilla {
 
 namespace {
 
-void print_memory(const Assembly& assembly, std::int64_t process, std::int64_t input, std::int64_t snapshot,
-                  std::int64_t peak) {
+std::int64_t bytes_of(std::int64_t floats) {
+  return floats * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t bytes_of(DeviceSpan<const float> span) {
+  return bytes_of(static_cast<std::int64_t>(span.size()));
+}
+
+/// What the host holds besides what the device was asked for.
+struct HostMemory {
+  std::int64_t process = 0;  ///< Before anything was made
+  std::int64_t input = 0;
+  std::int64_t snapshot = 0;
+  std::int64_t peak = 0;
+};
+
+void print_memory(Assembly& assembly, const HostMemory& host) {
   const auto line = [](const char* what, std::int64_t bytes) {
-    print_line(fmt::format("  {:<24}{:>12.1f} MiB", what, static_cast<double>(bytes) / (1024.0 * 1024.0)));
+    print_line(fmt::format("  {:<28}{:>12.1f} MiB", what, static_cast<double>(bytes) / (1024.0 * 1024.0)));
   };
-  const auto floats = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(float)); };
+  const ActivationMemory& memory = assembly.network->memory();
   std::int64_t slots = 0;
-  for (const OptimizerSlot& slot : assembly.optimizer->slots())
-    slots += static_cast<std::int64_t>(slot.values.size());
+  for (const OptimizerSlot& slot : assembly.optimizer->slots()) slots += bytes_of(slot.values);
+  const std::int64_t parameters = bytes_of(assembly.model.parameters);
+  const std::int64_t statistics = bytes_of(assembly.model.statistics);
+  const std::int64_t gradients = bytes_of(assembly.gradients);
+  const std::int64_t activations =
+      bytes_of(memory.kept_values() + memory.shared_values() + memory.gradient_values());
+  std::int64_t validation = 0;
+  if (assembly.validation_network)
+    validation = bytes_of(assembly.validation_network->memory().kept_values() +
+                          assembly.validation_network->memory().shared_values());
+  const std::int64_t in_windows = assembly.gradient_window ? gradients : 0;
+  const std::int64_t known =
+      parameters + statistics + gradients - in_windows + slots + activations + validation;
+
   print_line("memory per rank:");
-  line("process and libraries", process);
-  line("parameters", floats(static_cast<std::int64_t>(assembly.parameters.size())));
-  line("gradients", floats(static_cast<std::int64_t>(assembly.gradients.size())));
-  line("optimizer", floats(slots));
-  line("activations", floats(assembly.network->memory().kept_values()));
-  line("input", input);
-  line("checkpoint copy", snapshot);
-  line("peak, all together", peak);
+  line("parameters", parameters);
+  line("gradients", gradients);
+  line("optimizer", slots);
+  if (statistics > 0) line("statistics", statistics);
+  line("activations, kept", bytes_of(memory.kept_values()));
+  if (memory.shared_values() > 0) line("activations, shared", bytes_of(memory.shared_values()));
+  line("gradients of activations", bytes_of(memory.gradient_values()));
+  line("workspaces", assembly.device->allocated_bytes() - known);
+  if (assembly.validation_network) line("validation's activations", validation);
+  line("input", host.input);
+  line("checkpoint copy", host.snapshot);
+  line("process and libraries", host.process);
+  line("peak, all together", host.peak);
+  if (memory.recomputed_values() > 0)
+    line("recomputation saves", bytes_of(memory.recomputed_values() - memory.shared_values()));
 }
 
 /// Those that a run takes, which is never written; null if the deck asks for no trace.
@@ -63,6 +97,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
                    .writer = nullptr,
+                   .own_writer = nullptr,
                    .failure = failure,
                    .loading = loading,
                    .build = ""},
@@ -81,7 +116,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   }
   Snapshot snapshot;
   if (world.is_root()) {
-    copy_state(*assembly.network, assembly.parameters, *assembly.optimizer, snapshot);
+    copy_state(*assembly.network, assembly.model, *assembly.optimizer, snapshot);
     make_plain(*assembly.network, snapshot);
   }
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
@@ -90,8 +125,10 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
     print_line(config.resolved_text);
     for (const std::string& note : notes) print_line(note);
     for (const std::string& line : loaded) print_line(line);
-    print_memory(assembly, process, loader->buffer_bytes(),
-                 static_cast<std::int64_t>(snapshot.values.size() * sizeof(float)), peak[0]);
+    print_memory(assembly, {.process = process,
+                            .input = loader->buffer_bytes(),
+                            .snapshot = bytes_of(static_cast<std::int64_t>(snapshot.values.size())),
+                            .peak = peak[0]});
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            assembly.sharding.steps_per_epoch(),
                            planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));

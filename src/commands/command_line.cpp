@@ -82,6 +82,7 @@ class Parser {
         ->required();
     add_deck(*evaluate, "Deck to use instead of the checkpoint's own", false);
     evaluate->add_option("--vectors", result_.vectors, "HDF5 file for the outputs of every sample");
+    evaluate->add_flag("--per-class", result_.per_class, "Print samples and top-1 accuracy of each class");
   }
 
   void add_inspect() {
@@ -116,13 +117,41 @@ class Parser {
                            "Also with so many all-reduces of a part at a time (1)");
     all_reduce->add_option("--json", result_.json_file, "File for the rows as JSON");
 
+    add_bench_input(*bench);
     CLI::App* step =
         add_command(*bench, "step", "A training step and its phases", CommandLine::Command::bench_step);
     add_deck(*step, "TOML file of the run", true);
     step->add_option("--checkpoint-every", result_.checkpoint_every, "Save every so many steps (0: never)")
         ->check(CLI::NonNegativeNumber);
     step->add_option("--steps", result_.steps, "Steps measured (200)")->check(CLI::Range(1, 1000000000));
+    step->add_flag("--operations", result_.operations, "List every operation, not only their kinds");
     step->add_option("--json", result_.json_file, "File for the figures as JSON");
+  }
+
+  void add_bench_input(CLI::App& bench) {
+    CLI::App* input = add_command(bench, "input",
+                                  "Training samples per second that the loader hands over, of a list of "
+                                  "images or of a deck",
+                                  CommandLine::Command::bench_input);
+    add_deck(*input, "TOML file whose training data to read; not with --list", false);
+    CLI::Option* list = input->add_option("--list", result_.list, "List of images: path, white space, label");
+    input->add_option("--root", result_.root, "Folder that the list's paths begin at (default: by its name)")
+        ->needs(list);
+    input->add_option("--threads", result_.threads, "Threads of each rank (1)")
+        ->check(CLI::Range(1, 1024))
+        ->needs(list);
+    input->add_option("--size", result_.size, "Height and width of a sample (224)")
+        ->check(CLI::Range(1, 16384))
+        ->needs(list);
+    input->add_option("--filter", result_.filter, "bilinear or antialias (bilinear)")
+        ->check(CLI::IsMember({"bilinear", "antialias"}))
+        ->needs(list);
+    CLI::Option* seconds = input->add_option("--seconds", result_.seconds, "How long to measure (5)");
+    seconds->check(CLI::PositiveNumber);
+    input->add_option("--images", result_.images, "How many images to measure, instead of seconds")
+        ->check(CLI::Range(1, 1000000000))
+        ->excludes(seconds);
+    input->add_option("--json", result_.json_file, "File for the figures as JSON");
   }
 
   /// The innermost command that was understood.
@@ -176,6 +205,10 @@ class Parser {
         result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
     if (needs_deck && files.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
     if (!files.empty()) result_.deck = files.front();
+    if (result_.command == CommandLine::Command::bench_input && result_.list.empty() == result_.deck.empty())
+      throw UserError("bench input reads the images of a DECK or of a --list FILE; give one of them");
+    if (!result_.list.empty() && !result_.overrides.empty())
+      throw UserError(cat(result_.overrides.front(), " needs a DECK; beside --list there are options"));
   }
 
   void finish() {

@@ -10,16 +10,17 @@ namespace flotilla {
 
 /// What the user asked for, each part in the terms of the subcommand that has it.
 struct CommandLine {
-  enum class Command { train, evaluate, inspect, export_model, bench_all_reduce, bench_step };
+  enum class Command { train, evaluate, inspect, export_model, bench_all_reduce, bench_input, bench_step };
   Command command = Command::train;
 
-  std::string deck;                    ///< train, bench step; evaluate: may be empty (the checkpoint's own)
+  std::string deck;                    ///< train, bench step; evaluate, bench input: may be empty
   std::string checkpoint;              ///< evaluate, inspect, export: a file or a folder
   std::string output;                  ///< export
   std::vector<std::string> overrides;  ///< "key.path=value" in the order written
 
   bool check = false;      ///< train
   std::string vectors;     ///< evaluate: empty: none
+  bool per_class = false;  ///< evaluate
   bool json = false;       ///< inspect
   bool show_deck = false;  ///< inspect: the deck as well
 
@@ -30,7 +31,15 @@ struct CommandLine {
   int communicators = 1;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
   std::int64_t checkpoint_every = 0;           ///< bench step: steps; 0: none
+  bool operations = false;                     ///< bench step: a line for each
   std::string json_file;                       ///< bench: empty: none
+  std::string list;                            ///< bench input: empty: the deck's data
+  std::string root;                            ///< bench input: empty: found by the list's name
+  std::string filter = "bilinear";             ///< bench input
+  std::int64_t threads = 1;                    ///< bench input
+  std::int64_t size = 224;                     ///< bench input: pixels
+  double seconds = 5.0;                        ///< bench input
+  std::int64_t images = 0;                     ///< bench input: instead of seconds; 0: none
 };
 
 /// A text to print before exiting with 0: help or version.

@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "mpi/topology.hpp"
 #include "src/commands/load.hpp"
+#include "src/commands/sample_outputs.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/evaluation.hpp"
@@ -33,37 +34,6 @@ LoadedDeck deck_for(const EvaluateArguments& arguments, const LoadedCheckpoint& 
   return deck;
 }
 
-/// The last layer's outputs of every sample, for --vectors.
-class Outputs {
- public:
-  void add(Network& network, std::int64_t valid) {
-    const Tensor& logits = network.logits();
-    const std::size_t before = values_.size();
-    values_.resize(before + static_cast<std::size_t>(logits.shape().size()));
-    network.device().download(logits.span(), std::span<float>(values_).subspan(before));
-    values_.resize(before + static_cast<std::size_t>(valid * logits.shape()[1]));
-  }
-
-  /// Collective. The dataset /vectors (samples × outputs) in the order of the data, whatever the rank count.
-  void write(const std::string& path, std::int64_t outputs, std::int64_t samples,
-             const mpi::Communicator& world) {
-    std::vector<float> all;
-    for (int rank = 0; rank < world.size(); ++rank) {
-      const ValidationShard shard = validation_shard(samples, world.size(), rank);
-      std::vector<float> part((static_cast<std::size_t>((shard.end - shard.begin) * outputs)));
-      if (rank == world.rank()) part = values_;
-      world.broadcast(std::span<float>(part), rank);
-      if (world.is_root()) all.insert(all.end(), part.begin(), part.end());
-    }
-    agree(world, [&] {
-      if (world.is_root()) write_array(path, "vectors", {samples, outputs}, all);
-    });
-  }
-
- private:
-  std::vector<float> values_;  ///< Of this rank's shard
-};
-
 }  // namespace
 
 int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
@@ -79,7 +49,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   std::unique_ptr<Dataset> data;
   std::unique_ptr<Network> network;
   Storage parameters;
+  Storage statistics;
   Storage sums;
+  Model model;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     device = make_device(config.device, places[static_cast<std::size_t>(world.rank())]);
@@ -90,19 +62,37 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     std::int64_t batch = config.validation.batch_size;
     if (batch == 0) batch = config.train.batch_size;
     if (batch == 0) batch = std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
-    network = make_network(*device, config, data->sample_shape(), batch, false);
+    network = make_network(*device, config,
+                           {.sample = data->sample_shape(), .batch = batch, .purpose = Purpose::inference});
     parameters = device->allocate(static_cast<std::size_t>(network->layout().size()));
+    statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
+    model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
-    if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, parameters.span(), nullptr);
+    if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, model, nullptr);
   });
-  network->bind({.parameters = parameters.span(), .gradients = {}, .statistics = {}, .step_statistics = {}});
-  world.broadcast(std::span<float>(parameters.span().address(), parameters.size()));
-  Outputs outputs;
+  network->bind({.parameters = model.parameters,
+                 .gradients = {},
+                 .statistics = model.statistics,
+                 .step_statistics = {}});
+  for (const DeviceSpan<float> values : {model.parameters, model.statistics})
+    world.broadcast(std::span<float>(values.address(), values.size()));
+  SampleOutputs outputs;
+  ClassTable classes(config.model.classes);
+  const bool needs_rows = !arguments.vectors.empty() || arguments.per_class;
+  std::vector<float> rows(static_cast<std::size_t>(network->batch() * config.model.classes));
   const Evaluation result =
-      evaluate(*network, *data, world, loader_options(config.data), sums.span(), [&](std::int64_t valid) {
-        if (!arguments.vectors.empty()) outputs.add(*network, valid);
+      evaluate(*network, *data, world, loader_options(config.data), sums.span(), [&](const Batch& batch) {
+        if (!needs_rows) return;
+        device->download(network->logits().span(), rows);
+        const auto valid = static_cast<std::size_t>(batch.valid);
+        const std::span<const float> given =
+            std::span(rows).first(valid * static_cast<std::size_t>(config.model.classes));
+        if (!arguments.vectors.empty()) outputs.add(given);
+        if (arguments.per_class) classes.add(given, batch.labels.first(valid));
       });
   if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);
+  const std::vector<std::string> table =
+      arguments.per_class ? classes.lines(world) : std::vector<std::string>();
   if (world.is_root()) {
     for (const std::string& warning : warnings) print_line(cat("warning: ", warning));
     const CheckpointState& state = checkpoint.snapshot.state;
@@ -113,6 +103,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     print_line(fmt::format("loss        {:.5f}", result.loss));
     print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
     print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
+    for (const std::string& line : table) print_line(line);
   }
   if (world.is_root() && !arguments.vectors.empty()) print_line(cat("vectors     ", arguments.vectors));
   world.barrier();

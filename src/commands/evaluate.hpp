@@ -14,6 +14,7 @@ struct EvaluateArguments {
   std::string deck;        ///< Empty: the one in the checkpoint
   std::vector<std::string> overrides;
   std::string vectors;  ///< HDF5 file for the outputs of every sample; empty: none
+  bool per_class = false;
 };
 
 /// Collective. `flotilla evaluate`: loss and accuracies on data.validation, each sample counted once. The

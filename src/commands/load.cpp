@@ -122,7 +122,7 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
   agree(assembly.world, [&] {
     if (!assembly.world.is_root()) return;
     const std::string file = file_of(path, warnings);
-    lines = load_matching(read_weights(file), file, *assembly.network, assembly.parameters);
+    lines = load_matching(read_weights(file), file, *assembly.network, assembly.model);
   });
   return lines;
 }

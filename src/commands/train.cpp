@@ -108,6 +108,8 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   // The run's folder. From here on there is something to write a failure into.
   std::unique_ptr<Reporter> reporter;
   std::unique_ptr<CheckpointWriter> writer;
+  std::unique_ptr<CheckpointWriter> own_writer;
+  const std::string checkpoints = config.run.output + "/checkpoints";
   agree(world, [&] {
     if (!world.is_root()) return;
     if (!lock) {
@@ -120,12 +122,15 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                                                    .append = resumed.has_value(),
                                                    .resumed_step = resumed ? resumed->snapshot.state.step : 0,
                                                    .resolved_deck = config.resolved_text});
-    writer = std::make_unique<CheckpointWriter>(config.run.output + "/checkpoints", config.checkpoint.keep);
+    writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep);
   });
   agree(world, [&] {
     if (!world.is_root())
       reporter = std::make_unique<Reporter>(
           ReporterOptions{.folder = config.run.output, .rank = world.rank(), .append = resumed.has_value()});
+    if (config.checkpoint.per_rank)
+      own_writer = std::make_unique<CheckpointWriter>(rank_file(checkpoints, world.rank(), ""),
+                                                      config.checkpoint.keep);
   });
   failure.set_folder(config.run.output);
 
@@ -138,7 +143,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                  .checkpoint = resumed->path};
     agree(world, [&] {
       if (world.is_root())
-        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.parameters,
+        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.model,
                 assembly.optimizer.get());
     });
     assembly.optimizer->set_steps(state.optimizer_step);
@@ -162,6 +167,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
                    .writer = writer.get(),
+                   .own_writer = own_writer.get(),
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_line()},

@@ -26,9 +26,13 @@ struct DeviceConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";
-  std::vector<std::int64_t> widths;  ///< Hidden layers of an MLP
-  std::string activation = "tanh";   ///< "tanh", "relu", "sigmoid"
+  std::string kind = "mlp";            ///< "mlp", "resnet"
+  std::vector<std::int64_t> widths;    ///< Hidden layers of an MLP
+  std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
+  std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
+  std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
+  std::string batch_norm = "local";    ///< resnet: "local", "synchronised"
+  double dropout = 0.0;
   std::int64_t classes = 0;
   std::string initializer = "xavier-uniform";
   double initializer_scale = 0.0;  ///< Bound or deviation of "uniform" and "normal"
@@ -40,10 +44,12 @@ struct DataSourceConfig {
   std::string images;        ///< idx
   std::string labels;        ///< idx
   std::int64_t samples = 0;  ///< random
+  std::string path{};        ///< image-list: the list; image-folder: the folder of the class folders
+  std::string root{};        ///< image-list: where relative paths begin; empty: found by the list's name
 };
 
 struct DataConfig {
-  std::string kind = "idx";  ///< "idx", "random"
+  std::string kind = "idx";  ///< "idx", "image-list", "image-folder", "random"
   DataSourceConfig train;
   DataSourceConfig validation;      ///< May be absent
   std::vector<std::int64_t> shape;  ///< random: of one sample
@@ -52,6 +58,22 @@ struct DataConfig {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;        ///< batches
   std::string last_batch = "wrap";  ///< "wrap", "drop"
+
+  // Both kinds of images; data/images/image_transform.hpp says more.
+  std::int64_t image_size = 224;           ///< Height and width of a sample
+  std::int64_t short_side = 256;           ///< Validation: before the crop
+  std::string resize_filter = "bilinear";  ///< "bilinear", "antialias"
+  std::vector<double> crop_area = {0.08, 1.0};
+  std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
+  double flip = 0.5;
+  std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
+  std::vector<double> image_mean = {0.485, 0.456, 0.406};   ///< Of red, green, blue in [0, 1]
+  std::vector<double> image_std = {0.229, 0.224, 0.225};
+  bool exif_orientation = false;
+  std::int64_t max_pixels = 178956970;
+  std::string on_bad_image = "error";  ///< "error", "replace"
+  std::int64_t max_bad_images = 100;   ///< In an epoch, over all ranks
+  std::string cache = "none";          ///< "none", "files"
 };
 
 struct TrainConfig {
@@ -60,7 +82,9 @@ struct TrainConfig {
   std::int64_t batch_size = 0;         ///< Per worker and micro-step; 0 if global_batch_size is given
   std::int64_t global_batch_size = 0;  ///< Over all workers and micro-steps; 0 if batch_size is given
   std::int64_t accumulate_steps = 1;
+  std::string accumulate = "average";  ///< "average", "sum": of the micro-steps' gradients
   double label_smoothing = 0.0;
+  double mixup = 0.0;               ///< α of λ ~ Beta(α, α); 0: off
   double gradient_clip_norm = 0.0;  ///< 0: none
 };
 
@@ -98,6 +122,7 @@ struct StrategyConfig {
 struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: at the end only
   std::int64_t keep = 3;
+  bool per_rank = false;  ///< Each rank's own model as well
 };
 
 struct ValidationConfig {

@@ -66,7 +66,7 @@ void resolve_paths(const std::string& deck_path, const config::GivenValues& give
 /// Sets what follows from other keys.
 void derive(const config::GivenValues& given, Config& config) {
   const auto is_given = [](const DataSourceConfig& source) {
-    return !source.images.empty() || source.samples > 0;
+    return !source.images.empty() || !source.path.empty() || source.samples > 0;
   };
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);

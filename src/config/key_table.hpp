@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@ namespace flotilla::config {
 // Config.
 std::vector<Key> run_and_device_keys();
 std::vector<Key> model_and_data_keys();
+std::vector<Key> image_keys();
+std::vector<Key> data_source_keys();
 std::vector<Key> training_keys();
 std::vector<Key> strategy_and_checkpoint_keys();
 
@@ -42,6 +45,9 @@ inline Rule fraction() {
 }
 inline Rule one_of(std::vector<std::string> choices, std::string advice = "") {
   return {.choices = std::move(choices), .advice = std::move(advice)};
+}
+inline Rule one_of_numbers(std::vector<std::int64_t> numbers) {
+  return {.numbers = std::move(numbers)};
 }
 inline Rule array_of(std::size_t least, std::size_t most, Rule rule) {
   rule.least_elements = least;

@@ -18,6 +18,12 @@ std::string choices_text(const std::vector<std::string>& choices) {
   return text;
 }
 
+std::string choices_text(const std::vector<std::int64_t>& numbers) {
+  std::string text = "one of ";
+  for (std::size_t i = 0; i < numbers.size(); ++i) text += cat(i == 0 ? "" : ", ", numbers[i]);
+  return text;
+}
+
 std::string bound_text(double bound) {
   const bool whole = bound == std::floor(bound) && std::abs(bound) < 1e15;
   return toml_text(whole ? Value(static_cast<std::int64_t>(bound)) : Value(bound));
@@ -40,6 +46,8 @@ std::string broken_by(const Rule& rule, double value) {
 }
 
 std::string broken_by(const Rule& rule, std::int64_t value) {
+  if (!rule.numbers.empty())
+    return std::ranges::count(rule.numbers, value) > 0 ? "" : "must be " + choices_text(rule.numbers);
   return broken_by(rule, static_cast<double>(value));
 }
 
@@ -87,8 +95,8 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& va
 
 std::vector<Key> make_table() {
   std::vector<Key> table;
-  for (auto* const keys :
-       {&run_and_device_keys, &model_and_data_keys, &training_keys, &strategy_and_checkpoint_keys}) {
+  for (auto* const keys : {&run_and_device_keys, &model_and_data_keys, &image_keys, &data_source_keys,
+                           &training_keys, &strategy_and_checkpoint_keys}) {
     for (Key& key : keys()) table.push_back(std::move(key));
   }
   return table;
@@ -154,6 +162,7 @@ std::optional<BrokenRule> broken_rule(const Key& key, const Value& value) {
 
 std::string rule_text(const Rule& rule) {
   if (!rule.choices.empty()) return choices_text(rule.choices);
+  if (!rule.numbers.empty()) return choices_text(rule.numbers);
   const bool has_low = std::isfinite(rule.low);
   // Bounds that only guard against overflow say nothing to a reader.
   const bool has_high = rule.high <= 65536;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -26,11 +27,12 @@ using Field = std::variant<FieldOf<bool>, FieldOf<std::int64_t>, FieldOf<double>
 struct Rule {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool low_itself = true;                 ///< low is allowed
-  bool high_itself = true;                ///< high is allowed
-  std::vector<std::string> choices = {};  ///< Empty: any text
-  std::string advice = {};                ///< Follows a refused choice
-  std::size_t least_elements = 0;         ///< Of an array
+  bool low_itself = true;                  ///< low is allowed
+  bool high_itself = true;                 ///< high is allowed
+  std::vector<std::string> choices = {};   ///< Empty: any text
+  std::vector<std::int64_t> numbers = {};  ///< Empty: any integer within the bounds
+  std::string advice = {};                 ///< Follows a refused choice
+  std::size_t least_elements = 0;          ///< Of an array
   std::size_t most_elements = 64;
 };
 

@@ -76,6 +76,41 @@ class Rules {
                       has_images ? "labels" : "images", " are missing"));
   }
 
+  void validation_root() {
+    if (!usable({"data.kind", "data.validation.path", "data.validation.root"})) return;
+    const DataSourceConfig& source = config_.data.validation;
+    if (source.root.empty() || !source.path.empty()) return;
+    mistakes_.add(origin({"data.validation.root"}),
+                  "data.validation.root needs data.validation.path: the list of the images in it");
+  }
+
+  void image_sizes() {
+    if (!usable({"data.kind", "data.image_size", "data.short_side"})) return;
+    if (config_.data.image_size <= config_.data.short_side) return;
+    mistakes_.add(origin({"data.image_size", "data.short_side"}),
+                  cat("data.image_size must be at most data.short_side: validation crops the one from the "
+                      "other, got ",
+                      config_.data.image_size, " and ", config_.data.short_side));
+  }
+
+  void range(std::string_view path, const std::vector<double>& values) {
+    if (!usable({"data.kind", path}) || values[0] <= values[1]) return;
+    mistakes_.add(origin({path}), cat(path, " must be [least, largest], got ", toml_text(values)));
+  }
+
+  void crop() {
+    range("data.crop_area", config_.data.crop_area);
+    range("data.crop_aspect", config_.data.crop_aspect);
+  }
+
+  void hue() {
+    if (!usable({"data.kind", "data.color_jitter"}) || config_.data.color_jitter[3] <= 0.5) return;
+    mistakes_.add(
+        origin({"data.color_jitter"}),
+        cat("data.color_jitter: the hue, its last value, must be at most 0.5 (half the circle), got ",
+            config_.data.color_jitter[3]));
+  }
+
   void buckets() {
     if (!usable({"strategy.bucket_mb", "strategy.last_bucket_mb"})) return;
     if (config_.strategy.last_bucket_mb <= config_.strategy.bucket_mb) return;
@@ -122,6 +157,10 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.milestones();
   rules.final_learning_rate();
   rules.validation_data();
+  rules.validation_root();
+  rules.image_sizes();
+  rules.crop();
+  rules.hue();
   rules.buckets();
   rules.no_decay();
 }

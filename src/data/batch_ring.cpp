@@ -2,6 +2,7 @@
 #include "src/data/batch_ring.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/trace.hpp"
 
@@ -10,7 +11,26 @@ namespace flotilla {
 // All stores that somebody may sleep on are sequentially consistent: with a weaker one the look for sleepers
 // inside notify_all could overtake the store, and a wake-up be lost.
 
-BatchRing::BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size)
+void BatchSlot::fail(std::int64_t row, std::exception_ptr why) {
+  const std::lock_guard lock(mutex);
+  if (failure != nullptr && failed_row <= row) return;
+  failure = std::move(why);
+  failed_row = row;
+}
+
+void BatchSlot::replaced(std::int64_t sample) {
+  const std::lock_guard lock(mutex);
+  batch.first_replaced = batch.replaced == 0 ? sample : std::min(batch.first_replaced, sample);
+  ++batch.replaced;
+}
+
+void BatchSlot::clear() {
+  failure = nullptr;
+  batch.replaced = 0;
+  batch.first_replaced = -1;
+}
+
+BatchRing::BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size, bool partners)
     : slots_(static_cast<std::size_t>(slots)),
       // Waking a sleeping reader costs the training thread 7 µs: it does so once half of what was read ahead
       // is used up.
@@ -20,8 +40,13 @@ BatchRing::BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample
     slot.images = AlignedFloats(new (std::align_val_t{64}) float[values]);
     std::fill_n(slot.images.get(), values, 0.0F);  // touches the pages: no faults in the first epoch
     slot.labels.assign(static_cast<std::size_t>(batch), 0);
-    slot.batch = {.images = {slot.images.get(), values}, .labels = slot.labels, .valid = 0};
-    bytes_ += static_cast<std::int64_t>(values * sizeof(float) + slot.labels.size() * sizeof(std::int32_t));
+    if (partners) slot.partner_labels.assign(static_cast<std::size_t>(batch), 0);
+    slot.batch = {.images = {slot.images.get(), values},
+                  .labels = slot.labels,
+                  .valid = 0,
+                  .partner_labels = slot.partner_labels};
+    bytes_ += static_cast<std::int64_t>(
+        values * sizeof(float) + (slot.labels.size() + slot.partner_labels.size()) * sizeof(std::int32_t));
   }
 }
 
@@ -35,6 +60,14 @@ BatchSlot* BatchRing::wait_free(std::int64_t number) {
     if (static_cast<std::int32_t>(released - needed) >= 0) return &slot(number);
     released_.wait(released);
   }
+}
+
+bool BatchRing::finish_part(std::int64_t number, std::int64_t parts) {
+  std::atomic<std::int64_t>& finished = slot(number).parts;
+  // Acquires what the other parts' threads wrote: publish() passes it on to the consumer.
+  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 < parts) return false;
+  finished.store(0, std::memory_order_relaxed);
+  return true;
 }
 
 void BatchRing::publish(std::int64_t number) {
@@ -59,7 +92,8 @@ BatchSlot& BatchRing::wait_filled(std::int64_t number, std::int64_t& wait_ns) {
   return wanted;
 }
 
-void BatchRing::release() {
+void BatchRing::release(std::int64_t number) {
+  slot(number).clear();
   const std::uint32_t released = released_.fetch_add(1) + 1;
   if (released % wake_every_ == 0) released_.notify_all();
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <span>
 #include <vector>
@@ -23,31 +24,42 @@ using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
 /// One buffer for a batch: batch b goes through slot b mod slots.
 struct alignas(64) BatchSlot {
   std::atomic<std::uint32_t> filled{0};  ///< b + 1 once batch b is here (modulo 2³²)
+  std::atomic<std::int64_t> parts{0};    ///< Of the batch, finished so far
   AlignedFloats images;
   std::vector<std::int32_t> labels;
+  std::vector<std::int32_t> partner_labels;
   Batch batch;
-  std::exception_ptr failure;  ///< Instead of the batch
+  std::mutex mutex;            ///< For what follows, and the batch's account of replaced samples
+  std::exception_ptr failure;  ///< Instead of the batch: that of the lowest row
+  std::int64_t failed_row = 0;
+
+  void fail(std::int64_t row, std::exception_ptr why);
+  void replaced(std::int64_t sample);
+  void clear();  ///< Before it is filled again.
 };
 
-/// The hand-over between the threads that fill batches and the one that takes them, in order and without
-/// locks: whoever finds nothing to do sleeps.
+/// The hand-over between the threads that fill batches, part by part, and the one that takes them, in order
+/// and without locks: whoever finds nothing to do sleeps.
 class BatchRing {
  public:
-  BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size);
+  /// @param partners with room for partners' labels
+  BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size, bool partners);
   std::int64_t bytes() const { return bytes_; }
   BatchSlot& slot(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
 
-  /// Claims the next batch number to fill. Any thread.
+  /// Claims the next part to fill, counted over all batches. Any thread.
   std::int64_t claim() { return claimed_.fetch_add(1, std::memory_order_relaxed); }
   /// Waits until the slot of batch `number` is free; null when the ring was stopped.
   BatchSlot* wait_free(std::int64_t number);
+  /// A part of batch `number` is filled; true for the last one of `parts`, whose thread publishes the batch.
+  bool finish_part(std::int64_t number, std::int64_t parts);
   void publish(std::int64_t number);
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   /// Consumer: waits until batch `number` is filled. Adds the time spent asleep to `wait_ns`.
   BatchSlot& wait_filled(std::int64_t number, std::int64_t& wait_ns);
-  void release();  ///< Consumer: the oldest batch that it has not released yet may be overwritten.
-  void stop();     ///< Wakes all who wait for a free slot.
+  void release(std::int64_t number);  ///< Consumer: its oldest batch, `number`, may be overwritten.
+  void stop();                        ///< Wakes all who wait for a free slot.
 
  private:
   std::vector<BatchSlot> slots_;

@@ -3,6 +3,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/idx_dataset.hpp"
+#include "src/data/images/image_dataset.hpp"
 #include "src/data/random_dataset.hpp"
 
 namespace flotilla {
@@ -32,12 +33,14 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
-                                      std::int64_t classes, std::uint64_t seed) {
+                                      std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
+  if (data.kind == "image-list" || data.kind == "image-folder")
+    return open_image_dataset(data, source, classes, use);
   if (data.kind == "idx") {
     return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
   }
   if (data.kind == "random") return open_random(data, source, classes, seed);
-  throw UserError(cat("data.kind must be \"idx\" or \"random\", got \"", data.kind, "\""));
+  throw InternalError(cat("no data.kind \"", data.kind, "\""));
 }
 
 }  // namespace flotilla

@@ -20,7 +20,7 @@ namespace {
 const char* remedy(int error) {
   switch (error) {
     case ENOENT:
-    case ENOTDIR: return "check the path (paths in a deck are relative to the deck)";
+    case ENOTDIR: return "check the path (paths in a deck are relative to the deck, in a list to its root)";
     case EACCES:
     case EPERM: return "give yourself the right to read it (chmod, or the group it belongs to)";
     case EMFILE:

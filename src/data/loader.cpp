@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -12,14 +13,21 @@
 
 #include "kernels/error.hpp"
 #include "src/data/batch_ring.hpp"
+#include "src/data/mixup.hpp"
 
 namespace flotilla {
 
 namespace {
 
+constexpr std::int64_t most_substitutes = 10;
+
+/// Parts smaller than this cost more to share out than they gain: a batch of MNIST is one part.
+constexpr std::int64_t least_part_values = 65536;
+
 struct Selection {
-  std::int64_t valid = 0;       ///< Rows that count
+  std::int64_t valid = 0;       ///< Rows of the batch that count
   std::uint64_t variation = 0;  ///< Of the epoch
+  float partner_share = 0.0F;   ///< Mixup's 1 − λ
 };
 
 /// The variation of a sample. An odd factor: no two samples of an epoch get the same one.
@@ -33,27 +41,47 @@ class Plan {
   virtual ~Plan() = default;
   virtual std::int64_t batches() const = 0;
   virtual std::int64_t batch() const = 0;
-  /// Fills `samples` (batch values) with the sample numbers of one batch.
-  virtual Selection select(std::int64_t number, std::span<std::int64_t> samples) const = 0;
+  virtual bool mixes() const { return false; }
+  /// Fills `samples` with the sample numbers of a batch from row `first` on.
+  virtual Selection select(std::int64_t number, std::int64_t first,
+                           std::span<std::int64_t> samples) const = 0;
+  /// The sample to read instead of a bad one, at each attempt another; −1: there is none.
+  virtual std::int64_t substitute(std::int64_t /*sample*/, std::int64_t /*attempt*/) const { return -1; }
 };
 
 class TrainingPlan final : public Plan {
  public:
-  TrainingPlan(const Sampler& sampler, std::int64_t worker, Position start)
-      : sampler_(sampler), worker_(worker), start_(start) {}
+  TrainingPlan(const Sampler& sampler, std::int64_t worker, Position start, const LoaderOptions& options)
+      : sampler_(sampler),
+        worker_(worker),
+        start_(start),
+        replace_(options.replace_bad),
+        mixup_(options.mixup) {}
   std::int64_t batches() const override { return std::numeric_limits<std::int64_t>::max(); }
   std::int64_t batch() const override { return sampler_.sharding().batch; }
-  Selection select(std::int64_t number, std::span<std::int64_t> samples) const override {
+  bool mixes() const override { return mixup_ > 0.0; }
+  Selection select(std::int64_t number, std::int64_t first, std::span<std::int64_t> samples) const override {
     const std::int64_t micro_steps = sampler_.sharding().micro_steps;
     const Position position = sampler_.after(start_, number / micro_steps);
-    sampler_.indices(position, worker_, number % micro_steps, samples);
-    return {batch(), sampler_.variation(position.epoch)};
+    sampler_.indices(position, worker_, number % micro_steps, samples, first);
+    const std::uint64_t variation = sampler_.variation(position.epoch);
+    float share = 0.0F;
+    if (mixes()) {
+      Random random(variation, random_mixup, static_cast<std::uint64_t>(position.offset));
+      share = static_cast<float>(symmetric_beta(mixup_, random));
+    }
+    return {.valid = batch(), .variation = variation, .partner_share = share};
+  }
+  std::int64_t substitute(std::int64_t sample, std::int64_t attempt) const override {
+    return replace_ && attempt < most_substitutes ? sampler_.substitute(sample, attempt) : -1;
   }
 
  private:
   Sampler sampler_;
   std::int64_t worker_;
   Position start_;
+  bool replace_;
+  double mixup_;
 };
 
 class ValidationPlan final : public Plan {
@@ -61,11 +89,10 @@ class ValidationPlan final : public Plan {
   ValidationPlan(ValidationShard shard, std::int64_t batch) : shard_(shard), batch_(batch) {}
   std::int64_t batches() const override { return (shard_.end - shard_.begin + batch_ - 1) / batch_; }
   std::int64_t batch() const override { return batch_; }
-  Selection select(std::int64_t number, std::span<std::int64_t> samples) const override {
-    const std::int64_t first = shard_.begin + number * batch_;
-    std::int64_t next = first;
-    for (std::int64_t& sample : samples) sample = std::min(next++, shard_.end - 1);
-    return {std::min(batch_, shard_.end - first), 0};
+  Selection select(std::int64_t number, std::int64_t first, std::span<std::int64_t> samples) const override {
+    const std::int64_t begin = shard_.begin + number * batch_;
+    std::iota(samples.begin(), samples.end(), begin + first);
+    return {.valid = std::min(batch_, shard_.end - begin)};
   }
 
  private:
@@ -73,15 +100,28 @@ class ValidationPlan final : public Plan {
   std::int64_t batch_;
 };
 
+/// Rows that one thread reads at a time: small enough that the threads end a batch together.
+std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_size, std::int64_t threads) {
+  if (threads <= 1) return plan.batch();
+  const auto rounded_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  std::int64_t rows =
+      std::max(rounded_up(plan.batch(), 4 * threads), rounded_up(least_part_values, sample_size));
+  if (plan.mixes()) rows += rows % 2;  // a pair stays together
+  return std::min(rows, plan.batch());
+}
+
 class ThreadedLoader final : public Loader {
  public:
   ThreadedLoader(const Dataset& data, std::unique_ptr<const Plan> plan, const LoaderOptions& options)
       : data_(data),
         plan_(std::move(plan)),
+        part_rows_(rows_per_part(*plan_, data.sample_shape().size(), options.threads)),
+        parts_((plan_->batch() + part_rows_ - 1) / part_rows_),
         // One batch is in use while `prefetch` are ahead.
-        ring_(options.threads == 0 ? 1 : options.prefetch + 1, plan_->batch(), data.sample_shape().size()),
+        ring_(options.threads == 0 ? 1 : options.prefetch + 1, plan_->batch(), data.sample_shape().size(),
+              plan_->mixes()),
         indices_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1)),
-                 std::vector<std::int64_t>(static_cast<std::size_t>(plan_->batch()))) {
+                 std::vector<std::int64_t>(static_cast<std::size_t>(part_rows_))) {
     try {
       for (std::int64_t i = 0; i < options.threads; ++i) {
         trace::Sink* sink = options.sink ? options.sink(static_cast<int>(i)) : nullptr;
@@ -103,7 +143,7 @@ class ThreadedLoader final : public Loader {
   ~ThreadedLoader() override { stop(); }
 
   const Batch& next() override {
-    if (held_ >= 0 && held_ < plan_->batches()) ring_.release();
+    if (held_ >= 0 && held_ < plan_->batches()) ring_.release(held_);
     const std::int64_t number = held_ + 1;
     held_ = std::min(number, plan_->batches());
     if (number >= plan_->batches()) return end();
@@ -119,38 +159,79 @@ class ThreadedLoader final : public Loader {
   void run(trace::Sink* sink, std::span<std::int64_t> indices) {
     trace::record_this_thread(sink);
     for (;;) {
-      const std::int64_t number = ring_.claim();
+      const std::int64_t part = ring_.claim();
+      const std::int64_t number = part / parts_;
       if (number >= plan_->batches()) return;
       BatchSlot* slot = ring_.wait_free(number);
       if (slot == nullptr) return;
-      fill(number, *slot, indices);
-      ring_.publish(number);
+      fill(number, part % parts_, *slot, indices);
     }
   }
 
   void read_here(std::int64_t number) {
     const std::int64_t begin = trace::now_ns();
-    fill(number, ring_.slot(number), indices_[0]);
-    ring_.publish(number);
+    for (std::int64_t part = 0; part < parts_; ++part) fill(number, part, ring_.slot(number), indices_[0]);
     wait_ns_ += trace::now_ns() - begin;
   }
 
-  void fill(std::int64_t number, BatchSlot& slot, std::span<std::int64_t> indices) noexcept {
-    const trace::Span span("read batch");
-    try {
-      slot.failure = nullptr;
-      const Selection selection = plan_->select(number, indices);
-      slot.batch.valid = selection.valid;
-      const auto size = static_cast<std::size_t>(data_.sample_shape().size());
-      for (std::size_t row = 0; row < indices.size() && !ring_.stopped(); ++row) {
-        const std::int64_t sample = indices[row];
-        const auto to = slot.batch.images.subspan(row * size, size);
-        const std::int32_t label = data_.read(sample, variation_of(selection, sample), to);
-        slot.labels[row] = static_cast<std::int64_t>(row) < slot.batch.valid ? label : 0;
+  void fill(std::int64_t number, std::int64_t part, BatchSlot& slot,
+            std::span<std::int64_t> indices) noexcept {
+    const std::int64_t first = part * part_rows_;
+    std::int64_t row = first;
+    Selection selection;
+    {
+      const trace::Span span("read batch");
+      try {
+        const std::int64_t end = std::min(first + part_rows_, plan_->batch());
+        const auto samples = indices.first(static_cast<std::size_t>(end - first));
+        selection = plan_->select(number, first, samples);
+        for (; row < end && !ring_.stopped(); ++row) {
+          if (row < selection.valid) {
+            read_row(slot, row, samples[static_cast<std::size_t>(row - first)], selection);
+          } else {
+            std::ranges::fill(row_of(slot, row), 0.0F);
+            slot.labels[static_cast<std::size_t>(row)] = 0;
+          }
+          if (plan_->mixes() && row % 2 == 1) mix_pair(slot, row - 1, selection.partner_share);
+        }
+      } catch (...) {
+        slot.fail(row, std::current_exception());
       }
-    } catch (...) {
-      slot.failure = std::current_exception();
     }
+    if (!ring_.finish_part(number, parts_)) return;
+    slot.batch.valid = selection.valid;
+    slot.batch.partner_share = selection.partner_share;
+    ring_.publish(number);
+  }
+
+  std::span<float> row_of(BatchSlot& slot, std::int64_t row) const {
+    const auto size = static_cast<std::size_t>(data_.sample_shape().size());
+    return slot.batch.images.subspan(static_cast<std::size_t>(row) * size, size);
+  }
+
+  /// Reads a sample, or the first of its substitutes that can be read.
+  void read_row(BatchSlot& slot, std::int64_t row, std::int64_t sample, const Selection& selection) {
+    const std::uint64_t variation = variation_of(selection, sample);
+    std::int64_t chosen = sample;
+    std::exception_ptr why;
+    for (std::int64_t attempt = 0;; ++attempt) {
+      try {
+        slot.labels[static_cast<std::size_t>(row)] = data_.read(chosen, variation, row_of(slot, row));
+        break;
+      } catch (const BadSample&) {
+        if (why == nullptr) why = std::current_exception();
+        chosen = plan_->substitute(sample, attempt);
+        if (chosen < 0) std::rethrow_exception(why);
+      }
+    }
+    if (chosen != sample) slot.replaced(sample);
+  }
+
+  void mix_pair(BatchSlot& slot, std::int64_t row, float share) {
+    mix(row_of(slot, row), row_of(slot, row + 1), share);
+    const auto k = static_cast<std::size_t>(row);
+    slot.partner_labels[k] = slot.labels[k + 1];
+    slot.partner_labels[k + 1] = slot.labels[k];
   }
 
   const Batch& end() {
@@ -166,8 +247,10 @@ class ThreadedLoader final : public Loader {
 
   const Dataset& data_;
   std::unique_ptr<const Plan> plan_;
+  std::int64_t part_rows_;
+  std::int64_t parts_;  ///< Of a batch
   BatchRing ring_;
-  std::vector<std::vector<std::int64_t>> indices_;  ///< One of a batch per thread, or for next()
+  std::vector<std::vector<std::int64_t>> indices_;  ///< One of a part per thread, or for next()
   std::int64_t held_ = -1;                          ///< The batch that the caller has; batches() at the end
   std::int64_t wait_ns_ = 0;
   Batch end_;
@@ -177,15 +260,20 @@ class ThreadedLoader final : public Loader {
 }  // namespace
 
 LoaderOptions loader_options(const DataConfig& data) {
-  return {.threads = data.threads, .prefetch = data.prefetch, .sink = {}};
+  return {.threads = data.threads,
+          .prefetch = data.prefetch,
+          .sink = {},
+          .replace_bad = data.on_bad_image == "replace"};
 }
 
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,
                                              Position start, const LoaderOptions& options) {
   require(data.size() == sampler.sharding().samples, "the sampler is made for ", sampler.sharding().samples,
           " samples, the data have ", data.size());
-  return std::make_unique<ThreadedLoader>(data, std::make_unique<TrainingPlan>(sampler, worker, start),
-                                          options);
+  require(options.mixup == 0.0 || sampler.sharding().batch % 2 == 0, "mixup needs pairs, got a batch of ",
+          sampler.sharding().batch);
+  return std::make_unique<ThreadedLoader>(
+      data, std::make_unique<TrainingPlan>(sampler, worker, start, options), options);
 }
 
 std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationShard shard, std::int64_t batch,

@@ -17,10 +17,17 @@ struct Batch {
   std::span<float> images;               ///< (batch, sample shape), 64-byte aligned
   std::span<const std::int32_t> labels;  ///< batch values; those of padding rows are 0
   std::int64_t valid = 0;                ///< Rows that count; the rest is padding (validation only)
+  /// Mixup: the labels of the samples mixed in, and their share of each row in [0, 1]. Empty: none
+  std::span<const std::int32_t> partner_labels = {};
+  float partner_share = 0.0F;
+  /// Samples that could not be read and were replaced by others, and the lowest number of them
+  std::int64_t replaced = 0;
+  std::int64_t first_replaced = -1;
 };
 
-/// Reads batches ahead on threads of its own, into buffers made once: no allocation and no lock per batch
-/// after the start. The order of the batches and their contents do not depend on the number of threads.
+/// Reads batches ahead on threads of its own, which share a batch of large samples, into buffers made once:
+/// no allocation and no lock per batch after the start. The order of the batches and their contents do not
+/// depend on the number of threads.
 class Loader {
  public:
   virtual ~Loader() = default;
@@ -34,17 +41,20 @@ struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
+  bool replace_bad = false;                      ///< Training: another sample for one that throws BadSample
+  double mixup = 0.0;  ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
 };
 
-/// The deck's threads and prefetch, without sinks.
+/// The deck's threads, prefetch and what to do about bad samples, without sinks.
 LoaderOptions loader_options(const DataConfig& data);
 
-/// Endless: the worker's micro-batches from `start` on. `data` must outlive it.
+/// Endless: the worker's micro-batches from `start` on. `data` must outlive it. With mixup, rows 2k and 2k +
+/// 1 are mixed with each other, with one λ for all of a step: f(seed, position), the same on all workers.
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,
                                              Position start, const LoaderOptions& options);
 
-/// The samples of `shard` in order, once; the last batch is padded with copies of its last sample. After the
-/// last batch next() returns one with valid = 0.
+/// The samples of `shard` in order, once; the last batch is padded with zeros. After the last batch next()
+/// returns one with valid = 0.
 std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationShard shard, std::int64_t batch,
                                                const LoaderOptions& options);
 

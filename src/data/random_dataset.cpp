@@ -23,8 +23,7 @@ class RandomDataset final : public Dataset {
             " cannot be made in ", to.size(), " floats");
     Random random(spec_.seed, random_data, static_cast<std::uint64_t>(i));
     const std::uint64_t label = random.below(static_cast<std::uint64_t>(spec_.classes));
-    // 24 bits: a double rounded to float could be 1.
-    for (float& value : to) value = static_cast<float>(random.bits() >> 8) * 0x1p-24F;
+    random.fill(to);
     return static_cast<std::int32_t>(label);
   }
 

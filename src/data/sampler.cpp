@@ -73,21 +73,29 @@ std::uint64_t Sampler::variation(std::int64_t epoch) const {
 }
 
 void Sampler::indices(Position position, std::int64_t worker, std::int64_t micro_step,
-                      std::span<std::int64_t> out) const {
-  require(std::ssize(out) == sharding_.batch, "indices needs room for ", sharding_.batch, ", got ",
-          out.size());
+                      std::span<std::int64_t> out, std::int64_t first) const {
+  require(0 <= first && first + std::ssize(out) <= sharding_.batch, "a batch of ", sharding_.batch,
+          " has no ", out.size(), " rows from row ", first, " on");
   require(0 <= worker && worker < sharding_.workers && 0 <= micro_step && micro_step < sharding_.micro_steps,
           "worker ", worker, " or micro-step ", micro_step, " is out of range");
   const Position at = settled(sharding_, position);
   const Permutation order(seed_, random_order, static_cast<std::uint64_t>(at.epoch),
                           static_cast<std::uint64_t>(sharding_.samples));
-  std::int64_t next = at.offset + (worker * sharding_.micro_steps + micro_step) * sharding_.batch;
+  std::int64_t next = at.offset + (worker * sharding_.micro_steps + micro_step) * sharding_.batch + first;
   for (std::int64_t& index : out) {
     // One subtraction wraps: a global batch is never larger than the data.
     const std::int64_t place = next < sharding_.samples ? next : next - sharding_.samples;
     index = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place)));
     ++next;
   }
+}
+
+std::int64_t Sampler::substitute(std::int64_t sample, std::int64_t attempt) const {
+  Random random(seed_, random_replacement, static_cast<std::uint64_t>(sample));
+  std::uint64_t chosen = 0;
+  for (std::int64_t i = 0; i <= attempt; ++i)
+    chosen = random.below(static_cast<std::uint64_t>(sharding_.samples));
+  return static_cast<std::int64_t>(chosen);
 }
 
 ValidationShard validation_shard(std::int64_t samples, std::int64_t workers, std::int64_t worker) {

@@ -45,9 +45,13 @@ class Sampler {
   /// What selects the random augmentations of an epoch, mixed from (seed, epoch); see Loader for the
   /// sample's.
   std::uint64_t variation(std::int64_t epoch) const;
-  /// The sample numbers of one micro-step of one worker; `out` holds sharding.batch values.
-  void indices(Position position, std::int64_t worker, std::int64_t micro_step,
-               std::span<std::int64_t> out) const;
+  /// The sample numbers of one micro-step of one worker, from row `first` of its batch on, as many as `out`
+  /// holds.
+  void indices(Position position, std::int64_t worker, std::int64_t micro_step, std::span<std::int64_t> out,
+               std::int64_t first = 0) const;
+  /// Which sample takes the place of one that cannot be read, at the given attempt (0, 1 …): f(seed, sample,
+  /// attempt).
+  std::int64_t substitute(std::int64_t sample, std::int64_t attempt) const;
 
  private:
   std::uint64_t seed_;

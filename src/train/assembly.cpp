@@ -6,6 +6,8 @@
 
 #include "kernels/error.hpp"
 #include "models/mlp.hpp"
+#include "models/resnet.hpp"
+#include "src/data/mixup.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -67,22 +69,44 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
   return make_device({.kind = device.kind, .threads = static_cast<int>(threads)});
 }
 
-std::unique_ptr<Dataset> open_validation_data(const Config& config) {
+std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
   if (!config.data.validation.given) return nullptr;
   return open_dataset(config.data, config.data.validation, config.model.classes,
-                      static_cast<std::uint64_t>(config.run.seed) + 1);
+                      static_cast<std::uint64_t>(config.run.seed) + 1,
+                      {.training = false, .ranks_on_host = ranks_on_host});
 }
 
-std::unique_ptr<Network> make_network(Device& device, const Config& config, const Shape& sample,
-                                      std::int64_t batch, bool accumulate) {
-  require(config.model.kind == "mlp", "no model \"", config.model.kind, "\"");
-  return make_mlp(device, {.input = {batch, sample.size()},
-                           .widths = config.model.widths,
-                           .classes = config.model.classes,
-                           .activation = activation_of(config.model.activation),
-                           .initializer = initializer_of(config.model),
-                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                           .accumulate = accumulate});
+std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use) {
+  const ModelConfig& model = config.model;
+  const auto label_smoothing = static_cast<float>(config.train.label_smoothing);
+  const auto dropout = static_cast<float>(model.dropout);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  if (model.kind == "resnet") {
+    Shape input{use.batch};
+    for (int axis = 0; axis < std::min(use.sample.rank(), Shape::max_rank - 1); ++axis)
+      input.append(use.sample[axis]);
+    return make_resnet(device, {.depth = model.depth,
+                                .input = input,
+                                .classes = model.classes,
+                                .label_smoothing = label_smoothing,
+                                .accumulate = use.accumulate,
+                                .dropout = dropout,
+                                .dropout_seed = seed,
+                                .recompute = model.recompute,
+                                .exchange = use.exchange,
+                                .purpose = use.purpose});
+  }
+  require(model.kind == "mlp", "no model \"", model.kind, "\"");
+  return make_mlp(device, {.input = {use.batch, use.sample.size()},
+                           .widths = model.widths,
+                           .classes = model.classes,
+                           .activation = activation_of(model.activation),
+                           .initializer = initializer_of(model),
+                           .label_smoothing = label_smoothing,
+                           .accumulate = use.accumulate,
+                           .dropout = dropout,
+                           .dropout_seed = seed,
+                           .purpose = use.purpose});
 }
 
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
@@ -105,6 +129,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .micro_steps = train.accumulate_steps,
                           .drop_last = config.data.last_batch == "drop"};
   check_sharding(sharding);
+  if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
   return sharding;
 }
 
@@ -113,35 +138,45 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     : config(deck), world(all_ranks), places(mpi::find_topology(all_ranks)), host(all_ranks.split_by_host()) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   std::string all_reduce;
+  if (config.model.kind == "resnet" && config.model.batch_norm == "synchronised" && world.size() > 1)
+    exchange = std::make_unique<CommunicatorExchange>(world);
   agree(world, [&] {
     device = make_device(config.device, place);
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
-                                 static_cast<std::uint64_t>(config.run.seed));
-    validation_data = open_validation_data(config);
+                                 static_cast<std::uint64_t>(config.run.seed),
+                                 {.training = true, .ranks_on_host = host->size()});
+    validation_data = open_validation_data(config, host->size());
     if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation_data->sample_shape().text(), " (",
                           validation_data->description(), "), those of data.train ",
                           training_data->sample_shape().text(), " (", training_data->description(),
                           "); give two sets of one shape"));
     sharding = make_sharding(config, training_data->size(), world.size());
-    network = make_network(*device, config, training_data->sample_shape(), sharding.batch,
-                           sharding.micro_steps > 1);
+    network = make_network(*device, config,
+                           {.sample = training_data->sample_shape(),
+                            .batch = sharding.batch,
+                            .accumulate = sharding.micro_steps > 1,
+                            .exchange = exchange.get()});
     const std::int64_t validation_batch = config.validation.batch_size;
     if (validation_data && validation_batch > 0 && validation_batch != sharding.batch)
-      validation_network =
-          make_network(*device, config, training_data->sample_shape(), validation_batch, false);
-    buckets =
-        cut_buckets(network->layout(), static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
-                    static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
+      validation_network = make_network(*device, config,
+                                        {.sample = training_data->sample_shape(),
+                                         .batch = validation_batch,
+                                         .purpose = Purpose::inference});
+    buckets = cut_buckets(network->layout(), passenger_floats + network->statistics().layout().size(),
+                          static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
+                          static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
     all_reduce = choose_all_reduce(config, *device, places, saved_choices);
     optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     parameter_storage = device->allocate(static_cast<std::size_t>(network->layout().size()));
+    statistics_storage = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
   choices["strategy.all_reduce"] = all_reduce;
 
-  parameters = parameter_storage.span();
-  const auto gradient_count = static_cast<std::size_t>(passenger_floats + network->layout().size());
+  model = {parameter_storage.span(), statistics_storage.span()};
+  const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
+  const std::size_t gradient_count = leading + model.parameters.size();
   if (all_reduce == "shared-memory") {
     throw_alike([&] { gradient_window = std::make_unique<mpi::SharedStorage>(*host, gradient_count); });
     gradients = {gradient_window->mine().data(), gradient_count};
@@ -151,14 +186,18 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     gradients = gradient_storage.span();
     collectives = mpi::make_mpi_all_reduce(world);
   }
-  network->bind({.parameters = parameters,
-                 .gradients = gradients.subspan(passenger_floats, gradient_count - passenger_floats),
-                 .statistics = {},
-                 .step_statistics = {}});
+  network->bind({.parameters = model.parameters,
+                 .gradients = parameter_gradients(),
+                 .statistics = model.statistics,
+                 .step_statistics = gradients.subspan(passenger_floats, model.statistics.size())});
   if (validation_network)
-    validation_network->bind(
-        {.parameters = parameters, .gradients = {}, .statistics = {}, .step_statistics = {}});
-  network->parameters().initialise(*device, static_cast<std::uint64_t>(config.run.seed), parameters);
+    validation_network->bind({.parameters = model.parameters,
+                              .gradients = {},
+                              .statistics = model.statistics,
+                              .step_statistics = {}});
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  network->parameters().initialise(*device, seed, model.parameters);
+  network->statistics().initialise(*device, seed, model.statistics);
 
   watchdog = std::make_unique<mpi::Watchdog>(
       config.run.watchdog_s,
@@ -170,6 +209,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
         return missing.empty() ? missing : "not there: rank " + missing;
       },
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); });
+  if (exchange) exchange->watch(*watchdog);
   if (world.size() > 1 && buckets.size() > 1)
     communication = std::make_unique<mpi::CommunicationThread>(
         *collectives, buckets.size(), [&failure] { failure.end_job_for_current_exception(); },
@@ -181,9 +221,10 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                                                            .thread = communication.get(),
                                                            .watchdog = *watchdog,
                                                            .optimizer = *optimizer,
-                                                           .parameters = parameters,
+                                                           .model = model,
                                                            .gradients = gradients,
                                                            .buckets = buckets,
+                                                           .micro_steps = sharding.micro_steps,
                                                            .clip_norm = config.train.gradient_clip_norm});
 }
 

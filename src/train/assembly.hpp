@@ -21,6 +21,7 @@
 #include "src/data/loader.hpp"
 #include "src/data/sampler.hpp"
 #include "src/train/buckets.hpp"
+#include "src/train/communicator_exchange.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/schedule.hpp"
@@ -32,11 +33,20 @@ namespace flotilla {
 std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
-std::unique_ptr<Dataset> open_validation_data(const Config& config);
+/// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
+std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host = 0);
 
-/// The network that the deck describes, for one batch size.
-std::unique_ptr<Network> make_network(Device& device, const Config& config, const Shape& sample,
-                                      std::int64_t batch, bool accumulate);
+/// What the network of a deck is made for.
+struct NetworkUse {
+  Shape sample;
+  std::int64_t batch = 0;
+  Purpose purpose = Purpose::training;
+  bool accumulate = false;             ///< backward adds to the gradients (micro-steps)
+  WorkerExchange* exchange = nullptr;  ///< Null: batch norm of each worker's own batch; must outlive it
+};
+
+/// The network that the deck describes. @throws UserError if it cannot take such samples.
+std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use);
 
 /// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
 /// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.
@@ -57,14 +67,16 @@ struct Assembly {
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
   Sharding sharding;
+  std::unique_ptr<CommunicatorExchange> exchange;  ///< Null: no synchronised batch norm
   std::unique_ptr<Network> network;
   std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
   std::optional<mpi::Communicator> host;        ///< The ranks of this host
   Storage parameter_storage;
   Storage gradient_storage;  ///< Or, with shared memory, gradient_window
   std::unique_ptr<mpi::SharedStorage> gradient_window;
-  DeviceSpan<float> parameters;
-  DeviceSpan<float> gradients;  ///< Passengers first
+  Storage statistics_storage;
+  Model model;
+  DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
   Storage validation_sums;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Bucket> buckets;
@@ -74,6 +86,11 @@ struct Assembly {
   std::unique_ptr<Strategy> strategy;
   std::map<std::string, std::string> choices;  ///< Made by measurement; stored in checkpoints
 
+  /// What of `gradients` the optimizer reads.
+  DeviceSpan<float> parameter_gradients() const {
+    const std::size_t count = model.parameters.size();
+    return gradients.subspan(gradients.size() - count, count);
+  }
   Network& evaluator() { return validation_network ? *validation_network : *network; }
 };
 

@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t bucket_bytes,
+std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading, std::int64_t bucket_bytes,
                                 std::int64_t last_bucket_bytes) {
   require(bucket_bytes > 0 && last_bucket_bytes > 0, "bucket sizes must be positive");
   std::vector<Bucket> buckets;
@@ -17,7 +17,7 @@ std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t bucket_b
   std::int64_t limit = last_bucket_bytes;
   for (std::size_t i = 0; i < layout.slices().size(); ++i) {
     const bool last = i + 1 == layout.slices().size();
-    open.end = passenger_floats + (last ? layout.size() : layout[i + 1].offset);
+    open.end = leading + (last ? layout.size() : layout[i + 1].offset);
     ++open.gradients;
     if (last || (open.end - open.begin) * static_cast<std::int64_t>(sizeof(float)) >= limit) {
       buckets.push_back(open);

@@ -9,24 +9,25 @@
 
 namespace flotilla {
 
-/// Floats before the first gradient in a worker's gradient array: the loss sums of the step and the votes to
-/// stop. They travel in the last bucket, so that reporting and stopping cost no collective of their own.
+/// Floats at the start of a worker's gradient array: the loss sums of the step and the votes to stop. The
+/// step's statistics (Arenas::step_statistics) follow, then the gradients. What stands before the gradients
+/// travels in the last bucket, so that it costs no collective of its own.
 inline constexpr std::int64_t passenger_floats = ArenaLayout::alignment;
 /// Where in them a worker votes to stop; LossSum says where the loss sums are.
 inline constexpr std::size_t passenger_stop = 8;
 
-/// A range of the gradient array (floats, passengers included) that is summed over the workers at once.
+/// A range of the gradient array (floats) that is summed over the workers at once.
 struct Bucket {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   int gradients = 0;  ///< Tensors in it
 };
 
-/// Cuts the gradient array into buckets at the borders of tensors; [0] is the first that becomes ready in
-/// backward, at the array's end. Walked in forward order, tensors join a bucket until it holds
-/// last_bucket_bytes (the first layers: sent last, nothing hides it) or bucket_bytes (the others), tested
-/// after adding (fleet.md §2.2).
-std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t bucket_bytes,
+/// Cuts the gradient array, `leading` floats and the gradients, into buckets at the borders of tensors; [0]
+/// is the first that becomes ready in backward, at the array's end. Walked in forward order, tensors join a
+/// bucket until it holds last_bucket_bytes (the first layers: sent last, nothing hides it) or bucket_bytes
+/// (the others), tested after adding (fleet.md §2.2).
+std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading, std::int64_t bucket_bytes,
                                 std::int64_t last_bucket_bytes);
 
 /// "161 gradients in 5 buckets: 5.3, 32.4, 32.2, 31.3, 1.0 MiB".

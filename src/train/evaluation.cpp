@@ -9,7 +9,7 @@ namespace flotilla {
 
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
                     const LoaderOptions& options, DeviceSpan<float> sums,
-                    const std::function<void(std::int64_t valid)>& on_batch) {
+                    const std::function<void(const Batch&)>& on_batch) {
   const trace::Span span("evaluate");
   const ValidationShard shard = validation_shard(data.size(), workers.size(), workers.rank());
   std::array<double, loss_sums> totals{};
@@ -23,7 +23,7 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
       std::array<float, loss_sums> part{};
       network.device().download(sums.subspan(0, loss_sums), part);
       for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
-      on_batch(batch->valid);
+      on_batch(*batch);
     }
   }
   workers.all_reduce(std::span<double>(totals));

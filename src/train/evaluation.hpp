@@ -21,9 +21,9 @@ struct Evaluation {
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
 /// size.
 /// @param sums loss_sums floats of scratch on the device
-/// @param on_batch called after each batch with its valid rows: network.logits() are theirs
+/// @param on_batch called after each batch: network.logits() are its rows'
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
                     const LoaderOptions& options, DeviceSpan<float> sums,
-                    const std::function<void(std::int64_t valid)>& on_batch);
+                    const std::function<void(const Batch&)>& on_batch);
 
 }  // namespace flotilla

@@ -10,109 +10,138 @@ namespace flotilla {
 
 namespace {
 
-constexpr const char* parameter_group = "parameters/";
+/// The tensors that one flat array holds, and the group they have in a checkpoint.
+struct Group {
+  std::string prefix;  ///< "parameters/"
+  const TensorSet& tensors;
+  DeviceSpan<float> values;
 
-/// Calls visit(array, slice, tensor) for every tensor of checkpoint_tensors, in their order.
-template <class Tensors, class Visit>
-void for_each_tensor(const Network& network, Tensors& tensors, const std::vector<DeviceSpan<float>>& arrays,
-                     Visit visit) {
-  const std::size_t slices = network.layout().slices().size();
-  for (std::size_t i = 0; i < tensors.size(); ++i) visit(arrays[i / slices], i % slices, tensors[i]);
+  const ArenaLayout& layout() const { return tensors.layout(); }
+};
+
+std::vector<Group> groups_of(const Network& network, const Model& model, Optimizer* optimizer) {
+  std::vector<Group> groups = {{"parameters/", network.parameters(), model.parameters},
+                               {"statistics/", network.statistics(), model.statistics}};
+  if (optimizer != nullptr)
+    for (const OptimizerSlot& slot : optimizer->slots())
+      groups.push_back({cat("optimizer/", slot.name, "/"), network.parameters(), slot.values});
+  return groups;
 }
 
-std::vector<DeviceSpan<float>> arrays_of(DeviceSpan<float> parameters, Optimizer* optimizer) {
-  std::vector<DeviceSpan<float>> arrays = {parameters};
-  if (optimizer != nullptr)
-    for (const OptimizerSlot& slot : optimizer->slots()) arrays.push_back(slot.values);
-  return arrays;
+/// Calls visit(group, slice, tensor) for every tensor of checkpoint_tensors, in their order.
+template <class Tensors, class Visit>
+void for_each_tensor(const std::vector<Group>& groups, Tensors& tensors, Visit visit) {
+  std::size_t next = 0;
+  for (const Group& group : groups)
+    for (std::size_t slice = 0; slice < group.layout().slices().size(); ++slice)
+      visit(group, slice, tensors[next++]);
+}
+
+/// The last parameter is the bias of the last layer: one value for each class.
+void check_classes(const Snapshot& snapshot, const std::string& path, const Network& network) {
+  const Slice& last = network.layout().slices().back();
+  for (const CheckpointTensor& tensor : snapshot.tensors)
+    if (tensor.path == "parameters/" + last.name && tensor.shape.rank() == 1 && tensor.shape != last.shape)
+      throw UserError(cat("'", path, "' holds a model of ", tensor.shape[0], " classes (", tensor.path,
+                          "), model.classes is ", last.shape[0],
+                          "; set model.classes, or start a training from it with model.initial_weights"));
 }
 
 }  // namespace
 
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimizer* optimizer) {
-  std::vector<std::string> groups = {parameter_group};
-  if (optimizer != nullptr)
-    for (const OptimizerSlot& slot : optimizer->slots()) groups.push_back(cat("optimizer/", slot.name, "/"));
   std::vector<CheckpointTensor> tensors;
   std::int64_t offset = 0;
-  for (const std::string& group : groups) {
-    for (const Slice& slice : network.layout().slices()) {
-      tensors.push_back({.path = group + slice.name, .shape = slice.shape, .offset = offset});
+  for (const Group& group : groups_of(network, {}, optimizer)) {
+    for (const Slice& slice : group.layout().slices()) {
+      tensors.push_back({.path = group.prefix + slice.name, .shape = slice.shape, .offset = offset});
       offset += slice.shape.size();
     }
   }
   return tensors;
 }
 
-void copy_state(Network& network, DeviceSpan<float> parameters, Optimizer& optimizer, Snapshot& snapshot) {
-  const std::vector<DeviceSpan<float>> arrays = arrays_of(parameters, &optimizer);
-  const auto arena = static_cast<std::size_t>(network.layout().size());
+void copy_state(const Network& network, const Model& model, Optimizer& optimizer, Snapshot& snapshot) {
+  const std::vector<Group> groups = groups_of(network, model, &optimizer);
   if (snapshot.tensors.empty()) {
     snapshot.tensors = checkpoint_tensors(network, &optimizer);
-    snapshot.values.resize(arrays.size() * arena);
-    for_each_tensor(
-        network, snapshot.tensors, arrays,
-        [&, i = std::size_t{0}](DeviceSpan<float>, std::size_t slice, CheckpointTensor& tensor) mutable {
-          const std::size_t array = i++ / network.layout().slices().size();
-          tensor.offset = static_cast<std::int64_t>(array * arena) + network.layout()[slice].offset;
-        });
+    std::size_t next = 0;
+    std::int64_t first = 0;
+    for (const Group& group : groups) {
+      for (const Slice& slice : group.layout().slices())
+        snapshot.tensors[next++].offset = first + slice.offset;
+      first += group.layout().size();
+    }
+    snapshot.values.resize(static_cast<std::size_t>(first));
   }
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    network.device().download(arrays[i], std::span(snapshot.values).subspan(i * arena, arena));
+  std::size_t first = 0;
+  for (const Group& group : groups) {
+    network.device().download(group.values, std::span(snapshot.values).subspan(first, group.values.size()));
+    first += group.values.size();
+  }
 }
 
 void make_plain(const Network& network, Snapshot& snapshot) {
-  const std::size_t slices = network.layout().slices().size();
+  const std::size_t parameters = network.layout().slices().size();
+  const std::size_t statistics = network.statistics().layout().slices().size();
   std::vector<float> stored;
   for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) {
-    const std::size_t slice = i % slices;
-    if (network.parameters().is_plain(slice)) continue;
+    const bool is_statistic = i >= parameters && i < parameters + statistics;
+    const TensorSet& tensors = is_statistic ? network.statistics() : network.parameters();
+    const std::size_t slice = i < parameters ? i
+                              : is_statistic ? i - parameters
+                                             : (i - parameters - statistics) % parameters;
+    if (tensors.is_plain(slice)) continue;
     const float* first = snapshot.values.data() + snapshot.tensors[i].offset;
-    stored.assign(first, first + network.layout()[slice].size);
-    network.parameters().to_plain(slice, stored, snapshot.of(snapshot.tensors[i]));
+    stored.assign(first, first + tensors.layout()[slice].size);
+    tensors.to_plain(slice, stored, snapshot.of(snapshot.tensors[i]));
   }
 }
 
-void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
-             DeviceSpan<float> parameters, Optimizer* optimizer) {
+void restore(const Snapshot& snapshot, const std::string& path, const Network& network, const Model& model,
+             Optimizer* optimizer) {
   const std::vector<CheckpointTensor> expected = checkpoint_tensors(network, optimizer);
-  if (optimizer != nullptr) {
-    check_tensors(snapshot, expected, path);
-  } else {
-    Snapshot weights;  // What an evaluation needs: the optimizer's state may be there or not.
-    for (const CheckpointTensor& tensor : snapshot.tensors)
-      if (!tensor.path.starts_with("optimizer/")) weights.tensors.push_back(tensor);
-    check_tensors(weights, expected, path);
-  }
+  Snapshot needed;  // What an evaluation needs: the optimizer's state may be there or not.
+  for (const CheckpointTensor& tensor : snapshot.tensors)
+    if (optimizer != nullptr || !tensor.path.starts_with("optimizer/")) needed.tensors.push_back(tensor);
+  check_classes(snapshot, path, network);
+  check_tensors(needed, expected, path);
   std::map<std::string, const CheckpointTensor*> saved;
   for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
-  for_each_tensor(network, expected, arrays_of(parameters, optimizer),
-                  [&](DeviceSpan<float> array, std::size_t slice, const CheckpointTensor& tensor) {
-                    network.parameters().import_slice(network.device(), slice,
-                                                      snapshot.of(*saved.at(tensor.path)), array);
+  for_each_tensor(groups_of(network, model, optimizer), expected,
+                  [&](const Group& group, std::size_t slice, const CheckpointTensor& tensor) {
+                    group.tensors.import_slice(network.device(), slice, snapshot.of(*saved.at(tensor.path)),
+                                               group.values);
                   });
 }
 
 std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
-                                       const Network& network, DeviceSpan<float> parameters) {
+                                       const Network& network, const Model& model) {
   std::map<std::string, const CheckpointTensor*> given;
   for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
   std::vector<std::string> lines;
   bool any = false;
-  for (std::size_t i = 0; i < network.layout().slices().size(); ++i) {
-    const Slice& slice = network.layout()[i];
-    const auto found = given.find(parameter_group + slice.name);
-    if (found == given.end()) {
-      lines.push_back(cat("missing        ", slice.name));
-    } else if (!(found->second->shape == slice.shape)) {
-      lines.push_back(cat("shape differs  ", slice.name, ": ", found->second->shape.text(), " in the file, ",
-                          slice.shape.text(), " in the model"));
-    } else {
-      network.parameters().import_slice(network.device(), i, weights.of(*found->second), parameters);
-      lines.push_back(cat("loaded         ", slice.name));
-      any = true;
+  for (const Group& group : groups_of(network, model, nullptr)) {
+    for (std::size_t i = 0; i < group.layout().slices().size(); ++i) {
+      const Slice& slice = group.layout()[i];
+      const auto found = given.find(group.prefix + slice.name);
+      if (found == given.end()) {
+        lines.push_back(cat("missing        ", slice.name));
+        continue;
+      }
+      const CheckpointTensor& tensor = *found->second;
+      if (tensor.shape == slice.shape) {
+        group.tensors.import_slice(network.device(), i, weights.of(tensor), group.values);
+        lines.push_back(cat("loaded         ", slice.name));
+        any = true;
+      } else {
+        lines.push_back(cat("shape differs  ", slice.name, ": ", tensor.shape.text(), " in the file, ",
+                            slice.shape.text(), " in the model"));
+      }
+      given.erase(found);
     }
   }
+  for (const auto& [name, tensor] : given) lines.push_back(cat("not needed     ", name));
   if (!any)
     throw UserError(
         cat(path, ": no tensor has a name and shape of this model (flotilla inspect lists them)"));

@@ -27,6 +27,12 @@ struct StrategyTimes {
   std::int64_t sent_bytes = 0;
 };
 
+/// One model, laid out as a network's arenas.
+struct Model {
+  DeviceSpan<float> parameters;
+  DeviceSpan<float> statistics;
+};
+
 /// How the workers agree on one model. The trainer calls it at these points and nowhere else.
 class Strategy {
  public:
@@ -36,7 +42,7 @@ class Strategy {
   /// Where this worker's loss sums of the step belong: loss_sums floats, zeroed by the caller before the
   /// forward pass.
   virtual DeviceSpan<float> loss_sums() = 0;
-  /// Before the first of several micro-steps, whose gradients add up.
+  /// Before the first of several micro-steps, whose gradients and statistics add up.
   virtual void clear_gradients() = 0;
   /// Counts as a request to stop after this step. Before backward.
   virtual void vote_to_stop() = 0;
@@ -45,7 +51,7 @@ class Strategy {
   /// Collective. After backward: leaves the values for the next step in this worker's arena.
   virtual StepOutcome finish_step(const StepInfo& info) = 0;
   /// Collective. The one model to evaluate or save; valid until the next step. Training does not notice.
-  virtual DeviceSpan<float> consensus() = 0;
+  virtual Model consensus() = 0;
   virtual StrategyTimes times() const = 0;
 };
 

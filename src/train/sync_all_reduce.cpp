@@ -6,13 +6,24 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "models/layer.hpp"
 
 namespace flotilla {
 
+SyncAllReduce::SyncAllReduce(Parts parts)
+    : parts_(std::move(parts)),
+      leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
+      statistics_decay_(1.0F) {
+  for (std::int64_t i = 0; i < parts_.micro_steps; ++i) statistics_decay_ *= statistics_momentum;
+}
+
 void SyncAllReduce::start() {
-  parts_.workers.broadcast(std::span<float>(parts_.parameters.address(), parts_.parameters.size()));
-  for (const OptimizerSlot& slot : parts_.optimizer.slots())
-    parts_.workers.broadcast(std::span<float>(slot.values.address(), slot.values.size()));
+  const auto broadcast = [this](DeviceSpan<float> values) {
+    parts_.workers.broadcast(std::span<float>(values.address(), values.size()));
+  };
+  broadcast(parts_.model.parameters);
+  broadcast(parts_.model.statistics);
+  for (const OptimizerSlot& slot : parts_.optimizer.slots()) broadcast(slot.values);
 }
 
 void SyncAllReduce::vote_to_stop() {
@@ -27,8 +38,8 @@ std::span<float> SyncAllReduce::host(const Bucket& bucket) const {
 
 void SyncAllReduce::gradient_ready(std::int64_t begin) {
   if (parts_.thread == nullptr) return;
-  // The passengers are final since the forward pass, so the last bucket is ready with the first gradient.
-  const std::int64_t final_from = begin == 0 ? 0 : begin + passenger_floats;
+  // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
+  const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
     parts_.thread->start(host(parts_.buckets[started_]));
 }
@@ -37,6 +48,17 @@ void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
   parts_.collectives.all_reduce(host(parts_.buckets[bucket]));
+}
+
+/// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
+/// micro-steps' sum being what the step statistics hold.
+void SyncAllReduce::update_statistics() {
+  const auto running = parts_.model.statistics;
+  if (running.empty()) return;
+  const auto step = parts_.gradients.subspan(passenger_floats, running.size());
+  FlatMath& flat = parts_.device.flat();
+  flat.scale(running, statistics_decay_);
+  flat.axpy(1.0F / static_cast<float>(parts_.collectives.ranks()), step, running);
 }
 
 StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
@@ -58,14 +80,14 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
 
   std::array<float, passenger_floats> sums{};
   parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
-  parts_.device.flat().fill(parts_.gradients.subspan(0, sums.size()), 0.0F);
 
   const trace::Span span("optimizer");
-  const auto gradients = parts_.gradients.subspan(
-      passenger_floats, parts_.gradients.size() - static_cast<std::size_t>(passenger_floats));
+  update_statistics();
+  parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
+  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
   double scale = 1.0 / parts_.collectives.ranks();
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
-  parts_.optimizer.step(parts_.parameters, gradients, info.learning_rate, scale);
+  parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
 
   const double samples = std::max(1.0F, sums[sum_samples]);

@@ -15,7 +15,8 @@
 namespace flotilla {
 
 /// Synchronous data parallelism: gradients are summed over the workers, bucket by bucket while backward goes
-/// on, divided by the workers, and every worker takes the same optimizer step (fleet.md §2.1).
+/// on, divided by the workers, and every worker takes the same optimizer step (fleet.md §2.1). Running
+/// statistics follow the mean of the workers' step statistics, so that all hold the same ones.
 class SyncAllReduce : public Strategy {
  public:
   struct Parts {
@@ -26,12 +27,13 @@ class SyncAllReduce : public Strategy {
         thread;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
-    DeviceSpan<float> parameters;
-    DeviceSpan<float> gradients;  ///< passenger_floats, then the gradients
+    Model model;                  ///< This worker's
+    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
     std::vector<Bucket> buckets;
+    std::int64_t micro_steps = 1;
     double clip_norm = 0.0;  ///< Of the averaged gradient; 0: none
   };
-  explicit SyncAllReduce(Parts parts) : parts_(std::move(parts)) {}
+  explicit SyncAllReduce(Parts parts);
 
   void start() override;
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
@@ -39,14 +41,18 @@ class SyncAllReduce : public Strategy {
   void vote_to_stop() override;
   void gradient_ready(std::int64_t begin) override;
   StepOutcome finish_step(const StepInfo& info) override;
-  DeviceSpan<float> consensus() override { return parts_.parameters; }
+  Model consensus() override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
 
  private:
   std::span<float> host(const Bucket& bucket) const;
   void all_reduce(std::size_t bucket, std::int64_t step);
 
+  void update_statistics();
+
   Parts parts_;
+  std::size_t leading_;     ///< Floats before the gradients
+  float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
 };

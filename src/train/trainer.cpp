@@ -49,15 +49,19 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       last_saved_step_(beginning.step),
       last_epoch_validated_(beginning.position.epoch),
       begin_ns_(trace::now_ns()),
-      last_checkpoint_(beginning.checkpoint) {
-  // Makes the snapshot's memory now: fresh pages would stall the first save for longer than its copy.
-  if (parts_.writer != nullptr)
-    copy_state(*assembly_.network, assembly_.parameters, *assembly_.optimizer, parts_.writer->begin());
+      last_checkpoint_(beginning.checkpoint),
+      replaced_(config_.data) {
+  // Makes the snapshots' memory now: fresh pages would stall the first save for longer than its copy.
+  if (parts_.writer != nullptr) save_places_.push_back({parts_.writer, true});
+  if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false});
+  for (const SavePlace& place : save_places_)
+    copy_state(*assembly_.network, assembly_.model, *assembly_.optimizer, place.writer->begin());
 }
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
-  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
-                              parts_.loading);
+  LoaderOptions options = parts_.loading;
+  options.mixup = config_.train.mixup;
+  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, options);
 }
 
 bool Trainer::done() const {
@@ -90,7 +94,8 @@ StepOutcome Trainer::step(Loader& loader) {
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
   const DeviceSpan<float> sums = strategy.loss_sums();
-  const float scale = 1.0F / static_cast<float>(sharding.batch * sharding.micro_steps);
+  const std::int64_t averaged = config_.train.accumulate == "sum" ? 1 : sharding.micro_steps;
+  const float scale = 1.0F / static_cast<float>(sharding.batch * averaged);
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
     const Batch* batch = nullptr;
@@ -100,12 +105,18 @@ StepOutcome Trainer::step(Loader& loader) {
       assembly_.watchdog->beat("waiting for input", step_);
       batch = &loader.next();
     }
-    const Targets targets{.labels = batch->labels, .valid = batch->valid};
+    replaced_.add(*batch, *assembly_.training_data);
+    const Targets targets{.labels = batch->labels,
+                          .valid = batch->valid,
+                          .other_labels = batch->partner_labels,
+                          .other_share = batch->partner_share};
     {
       const trace::Span span("forward");
       const Stopwatch watch(times_.forward_ns);
       assembly_.watchdog->beat("computing", step_);
-      network.forward(batch->images, targets, Pass::training, sums);
+      const std::int64_t pass =
+          (step_ * sharding.micro_steps + micro_step) * sharding.workers + assembly_.world.rank();
+      network.forward(batch->images, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
     }
     const trace::Span span("backward");
     const Stopwatch watch(times_.backward_ns);
@@ -134,6 +145,9 @@ Ending Trainer::run() {
       rated_ns_ += times_.step_ns - step_ns_before;
     }
     check_finite(outcome);
+    if (position_.offset == 0 || done() || outcome.stop)
+      replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
+                          parts_.failure);
     if (step_ % config_.run.log_every == 0 || done() || outcome.stop) report(outcome);
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
@@ -151,26 +165,39 @@ Ending Trainer::run() {
     validate();
     save();
   }
-  if (parts_.writer != nullptr) {
+  if (!save_places_.empty()) {
     assembly_.watchdog->beat("writing the last checkpoint", step_);
-    parts_.writer->finish();
+    for (const SavePlace& place : save_places_) place.writer->finish();
     report_saves();
-    if (!failed_save_.empty())
-      throw UserError(cat("the last checkpoint could not be written: ", failed_save_,
-                          "; mend that and run it again; ", last_good()));
+    for (const SavePlace& place : save_places_)
+      if (!place.failure.empty())
+        throw UserError(cat("the last checkpoint could not be written: ", place.failure,
+                            "; mend that and run it again; ", last_good()));
   }
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);
   return {.reason = stopped ? stop_reason_ : "done", .step = step_, .stopped = stopped};
 }
 
+/// Collective: every worker sees the same loss.
 void Trainer::check_finite(const StepOutcome& outcome) const {
   if (std::isfinite(outcome.loss)) return;
   parts_.failure.end_job_together(
-      cat("the loss is ", outcome.loss, " (learning rate ", learning_rate_,
-          "): training diverged; try a smaller schedule.learning_rate or train.gradient_clip_norm; ",
+      cat("the loss is ", outcome.loss, " after step ", step_, " (learning rate ", learning_rate_,
+          "): ", where_not_finite(),
+          "training diverged; try a smaller schedule.learning_rate or train.gradient_clip_norm; ",
           last_good()),
       exit_user_error);
+}
+
+/// Collective. The first layer whose output is not finite, on the lowest rank that has one.
+std::string Trainer::where_not_finite() const {
+  const std::vector<std::string> layers = assembly_.world.all_gather(assembly_.network->first_non_finite());
+  for (std::size_t rank = 0; rank < layers.size(); ++rank)
+    if (!layers[rank].empty())
+      return cat("the output of ", layers[rank], " is not finite on rank ", rank, "; ");
+  return assembly_.sharding.micro_steps > 1 ? "it was not in the last micro-step; "
+                                            : "the outputs of all layers are finite; ";
 }
 
 std::string Trainer::last_good() const {
@@ -216,7 +243,7 @@ void Trainer::validate() {
   assembly_.strategy->consensus();
   const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
                                      parts_.loading, assembly_.validation_sums.span(),
-                                     [this](std::int64_t) { assembly_.watchdog->beat("validating", step_); });
+                                     [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
   parts_.reporter.validation({.step = step_,
                               .epoch = epoch_of_last_step(),
                               .loss = result.loss,
@@ -230,50 +257,59 @@ void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
   assembly_.watchdog->beat("saving", step_);
-  const DeviceSpan<float> values = assembly_.strategy->consensus();
-  if (!assembly_.device->flat().all_finite(values))
+  const Model model = assembly_.strategy->consensus();
+  FlatMath& flat = assembly_.device->flat();
+  if (!flat.all_finite(model.parameters) || !flat.all_finite(model.statistics))
     parts_.failure.end_job_together(
-        cat("a parameter is not finite after step ", step_, " (learning rate ", learning_rate_,
+        cat("a parameter or a running statistic is not finite after step ", step_, " (learning rate ",
+            learning_rate_,
             "): training diverged, nothing was saved; try a smaller schedule.learning_rate or "
             "train.gradient_clip_norm; ",
             last_good()),
         exit_user_error);
   last_saved_step_ = step_;
-  if (parts_.writer == nullptr) return;
+  if (save_places_.empty()) return;
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    Snapshot& snapshot = parts_.writer->begin();
-    snapshot.state.step = step_;
-    snapshot.state.position = position_;
-    snapshot.state.samples = samples_;
-    snapshot.state.seed = config_.run.seed;
-    snapshot.state.optimizer_step = assembly_.optimizer->steps();
-    snapshot.state.deck = config_.resolved_text;
-    snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
-    snapshot.state.choices = assembly_.choices;
-    copy_state(*assembly_.network, values, *assembly_.optimizer, snapshot);
-    parts_.writer->commit([this](Snapshot& filled) { make_plain(*assembly_.network, filled); });
+    for (const SavePlace& place : save_places_)
+      write(*place.writer, place.consensus ? model : assembly_.model);
   }
   times_.stall_ns += stall_ns;
   stalls_[step_] = seconds(stall_ns);
 }
 
+void Trainer::write(CheckpointWriter& writer, const Model& model) {
+  Snapshot& snapshot = writer.begin();
+  snapshot.state.step = step_;
+  snapshot.state.position = position_;
+  snapshot.state.samples = samples_;
+  snapshot.state.seed = config_.run.seed;
+  snapshot.state.optimizer_step = assembly_.optimizer->steps();
+  snapshot.state.deck = config_.resolved_text;
+  snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
+  snapshot.state.choices = assembly_.choices;
+  copy_state(*assembly_.network, model, *assembly_.optimizer, snapshot);
+  writer.commit([this](Snapshot& filled) { make_plain(*assembly_.network, filled); });
+}
+
 void Trainer::report_saves() {
-  if (parts_.writer == nullptr) return;
-  for (const SaveReport& saved : parts_.writer->reports()) {
-    failed_save_ = saved.error;
-    if (saved.error.empty()) {
-      last_checkpoint_ = saved.path;
-      parts_.reporter.checkpoint({.step = saved.step,
-                                  .path = saved.path,
-                                  .bytes = saved.bytes,
-                                  .stall_s = stalls_[saved.step],
-                                  .write_s = saved.write_s});
-    } else {
-      parts_.reporter.warn(saved.error);
+  for (SavePlace& place : save_places_) {
+    for (const SaveReport& saved : place.writer->reports()) {
+      place.failure = saved.error;
+      if (!saved.error.empty()) {
+        parts_.reporter.warn(saved.error);
+      } else if (&place ==
+                 &save_places_.front()) {  // a worker's own beside the consensus goes without saying
+        last_checkpoint_ = saved.path;
+        parts_.reporter.checkpoint({.step = saved.step,
+                                    .path = saved.path,
+                                    .bytes = saved.bytes,
+                                    .stall_s = stalls_[saved.step],
+                                    .write_s = saved.write_s});
+      }
+      if (&place == &save_places_.front()) stalls_.erase(saved.step);
     }
-    stalls_.erase(saved.step);
   }
 }
 

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "src/observe/reporter.hpp"
 #include "src/train/assembly.hpp"
+#include "src/train/replaced_samples.hpp"
 
 namespace flotilla {
 
@@ -42,7 +44,8 @@ class Trainer {
   struct Parts {
     Assembly& assembly;
     Reporter& reporter;
-    CheckpointWriter* writer;  ///< Null: no checkpoints from this rank
+    CheckpointWriter* writer;      ///< Of the consensus; null: not from this rank
+    CheckpointWriter* own_writer;  ///< Of this worker's own model (checkpoint.per_rank); null: none
     FailureHandler& failure;
     LoaderOptions loading;
     std::string build;  ///< For the versions in checkpoints
@@ -64,8 +67,10 @@ class Trainer {
   bool asked_to_stop();
   void report(const StepOutcome& outcome);
   void validate();
+  void write(CheckpointWriter& writer, const Model& model);
   void report_saves();
   void check_finite(const StepOutcome& outcome) const;
+  std::string where_not_finite() const;
   std::string last_good() const;
 
   Parts parts_;
@@ -83,7 +88,12 @@ class Trainer {
   std::int64_t longest_step_ns_ = 0;
   std::string stop_reason_;
   std::string last_checkpoint_;
-  std::string failed_save_;  ///< Why the newest save failed; empty: it did not
+  struct SavePlace {
+    CheckpointWriter* writer;
+    bool consensus;         ///< Else this worker's own model
+    std::string failure{};  ///< Why the newest save failed; empty: it did not
+  };
+  std::vector<SavePlace> save_places_;
   double learning_rate_ = 0.0;
 
   PhaseTimes times_;
@@ -96,6 +106,7 @@ class Trainer {
   Mark mark_;
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
+  ReplacedSamples replaced_;
   std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
 };
 

@@ -2,8 +2,6 @@
 // One training step of an MLP 784-128-128-10 on the device "cpu", operation by operation, each beside the
 // matrix products in it. The parts and the whole step take turns in short rounds, because the speed of shared
 // machines changes within seconds. Run: kernels_bench [threads [batch [seconds]]]
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -13,13 +11,14 @@
 #include "kernels/device.hpp"
 #include "kernels/onednn/matrix_product.hpp"
 #include "kernels/random.hpp"
+#include "tests/bench/timing.hpp"
 
 namespace flotilla {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using bench::fastest;
+using bench::median;
+using bench::now;
 
 /// Something to time: an operation of the device, or the bare matrix product inside it.
 struct Part {
@@ -28,14 +27,6 @@ struct Part {
   std::function<void()> run;
   std::vector<double> times;
 };
-
-double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
-}
-double fastest(const std::vector<double>& times) {
-  return *std::min_element(times.begin(), times.end());
-}
 
 void fill(DeviceSpan<float> values, std::uint64_t stream) {
   Random random(1, random_data, stream);

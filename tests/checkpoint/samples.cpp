@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/checkpoint/samples.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -12,26 +9,6 @@
 #include "kernels/error.hpp"
 
 namespace flotilla {
-
-namespace fs = std::filesystem;
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "flotilla-checkpoint-XXXXXX").string();
-  require(::mkdtemp(name.data()) != nullptr, "mkdtemp failed: ", std::strerror(errno));
-  folder_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
-std::vector<std::string> TemporaryFolder::names() const {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 void add_tensor(Snapshot& snapshot, const std::string& path, const Shape& shape, float value) {
   snapshot.tensors.push_back({path, shape, static_cast<std::int64_t>(snapshot.values.size())});

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,20 +11,6 @@
 #include "src/checkpoint/checkpoint.hpp"
 
 namespace flotilla {
-
-/// A new empty folder, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-  std::string path(const std::string& name = "") const { return (folder_ / name).string(); }
-  std::vector<std::string> names() const;  ///< Sorted.
-
- private:
-  std::filesystem::path folder_;
-};
 
 /// A small checkpoint with tensors of rank 0 to 4 in all groups; values depend on `step`.
 Snapshot sample_snapshot(std::int64_t step);

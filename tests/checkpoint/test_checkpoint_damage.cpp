@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -17,7 +19,7 @@ class DamagedCheckpoint : public testing::Test {
     return user_error([&] { read_checkpoint(path_); });
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   std::string path_ = folder_.path("step-00000400.h5");
   Snapshot written_ = sample_snapshot(400);
 };
@@ -127,7 +129,7 @@ TEST_F(DamagedCheckpoint, WithGroupsOfOthersIsGood) {
 }
 
 TEST(NoCheckpoint, IsRefusedNamingFileAndReason) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   put_bytes(folder.path("text.h5"), std::vector<std::byte>(5000, std::byte{'x'}));
   put_bytes(folder.path("empty.h5"), {});
   const auto error = [&](const std::string& name) {
@@ -141,7 +143,7 @@ TEST(NoCheckpoint, IsRefusedNamingFileAndReason) {
 }
 
 TEST(Weights, OfOtherProgramsAreConvertedAndNeedNoState) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string path = folder.path("w.h5");
   const std::vector<float> values = {1.5F, -2.0F, 3.25F, 4.0F, 5.0F, 6.0F};
   for (const auto& [name, stored] : std::vector<std::pair<std::string, Stored>>{{"a", Stored::float32},
@@ -164,7 +166,7 @@ TEST(Weights, OfOtherProgramsAreConvertedAndNeedNoState) {
 }
 
 TEST(Weights, OfACheckpointComeWithoutOptimizerState) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   write_checkpoint_file(folder.path("a.h5"), sample_snapshot(7));
 
   const Snapshot weights = read_weights(folder.path("a.h5"));
@@ -175,13 +177,43 @@ TEST(Weights, OfACheckpointComeWithoutOptimizerState) {
 }
 
 TEST(Weights, AreRefusedWithoutParametersAndAreNoCheckpoint) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   add_dataset(folder.path("none.h5"), "elsewhere/x", {1}, {1.0F});
   add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
 
   EXPECT_TRUE(
       mentions(user_error([&] { read_weights(folder.path("none.h5")); }), {"no datasets in /parameters"}));
   EXPECT_TRUE(mentions(user_error([&] { read_checkpoint(folder.path("w.h5")); }), {"no attribute schema"}));
+}
+
+TEST(Weights, WithNumbersThatAreNotFiniteAreRefusedNamingTheTensor) {
+  const test::TemporaryFolder folder;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  add_dataset(folder.path("nan.h5"), "parameters/good", {2}, {1.0F, 2.0F});
+  add_dataset(folder.path("nan.h5"), "parameters/fc.weight", {2, 2}, {1.0F, 2.0F, nan, nan});
+  add_dataset(folder.path("inf.h5"), "parameters/good", {2}, {1.0F, 2.0F});
+  add_dataset(folder.path("inf.h5"), "statistics/bn.running_var", {1}, {-infinity});
+  Snapshot diverged = sample_snapshot(7);
+  diverged.values[0] = nan;
+  write_checkpoint_file(folder.path("a.h5"), diverged);
+  const auto error = [&](const std::string& name) {
+    return user_error([&] { read_weights(folder.path(name)); });
+  };
+
+  EXPECT_TRUE(
+      mentions(error("nan.h5"), {"nan.h5", "nan in /parameters/fc.weight", "value 2 and 1 more of 4"}));
+  EXPECT_TRUE(mentions(error("inf.h5"), {"inf.h5", "-inf in /statistics/bn.running_var"}));
+  EXPECT_TRUE(mentions(error("a.h5"), {"a.h5", "nan in /parameters/layers.0.weight"}));
+}
+
+TEST(Weights, ThatAreIntegersAreRefusedNamingTheTensor) {
+  const test::TemporaryFolder folder;
+  add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
+  add_dataset(folder.path("w.h5"), "statistics/n", {1}, {1.0F}, Stored::integers);
+
+  EXPECT_TRUE(mentions(user_error([&] { read_weights(folder.path("w.h5")); }),
+                       {"w.h5", "/statistics/n is not a set of floating-point numbers"}));
 }
 
 TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {

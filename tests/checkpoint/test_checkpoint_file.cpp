@@ -6,11 +6,12 @@
 
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
 TEST(CheckpointFile, GivesBackEverythingThatWasWritten) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const Snapshot written = sample_snapshot(400);
 
   write_checkpoint_file(folder.path("a.h5"), written);
@@ -21,7 +22,7 @@ TEST(CheckpointFile, GivesBackEverythingThatWasWritten) {
 }
 
 TEST(CheckpointFile, KeepsNotANumberInfinityAndNegativeZeroBitForBit) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   Snapshot written = sample_snapshot(1);
   written.values[0] = std::nanf("7");
   written.values[1] = -std::numeric_limits<float>::infinity();
@@ -33,7 +34,7 @@ TEST(CheckpointFile, KeepsNotANumberInfinityAndNegativeZeroBitForBit) {
 }
 
 TEST(CheckpointFile, HoldsDecksOfAnyLengthAndTensorsWithoutValues) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const std::size_t length :
        {std::size_t{0}, std::size_t{1}, std::size_t{65535}, std::size_t{1000000}}) {
     Snapshot written = sample_snapshot(1);
@@ -48,7 +49,7 @@ TEST(CheckpointFile, HoldsDecksOfAnyLengthAndTensorsWithoutValues) {
 }
 
 TEST(CheckpointFile, HoldsManyTensorsInTheirOrder) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   Snapshot written;
   for (int i = 500; i > 0; --i)
     add_tensor(written, cat("parameters/layer", i, ".weight"), {i % 7 + 1, 3}, static_cast<float>(i));
@@ -59,7 +60,7 @@ TEST(CheckpointFile, HoldsManyTensorsInTheirOrder) {
 }
 
 TEST(CheckpointFile, IsTheSameBytesForTheSameSnapshot) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
 
   write_checkpoint_file(folder.path("a.h5"), sample_snapshot(3));
   write_checkpoint_file(folder.path("b.h5"), sample_snapshot(3));
@@ -68,7 +69,7 @@ TEST(CheckpointFile, IsTheSameBytesForTheSameSnapshot) {
 }
 
 TEST(CheckpointFile, RefusesNamesThatAReaderWouldNotFind) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const char* path :
        {"weight", "parameters/a/b", "optimizer/a", "parameters/", "parameters/conv.weight"}) {
     Snapshot snapshot = sample_snapshot(1);

@@ -7,6 +7,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -41,7 +42,7 @@ TEST(CheckpointFolder, NamesFilesByStepWithEightDigitsOrMore) {
 }
 
 TEST(CheckpointFolder, FindsTheNewestByNumberInARunsFolderAndInItsCheckpoints) {
-  const TemporaryFolder run;
+  const test::TemporaryFolder run;
   const std::string inner = run.path("checkpoints");
   std::filesystem::create_directory(inner);
   for (const std::int64_t step : {5, 123456789, 40}) write_step(inner, step);
@@ -51,7 +52,7 @@ TEST(CheckpointFolder, FindsTheNewestByNumberInARunsFolderAndInItsCheckpoints) {
 }
 
 TEST(CheckpointFolder, PassesOverDamagedOnesAndSaysWhy) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const std::int64_t step : {1, 2, 3}) write_step(folder.path(), step);
   put_bytes(folder.path("step-00000003.h5"), {});
   const auto whole = bytes_of(folder.path("step-00000002.h5"));
@@ -66,7 +67,7 @@ TEST(CheckpointFolder, PassesOverDamagedOnesAndSaysWhy) {
 }
 
 TEST(CheckpointFolder, WithoutGoodCheckpointHasNoNewest) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   EXPECT_EQ(search(folder.path()).path, "");
   EXPECT_EQ(search(folder.path("absent")).path, "");
 
@@ -82,7 +83,7 @@ TEST(CheckpointFolder, WithoutGoodCheckpointHasNoNewest) {
 }
 
 TEST(CheckpointFolder, FromANewerProgramIsNotPassedOver) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const std::int64_t step : {1, 2}) write_step(folder.path(), step);
   set_attribute(folder.path("step-00000002.h5"), "schema", 2);
 
@@ -90,7 +91,7 @@ TEST(CheckpointFolder, FromANewerProgramIsNotPassedOver) {
 }
 
 TEST(CheckpointFolder, RemovesTheOldestBeyondThoseKept) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path());
 
   for (const std::int64_t step : {1, 2, 3, 4}) {
@@ -102,7 +103,7 @@ TEST(CheckpointFolder, RemovesTheOldestBeyondThoseKept) {
 }
 
 TEST(CheckpointFolder, NeitherCountsNorRemovesDamagedOnes) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const std::int64_t step : {1, 2, 3, 4, 5}) write_step(folder.path(), step);
   put_bytes(folder.path("step-00000004.h5"), {});
   put_bytes(folder.path("step-00000002.h5"), {});
@@ -115,7 +116,7 @@ TEST(CheckpointFolder, NeitherCountsNorRemovesDamagedOnes) {
 }
 
 TEST(CheckpointFolder, KeepsLaterOnesOfARunThatWasSetBackAndFilesOfOtherNames) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const std::int64_t step : {1, 2, 90}) write_step(folder.path(), step);
   put_bytes(folder.path("step-1.h5.bak"), {});
   put_bytes(folder.path("step-one.h5"), {});
@@ -127,7 +128,7 @@ TEST(CheckpointFolder, KeepsLaterOnesOfARunThatWasSetBackAndFilesOfOtherNames) {
 }
 
 TEST(CheckpointFolder, RemovesUnfinishedFilesAndNothingElse) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const char* name : {"step-00000001.h5", "step-00000002.h5.tmp-77", "step-00000002.h5.tmp-",
                            "model.h5.tmp-7", "step-2.h5.tmp-7x", "step-.h5.tmp-7"})
     put_bytes(folder.path(name), {});

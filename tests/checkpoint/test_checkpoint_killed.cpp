@@ -10,6 +10,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -59,7 +60,7 @@ std::int64_t run_and_kill(const std::string& folder, std::int64_t first, usecond
 }  // namespace
 
 TEST(CheckpointKilled, AtAnyMomentLeavesTheLastOneSavedAndNoDamagedOne) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::mt19937 random(11);
   std::int64_t next = 0;
   for (int round = 0; round < 20; ++round) {

@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -19,7 +20,7 @@ void save(CheckpointWriter& writer, std::int64_t step) {
 }  // namespace
 
 TEST(CheckpointWriter, SavesReportsAndKeepsTheLast) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   CheckpointWriter writer(folder.path("run/checkpoints"), 2);
 
   for (const std::int64_t step : {10, 20, 30}) save(writer, step);
@@ -39,7 +40,7 @@ TEST(CheckpointWriter, SavesReportsAndKeepsTheLast) {
 }
 
 TEST(CheckpointWriter, HandsOutTheSameBufferWithItsMemory) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   CheckpointWriter writer(folder.path(), 1);
   save(writer, 1);
 
@@ -50,7 +51,7 @@ TEST(CheckpointWriter, HandsOutTheSameBufferWithItsMemory) {
 }
 
 TEST(CheckpointWriter, MakesAFolderThatWasRemovedAnew) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   CheckpointWriter writer(folder.path("run/checkpoints"), 1);
   std::filesystem::remove_all(folder.path("run"));
 
@@ -62,7 +63,7 @@ TEST(CheckpointWriter, MakesAFolderThatWasRemovedAnew) {
 }
 
 TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   {
     CheckpointWriter writer(folder.path(), 1);
     save(writer, 7);
@@ -72,7 +73,7 @@ TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
 }
 
 TEST(CheckpointWriter, DoesNotWaitWhileAnExceptionIsThrown) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
 
   try {
     CheckpointWriter writer(folder.path(), 1);
@@ -84,7 +85,7 @@ TEST(CheckpointWriter, DoesNotWaitWhileAnExceptionIsThrown) {
 }
 
 TEST(CheckpointWriter, RemovesWhatAKilledRunLeft) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   put_bytes(folder.path("step-00000004.h5.tmp-17"), {});
 
   const CheckpointWriter writer(folder.path(), 1);
@@ -93,7 +94,7 @@ TEST(CheckpointWriter, RemovesWhatAKilledRunLeft) {
 }
 
 TEST(CheckpointWriter, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   put_bytes(folder.path("file"), {});
 
   EXPECT_TRUE(mentions(user_error([&] { CheckpointWriter(folder.path("file/checkpoints"), 1); }),
@@ -102,7 +103,7 @@ TEST(CheckpointWriter, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
 }
 
 TEST(CheckpointWriter, ReportsALimitOnFileSizesAndLivesOn) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto exit_code_under_limit = [&] {
     CheckpointWriter writer(folder.path(), 2);
     save(writer, 1);
@@ -121,7 +122,7 @@ TEST(CheckpointWriter, ReportsALimitOnFileSizesAndLivesOn) {
 }
 
 TEST(WriteArray, LeavesOneReadableDatasetUnderItsOwnName) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::vector<float> values = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F};
 
   write_array(folder.path("v.h5"), "parameters/vectors", {3, 2}, values);

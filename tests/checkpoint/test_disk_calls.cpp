@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/watched_calls.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -30,7 +31,7 @@ std::ptrdiff_t open_files() {
 }  // namespace
 
 TEST(DiskCalls, SyncTheFileThenRenameItThenSyncTheFolder) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   WatchedCalls calls(folder.path());
   const std::string temporary = cat("a.h5.tmp-", ::getpid());
 
@@ -54,7 +55,7 @@ class FailingDisk : public testing::Test {
     return error;
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   CheckpointWriter writer_{folder_.path(), 1};
   WatchedCalls calls_{folder_.path()};
 };

@@ -10,6 +10,7 @@
 #include "src/commands/inspect.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 
@@ -20,7 +21,7 @@ void ignore(const std::string&) {}
 }  // namespace
 
 TEST(Inspect, ShowsStateAndStatisticsAsJson) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   Snapshot snapshot = sample_snapshot(400);
   snapshot.of(snapshot.tensors[1])[2] = std::nanf("");  // layers.0.bias: 400.25, 401.25, not a number
   write_checkpoint_file(folder.path("a.h5"), snapshot);
@@ -49,7 +50,7 @@ TEST(Inspect, ShowsStateAndStatisticsAsJson) {
 }
 
 TEST(Inspect, ShowsATableAndTheDeckOnRequest) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   write_checkpoint_file(folder.path("step-00000400.h5"), sample_snapshot(400));
 
   const std::string plain = inspect(folder.path(), {}).text;
@@ -62,7 +63,7 @@ TEST(Inspect, ShowsATableAndTheDeckOnRequest) {
 }
 
 TEST(Inspect, ShowsTheRestOfADamagedFileAndSaysWhatIsDamaged) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string path = folder.path("a.h5");
   const Snapshot snapshot = sample_snapshot(400);
   write_checkpoint_file(path, snapshot);
@@ -79,7 +80,7 @@ TEST(Inspect, ShowsTheRestOfADamagedFileAndSaysWhatIsDamaged) {
 }
 
 TEST(Inspect, ShowsWeightsOfOtherProgramsWithoutChecksums) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   add_dataset(folder.path("w.h5"), "parameters/fc.weight", {2}, {1.0F, 3.0F}, Stored::float64);
 
   const Inspection inspection = inspect(folder.path("w.h5"), {.json = true});
@@ -92,7 +93,7 @@ TEST(Inspect, ShowsWeightsOfOtherProgramsWithoutChecksums) {
 }
 
 TEST(Inspect, RefusesWhatIsNoHdf5File) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   put_bytes(folder.path("a.h5"), std::vector<std::byte>(100));
 
   EXPECT_TRUE(
@@ -100,7 +101,7 @@ TEST(Inspect, RefusesWhatIsNoHdf5File) {
 }
 
 TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("run"));
   write_checkpoint_file(folder.path("run/step-00000400.h5"), sample_snapshot(400));
   put_bytes(folder.path("model.h5"), std::vector<std::byte>(10));
@@ -116,7 +117,7 @@ TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
 }
 
 TEST(Export, RefusesWeightsWithoutDeckAndFoldersThatDoNotExist) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
   write_checkpoint_file(folder.path("a.h5"), sample_snapshot(1));
 
@@ -128,7 +129,7 @@ TEST(Export, RefusesWeightsWithoutDeckAndFoldersThatDoNotExist) {
 }
 
 TEST(Export, ReplacesNeitherTheCheckpointNorWhatIsNoRegularFile) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   write_checkpoint_file(folder.path("a.h5"), sample_snapshot(1));
   const auto before = bytes_of(folder.path("a.h5"));
   ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);  // as /dev/null is, which root could replace

@@ -109,6 +109,23 @@ TEST(CommandLine, BenchStepTakesADeck) {
   EXPECT_EQ(line.json_file, "step.json");
 }
 
+TEST(CommandLine, BenchInputTakesAListOrADeck) {
+  const CommandLine list = parse({"bench", "input", "--list", "train.txt", "--root", "images", "--threads",
+                                  "4", "--size", "160", "--filter", "antialias", "--images", "500"});
+  const CommandLine deck = parse({"bench", "input", "a.toml", "data.threads=2", "--seconds", "1.5"});
+
+  EXPECT_EQ(list.command, Command::bench_input);
+  EXPECT_EQ(list.list, "train.txt");
+  EXPECT_EQ(list.root, "images");
+  EXPECT_EQ(list.threads, 4);
+  EXPECT_EQ(list.size, 160);
+  EXPECT_EQ(list.filter, "antialias");
+  EXPECT_EQ(list.images, 500);
+  EXPECT_EQ(deck.deck, "a.toml");
+  EXPECT_EQ(deck.overrides, Texts{"data.threads=2"});
+  EXPECT_EQ(deck.seconds, 1.5);
+}
+
 TEST(CommandLine, HelpIsThereOnEveryLevel) {
   EXPECT_NE(printed({"--help"}).find("evaluate"), std::string::npos);
   EXPECT_NE(printed({"train", "--help"}).find("--check"), std::string::npos);
@@ -134,8 +151,13 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({"train", "a.toml", "b.toml"}).find("a.toml and b.toml"), std::string::npos);
   EXPECT_NE(refused({"export", "runs/a"}).find("OUT"), std::string::npos);
   EXPECT_EQ(refused({"bench"}),
-            "a command is missing; one of all-reduce, step is needed; see flotilla bench --help");
+            "a command is missing; one of all-reduce, input, step is needed; see flotilla bench --help");
   EXPECT_NE(refused({"bench", "step", "a.toml", "--steps", "0"}), "");
+  EXPECT_NE(refused({"bench", "input"}), "");
+  EXPECT_NE(refused({"bench", "input", "a.toml", "--list", "train.txt"}), "");
+  EXPECT_NE(refused({"bench", "input", "a.toml", "--size", "64"}), "");
+  EXPECT_NE(refused({"bench", "input", "--list", "train.txt", "data.flip=0"}), "");
+  EXPECT_NE(refused({"bench", "input", "--list", "train.txt", "--filter", "cubic"}), "");
   EXPECT_NE(refused({"bench", "all-reduce", "--bytes", "1K", "--min", "1K"}), "");
   EXPECT_NE(refused({"bench", "all-reduce", "--min", "2K", "--max", "1K"}), "");
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "src/config/keys.hpp"
 #include "tests/config/deck_support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -87,9 +87,8 @@ TEST(Paths, InputsInADeckAreRelativeToTheDeck) {
 }
 
 TEST(Paths, TwoDotsBehindALinkToAFolderLeadAboveItsTarget) {
-  std::string pattern = (fs::temp_directory_path() / "flotilla-test-XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const fs::path folder = fs::canonical(pattern);
+  const test::TemporaryFolder scratch;
+  const fs::path folder = fs::canonical(scratch.path());
   fs::create_directories(folder / "project/decks");
   fs::create_directory_symlink("project/decks", folder / "decks");
   const DeckSource deck = {.path = folder / "decks/a.toml", .text = idx_deck, .overrides = {}};
@@ -97,7 +96,6 @@ TEST(Paths, TwoDotsBehindALinkToAFolderLeadAboveItsTarget) {
   const std::string of_nothing = load_deck(deck).config.model.initial_weights;
   std::ofstream(folder / "project/start.h5") << "here";
   const std::string of_a_file = load_deck(deck).config.model.initial_weights;
-  fs::remove_all(folder);
 
   EXPECT_EQ(of_nothing, folder / "start.h5");
   EXPECT_EQ(of_a_file, folder / "project/start.h5");

@@ -84,6 +84,40 @@ TEST(Rules, ValidationDataAreCompleteOrAbsent) {
                    .config.data.validation.given);
 }
 
+const std::string image_deck =
+    "[model]\nwidths = []\nclasses = 2\n[schedule]\nlearning_rate = 1\n[train]\nsteps = 1\n"
+    "batch_size = 2\n[data]\nkind = \"image-list\"\ntrain.path = \"train.txt\"\n";
+
+TEST(Rules, ImageSizesAndRangesFitTogether) {
+  EXPECT_EQ(mistakes_of(image_deck), "");
+  EXPECT_EQ(
+      mistakes_of(image_deck + "image_size = 257\n"),
+      one("bad.toml:12:14",
+          "data.image_size must be at most data.short_side: validation crops the one from the other, got "
+          "257 and 256"));
+  EXPECT_EQ(mistakes_of(image_deck + "crop_area = [0.5, 0.25]\n"),
+            one("bad.toml:12:13", "data.crop_area must be [least, largest], got [0.5, 0.25]"));
+  EXPECT_NE(mistakes_of(image_deck + "crop_aspect = [1.5, 1]\n"), "");
+  EXPECT_NE(mistakes_of(image_deck + "crop_area = [0, 1]\n"), "");
+  EXPECT_NE(mistakes_of(image_deck + "crop_area = [1]\n"), "");
+  EXPECT_NE(mistakes_of(image_deck + "color_jitter = [0.4, 0.4, 0.4, 0.6]\n"), "");
+  EXPECT_EQ(mistakes_of(image_deck + "color_jitter = [0.4, 0.4, 1.5, 0.5]\n"), "");
+}
+
+TEST(Rules, AValidationRootNeedsAList) {
+  EXPECT_EQ(
+      mistakes_of(image_deck + "validation.root = \"val\"\n"),
+      one("bad.toml:12:19", "data.validation.root needs data.validation.path: the list of the images in it"));
+  EXPECT_TRUE(load(image_deck + "validation.path = \"val.txt\"\n").config.data.validation.given);
+  EXPECT_FALSE(load(image_deck).config.data.validation.given);
+}
+
+TEST(Rules, ImageKeysBelongToImages) {
+  EXPECT_NE(mistakes_of(good_deck, {"data.image_size=64"}), "");
+  EXPECT_NE(mistakes_of(image_deck, {"data.kind=image-folder", "data.train.root=train"}), "");
+  EXPECT_EQ(mistakes_of(image_deck, {"data.kind=image-folder"}), "");
+}
+
 TEST(Rules, TheLastBucketIsNotTheLargest) {
   EXPECT_EQ(load(good_deck + "[strategy]\nbucket_mb = 0.5\n").config.strategy.last_bucket_mb, 0.5);
   EXPECT_EQ(mistakes_of(good_deck + "[strategy]\nbucket_mb = 0.5\nlast_bucket_mb = 1\n"),

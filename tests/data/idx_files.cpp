@@ -3,22 +3,10 @@
 
 #include <zlib.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
 namespace flotilla::test {
-
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "flotilla-test-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed: " + name);
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 Bytes header(const std::vector<std::uint32_t>& numbers) {
   Bytes bytes;

@@ -2,27 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace flotilla::test {
 
 using Bytes = std::vector<std::uint8_t>;
-
-/// A new folder that is removed with its contents at the end of the test.
-class Folder {
- public:
-  Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Header numbers, each four bytes, big-endian.
 Bytes header(const std::vector<std::uint32_t>& numbers);

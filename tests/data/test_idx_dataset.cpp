@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -36,11 +37,11 @@ void expect_written(const Dataset& data, std::int64_t pixels) {
 }
 
 TEST(IdxDataset, ReadsPlainFiles) {
-  const test::Folder folder;
-  test::save(folder / "images", test::images(25, 7, 13));
-  test::save(folder / "labels", test::labels(25, 10));
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images"), test::images(25, 7, 13));
+  test::save(folder.path("labels"), test::labels(25, 10));
 
-  const auto data = open(folder / "images", folder / "labels");
+  const auto data = open(folder.path("images"), folder.path("labels"));
 
   EXPECT_EQ(data->size(), 25);
   EXPECT_EQ(data->sample_shape(), (Shape{1, 7, 13}));
@@ -49,11 +50,11 @@ TEST(IdxDataset, ReadsPlainFiles) {
 }
 
 TEST(IdxDataset, TellsGzipByItsContentsAndSaysWhereItInflates) {
-  const test::Folder folder;
-  test::save(folder / "images.idx", test::gzip(test::images(30, 28, 28)));
-  test::save(folder / "labels.gz", test::labels(30, 10));
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images.idx"), test::gzip(test::images(30, 28, 28)));
+  test::save(folder.path("labels.gz"), test::labels(30, 10));
 
-  const auto data = open(folder / "images.idx", folder / "labels.gz");
+  const auto data = open(folder.path("images.idx"), folder.path("labels.gz"));
 
   EXPECT_EQ(data->sample_shape(), (Shape{1, 28, 28}));
   EXPECT_NE(data->description().find("(0.0 MB inflated in /"), std::string::npos) << data->description();
@@ -61,39 +62,39 @@ TEST(IdxDataset, TellsGzipByItsContentsAndSaysWhereItInflates) {
 }
 
 TEST(IdxDataset, ReadsImagesLargerThanOneChunkAndFilesLargerThanOneBlock) {
-  const test::Folder folder;
-  test::save(folder / "images", test::gzip(test::images(21, 130, 127)));
-  test::save(folder / "labels", test::gzip(test::labels(21, 10)));
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images"), test::gzip(test::images(21, 130, 127)));
+  test::save(folder.path("labels"), test::gzip(test::labels(21, 10)));
 
-  const auto data = open(folder / "images", folder / "labels");
+  const auto data = open(folder.path("images"), folder.path("labels"));
 
   expect_written(*data, 130 * 127);
 }
 
 TEST(IdxDataset, ReadsSeveralGzipMembersAsOne) {
-  const test::Folder folder;
+  const test::TemporaryFolder folder;
   const test::Bytes whole = test::images(4, 5, 5);
   const test::Bytes first = test::gzip({whole.begin(), whole.begin() + 50});
   const test::Bytes second = test::gzip({whole.begin() + 50, whole.end()});
-  test::save(folder / "images", test::join(first, second));
-  test::save(folder / "labels", test::labels(4, 10));
+  test::save(folder.path("images"), test::join(first, second));
+  test::save(folder.path("labels"), test::labels(4, 10));
 
-  const auto data = open(folder / "images", folder / "labels");
+  const auto data = open(folder.path("images"), folder.path("labels"));
 
   expect_written(*data, 25);
 }
 
 TEST(IdxDataset, ScalesPixelsByMeanAndDeviation) {
-  const test::Folder folder;
+  const test::TemporaryFolder folder;
   test::Bytes all(256);
   std::iota(all.begin(), all.end(), std::uint8_t{0});
-  test::save(folder / "images", test::join(test::header({2051, 1, 16, 16}), all));
-  test::save(folder / "labels", test::labels(1, 10));
+  test::save(folder.path("images"), test::join(test::header({2051, 1, 16, 16}), all));
+  test::save(folder.path("labels"), test::labels(1, 10));
   const double mean = 0.1307;
   const double std = 0.3081;
 
   std::vector<float> sample(256);
-  open(folder / "images", folder / "labels", mean, std)->read(0, 0, sample);
+  open(folder.path("images"), folder.path("labels"), mean, std)->read(0, 0, sample);
 
   for (int p = 0; p < 256; ++p) {
     const double exact = (p / 255.0 - mean) / std;
@@ -105,10 +106,10 @@ TEST(IdxDataset, ScalesPixelsByMeanAndDeviation) {
 }
 
 TEST(IdxDataset, RefusesASpanOfTheWrongSizeAndSamplesThatAreNotThere) {
-  const test::Folder folder;
-  test::save(folder / "images", test::images(3, 2, 2));
-  test::save(folder / "labels", test::labels(3, 10));
-  const auto data = open(folder / "images", folder / "labels");
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images"), test::images(3, 2, 2));
+  test::save(folder.path("labels"), test::labels(3, 10));
+  const auto data = open(folder.path("images"), folder.path("labels"));
   std::vector<float> sample(4);
 
   EXPECT_THROW(data->read(3, 0, sample), InternalError);

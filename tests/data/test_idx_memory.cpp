@@ -10,6 +10,7 @@
 #include "src/data/dataset.hpp"
 #include "src/observe/reporter.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -28,13 +29,13 @@ void write_zeros(const std::string& path, const test::Bytes& header, std::int64_
 
 TEST(IdxDataset, KeepsOnlyLabelsInReachOfMemory) {
   constexpr std::uint32_t count = 60000;
-  const test::Folder folder;
-  write_zeros(folder / "images", test::header({2051, count, 28, 28}), std::int64_t{784} * count);
-  write_zeros(folder / "labels", test::header({2049, count}), count);
+  const test::TemporaryFolder folder;
+  write_zeros(folder.path("images"), test::header({2051, count, 28, 28}), std::int64_t{784} * count);
+  write_zeros(folder.path("labels"), test::header({2049, count}), count);
   const std::int64_t before = peak_memory_bytes();
 
-  const auto data =
-      open_dataset({}, {.given = true, .images = folder / "images", .labels = folder / "labels"}, 10, 1);
+  const auto data = open_dataset(
+      {}, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")}, 10, 1);
   std::vector<float> sample(784);
   for (std::int64_t i = 0; i < data->size(); ++i) data->read(i, 0, sample);
 

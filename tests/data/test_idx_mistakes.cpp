@@ -14,6 +14,7 @@
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -37,9 +38,9 @@ class IdxMistake : public testing::Test {
     return "no error";
   }
 
-  const test::Folder folder;
-  std::string images = folder / "images";
-  std::string labels = folder / "labels";
+  const test::TemporaryFolder folder;
+  std::string images = folder.path("images");
+  std::string labels = folder.path("labels");
 };
 
 void expect_parts(const std::string& text, std::initializer_list<std::string> parts) {
@@ -58,7 +59,7 @@ TEST_F(IdxMistake, IsNotSeenInGoodFiles) {
 }
 
 TEST_F(IdxMistake, MissingFileNamesThePath) {
-  labels = folder / "nowhere";
+  labels = folder.path("nowhere");
 
   expect_parts(complaint(), {labels, "No such file", "check the path"});
 }
@@ -70,14 +71,14 @@ TEST_F(IdxMistake, FolderInsteadOfAFile) {
 }
 
 TEST_F(IdxMistake, FifoIsRefusedWithoutWaiting) {
-  images = folder / "fifo";
+  images = folder.path("fifo");
   ASSERT_EQ(::mkfifo(images.c_str(), 0600), 0);
 
   expect_parts(complaint(), {images, "not a regular file"});
 }
 
 TEST_F(IdxMistake, LoopOfLinksCannotBeOpened) {
-  images = folder / "loop";
+  images = folder.path("loop");
   ASSERT_EQ(::symlink(images.c_str(), images.c_str()), 0);
 
   expect_parts(complaint(), {images, "cannot be opened"});
@@ -285,9 +286,9 @@ class Variable {
 
 TEST_F(IdxMistake, TemporaryFolderThatIsNotThere) {
   test::save(images, test::gzip(test::images(10, 28, 28)));
-  const Variable variable("TMPDIR", folder / "nowhere");
+  const Variable variable("TMPDIR", folder.path("nowhere"));
 
-  expect_parts(complaint(), {folder / "nowhere", "inflated copy of " + images, "set TMPDIR"});
+  expect_parts(complaint(), {folder.path("nowhere"), "inflated copy of " + images, "set TMPDIR"});
 }
 
 TEST_F(IdxMistake, NoRoomWhileInflating) {
@@ -310,14 +311,14 @@ TEST_F(IdxMistake, NoRoomWhileInflating) {
 
 TEST_F(IdxMistake, LeavesNothingInTheTemporaryFolder) {
   test::save(images, test::gzip(test::images(10, 28, 28)));
-  std::filesystem::create_directory(folder / "tmp");
-  const Variable variable("TMPDIR", folder / "tmp");
+  std::filesystem::create_directory(folder.path("tmp"));
+  const Variable variable("TMPDIR", folder.path("tmp"));
 
   const auto data = open_dataset({}, {.given = true, .images = images, .labels = labels}, 10, 1);
 
-  EXPECT_NE(data->description().find("inflated in " + (folder / "tmp")), std::string::npos)
+  EXPECT_NE(data->description().find("inflated in " + (folder.path("tmp"))), std::string::npos)
       << data->description();
-  EXPECT_TRUE(std::filesystem::is_empty(folder / "tmp"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path("tmp")));
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST(Loader, StopsWhileABatchIsBeingReadAndWhileAnExceptionIsThrown) {
   EXPECT_LT(data.reads, 1000000);
 }
 
-TEST(ValidationLoader, PadsTheLastBatchAndThenReportsTheEnd) {
+TEST(ValidationLoader, PadsTheLastBatchWithZerosAndThenReportsTheEnd) {
   const CountingDataset data(30);
   for (const LoaderOptions& options : all_options) {
     const auto loader = make_validation_loader(data, {3, 14}, 4, options);
@@ -185,10 +185,11 @@ TEST(ValidationLoader, PadsTheLastBatchAndThenReportsTheEnd) {
       EXPECT_EQ(batch.labels[3], valid == 4 ? static_cast<std::int32_t>(seen.back()) % 7 : 0);
     }
 
-    EXPECT_EQ(seen, (std::vector<float>{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 13}));
+    EXPECT_EQ(seen, (std::vector<float>{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0}));
     EXPECT_EQ(loader->next().valid, 0);
     EXPECT_EQ(loader->next().valid, 0);
     EXPECT_EQ(loader->next().images.size(), 12U);
+    EXPECT_EQ(data.reads % 11, 0) << "padding was read";
   }
 }
 

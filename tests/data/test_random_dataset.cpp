@@ -77,7 +77,7 @@ TEST(Dataset, RefusesAKindThatItDoesNotKnow) {
   DataConfig data;
   data.kind = "parquet";
 
-  EXPECT_THROW(open_dataset(data, {}, 10, 1), UserError);
+  EXPECT_THROW(open_dataset(data, {}, 10, 1), InternalError);
 }
 
 }  // namespace

@@ -58,9 +58,9 @@ double bound(std::int64_t terms) {
   return 4.0 * std::numeric_limits<float>::epsilon() * static_cast<double>(terms) + 1e-6;
 }
 
-void expect_agreement(const Conv2dSpec& spec, int threads, int passes = 1) {
+void expect_agreement(const Conv2dSpec& spec, int threads, int passes = 1, bool winograd = false) {
   SCOPED_TRACE(cat(text(spec), ", threads ", threads));
-  const auto cpu = make_device({.kind = "cpu", .threads = threads});
+  const auto cpu = make_device({.kind = "cpu", .threads = threads, .winograd = winograd});
   const auto oracle = make_device({.kind = "reference"});
 
   const Results actual = run(*cpu, spec, passes);
@@ -106,6 +106,53 @@ TEST(CpuConv2d, AgreesWithTheReferenceForTheLayersOfResNets) {
   expect_agreement({.input = {2, 64, 8, 8}, .out_channels = 96, .kernel = 1, .stride = 2}, 2);
   expect_agreement({.input = {3, 48, 1, 1}, .out_channels = 32, .kernel = 1}, 1);
   expect_agreement({.input = {3, 32, 3, 3}, .out_channels = 16, .kernel = 3}, 1);
+}
+
+TEST(CpuConv2d, AgreesWithTheReferenceWhereWinogradIsAllowed) {
+  for (const std::int64_t side : {4, 6, 7, 14}) {
+    for (const std::int64_t in : {3, 17, 16, 64}) {
+      for (const std::int64_t stride : {1, 2}) {
+        expect_agreement({.input = {3, in, side, side + 1},
+                          .out_channels = 32,
+                          .kernel = 3,
+                          .stride = stride,
+                          .padding = 1},
+                         2, 1, true);
+      }
+    }
+  }
+  expect_agreement({.input = {2, 32, 9, 9}, .out_channels = 16, .kernel = 3, .padding = 1, .bias = true}, 1,
+                   1, true);
+  expect_agreement({.input = {2, 32, 9, 9},
+                    .out_channels = 16,
+                    .kernel = 3,
+                    .padding = 1,
+                    .bias = true,
+                    .accumulate = true},
+                   1, 3, true);
+}
+
+TEST(CpuConv2d, ReadsNothingThatAnotherOneLeftInTheScratchMemory) {
+  const Conv2dSpec spec{.input = {2, 64, 7, 7}, .out_channels = 64, .kernel = 3, .padding = 1};
+  for (const bool winograd : {false, true}) {
+    const auto clean = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
+    const auto used = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
+    ImageOperations& images = used->images();
+    const auto before =
+        images.conv2d({.input = {4, 64, 16, 16}, .out_channels = 64, .kernel = 3, .padding = 1});
+    Tensor poison = test::image_of(*used, {4, 64, 16, 16},
+                                   std::vector<float>(65536, std::numeric_limits<float>::quiet_NaN()));
+    Storage weight = used->allocate(static_cast<std::size_t>(before->weight_size()));
+    before->backward_weights(poison, poison, {weight.span(), {}});
+    before->forward(poison, {weight.span(), {}}, poison);
+
+    const Results actual = run(*used, spec);
+    const Results expected = run(*clean, spec);
+
+    EXPECT_EQ(actual.y, expected.y) << winograd;
+    EXPECT_EQ(actual.dx, expected.dx) << winograd;
+    EXPECT_EQ(actual.dw, expected.dw) << winograd;
+  }
 }
 
 TEST(CpuConv2d, AgreesWithTheReferenceInGroups) {
@@ -182,15 +229,17 @@ TEST(CpuConv2d, KeepsThePaddingOfGradientsZero) {
 
 TEST(CpuConv2d, GivesTheSameBitsAgain) {
   const Conv2dSpec spec{.input = {3, 32, 9, 9}, .out_channels = 48, .kernel = 3, .padding = 1};
-  const auto first = make_device({.kind = "cpu", .threads = 2});
-  const auto second = make_device({.kind = "cpu", .threads = 2});
+  for (const bool winograd : {false, true}) {
+    const auto first = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
+    const auto second = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
 
-  const Results once = run(*first, spec);
-  const Results again = run(*second, spec, 2);
+    const Results once = run(*first, spec);
+    const Results again = run(*second, spec, 2);
 
-  EXPECT_EQ(once.y, again.y);
-  EXPECT_EQ(once.dx, again.dx);
-  EXPECT_EQ(once.dw, again.dw);
+    EXPECT_EQ(once.y, again.y) << winograd;
+    EXPECT_EQ(once.dx, again.dx) << winograd;
+    EXPECT_EQ(once.dw, again.dw) << winograd;
+  }
 }
 
 TEST(Conv2d, IsExactOnSmallIntegers) {

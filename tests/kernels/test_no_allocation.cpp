@@ -1,54 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces operator new, to count what the operations of a training step take after the first one. What
-// oneDNN takes inside is not counted (dnnl_sgemm of 2.6 makes one small object a call with two threads).
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-#include <string_view>
+#include <cstdint>
+#include <vector>
 
 #include "tests/kernels/values.hpp"
+#include "tests/support/allocation_count.hpp"
 
-namespace {
-std::atomic<long> allocations{0};
-
-bool lies_in_onednn(const void* code) {
-  Dl_info where{};
-  return dladdr(code, &where) != 0 &&
-         std::string_view(where.dli_fname).find("libdnnl") != std::string_view::npos;
-}
-
-void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
-  if (!lies_in_onednn(caller)) ++allocations;
-  void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes, alignof(std::max_align_t), __builtin_return_address(0));
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+// Counts what the operations of a training step take after the first one.
 
 namespace flotilla {
 namespace {
+
+using test::allocations_of_all_threads;
 
 TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
   for (const int threads : {1, 2}) {
@@ -86,10 +50,10 @@ TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
     };
 
     step(1);
-    const long before = allocations;
+    const std::int64_t before = allocations_of_all_threads();
     for (std::int64_t number = 2; number < 6; ++number) step(number);
 
-    EXPECT_EQ(allocations - before, 0) << threads << " threads";
+    EXPECT_EQ(allocations_of_all_threads() - before, 0) << threads << " threads";
   }
 }
 
@@ -139,10 +103,10 @@ TEST(CpuDevice, AllocatesNothingInOperationsOnImagesAfterTheFirstStep) {
     };
 
     step(1);
-    const long before = allocations;
+    const std::int64_t before = allocations_of_all_threads();
     for (std::uint64_t number = 2; number < 6; ++number) step(number);
 
-    EXPECT_EQ(allocations - before, 0) << (accumulate ? "adding" : "writing");
+    EXPECT_EQ(allocations_of_all_threads() - before, 0) << (accumulate ? "adding" : "writing");
   }
 }
 

@@ -46,6 +46,22 @@ TEST(Random, StreamsDifferInSeedPurposeAndIndex) {
   EXPECT_EQ(blocks.size(), 18U);
 }
 
+TEST(Random, FillGivesTheValuesThatSingleDrawsGive) {
+  for (const std::size_t before : {0U, 1U, 3U, 4U}) {
+    for (const std::size_t size : {0U, 1U, 5U, 127U, 128U, 131U, 1000U}) {
+      Random filled(5, random_data, 1ULL << 40);
+      Random drawn(5, random_data, 1ULL << 40);
+      for (std::size_t i = 0; i < before; ++i) EXPECT_EQ(filled.bits(), drawn.bits());
+      std::vector<float> values(size);
+
+      filled.fill(values);
+
+      for (const float value : values) ASSERT_EQ(value, static_cast<float>(drawn.bits() >> 8) * 0x1p-24F);
+      EXPECT_EQ(filled.bits(), drawn.bits()) << before << " before " << size;
+    }
+  }
+}
+
 TEST(Random, BelowStaysBelowAndReachesEveryValue) {
   Random random(7, random_data);
   std::vector<int> count(6);

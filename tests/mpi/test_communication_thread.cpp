@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,24 +12,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/communication_thread.hpp"
-
-namespace {
-std::atomic<std::int64_t> allocations{0};
-}
-
-// Counts, in this executable, what new gives out on any thread.
-void* operator new(std::size_t size) {
-  ++allocations;
-  void* memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_count.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -141,11 +122,11 @@ TEST(CommunicationThread, AllocatesNothingPerCall) {
     thread.finish();
   };
   step();
-  const std::int64_t before = allocations;
+  const std::int64_t before = test::allocations_of_all_threads();
 
   for (int i = 0; i < 100; ++i) step();
 
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(test::allocations_of_all_threads(), before);
 }
 
 TEST(CommunicationThread, IsLeftAloneWhileAnExceptionIsThrown) {

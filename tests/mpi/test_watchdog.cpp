@@ -110,21 +110,38 @@ TEST(Watchdog, LetsAJobThatMovesGoOn) {
   EXPECT_EQ(watchdog.activity().index, -1);
 }
 
-TEST(Watchdog, IsOffWithoutALimit) {
-  Watchdog watchdog(0, {}, say_and_leave);
+TEST_F(WatchdogDeathTest, IsOffWithoutALimit) {
+  const auto run = [] {
+    Watchdog watchdog(0, {}, say_and_leave);
+    std::this_thread::sleep_for(milliseconds(600));
+    _exit(0);
+  };
 
-  std::this_thread::sleep_for(milliseconds(600));
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
-TEST(Watchdog, ForgetsTheDeadlineOfAJobThatStopped) {
-  Watchdog watchdog(0, {}, say_and_leave);
-  watchdog.set_deadline(0.3);
-  watchdog.beat("stopped", 7);
-  Watchdog other(0, {}, say_and_leave);
-  other.set_deadline(0.3);
-  other.clear_deadline();
+TEST_F(WatchdogDeathTest, ForgetsTheDeadlineOfAJobThatStopped) {
+  const auto run = [] {
+    Watchdog watchdog(0, {}, say_and_leave);
+    watchdog.set_deadline(0.3);
+    watchdog.beat("stopped", 7);
+    std::this_thread::sleep_for(milliseconds(900));
+    _exit(0);
+  };
 
-  std::this_thread::sleep_for(milliseconds(900));
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(WatchdogDeathTest, ForgetsADeadlineThatIsCleared) {
+  const auto run = [] {
+    Watchdog watchdog(0, {}, say_and_leave);
+    watchdog.set_deadline(0.3);
+    watchdog.clear_deadline();
+    std::this_thread::sleep_for(milliseconds(900));
+    _exit(0);
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/observe/failure_report.hpp"
-#include "tests/observe/scratch_folder.hpp"
+#include "tests/observe/read_back.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -27,13 +28,13 @@ TEST(FailureLine, IsShortForOneRankBeforeTheFirstStep) {
 }
 
 TEST(ReportFailure, WritesTheLineAndTheFile) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   testing::internal::CaptureStderr();
 
   report_failure(failure, folder.path());
 
   EXPECT_EQ(testing::internal::GetCapturedStderr(), failure_line(failure) + "\n");
-  const auto json = nlohmann::json::parse(text_of(folder / "failure.json"));
+  const auto json = nlohmann::json::parse(text_of(folder.path("failure.json")));
   EXPECT_EQ(json["rank"], 3);
   EXPECT_EQ(json["ranks"], 4);
   EXPECT_EQ(json["host"], "node7");

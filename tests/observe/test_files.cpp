@@ -8,11 +8,13 @@
 #include <array>
 #include <cerrno>
 
+#include "kernels/error.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/print.hpp"
 #include "tests/observe/file_size_limit.hpp"
-#include "tests/observe/scratch_folder.hpp"
+#include "tests/observe/read_back.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -33,26 +35,26 @@ class RedirectedStdout {
 };
 
 TEST(AtomicFile, ReplacesAFileWholeAndLeavesNothingElse) {
-  const ScratchFolder folder;
-  write_text_file_atomically(folder / "deck.toml", "old");
+  const test::TemporaryFolder folder;
+  write_text_file_atomically(folder.path("deck.toml"), "old");
 
-  write_text_file_atomically(folder / "deck.toml", "new");
+  write_text_file_atomically(folder.path("deck.toml"), "new");
 
-  EXPECT_EQ(text_of(folder / "deck.toml"), "new");
+  EXPECT_EQ(text_of(folder.path("deck.toml")), "new");
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
 TEST(AtomicFile, MakesTheFoldersAboveIt) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
 
-  write_text_file_atomically(folder / "a/b/c.txt", "text");
+  write_text_file_atomically(folder.path("a/b/c.txt"), "text");
 
-  EXPECT_EQ(text_of(folder / "a/b/c.txt"), "text");
+  EXPECT_EQ(text_of(folder.path("a/b/c.txt")), "text");
 }
 
 TEST(AtomicFile, WritesIntoAPipeInsteadOfReplacingIt) {
-  const ScratchFolder folder;
-  const std::string path = folder / "pipe";
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("pipe");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
 
@@ -66,44 +68,44 @@ TEST(AtomicFile, WritesIntoAPipeInsteadOfReplacingIt) {
 }
 
 TEST(AtomicFile, VanishesUnlessItIsCommitted) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   {
-    AtomicFile file(folder / "trace.json");
+    AtomicFile file(folder.path("trace.json"));
     file.append("half");
     EXPECT_EQ(files_in(folder.path()), 1U);
-    EXPECT_FALSE(std::filesystem::exists(folder / "trace.json"));
+    EXPECT_FALSE(std::filesystem::exists(folder.path("trace.json")));
   }
 
   EXPECT_EQ(files_in(folder.path()), 0U);
 }
 
 TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
-  const ScratchFolder folder;
-  write_text_file_atomically(folder / "deck.toml", "old");
+  const test::TemporaryFolder folder;
+  write_text_file_atomically(folder.path("deck.toml"), "old");
   const FileSizeLimit limit(100);
 
   try {
-    write_text_file_atomically(folder / "deck.toml", std::string(1000, 'x'));
+    write_text_file_atomically(folder.path("deck.toml"), std::string(1000, 'x'));
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find(folder / "deck.toml: File too large"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find(folder.path("deck.toml: File too large")), std::string::npos)
         << error.what();
   }
 
-  EXPECT_EQ(text_of(folder / "deck.toml"), "old");
+  EXPECT_EQ(text_of(folder.path("deck.toml")), "old");
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
 TEST(AtomicFile, RefusesAPathBelowAFile) {
-  const ScratchFolder folder;
-  write_text_file_atomically(folder / "file", "");
+  const test::TemporaryFolder folder;
+  write_text_file_atomically(folder.path("file"), "");
 
-  EXPECT_THROW(write_text_file_atomically(folder / "file/deck.toml", "text"), UserError);
+  EXPECT_THROW(write_text_file_atomically(folder.path("file/deck.toml"), "text"), UserError);
 }
 
 TEST(MetricsFile, TakesBackALineThatDoesNotFitAndGoesOnLater) {
-  const ScratchFolder folder;
-  MetricsFile file(folder / "metrics.jsonl");
+  const test::TemporaryFolder folder;
+  MetricsFile file(folder.path("metrics.jsonl"));
   const std::string line = std::string(59, 'x') + '\n';
   EXPECT_EQ(file.write(line), 0);
   {
@@ -112,15 +114,15 @@ TEST(MetricsFile, TakesBackALineThatDoesNotFitAndGoesOnLater) {
   }
 
   EXPECT_EQ(file.lost_lines(), 1);
-  EXPECT_EQ(text_of(folder / "metrics.jsonl"), line);
+  EXPECT_EQ(text_of(folder.path("metrics.jsonl")), line);
   EXPECT_EQ(file.write(line), 0);
-  EXPECT_EQ(text_of(folder / "metrics.jsonl"), line + line);
+  EXPECT_EQ(text_of(folder.path("metrics.jsonl")), line + line);
 }
 
 TEST(MetricsFile, TellsThatItWasRemoved) {
-  const ScratchFolder folder;
-  MetricsFile file(folder / "metrics.jsonl");
-  std::filesystem::remove(folder / "metrics.jsonl");
+  const test::TemporaryFolder folder;
+  MetricsFile file(folder.path("metrics.jsonl"));
+  std::filesystem::remove(folder.path("metrics.jsonl"));
 
   EXPECT_EQ(file.write("line\n"), ENOENT);
   EXPECT_EQ(file.lost_lines(), 1);
@@ -142,7 +144,7 @@ TEST(PrintLine, DoesNotMindAReaderThatHasGone) {
 }
 
 TEST(PrintLine, DoesNotMindAClosedStdout) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   const int read_only = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
   const RedirectedStdout redirected(read_only);
   close(read_only);

@@ -5,10 +5,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "kernels/error.hpp"
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/reporter.hpp"
 #include "tests/observe/file_size_limit.hpp"
-#include "tests/observe/scratch_folder.hpp"
+#include "tests/observe/read_back.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -19,9 +21,9 @@ StepReport step_report(std::int64_t step) {
   return {.step = step, .epoch = 0, .loss = 0.5, .learning_rate = 0.01, .samples_per_s = 84120.0};
 }
 
-std::vector<json> metrics_of(const ScratchFolder& folder) {
+std::vector<json> metrics_of(const test::TemporaryFolder& folder) {
   std::vector<json> lines;
-  for (const std::string& line : lines_of(folder / "metrics.jsonl")) lines.push_back(json::parse(line));
+  for (const std::string& line : lines_of(folder.path("metrics.jsonl"))) lines.push_back(json::parse(line));
   return lines;
 }
 
@@ -32,7 +34,7 @@ bool has_type(const json& value, const std::string& type) {
 }
 
 TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   {
     Reporter reporter({.folder = folder.path()});
     reporter.start({.deck = "mnist.toml", .workers = 2, .steps = 10, .steps_per_epoch = 5});
@@ -67,7 +69,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
 }
 
 TEST(Reporter, LeavesOutWhatDoesNotApplyAndWritesNullForWhatIsNotFinite) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter reporter({.folder = folder.path()});
   StepReport report = step_report(1);
   report.loss = std::numeric_limits<double>::quiet_NaN();
@@ -82,7 +84,7 @@ TEST(Reporter, LeavesOutWhatDoesNotApplyAndWritesNullForWhatIsNotFinite) {
 }
 
 TEST(Reporter, HasEachLineInTheFileBeforeItReturns) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter reporter({.folder = folder.path()});
 
   for (std::int64_t step = 1; step <= 3; ++step) {
@@ -92,7 +94,7 @@ TEST(Reporter, HasEachLineInTheFileBeforeItReturns) {
 }
 
 TEST(Reporter, StartsMetricsAnewUnlessItResumes) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter({.folder = folder.path()}).step(step_report(1));
 
   Reporter({.folder = folder.path()}).step(step_report(2));
@@ -102,14 +104,14 @@ TEST(Reporter, StartsMetricsAnewUnlessItResumes) {
 }
 
 TEST(Reporter, DropsLaterStepsAndBrokenLinesWhenItResumes) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   {
     Reporter reporter({.folder = folder.path()});
     reporter.start({.steps = 10});
     for (const std::int64_t step : {2, 4, 6}) reporter.step(step_report(step));
     reporter.checkpoint({.step = 4});
     reporter.start({.steps = 10, .first_step = 6});
-    std::ofstream(folder / "metrics.jsonl", std::ios::app) << R"({"event":"step","st)";
+    std::ofstream(folder.path("metrics.jsonl"), std::ios::app) << R"({"event":"step","st)";
   }
 
   Reporter reporter({.folder = folder.path(), .append = true, .resumed_step = 4});
@@ -123,30 +125,30 @@ TEST(Reporter, DropsLaterStepsAndBrokenLinesWhenItResumes) {
 }
 
 TEST(Reporter, WritesTheResolvedDeckAndRemovesAnOldFailure) {
-  const ScratchFolder folder;
-  std::ofstream(folder / "failure.json") << "{}";
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path("failure.json")) << "{}";
 
   const Reporter reporter({.folder = folder.path(), .resolved_deck = "seed = 1\n"});
 
-  EXPECT_EQ(text_of(folder / "deck.toml"), "seed = 1\n");
-  EXPECT_FALSE(std::filesystem::exists(folder / "failure.json"));
+  EXPECT_EQ(text_of(folder.path("deck.toml")), "seed = 1\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("failure.json")));
 }
 
 TEST(Reporter, RemovesWhatAKilledRunLeftHalfWrittenAndNothingElse) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   for (const char* name : {"metrics.jsonl.12-34.partial", "deck.toml.12-34.partial", "mine.partial"})
-    std::ofstream(folder / name) << "half";
+    std::ofstream(folder.path(name)) << "half";
 
   const Reporter reporter({.folder = folder.path(), .rank = 0, .resolved_deck = "deck"});
 
-  EXPECT_FALSE(std::filesystem::exists(folder / "metrics.jsonl.12-34.partial"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "deck.toml.12-34.partial"));
-  EXPECT_TRUE(std::filesystem::exists(folder / "mine.partial"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("metrics.jsonl.12-34.partial")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("deck.toml.12-34.partial")));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("mine.partial")));
 }
 
 TEST(Reporter, GivesEveryRankALogAndOnlyRank0TheRest) {
-  const ScratchFolder folder;
-  Reporter reporter({.folder = folder / "run", .rank = 3, .resolved_deck = "seed = 1\n"});
+  const test::TemporaryFolder folder;
+  Reporter reporter({.folder = folder.path("run"), .rank = 3, .resolved_deck = "seed = 1\n"});
   testing::internal::CaptureStdout();
 
   reporter.step(step_report(1));
@@ -154,24 +156,24 @@ TEST(Reporter, GivesEveryRankALogAndOnlyRank0TheRest) {
   reporter.log("only here");
 
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(files_in(folder / "run"), 1U);
-  const std::vector<std::string> lines = lines_of(folder / "run/log/rank-0003.log");
+  EXPECT_EQ(files_in(folder.path("run")), 1U);
+  const std::vector<std::string> lines = lines_of(folder.path("run/log/rank-0003.log"));
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_NE(lines[0].find("info: [Epoch 0, batch 1] loss: 0.50000"), std::string::npos) << lines[0];
   EXPECT_NE(lines[1].find("info: hello"), std::string::npos);
 }
 
 TEST(Reporter, KeepsTheLogWhenItResumes) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter({.folder = folder.path()}).log("before");
 
   Reporter({.folder = folder.path(), .append = true}).log("after");
 
-  EXPECT_EQ(lines_of(folder / "log/rank-0000.log").size(), 2U);
+  EXPECT_EQ(lines_of(folder.path("log/rank-0000.log")).size(), 2U);
 }
 
 TEST(Reporter, WarnsOncePerText) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter reporter({.folder = folder.path()});
   testing::internal::CaptureStderr();
 
@@ -181,11 +183,11 @@ TEST(Reporter, WarnsOncePerText) {
 
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "flotilla: warning: slow disk\nflotilla: warning: slow network\n");
-  EXPECT_EQ(lines_of(folder / "log/rank-0000.log").size(), 2U);
+  EXPECT_EQ(lines_of(folder.path("log/rank-0000.log")).size(), 2U);
 }
 
 TEST(Reporter, SpeaksInTheOriginalsTermsWithoutABarInAPipe) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter reporter({.folder = folder.path()});
   testing::internal::CaptureStdout();
 
@@ -195,12 +197,12 @@ TEST(Reporter, SpeaksInTheOriginalsTermsWithoutABarInAPipe) {
 }
 
 TEST(Reporter, GoesOnWhileTheDiskIsFullAndSaysSoAtTheEnd) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   Reporter reporter({.folder = folder.path()});
   reporter.step(step_report(1));
   testing::internal::CaptureStderr();
   {
-    const FileSizeLimit limit(std::filesystem::file_size(folder / "metrics.jsonl"));
+    const FileSizeLimit limit(std::filesystem::file_size(folder.path("metrics.jsonl")));
     reporter.step(step_report(2));
     reporter.step(step_report(3));
   }
@@ -216,10 +218,11 @@ TEST(Reporter, GoesOnWhileTheDiskIsFullAndSaysSoAtTheEnd) {
 }
 
 TEST(Reporter, RefusesAFolderThatCannotBeWrittenAndNamesIt) {
-  const ScratchFolder folder;
-  std::ofstream(folder / "file") << "not a folder";
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path("file")) << "not a folder";
 
-  for (const std::string& path : {folder / "file", folder / "file/below", std::string("/proc/nowhere/run")}) {
+  for (const std::string& path :
+       {folder.path("file"), folder.path("file/below"), std::string("/proc/nowhere/run")}) {
     try {
       const Reporter reporter({.folder = path});
       FAIL() << path;

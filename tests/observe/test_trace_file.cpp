@@ -6,9 +6,11 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/trace_file.hpp"
-#include "tests/observe/scratch_folder.hpp"
+#include "tests/observe/read_back.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
@@ -16,8 +18,8 @@ namespace {
 using nlohmann::json;
 
 TEST(TraceFile, HoldsTheSpansOfEachThread) {
-  const ScratchFolder folder;
-  TraceFile trace_file(folder / "trace/rank-0002.json", 2, 1'000'000);
+  const test::TemporaryFolder folder;
+  TraceFile trace_file(folder.path("trace/rank-0002.json"), 2, 1'000'000);
   trace::Sink* train = trace_file.thread("train");
   trace::Sink* communication = trace_file.thread("communication");
   train->span("forward", 1'500'000, 1'750'250);
@@ -25,7 +27,7 @@ TEST(TraceFile, HoldsTheSpansOfEachThread) {
 
   trace_file.write();
 
-  const json trace = json::parse(text_of(folder / "trace/rank-0002.json"));
+  const json trace = json::parse(text_of(folder.path("trace/rank-0002.json")));
   const json& events = trace["traceEvents"];
   ASSERT_EQ(events.size(), 5U);
   EXPECT_EQ(events[0],
@@ -39,22 +41,22 @@ TEST(TraceFile, HoldsTheSpansOfEachThread) {
 }
 
 TEST(TraceFile, CountsWhatItHasNoRoomFor) {
-  const ScratchFolder folder;
-  TraceFile trace_file(folder / "rank-0000.json", 0, 0, 2);
+  const test::TemporaryFolder folder;
+  TraceFile trace_file(folder.path("rank-0000.json"), 0, 0, 2);
   trace::Sink* sink = trace_file.thread("train");
 
   for (std::int64_t begin = 0; begin < 5; ++begin) sink->span("step", begin, begin + 1);
   trace_file.write();
 
-  const json trace = json::parse(text_of(folder / "rank-0000.json"));
+  const json trace = json::parse(text_of(folder.path("rank-0000.json")));
   EXPECT_EQ(trace["traceEvents"].size(), 4U);
   EXPECT_EQ(trace["otherData"]["dropped_spans"], 3);
 }
 
 TEST(TraceFile, TakesSpansOfThreadsThatGoOnWhileItIsWritten) {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   constexpr std::int64_t spans = 10'000;
-  TraceFile trace_file(folder / "rank-0000.json", 0, 0);
+  TraceFile trace_file(folder.path("rank-0000.json"), 0, 0);
   std::vector<std::thread> threads;
   for (const char* name : {"one", "two"}) {
     threads.emplace_back([&, name] {
@@ -64,12 +66,12 @@ TEST(TraceFile, TakesSpansOfThreadsThatGoOnWhileItIsWritten) {
   }
 
   trace_file.write();
-  EXPECT_TRUE(json::accept(text_of(folder / "rank-0000.json")));
+  EXPECT_TRUE(json::accept(text_of(folder.path("rank-0000.json"))));
   for (std::thread& thread : threads) thread.join();
   trace_file.write();
 
   std::map<int, std::int64_t> counts;
-  const json trace = json::parse(text_of(folder / "rank-0000.json"));
+  const json trace = json::parse(text_of(folder.path("rank-0000.json")));
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] == "X") ++counts[event["tid"].get<int>()];
   }
@@ -77,9 +79,9 @@ TEST(TraceFile, TakesSpansOfThreadsThatGoOnWhileItIsWritten) {
 }
 
 TEST(TraceFile, SaysWhereItCannotWrite) {
-  const ScratchFolder folder;
-  write_text_file_atomically(folder / "file", "");
-  TraceFile trace_file(folder / "file/rank-0000.json", 0, 0);
+  const test::TemporaryFolder folder;
+  write_text_file_atomically(folder.path("file"), "");
+  TraceFile trace_file(folder.path("file/rank-0000.json"), 0, 0);
 
   EXPECT_THROW(trace_file.write(), UserError);
 }

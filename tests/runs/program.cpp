@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace flotilla::testing {
+namespace flotilla::test {
 
 namespace fs = std::filesystem;
 
@@ -23,13 +23,7 @@ namespace {
 /// Tells the processes of one Program from those of others; its value is the process id of the launcher.
 constexpr const char* group_variable = "FLOTILLA_TEST_GROUP";
 
-fs::path make_folder() {
-  std::string pattern = (fs::temp_directory_path() / "flotilla-test-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp " + pattern);
-  return pattern;
-}
-
-void redirect(const fs::path& file, int descriptor) {
+void redirect(const std::string& file, int descriptor) {
   const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (opened < 0 || dup2(opened, descriptor) < 0) _exit(126);
 }
@@ -45,14 +39,14 @@ std::string environment_of(const fs::path& process, const std::string& name) {
 
 }  // namespace
 
-Program::Program(const std::vector<std::string>& command) : folder_(make_folder()) {
+Program::Program(const std::vector<std::string>& command) {
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
   if (pid_ == 0) {
     setpgid(0, 0);
     setenv(group_variable, std::to_string(getpid()).c_str(), 1);
-    redirect(folder_ / "out", STDOUT_FILENO);
-    redirect(folder_ / "err", STDERR_FILENO);
+    redirect(folder_.path("out"), STDOUT_FILENO);
+    redirect(folder_.path("err"), STDERR_FILENO);
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -66,8 +60,6 @@ Program::~Program() {
     kill(-pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 Result Program::wait() {
@@ -75,8 +67,8 @@ Result Program::wait() {
   if (waitpid(pid_, &status, 0) != pid_) throw std::runtime_error("waitpid failed");
   pid_ = -1;
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          .output = read_file((folder_ / "out").string()),
-          .errors = read_file((folder_ / "err").string())};
+          .output = read_file(folder_.path("out")),
+          .errors = read_file(folder_.path("err"))};
 }
 
 std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments) {
@@ -91,13 +83,6 @@ Result flotilla(int ranks, const std::vector<std::string>& arguments) {
 
 Result run(const std::vector<std::string>& command) {
   return Program(command).wait();
-}
-
-TemporaryFolder::TemporaryFolder() : folder_(make_folder()) {}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 std::string source_path(const std::string& relative) {
@@ -164,4 +149,4 @@ std::vector<pid_t> rank_processes(pid_t parent, int ranks) {
   throw std::runtime_error("the ranks of " + group + " did not appear");
 }
 
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

@@ -3,12 +3,13 @@
 
 #include <sys/types.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-namespace flotilla::testing {
+#include "tests/support/temporary_folder.hpp"
+
+namespace flotilla::test {
 
 /// What a finished program left.
 struct Result {
@@ -29,26 +30,13 @@ class Program {
 
  private:
   pid_t pid_ = -1;
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 /// mpirun -n ranks flotilla arguments…
 std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments);
 Result flotilla(int ranks, const std::vector<std::string>& arguments);
 Result run(const std::vector<std::string>& command);
-
-/// A new empty folder, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-  std::string path(const std::string& name = "") const { return (folder_ / name).string(); }
-
- private:
-  std::filesystem::path folder_;
-};
 
 std::string source_path(const std::string& relative);  ///< In the source tree.
 std::string read_file(const std::string& path);
@@ -61,4 +49,4 @@ bool runs(pid_t process);
 /// The processes named flotilla below `parent`, in the order of their ranks.
 std::vector<pid_t> rank_processes(pid_t parent, int ranks);
 
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

@@ -9,7 +9,7 @@
 // message says is tested where it is made (tests/config, tests/data, tests/checkpoint); here is the way from
 // there to the terminal.
 
-namespace flotilla::testing {
+namespace flotilla::test {
 namespace {
 
 const std::string deck = source_path("inputs/mnist_mlp.toml");
@@ -161,4 +161,4 @@ TEST(BadInput, AKeyOfAnotherKindIsDroppedAndToldWhenTheKindIsOverridden) {
 }
 
 }  // namespace
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

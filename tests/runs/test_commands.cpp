@@ -8,10 +8,10 @@
 
 // The commands beside `train`, on the checkpoint of a short training.
 
-namespace flotilla::testing {
+namespace flotilla::test {
 namespace {
 
-class Commands : public ::testing::Test {
+class Commands : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder = new TemporaryFolder;
@@ -197,4 +197,4 @@ TEST_F(Commands, BenchesPrintTablesAndJson) {
 }
 
 }  // namespace
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

@@ -10,7 +10,7 @@
 
 // What happens when a rank dies, hangs or cannot write.
 
-namespace flotilla::testing {
+namespace flotilla::test {
 namespace {
 
 std::vector<std::string> arguments(const std::string& output, const std::vector<std::string>& more) {
@@ -133,4 +133,4 @@ TEST(Fault, DivergenceStopsWithTheStepAndSavesNothing) {
 }
 
 }  // namespace
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

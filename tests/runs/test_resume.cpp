@@ -10,7 +10,7 @@
 
 // Stopping and going on, with and without the program's consent.
 
-namespace flotilla::testing {
+namespace flotilla::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -209,4 +209,4 @@ TEST(Resume, RefusesAnotherModelAndNamesTheKey) {
 }
 
 }  // namespace
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

@@ -9,7 +9,7 @@
 
 // Trainings driven as a user drives them.
 
-namespace flotilla::testing {
+namespace flotilla::test {
 namespace {
 
 const std::string deck = source_path("inputs/mnist_mlp.toml");
@@ -166,4 +166,4 @@ TEST(Check, PredictsTheMemoryWithinATenth) {
 }
 
 }  // namespace
-}  // namespace flotilla::testing
+}  // namespace flotilla::test

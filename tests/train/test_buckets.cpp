@@ -17,7 +17,7 @@ TEST(Buckets, CoverTheArenaFromItsEndToItsStartWithoutGaps) {
   for (const std::int64_t bytes : {1, 64, 1000, 5000, 1 << 20}) {
     const ArenaLayout layout = layout_of({100, 3, 2000, 17, 64, 500});
 
-    const std::vector<Bucket> buckets = cut_buckets(layout, bytes, bytes);
+    const std::vector<Bucket> buckets = cut_buckets(layout, passenger_floats, bytes, bytes);
 
     EXPECT_EQ(buckets.front().end, passenger_floats + layout.size());
     EXPECT_EQ(buckets.back().begin, 0);
@@ -33,7 +33,7 @@ TEST(Buckets, CoverTheArenaFromItsEndToItsStartWithoutGaps) {
 TEST(Buckets, EndWithASmallOneForTheFirstLayers) {
   const ArenaLayout layout = layout_of({256, 256, 4096, 4096, 4096, 4096});
 
-  const std::vector<Bucket> buckets = cut_buckets(layout, 32768, 1024);
+  const std::vector<Bucket> buckets = cut_buckets(layout, passenger_floats, 32768, 1024);
 
   // Passengers (16) and t0 (256 floats) reach 1,024 bytes; then two tensors a bucket, tested after adding.
   ASSERT_EQ(buckets.size(), 3U);
@@ -46,7 +46,7 @@ TEST(Buckets, EndWithASmallOneForTheFirstLayers) {
 TEST(Buckets, HoldASmallModelInOne) {
   const ArenaLayout layout = layout_of({784 * 128, 128, 128 * 128, 128, 1280, 10});
 
-  const std::vector<Bucket> buckets = cut_buckets(layout, 32 << 20, 1 << 20);
+  const std::vector<Bucket> buckets = cut_buckets(layout, passenger_floats, 32 << 20, 1 << 20);
 
   EXPECT_EQ(buckets.size(), 1U);
   EXPECT_EQ(describe(buckets), "6 gradients in 1 bucket: 0.45 MiB");

@@ -11,8 +11,6 @@ dnnl::primitive_attr own_scratchpad() {
   return attributes;
 }
 
-constexpr dnnl::algorithm direct = dnnl::algorithm::convolution_direct;
-
 }  // namespace
 
 // The descriptors without bias are those of constructors without one.
@@ -20,17 +18,17 @@ dnnl::convolution_forward::primitive_desc forward(const dnnl::engine& engine, co
   using Operation = dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_training;
   const Operation::desc description =
-      of.bias.dims().empty() ? Operation::desc(kind, direct, of.source, of.weights, of.destination,
+      of.bias.dims().empty() ? Operation::desc(kind, of.algorithm, of.source, of.weights, of.destination,
                                                of.strides, of.padding, of.padding)
-                             : Operation::desc(kind, direct, of.source, of.weights, of.bias, of.destination,
-                                               of.strides, of.padding, of.padding);
+                             : Operation::desc(kind, of.algorithm, of.source, of.weights, of.bias,
+                                               of.destination, of.strides, of.padding, of.padding);
   return {description, own_scratchpad(), engine};
 }
 
 dnnl::convolution_backward_data::primitive_desc backward_data(
     const dnnl::engine& engine, const Convolution& of,
     const dnnl::convolution_forward::primitive_desc& forward) {
-  return {{direct, of.source, of.weights, of.destination, of.strides, of.padding, of.padding},
+  return {{of.algorithm, of.source, of.weights, of.destination, of.strides, of.padding, of.padding},
           own_scratchpad(),
           engine,
           forward};
@@ -41,10 +39,10 @@ dnnl::convolution_backward_weights::primitive_desc backward_weights(
     const dnnl::convolution_forward::primitive_desc& forward) {
   using Operation = dnnl::convolution_backward_weights;
   const Operation::desc description =
-      of.bias.dims().empty()
-          ? Operation::desc(direct, of.source, of.weights, of.destination, of.strides, of.padding, of.padding)
-          : Operation::desc(direct, of.source, of.weights, of.bias, of.destination, of.strides, of.padding,
-                            of.padding);
+      of.bias.dims().empty() ? Operation::desc(of.algorithm, of.source, of.weights, of.destination,
+                                               of.strides, of.padding, of.padding)
+                             : Operation::desc(of.algorithm, of.source, of.weights, of.bias, of.destination,
+                                               of.strides, of.padding, of.padding);
   return {description, own_scratchpad(), engine, forward};
 }
 

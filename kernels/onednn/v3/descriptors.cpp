@@ -11,14 +11,12 @@ dnnl::primitive_attr own_scratchpad() {
   return attributes;
 }
 
-constexpr dnnl::algorithm direct = dnnl::algorithm::convolution_direct;
-
 }  // namespace
 
 // An empty bias means none here.
 dnnl::convolution_forward::primitive_desc forward(const dnnl::engine& engine, const Convolution& of) {
   return {engine,          dnnl::prop_kind::forward_training,
-          direct,          of.source,
+          of.algorithm,    of.source,
           of.weights,      of.bias,
           of.destination,  of.strides,
           of.padding,      of.padding,
@@ -28,15 +26,15 @@ dnnl::convolution_forward::primitive_desc forward(const dnnl::engine& engine, co
 dnnl::convolution_backward_data::primitive_desc backward_data(
     const dnnl::engine& engine, const Convolution& of,
     const dnnl::convolution_forward::primitive_desc& forward) {
-  return {engine,     direct,     of.source,  of.weights, of.destination,
-          of.strides, of.padding, of.padding, forward,    own_scratchpad()};
+  return {engine,     of.algorithm, of.source,  of.weights, of.destination,
+          of.strides, of.padding,   of.padding, forward,    own_scratchpad()};
 }
 
 dnnl::convolution_backward_weights::primitive_desc backward_weights(
     const dnnl::engine& engine, const Convolution& of,
     const dnnl::convolution_forward::primitive_desc& forward) {
-  return {engine,     direct,     of.source,  of.weights, of.bias,         of.destination,
-          of.strides, of.padding, of.padding, forward,    own_scratchpad()};
+  return {engine,     of.algorithm, of.source,  of.weights, of.bias,         of.destination,
+          of.strides, of.padding,   of.padding, forward,    own_scratchpad()};
 }
 
 dnnl::pooling_forward::primitive_desc forward(const dnnl::engine& engine, const Pooling& of) {

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Flotilla's residual networks and image resizing beside PyTorch's: the same numbers? Needs what torch_to_hdf5.py needs,
+and torchvision and pillow.
+
+    python3 scripts/compare_torch_resnet.py prepare CASE [--depth 50] [--classes 1000]
+    flotilla evaluate CASE/weights.h5 CASE/vectors.toml --vectors CASE/vectors.h5
+    flotilla train CASE/steps.toml
+    for filter in bilinear antialias; do
+      flotilla evaluate CASE/identity.h5 CASE/resize.toml data.resize_filter=$filter --vectors CASE/$filter.h5
+    done
+    python3 scripts/compare_torch_resnet.py compare CASE        # or one of: vectors, steps, resize
+
+`prepare` fills the folder CASE: a network of torchvision with random weights and running statistics (weights.h5), PNG
+files, lists and decks. `compare` computes the same in torch and says how far Flotilla's results are off; exit code 1 if
+one is further off than its limit. Add mpirun, overrides (device.threads=2, run.output=…) as you like.
+
+  vectors  The logits of images whose short side is 256, so that of the validation transform only the centre crop acts.
+           Limit: ||ours - torch's|| / ||torch's|| of each image at most 1e-4.
+  steps    5 steps of SGD (learning rate 0.01, momentum 0.9, decay 1e-4 of everything) in training mode on one batch of 8
+           images of 224 x 224 pixels, which no augmentation changes. The batch is the whole list, so that the order of
+           samples matters for rounding only. Limits: losses 1e-3 relative; every tensor of weights and of statistics
+           1e-3 in the norm. torch in float64 tells how much of that is torch's own rounding.
+  resize   The validation transform (short side to 40, centre 32) on images of many sizes, seen through a linear layer
+           whose weights are the identity. Limits, of 255: "antialias" 1 beside PIL's resize (its own result is rounded to
+           whole numbers twice), "bilinear" 0.01 beside torch's interpolate in float32.
+"""
+import argparse
+import json
+import os
+import sys
+
+import h5py
+import PIL.Image
+import torch
+import torchvision
+from torchvision.transforms import functional
+
+import torch_to_hdf5
+
+MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+STEPS, BATCH, SMALL, SHORT = 5, 8, 32, 40
+SIZES = [(256, 256), (256, 320), (400, 256), (256, 341), (257, 256), (511, 256), (256, 300), (300, 256)]
+SMALL_SIZES = [(40, 40), (64, 64), (101, 67), (67, 101), (300, 200), (41, 40), (20, 30), (533, 400), (640, 41), (1, 1)]
+
+DECK = """# Made by scripts/compare_torch_resnet.py.
+[run]
+output = "{folder}/run"
+resume = "never"
+log_every = 1
+[device]
+kind = "cpu"
+[model]
+{model}
+[data]
+kind = "image-list"
+image_size = {size}
+short_side = {short}
+crop_area = [1.0, 1.0]
+crop_aspect = [1.0, 1.0]
+flip = 0.0
+[data.train]
+path = "{images}.txt"
+[data.validation]
+path = "{images}.txt"
+[train]
+epochs = {steps}
+batch_size = {batch}
+[optimizer]
+kind = "momentum"
+momentum = 0.9
+weight_decay = 1e-4
+[schedule]
+kind = "constant"
+learning_rate = 0.01
+[strategy]
+kind = "all-reduce"
+[validation]
+every = 0
+"""
+
+
+def network(depth, classes):
+    return getattr(torchvision.models, f"resnet{depth}")(num_classes=classes)
+
+
+def make_images(folder, name, sizes, classes, generator):
+    """Noise of several scales: edges, gradients and single pixels, so that a shift by one pixel shows."""
+    os.makedirs(f"{folder}/{name}", exist_ok=True)
+    lines = []
+    for i, (width, height) in enumerate(sizes):
+        pixels = torch.zeros(1, 3, height, width)
+        for scale in (32, 8, 1):
+            noise = torch.rand(1, 3, -(-height // scale), -(-width // scale), generator=generator)
+            pixels += torch.nn.functional.interpolate(noise, (height, width), mode="bicubic").clamp(0, 1) / 3
+        array = (pixels[0].permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
+        PIL.Image.fromarray(array).save(f"{folder}/{name}/{i:04d}.png")
+        label = int(torch.randint(classes, (1,), generator=generator))
+        lines.append(f"{i:04d}.png {label}\n")
+    with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:  # beside the folder of its name
+        file.writelines(lines)
+
+
+def prepare(folder, arguments):
+    folder = os.path.abspath(folder)
+    os.makedirs(folder, exist_ok=True)
+    torch.manual_seed(arguments.seed)
+    generator = torch.Generator().manual_seed(arguments.seed)
+    model = network(arguments.depth, arguments.classes)
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.weight.data.uniform_(0.5, 1.5)
+            layer.bias.data.normal_(0, 0.1)
+            layer.running_mean.normal_(0, 0.2)
+            layer.running_var.uniform_(0.5, 2)
+    torch_to_hdf5.write_hdf5(model.state_dict(), f"{folder}/weights.h5", "the random network")
+    inputs = 3 * SMALL * SMALL
+    identity = {"fc1.weight": torch.eye(inputs), "fc1.bias": torch.zeros(inputs)}
+    torch_to_hdf5.write_hdf5(identity, f"{folder}/identity.h5", "the identity")
+
+    make_images(folder, "images", SIZES, arguments.classes, generator)
+    make_images(folder, "squares", [(224, 224)] * BATCH, arguments.classes, generator)
+    make_images(folder, "sizes", SMALL_SIZES, arguments.classes, generator)
+    resnet = f'kind = "resnet"\ndepth = {arguments.depth}\nclasses = {arguments.classes}'
+    weights = f'{resnet}\ninitial_weights = "{folder}/weights.h5"'
+    linear = f'kind = "mlp"\nwidths = []\nclasses = {inputs}'
+    for name, images, model_lines, size, short in (
+        ("vectors", "images", resnet, 224, 256),
+        ("steps", "squares", weights, 224, 256),
+        ("resize", "sizes", linear, SMALL, SHORT),
+    ):
+        with open(f"{folder}/{name}.toml", "w", encoding="utf-8") as file:
+            file.write(DECK.format(folder=folder, model=model_lines, size=size, short=short, images=images,
+                                   steps=STEPS, batch=BATCH))
+    with open(f"{folder}/case.json", "w", encoding="utf-8") as file:
+        json.dump({"depth": arguments.depth, "classes": arguments.classes}, file)
+    print(f"{folder}: ResNet-{arguments.depth}, {arguments.classes} classes; now run flotilla (see --help)")
+    return True
+
+
+def list_of(folder, name):
+    with open(f"{folder}/{name}.txt", encoding="utf-8") as file:
+        lines = [line.rsplit(maxsplit=1) for line in file]
+    images = [PIL.Image.open(f"{folder}/{name}/{path}").convert("RGB") for path, _ in lines]
+    return images, torch.tensor([int(label) for _, label in lines])
+
+
+def normalised(image):
+    return functional.normalize(functional.to_tensor(image), MEAN, STD)
+
+
+def case_network(folder):
+    with open(f"{folder}/case.json", encoding="utf-8") as file:
+        case = json.load(file)
+    model = network(case["depth"], case["classes"])
+    model.load_state_dict(torch_to_hdf5.read_hdf5(f"{folder}/weights.h5"), strict=True)
+    return model
+
+
+def vectors_in(path):
+    with h5py.File(path, "r") as file:
+        return torch.from_numpy(file["vectors"][()])
+
+
+def verdict(what, worst, limit):
+    """False for NaN, too."""
+    good = bool(worst <= limit)
+    print(f"{what}: {worst:.2e}, limit {limit:.0e}: {'good' if good else 'TOO FAR OFF'}")
+    return good
+
+
+def relative(ours, theirs):
+    difference = (ours.double() - theirs.double()).norm().item()
+    return difference / max(theirs.double().norm().item(), 1e-30)
+
+
+def compare_vectors(folder, _):
+    images, _ = list_of(folder, "images")
+    model = case_network(folder).eval()
+    batch = torch.stack([normalised(functional.center_crop(image, 224)) for image in images])
+    with torch.no_grad():
+        theirs = model(batch)
+        exact = model.double()(batch.double())
+    ours = vectors_in(f"{folder}/vectors.h5")
+    if ours.shape != theirs.shape:
+        sys.exit(f"{folder}/vectors.h5 holds {tuple(ours.shape)} values, expected {tuple(theirs.shape)}")
+    off = [relative(a, b) for a, b in zip(ours, theirs)]
+    rounding = max(relative(a, b) for a, b in zip(theirs, exact))
+    return verdict(f"vectors: {len(off)} images, furthest off (torch from its float64: {rounding:.2e})", max(off), 1e-4)
+
+
+def torch_steps(model, batch, labels):
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(batch), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, model.state_dict()
+
+
+def furthest(ours, theirs, names):
+    name = max(names, key=lambda name: relative(ours[name], theirs[name]))
+    return relative(ours[name], theirs[name]), name
+
+
+def compare_steps(folder, arguments):
+    images, labels = list_of(folder, "squares")
+    batch = torch.stack([normalised(image) for image in images])
+    losses, theirs = torch_steps(case_network(folder), batch, labels)
+    exact_losses, exact = torch_steps(case_network(folder).double(), batch.double(), labels)
+    run = arguments.run or f"{folder}/run"
+    with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    our_losses = [line["loss"] for line in lines if line["event"] == "step"]
+    ours = torch_to_hdf5.read_hdf5(f"{run}/checkpoints/step-{STEPS:08d}.h5")
+    if len(our_losses) != STEPS:
+        sys.exit(f"{run}/metrics.jsonl holds {len(our_losses)} steps, expected {STEPS}")
+    print("loss     ours", *(f"{loss:10.6f}" for loss in our_losses))
+    print("        torch", *(f"{loss:10.6f}" for loss in losses))
+    print("torch float64", *(f"{loss:10.6f}" for loss in exact_losses))
+    good = verdict("losses, furthest off", max(abs(a - b) / b for a, b in zip(our_losses, losses)), 1e-3)
+    tensors = [name for name in theirs if torch_to_hdf5.COUNTER not in name]
+    for group in ("parameters", "statistics"):
+        names = [name for name in tensors if torch_to_hdf5.group_of(name) == group]
+        rounding, _ = furthest(theirs, exact, names)
+        worst, name = furthest(ours, theirs, names)
+        good &= verdict(f"{group}, furthest off {name} (torch from its float64: {rounding:.2e})", worst, 1e-3)
+    return good
+
+
+def compare_resize(folder, _):
+    images, _ = list_of(folder, "sizes")
+    good = True
+    for name, limit in (("antialias", 1), ("bilinear", 0.01)):
+        ours = vectors_in(f"{folder}/{name}.h5").reshape(-1, 3, SMALL, SMALL)
+        pixels = (ours * STD[:, None, None] + MEAN[:, None, None]) * 255
+        worst = []
+        for image, found in zip(images, pixels):
+            if name == "antialias":
+                resized = functional.pil_to_tensor(functional.resize(image, SHORT)).float()
+            else:
+                size = functional.resize(image, SHORT).size[::-1]
+                whole = functional.pil_to_tensor(image).float()[None]
+                resized = torch.nn.functional.interpolate(whole, size, mode="bilinear", align_corners=False)[0]
+            worst.append((functional.center_crop(resized, SMALL) - found).abs().max().item())
+        print(f"{name}:", *(f"{w}x{h} {off:.4f}" for (w, h), off in zip(SMALL_SIZES, worst)))
+        # 1e-3: what float32 loses by normalising and back.
+        good &= verdict(f'resize, filter "{name}", of 255', max(worst), limit + 1e-3)
+    return good
+
+
+def compare(folder, arguments):
+    return all([part(folder, arguments) for part in (compare_vectors, compare_steps, compare_resize)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {"prepare": prepare, "vectors": compare_vectors, "steps": compare_steps, "resize": compare_resize,
+             "compare": compare}
+    parser.add_argument("part", choices=parts)
+    parser.add_argument("folder", metavar="CASE")
+    parser.add_argument("--depth", type=int, default=50, choices=(18, 34, 50, 101, 152))
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", help="the folder of the training (default: CASE/run)")
+    arguments = parser.parse_args()
+    sys.exit(0 if parts[arguments.part](arguments.folder, arguments) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bench_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "src/commands/load.hpp"
+#include "src/data/loader.hpp"
+#include "src/observe/files.hpp"
+#include "src/observe/print.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::int64_t most_labels =
+    16777216;  ///< What model.classes may be: a list's labels are not looked at
+constexpr std::int64_t batch_of_list = 32;
+
+/// What a deck would say.
+Config config_of(const BenchInputArguments& arguments) {
+  Config config;
+  config.data.kind = "image-list";
+  config.data.train = {
+      .given = true, .images = {}, .labels = {}, .path = arguments.list, .root = arguments.root};
+  config.data.image_size = arguments.size;
+  config.data.short_side = arguments.size;
+  config.data.resize_filter = arguments.filter;
+  config.data.threads = arguments.threads;
+  config.model.classes = most_labels;
+  config.train.batch_size = batch_of_list;
+  return config;
+}
+
+/// Seconds that this rank took for `samples`.
+struct Rate {
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+};
+
+Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t samples) {
+  Rate rate;
+  const std::int64_t begin = trace::now_ns();
+  do {
+    loader.next();
+    rate.samples += batch;
+    rate.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;
+  } while (samples > 0 ? rate.samples < samples : rate.seconds < seconds);
+  return rate;
+}
+
+}  // namespace
+
+int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
+                FailureHandler& failure) {
+  const Config config = arguments.deck.empty()
+                            ? config_of(arguments)
+                            : load_deck_everywhere(arguments.deck, arguments.overrides, world).config;
+  const mpi::Communicator host = world.split_by_host();
+  std::unique_ptr<Dataset> data;
+  Sharding sharding;
+  agree(world, [&] {
+    data = open_dataset(config.data, config.data.train, config.model.classes,
+                        static_cast<std::uint64_t>(config.run.seed),
+                        {.training = true, .ranks_on_host = host.size()});
+    Config fitting = config;
+    if (arguments.deck.empty())
+      fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);
+    sharding = make_sharding(fitting, data->size(), world.size());
+  });
+  LoaderOptions options = loader_options(config.data);
+  options.mixup = config.train.mixup;
+  const Sampler sampler(static_cast<std::uint64_t>(config.run.seed), sharding);
+  const Rate mine = end_job_on_failure(failure, [&] {
+    const auto loader = make_training_loader(*data, sampler, world.rank(), {}, options);
+    // What was read ahead meanwhile would count for nothing at the start and is missing at the end.
+    take(*loader, sharding.batch, 0.1 * arguments.seconds, sharding.batch * (options.prefetch + 1));
+    return take(*loader, sharding.batch, arguments.seconds, arguments.images);
+  });
+  std::array<double, 2> sums{static_cast<double>(mine.samples) / mine.seconds,
+                             static_cast<double>(mine.samples)};
+  world.all_reduce(std::span<double>(sums));
+  agree(world, [&] {
+    if (!world.is_root()) return;
+    print_line(data->description());
+    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} images, {:.2f} s", world.size(),
+                           config.data.threads, sharding.batch, sums[1], mine.seconds));
+    print_line(fmt::format("{:.1f} images/s", sums[0]));
+    if (arguments.json.empty()) return;
+    const nlohmann::ordered_json json{{"data", data->description()},
+                                      {"workers", world.size()},
+                                      {"threads", config.data.threads},
+                                      {"sample_shape", data->sample_shape().text()},
+                                      {"images", sums[1]},
+                                      {"seconds", mine.seconds},
+                                      {"images_per_s", sums[0]}};
+    write_text_file_atomically(arguments.json, json.dump(2) + "\n");
+  });
+  return exit_done;
+}
+
+}  // namespace flotilla

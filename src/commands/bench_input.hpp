@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+struct BenchInputArguments {
+  std::string deck;                    ///< Its training data; empty: those of `list`
+  std::vector<std::string> overrides;  ///< Of the deck
+  std::string list;
+  std::string root;          ///< Empty: found by the list's name
+  std::string filter;        ///< data.resize_filter
+  std::int64_t threads = 1;  ///< Of each rank
+  std::int64_t size = 224;   ///< Pixels
+  double seconds = 5.0;      ///< Measured, after a tenth of that to warm up
+  std::int64_t images = 0;   ///< Of each rank, instead of seconds; 0: none
+  std::string json;          ///< Also as JSON into this file; empty: no
+};
+
+/// Collective. `flotilla bench input`: how many training samples per second the loader hands over, all ranks
+/// together, while nothing else is done.
+int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
+                FailureHandler& failure);
+
+}  // namespace flotilla

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/key_table.hpp"
+
+namespace flotilla::config {
+namespace {
+
+const std::vector<std::string> image_kinds = {"image-list", "image-folder"};
+
+template <auto member>
+Key image_key(std::string name, Rule rule, std::string help) {
+  return {.path = "data." + std::move(name),
+          .field = field<&Config::data, member>,
+          .rule = std::move(rule),
+          .help = std::move(help),
+          .on_resume = must_match,
+          .condition = {"data.kind", image_kinds}};
+}
+
+Key free_on_resume(Key key) {
+  key.on_resume = OnResume::may_change;
+  return key;
+}
+
+}  // namespace
+
+std::vector<Key> image_keys() {
+  using D = DataConfig;
+  return {
+      image_key<&D::image_size>("image_size", positive(16384), "Height and width of a sample, pixels"),
+      image_key<&D::short_side>("short_side", positive(65536),
+                                "Validation: an image's shorter side before the crop of its centre; at least "
+                                "image_size"),
+      image_key<&D::resize_filter>(
+          "resize_filter", one_of({"bilinear", "antialias"}),
+          "\"bilinear\": between the nearest pixels only, as the original (OpenCV) does; \"antialias\": over "
+          "all pixels that a new one covers, as PIL and torchvision do. Evaluate with the one that the "
+          "weights "
+          "were trained with"),
+      image_key<&D::crop_area>("crop_area", array_of(2, 2, positive(1)),
+                               "Training: least and largest share of the image's area in a random crop"),
+      image_key<&D::crop_aspect>("crop_aspect", array_of(2, 2, positive(100)),
+                                 "Training: least and largest width ÷ height of a random crop"),
+      image_key<&D::flip>("flip", at_least(0, 1), "Training: probability of exchanging left and right"),
+      image_key<&D::color_jitter>("color_jitter", array_of(4, 4, at_least(0)),
+                                  "Training: random changes of brightness, contrast, saturation (factors 1 ± "
+                                  "value) and hue (± value of the circle, at most 0.5); zeros: none"),
+      image_key<&D::image_mean>("image_mean", array_of(3, 3, any()),
+                                "The network sees (value / 255 − mean) / std of red, green and blue"),
+      image_key<&D::image_std>("image_std", array_of(3, 3, positive()), "See image_mean"),
+      image_key<&D::exif_orientation>("exif_orientation", any(),
+                                      "Turn images as their EXIF data say; the original does not"),
+      image_key<&D::max_pixels>("max_pixels", positive(most_count),
+                                "An image with more is a bad one: it might be made to fill the memory"),
+      image_key<&D::on_bad_image>(
+          "on_bad_image", one_of({"error", "replace"}),
+          "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
+          "\"replace\" takes another one, chosen by seed and number, and tells the count after each epoch. A "
+          "bad validation image always ends the job: an accuracy without it would be another one"),
+      free_on_resume(image_key<&D::max_bad_images>(
+          "max_bad_images", at_least(0, most_steps),
+          "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")),
+      free_on_resume(image_key<&D::cache>(
+          "cache", one_of({"none", "files"}),
+          "\"files\": each rank keeps the bytes of the files in memory once they are read, for slow file "
+          "systems; they are decoded again every time")),
+  };
+}
+
+}  // namespace flotilla::config

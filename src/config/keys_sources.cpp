@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/key_table.hpp"
+
+namespace flotilla::config {
+namespace {
+
+Condition data_is(std::string kind) {
+  return {"data.kind", {std::move(kind)}};
+}
+
+}  // namespace
+
+std::vector<Key> data_source_keys() {
+  return {
+      {.path = "data.train.images",
+       .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::images>,
+       .rule = any(),
+       .help = "IDX file of training images, relative to the deck",
+       .on_resume = must_match,
+       .condition = data_is("idx"),
+       .presence = Presence::required,
+       .path_role = PathRole::input},
+      {.path = "data.train.labels",
+       .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::labels>,
+       .rule = any(),
+       .help = "IDX file of their labels",
+       .on_resume = must_match,
+       .condition = data_is("idx"),
+       .presence = Presence::required,
+       .path_role = PathRole::input},
+      {.path = "data.train.path",
+       .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::path>,
+       .rule = any(),
+       .help = "List of training images, a line each: path, white space, label; or the folder that "
+               "the class folders are in, class 0, 1 … in byte order of their names",
+       .on_resume = must_match,
+       .condition = {"data.kind", {"image-list", "image-folder"}},
+       .presence = Presence::required,
+       .path_role = PathRole::input},
+      {.path = "data.train.root",
+       .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::root>,
+       .rule = any(),
+       .help = "Folder that relative paths of the list begin at; left out: the folder beside the list "
+               "that is named like it (train.txt: train/), else the list's own",
+       .on_resume = must_match,
+       .condition = data_is("image-list"),
+       .presence = Presence::optional,
+       .path_role = PathRole::input},
+      {.path = "data.train.samples",
+       .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::samples>,
+       .rule = positive(most_steps),
+       .help = "Number of random training samples",
+       .on_resume = must_match,
+       .condition = data_is("random"),
+       .presence = Presence::required},
+      {.path = "data.validation.images",
+       .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::images>,
+       .rule = any(),
+       .help = "IDX file of validation images; left out or empty, as the labels then must be: no validation",
+       .on_resume = must_match,
+       .condition = data_is("idx"),
+       .presence = Presence::optional,
+       .path_role = PathRole::input},
+      {.path = "data.validation.labels",
+       .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::labels>,
+       .rule = any(),
+       .help = "IDX file of their labels",
+       .on_resume = must_match,
+       .condition = data_is("idx"),
+       .presence = Presence::optional,
+       .path_role = PathRole::input},
+      {.path = "data.validation.path",
+       .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::path>,
+       .rule = any(),
+       .help = "The same for validation; left out or empty: no validation",
+       .on_resume = must_match,
+       .condition = {"data.kind", {"image-list", "image-folder"}},
+       .presence = Presence::optional,
+       .path_role = PathRole::input},
+      {.path = "data.validation.root",
+       .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::root>,
+       .rule = any(),
+       .help = "See data.train.root",
+       .on_resume = must_match,
+       .condition = data_is("image-list"),
+       .presence = Presence::optional,
+       .path_role = PathRole::input},
+      {.path = "data.validation.samples",
+       .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::samples>,
+       .rule = at_least(0, most_steps),
+       .help = "Number of random validation samples; left out or 0: no validation",
+       .on_resume = must_match,
+       .condition = data_is("random"),
+       .presence = Presence::optional},
+  };
+}
+
+}  // namespace flotilla::config

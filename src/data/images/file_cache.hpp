@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/data/images/image_list.hpp"
+
+namespace flotilla {
+
+/// Keeps the bytes of files in memory, each from its first reading on. Safe from several threads at once.
+class FileCache {
+ public:
+  /// Looks up the size of every file; one that is missing has none and is not kept.
+  /// @throws UserError if `ranks_on_host` such caches do not fit into the memory that is free now.
+  FileCache(const ImageList& list, std::int64_t ranks_on_host);
+  std::int64_t bytes() const { return static_cast<std::int64_t>(begins_.back()); }
+  /// The bytes of file i; empty if they are not kept yet.
+  std::span<const std::byte> find(std::int64_t i) const;
+  /// Keeps the bytes of file i, unless they are kept or the file's size has changed since the start.
+  void keep(std::int64_t i, std::span<const std::byte> bytes);
+
+ private:
+  enum State : std::uint8_t { absent, being_written, kept };
+  std::vector<std::uint64_t> begins_;
+  std::vector<std::atomic<std::uint8_t>> states_;
+  std::unique_ptr<std::byte[]> memory_;  // pages come with their first use
+};
+
+/// What the kernel says can be had without swapping, bytes.
+std::int64_t available_memory_bytes();
+
+}  // namespace flotilla

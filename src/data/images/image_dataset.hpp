@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/data/dataset.hpp"
+#include "src/data/images/image_list.hpp"
+#include "src/data/images/image_transform.hpp"
+
+namespace flotilla {
+
+struct ImageDatasetOptions {
+  std::int64_t ranks_cached = 0;  ///< Of this host, that keep the files' bytes once read; 0: none does
+  std::string remedy;             ///< What to do about a bad image
+};
+
+/// Images of files, read and decoded anew each time. read() throws BadSample for one that is missing,
+/// unreadable or no image: "LIST:LINE: PATH: reason; remedy".
+std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<const ImageTransform> transform,
+                                            const ImageDatasetOptions& options);
+
+/// data.kind = "image-list" and "image-folder". @throws UserError naming file, line and remedy.
+std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
+                                            std::int64_t classes, const DatasetUse& use);
+
+/// The transform that the deck describes. @throws UserError for a filter that does not exist.
+ImageTransformSpec transform_spec(const DataConfig& data);
+
+}  // namespace flotilla

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "src/data/images/picture.hpp"
+
+namespace flotilla {
+
+/// Decodes a part of one image after another, in buffers that it keeps. For one thread.
+class ImageDecoder : public RowSource {
+ public:
+  /// Reads the header. `file` must stay until the last row is read. @throws BadImage
+  virtual Extent open(std::span<const std::byte> file) = 0;
+  /// The rows to come are those of `region`, which lies inside the image and is not empty. The same values
+  /// as those of the whole image decoded. Once after each open. @throws BadImage
+  virtual void start(const Box& region) = 0;
+};
+
+/// libjpeg-turbo: grey, YCbCr, RGB, CMYK, YCCK; baseline, progressive, arithmetic coding; 8 bits. Four inks
+/// are taken as inverted, as Adobe writes them and every reader assumes. A file that ends too early is a
+/// BadImage wherever the region lies; other damage is what the library makes of it.
+std::unique_ptr<ImageDecoder> make_jpeg_decoder();
+
+/// libpng: all colour types and depths, interlaced or not. Alpha is dropped (the colour below it stays), 16
+/// bits become their upper 8, gamma is not applied.
+std::unique_ptr<ImageDecoder> make_png_decoder();
+
+}  // namespace flotilla

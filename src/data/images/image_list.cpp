@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/images/image_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <system_error>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "src/config/values.hpp"
+#include "src/data/file.hpp"
+
+namespace flotilla {
+
+namespace {
+
+namespace fs = std::filesystem;
+using config::printable;
+using config::quoted;
+
+constexpr std::size_t most_mistakes_told = 10;
+constexpr std::int64_t most_files_looked_up = 1000;
+constexpr std::string_view blanks = " \t";
+
+std::int64_t line_at(std::string_view text, std::uint64_t begin) {
+  return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
+}
+
+/// A line that may be a whole file by mistake, fit for a message.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 120;
+  return text.size() <= most ? quoted(text) : quoted(text.substr(0, most)) + " …";
+}
+
+/// What is wrong with a list: the first of each kind, and how many in all.
+class ListMistakes {
+ public:
+  explicit ListMistakes(const ImageList& list) : list_(list) {}
+
+  /// @param begin in the list's text
+  void add(std::uint64_t begin, const std::string& text) {
+    ++count_;
+    if (kept_of_kind_++ < most_mistakes_told) kept_.emplace_back(begin, text);
+  }
+  void next_kind() { kept_of_kind_ = 0; }
+  bool empty() const { return count_ == 0; }
+
+  /// @param all there may be more that were not looked for, if false
+  void throw_if_any(bool all, const std::string& advice) {
+    if (empty()) return;
+    std::stable_sort(kept_.begin(), kept_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    kept_.resize(std::min(kept_.size(), most_mistakes_told));
+    std::string text = cat(list_.source, ": the list has ", all ? "" : "at least ", count_,
+                           count_ == 1 ? " mistake:" : " mistakes:");
+    for (const auto& [begin, what] : kept_)
+      text += cat("\n  ", list_.source, ":", line_at(list_.text, begin), ": ", what);
+    if (count_ > kept_.size()) text += cat("\n  and ", count_ - kept_.size(), " more");
+    throw UserError(text + advice);
+  }
+
+ private:
+  const ImageList& list_;
+  std::size_t count_ = 0;
+  std::size_t kept_of_kind_ = 0;
+  std::vector<std::pair<std::uint64_t, std::string>> kept_;
+};
+
+std::string read_text(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw UserError(cat(path, ": is a folder, not a list; name a file, or use data.kind = \"image-folder\""));
+  }
+  const File file = File::open(path);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  if (text.find('\0') != std::string::npos) {
+    throw UserError(cat(path,
+                        ": is not a text file in UTF-8; give a list with one image a line: path, "
+                        "white space, label"));
+  }
+  return text;
+}
+
+void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mistakes) {
+  const std::string_view text = list.text;
+  list.entries.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
+  std::size_t next = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  while (next < text.size()) {
+    std::size_t begin = next;
+    std::size_t end = std::min(text.find('\n', begin), text.size());
+    next = end + 1;
+    while (end > begin && (text[end - 1] == '\r' || blanks.find(text[end - 1]) != blanks.npos)) --end;
+    while (begin < end && blanks.find(text[begin]) != blanks.npos) ++begin;
+    if (begin == end) continue;
+    const std::string_view line = text.substr(begin, end - begin);
+    const std::size_t label_begin = line.find_last_of(blanks) + 1;
+    if (label_begin == 0) {
+      mistakes.add(begin, cat("must have a path, white space and a label, got ", shown(line)));
+      continue;
+    }
+    const std::string_view word = line.substr(label_begin);
+    std::int64_t label = 0;
+    const auto [stop, failure] = std::from_chars(word.data(), word.data() + word.size(), label);
+    if (failure != std::errc{} || stop != word.data() + word.size()) {
+      mistakes.add(begin, cat("the last field must be the label, a whole number, got ", shown(word)));
+      continue;
+    }
+    if (label < 0 || label >= options.classes) {
+      mistakes.add(begin, cat("label ", label, " is not in 0 … ", options.classes - 1, " (model.classes = ",
+                              options.classes, "); labels count from 0: correct the list or model.classes"));
+      continue;
+    }
+    const std::size_t length = line.find_last_not_of(blanks, label_begin - 1) + 1;
+    list.entries.push_back({begin, static_cast<std::uint32_t>(length), static_cast<std::int32_t>(label)});
+  }
+}
+
+void find_duplicates(const ImageList& list, ListMistakes& mistakes) {
+  std::vector<std::uint32_t> order(list.entries.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return list.written(a) < list.written(b); });
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> again;  // and the one before
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (list.written(order[i]) == list.written(order[i - 1])) again.emplace_back(order[i], order[i - 1]);
+  }
+  std::sort(again.begin(), again.end());
+  for (const auto& [later, earlier] : again) {
+    mistakes.add(
+        list.entries[later].begin,
+        cat(quoted(list.written(later)), " stands in line ", line_at(list.text, list.entries[earlier].begin),
+            " too; validation counts each image once: take one of them out"));
+  }
+}
+
+/// The number of files that were looked up and found.
+std::int64_t find_missing(const ImageList& list, ListMistakes& mistakes) {
+  const std::int64_t count = std::min(list.size(), most_files_looked_up);
+  std::int64_t found = 0;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t i = k * list.size() / count;
+    std::error_code error;
+    const std::string path = list.path(i);
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_regular_file(status)) {
+      ++found;
+      continue;
+    }
+    const std::string reason = fs::exists(status)         ? "is not a file"
+                               : fs::status_known(status) ? "is missing"
+                                                          : "cannot be looked up: " + error.message();
+    mistakes.add(list.entries[static_cast<std::size_t>(i)].begin, printable(path) + " " + reason);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string_view ImageList::written(std::int64_t i) const {
+  const Entry& entry = entries[static_cast<std::size_t>(i)];
+  return std::string_view(text).substr(entry.begin, entry.length);
+}
+
+std::string ImageList::path(std::int64_t i) const {
+  const std::string_view name = written(i);
+  if (name.starts_with('/')) return std::string(name);
+  return root + "/" + std::string(name);
+}
+
+std::string ImageList::place(std::int64_t i) const {
+  if (!is_file) return {};
+  return cat(source, ":", line_at(text, entries[static_cast<std::size_t>(i)].begin), ": ");
+}
+
+ImageList read_image_list(const std::string& path, const ImageListOptions& options) {
+  ImageList list;
+  list.source = path;
+  list.is_file = true;
+  list.text = read_text(path);
+
+  const fs::path folder = fs::path(path).parent_path();
+  const fs::path beside = folder / fs::path(path).stem();
+  std::error_code error;
+  std::string how = "the list's own folder";
+  list.root = folder.empty() ? "." : folder.string();
+  if (!options.root.empty()) {
+    list.root = options.root;
+    how = options.root_key;
+    if (!fs::is_directory(options.root, error))
+      throw UserError(cat(options.root, ": is not a folder; correct ", options.root_key));
+  } else if (fs::is_directory(beside, error)) {
+    list.root = beside.string();
+    how = "the folder named like the list";
+  }
+
+  ListMistakes mistakes(list);
+  parse(options, list, mistakes);
+  if (list.entries.empty() && mistakes.empty()) {
+    throw UserError(cat(path, ": names no image; write one a line: path, white space, label"));
+  }
+  mistakes.next_kind();
+  if (options.unique) find_duplicates(list, mistakes);
+  mistakes.next_kind();
+  ListMistakes missing = mistakes;
+  const std::int64_t found = find_missing(list, missing);
+  const bool tell_missing = !options.missing_allowed || (found == 0 && list.size() > 0);
+  const std::string advice = cat("\n  relative paths begin at ", list.root, " (", how, "); ",
+                                 options.root_key, " names another folder");
+  (tell_missing ? missing : mistakes)
+      .throw_if_any(!tell_missing || list.size() <= most_files_looked_up, tell_missing ? advice : "");
+  list.description = cat(list.size(), " images of ", path, ", paths from ", list.root, " (", how, ")");
+  return list;
+}
+
+}  // namespace flotilla

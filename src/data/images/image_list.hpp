@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flotilla {
+
+/// Which images there are, in order: one text with all paths and 16 bytes for each image.
+struct ImageList {
+  struct Entry {
+    std::uint64_t begin = 0;   ///< Of the path, in `text`
+    std::uint32_t length = 0;  ///< Of the path, bytes
+    std::int32_t label = 0;
+  };
+  std::string source;  ///< The list file, or the folder of the classes
+  std::string root;    ///< The folder that relative paths begin at
+  std::string text;    ///< A list file's whole text, or the paths of a folder
+  std::vector<Entry> entries;
+  bool is_file = false;     ///< Of `source`: else a folder
+  std::string description;  ///< "1803 images of /data/train.txt, paths from /data/train (…)"
+
+  std::int64_t size() const { return std::ssize(entries); }
+  std::string_view written(std::int64_t i) const;  ///< The path as the list has it.
+  std::string path(std::int64_t i) const;          ///< The path to open.
+  std::string place(std::int64_t i) const;         ///< "/data/train.txt:17: "; empty for a folder.
+};
+
+struct ImageListOptions {
+  std::string root;              ///< Empty: the folder beside the list that is named like it, else the list's
+  std::int64_t classes = 0;      ///< Labels are 0 … classes − 1
+  bool unique = false;           ///< An image that is listed twice is a mistake
+  bool missing_allowed = false;  ///< Missing files are no mistake, unless none is found
+  std::string root_key;          ///< "data.train.root": what the user may set
+};
+
+/// Reads a list: one image a line, its path, white space, its label (the last field: paths may hold spaces).
+/// Empty lines are skipped; CRLF and a UTF-8 byte-order mark are understood. Whether the files are there is
+/// looked up for up to 1,000 of them, spread evenly over the list: more would burden a parallel file system.
+/// @throws UserError with the first mistakes of all kinds, each with file:line.
+ImageList read_image_list(const std::string& path, const ImageListOptions& options);
+
+}  // namespace flotilla

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/images/image_transform.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+#include "kernels/random.hpp"
+#include "src/data/images/exif.hpp"
+#include "src/data/images/file_kind.hpp"
+#include "src/data/images/image_decoder.hpp"
+#include "src/data/images/jitter.hpp"
+#include "src/data/images/random_crop.hpp"
+#include "src/data/images/resizer.hpp"
+#include "src/data/images/turning.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// What a thread keeps from image to image.
+struct Workshop {
+  std::unique_ptr<ImageDecoder> jpeg = make_jpeg_decoder();
+  std::unique_ptr<ImageDecoder> png = make_png_decoder();
+  std::unique_ptr<Resizer> bilinear = make_resizer(ResizeFilter::bilinear);
+  std::unique_ptr<Resizer> antialias = make_resizer(ResizeFilter::antialias);
+  TurnedRows turned;
+
+  Resizer& resizer(ResizeFilter filter) { return filter == ResizeFilter::bilinear ? *bilinear : *antialias; }
+};
+
+Workshop& workshop_of_this_thread() {
+  thread_local Workshop workshop;
+  return workshop;
+}
+
+/// An image whose header is read.
+class OpenImage {
+ public:
+  OpenImage(std::span<const std::byte> file, const ImageTransformSpec& spec)
+      : workshop_(workshop_of_this_thread()),
+        filter_(spec.filter),
+        decoder_(recognise_image(file) == FileKind::jpeg ? *workshop_.jpeg : *workshop_.png),
+        turning_(spec.exif_orientation ? exif_orientation(file) : 1, decoder_.open(file)) {
+    const Extent extent = turning_.upright();
+    if (extent.width > spec.max_pixels / extent.height) {
+      throw BadImage(cat("has ", extent.width, " x ", extent.height, " = ", extent.width * extent.height,
+                         " pixels, more than data.max_pixels = ", spec.max_pixels,
+                         "; make it smaller, or raise data.max_pixels if it is what it should be"));
+    }
+  }
+
+  Extent extent() const { return turning_.upright(); }
+
+  /// Resizes the part of the image in `source`, x.source by y.source pixels; see Resizer::run.
+  void resize(const Box& source, const AxisSpec& x, const AxisSpec& y, const ColourScaling& scaling,
+              std::span<float> to) {
+    Resizer& resizer = workshop_.resizer(filter_);
+    Box part = resizer.prepare(x, y);
+    part.x += source.x;
+    part.y += source.y;
+    decoder_.start(turning_.stored(part));
+    if (turning_.nothing()) return resizer.run(decoder_, scaling, to);
+    workshop_.turned.read(decoder_, turning_, part);
+    resizer.run(workshop_.turned, scaling, to);
+  }
+
+ private:
+  Workshop& workshop_;
+  ResizeFilter filter_;
+  ImageDecoder& decoder_;
+  Turning turning_;
+};
+
+/// (v / 255 − mean) / deviation.
+ColourScaling normalization(const ImageTransformSpec& spec) {
+  ColourScaling scaling;
+  for (std::size_t c = 0; c < 3; ++c) {
+    scaling.factor[c] = static_cast<float>(1.0 / (255.0 * double{spec.deviation[c]}));
+    scaling.offset[c] = static_cast<float>(-double{spec.mean[c]} / double{spec.deviation[c]});
+  }
+  return scaling;
+}
+
+class TransformBase : public ImageTransform {
+ public:
+  explicit TransformBase(const ImageTransformSpec& spec) : spec_(spec), scaling_(normalization(spec)) {
+    const auto positive = [](float value) { return value > 0.0F; };
+    require(spec.size > 0 && spec.max_pixels > 0 &&
+                std::all_of(spec.deviation.begin(), spec.deviation.end(), positive),
+            "an image transform needs a size, a limit of pixels and deviations above 0");
+  }
+  Shape sample_shape() const override { return {3, spec_.size, spec_.size}; }
+
+ protected:
+  const ImageTransformSpec& spec() const { return spec_; }
+  const ColourScaling& scaling() const { return scaling_; }
+  void check(std::span<float> to) const {
+    require(std::ssize(to) == sample_shape().size(), "a sample ", sample_shape().text(),
+            " cannot be made in ", to.size(), " floats");
+  }
+
+ private:
+  ImageTransformSpec spec_;
+  ColourScaling scaling_;
+};
+
+class TrainingTransform final : public TransformBase {
+ public:
+  explicit TrainingTransform(const ImageTransformSpec& spec)
+      : TransformBase(spec),
+        jitters_(spec.jitter.brightness > 0 || spec.jitter.contrast > 0 || spec.jitter.saturation > 0 ||
+                 spec.jitter.hue > 0) {
+    require(0 < spec.area_min && spec.area_min <= spec.area_max && 0 < spec.aspect_min &&
+                spec.aspect_min <= spec.aspect_max,
+            "random crops need areas and aspects above 0");
+  }
+
+  void apply(std::span<const std::byte> file, std::uint64_t variation, std::span<float> to) const override {
+    check(to);
+    OpenImage image(file, spec());
+    Random random(variation, random_augmentation);
+    const Box crop = random_crop(random, image.extent(), spec());
+    const bool flip = random.uniform() < spec().flip;
+    const std::int64_t size = spec().size;
+    const AxisSpec x{.source = crop.width, .target = size, .begin = 0, .count = size, .mirrored = flip};
+    const AxisSpec y{.source = crop.height, .target = size, .begin = 0, .count = size};
+    if (!jitters_) return image.resize(crop, x, y, scaling(), to);
+    constexpr float to_unit = 1.0F / 255.0F;
+    image.resize(crop, x, y, {.factor = {to_unit, to_unit, to_unit}}, to);
+    change_colours(draw_colour_change(random, spec().jitter), to);
+    normalize(to);
+  }
+
+ private:
+  /// Values in [0, 1] to samples.
+  void normalize(std::span<float> to) const {
+    const std::size_t plane = to.size() / 3;
+    for (std::size_t c = 0; c < 3; ++c) {
+      for (float& value : to.subspan(c * plane, plane)) {
+        value = (value - spec().mean[c]) / spec().deviation[c];
+      }
+    }
+  }
+
+  bool jitters_;
+};
+
+class ValidationTransform final : public TransformBase {
+ public:
+  explicit ValidationTransform(const ImageTransformSpec& spec) : TransformBase(spec) {
+    require(spec.short_side >= spec.size, "a centre crop of ", spec.size,
+            " needs a shorter side of that length, not ", spec.short_side);
+  }
+
+  void apply(std::span<const std::byte> file, std::uint64_t /*variation*/,
+             std::span<float> to) const override {
+    check(to);
+    OpenImage image(file, spec());
+    const Extent extent = image.extent();
+    const Extent target = with_short_side(extent, spec().short_side);
+    const std::int64_t size = spec().size;
+    const AxisSpec x{extent.width, target.width, centre_begin(target.width, size), size};
+    const AxisSpec y{extent.height, target.height, centre_begin(target.height, size), size};
+    image.resize({0, 0, extent.width, extent.height}, x, y, scaling(), to);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ImageTransform> make_training_transform(const ImageTransformSpec& spec) {
+  return std::make_unique<TrainingTransform>(spec);
+}
+
+std::unique_ptr<ImageTransform> make_validation_transform(const ImageTransformSpec& spec) {
+  return std::make_unique<ValidationTransform>(spec);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/tensor.hpp"
+#include "src/data/images/bad_image.hpp"
+
+namespace flotilla {
+
+/// How pixels between pixels are computed. Pixel centres lie at half-integers in both.
+enum class ResizeFilter {
+  bilinear,   ///< Deck "bilinear": the two nearest pixels per axis, whatever the scale, in float (OpenCV's
+              ///< INTER_LINEAR; torch's interpolate without antialias).
+  antialias,  ///< Deck "antialias": a triangle widened by the scale, each axis rounded to 8 bits (BILINEAR of
+              ///< PIL, and so of torchvision).
+};
+
+/// Ranges of torchvision's ColorJitter: factors are drawn from [max(0, 1 − x), 1 + x], the hue's shift from
+/// [−hue, hue] of the circle, in a random order. All 0: off.
+struct ColorJitter {
+  double brightness = 0;  ///< ≥ 0
+  double contrast = 0;    ///< ≥ 0
+  double saturation = 0;  ///< ≥ 0
+  double hue = 0;         ///< 0 … 0.5
+};
+
+/// What happens to an image between its file and the network.
+struct ImageTransformSpec {
+  std::int64_t size = 224;        ///< Height and width of a sample.
+  std::int64_t short_side = 256;  ///< Validation: the shorter side before the centre crop. ≥ size.
+  ResizeFilter filter = ResizeFilter::bilinear;
+  double area_min = 0.08;  ///< Training: the crop's share of the image's area, 0 < area_min ≤ area_max.
+  double area_max = 1.0;
+  double aspect_min = 3.0 / 4.0;  ///< Training: the crop's width ÷ height, 0 < aspect_min ≤ aspect_max.
+  double aspect_max = 4.0 / 3.0;
+  double flip = 0.5;                                     ///< Training: probability of left ↔ right.
+  ColorJitter jitter = {};                               ///< Training.
+  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};  ///< Of red, green, blue in [0, 1].
+  std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
+  bool exif_orientation = false;  ///< Turn the image as its EXIF data say, as photographers' viewers do.
+  /// Images with more pixels are BadImages, read no further than their header. The default is where PIL
+  /// refuses.
+  std::int64_t max_pixels = 178'956'970;
+};
+
+/// Turns the bytes of a JPEG or PNG file into a sample: (value / 255 − mean) / deviation, planes R, G, B.
+/// Decoded is whatever libjpeg-turbo decodes (grey, CMYK and YCCK in Adobe's inverted convention,
+/// progressive, any sampling) and every PNG; alpha is dropped and 16 bits become their upper 8, as PIL does.
+class ImageTransform {
+ public:
+  virtual ~ImageTransform() = default;
+  virtual Shape sample_shape() const = 0;  ///< 3 x size x size
+  /// Writes the sample of `file`. `to` holds sample_shape().size() floats. Randomness is a function of
+  /// `variation` alone. Safe from several threads at once; each keeps its buffers for the next image.
+  /// @throws BadImage if the file is not a whole JPEG or PNG image or has too many pixels.
+  virtual void apply(std::span<const std::byte> file, std::uint64_t variation, std::span<float> to) const = 0;
+};
+
+/// A crop of random area, aspect and place resized to size x size, a random flip, colour jitter
+/// (torchvision's RandomResizedCrop, RandomHorizontalFlip, ColorJitter).
+std::unique_ptr<ImageTransform> make_training_transform(const ImageTransformSpec& spec);
+
+/// The image resized to `short_side`, and the size x size pixels in its centre (torchvision's Resize and
+/// CenterCrop). Where the shorter side is that long already, pixels pass unchanged. `variation` is not used.
+std::unique_ptr<ImageTransform> make_validation_transform(const ImageTransformSpec& spec);
+
+}  // namespace flotilla

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "kernels/error.hpp"
+#include "src/data/images/image_dataset.hpp"
+#include "src/data/images/image_folder.hpp"
+
+namespace flotilla {
+
+namespace {
+
+ImageList read_list(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
+                    const DatasetUse& use) {
+  if (data.kind == "image-folder") {
+    return read_image_folder(
+        source.path,
+        {.classes = classes, .empty_classes = !use.training, .same_as = use.training ? "" : data.train.path});
+  }
+  return read_image_list(source.path,
+                         {.root = source.root,
+                          .classes = classes,
+                          .unique = !use.training,
+                          .missing_allowed = use.training && data.on_bad_image == "replace",
+                          .root_key = use.training ? "data.train.root" : "data.validation.root"});
+}
+
+std::array<float, 3> colours(const std::vector<double>& values) {
+  require(values.size() == 3, "three colours have three values, got ", values.size());
+  return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
+}
+
+}  // namespace
+
+ImageTransformSpec transform_spec(const DataConfig& data) {
+  require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
+          "ranges of a crop have 2 values, a jitter has 4");
+  require(data.resize_filter == "bilinear" || data.resize_filter == "antialias", "no filter \"",
+          data.resize_filter, "\"");
+  return {.size = data.image_size,
+          .short_side = data.short_side,
+          .filter = data.resize_filter == "bilinear" ? ResizeFilter::bilinear : ResizeFilter::antialias,
+          .area_min = data.crop_area[0],
+          .area_max = data.crop_area[1],
+          .aspect_min = data.crop_aspect[0],
+          .aspect_max = data.crop_aspect[1],
+          .flip = data.flip,
+          .jitter = {.brightness = data.color_jitter[0],
+                     .contrast = data.color_jitter[1],
+                     .saturation = data.color_jitter[2],
+                     .hue = data.color_jitter[3]},
+          .mean = colours(data.image_mean),
+          .deviation = colours(data.image_std),
+          .exif_orientation = data.exif_orientation,
+          .max_pixels = data.max_pixels};
+}
+
+std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
+                                            std::int64_t classes, const DatasetUse& use) {
+  const ImageTransformSpec spec = transform_spec(data);
+  return make_image_dataset(
+      read_list(data, source, classes, use),
+      use.training ? make_training_transform(spec) : make_validation_transform(spec),
+      {.ranks_cached = data.cache == "files" ? use.ranks_on_host : 0,
+       .remedy = use.training ? "mend it, leave it out or set data.on_bad_image = \"replace\""
+                              : "mend it or leave it out: validation counts every image"});
+}
+
+}  // namespace flotilla

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/communicator_exchange.hpp"
+
+#include "kernels/trace.hpp"
+
+namespace flotilla {
+
+void CommunicatorExchange::all_gather(std::span<const double> mine, std::span<double> all) {
+  const trace::Span span("synchronised batch norm");
+  if (watchdog_ != nullptr)
+    watchdog_->beat("synchronised batch norm among the workers", watchdog_->activity().step);
+  workers_.all_gather(mine, all);
+}
+
+}  // namespace flotilla

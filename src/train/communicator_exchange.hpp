@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "models/worker_exchange.hpp"
+#include "mpi/communicator.hpp"
+#include "mpi/watchdog.hpp"
+
+namespace flotilla {
+
+/// What layers need of the other workers, over a communicator of its own: the training thread waits in it
+/// while the communication thread reduces buckets. Allocates nothing.
+class CommunicatorExchange : public WorkerExchange {
+ public:
+  /// Collective.
+  explicit CommunicatorExchange(const mpi::Communicator& workers) : workers_(workers.collective_clone()) {}
+  /// From now on a hang here is told as such. The watchdog must outlive the calls.
+  void watch(mpi::Watchdog& watchdog) { watchdog_ = &watchdog; }
+
+  int workers() const override { return workers_.size(); }
+  void all_gather(std::span<const double> mine, std::span<double> all) override;
+
+ private:
+  mpi::Communicator workers_;
+  mpi::Watchdog* watchdog_ = nullptr;
+};
+
+}  // namespace flotilla

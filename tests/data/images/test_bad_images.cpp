@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/images/image_transform.hpp"
+#include "tests/data/images/image_files.hpp"
+
+namespace flotilla {
+namespace {
+
+/// What both transforms say about a file; "" if they take it.
+std::string reason(const test::Bytes& file, ImageTransformSpec spec = {}) {
+  spec.size = 8;
+  spec.short_side = 8;
+  std::vector<float> to(3 * 8 * 8);
+  std::vector<std::string> said;
+  for (const auto& transform : {make_training_transform(spec), make_validation_transform(spec)}) {
+    said.emplace_back();
+    try {
+      transform->apply(test::file_of(file), 1, to);
+    } catch (const BadImage& error) {
+      said.back() = error.what();
+    }
+  }
+  EXPECT_EQ(said[0], said[1]);
+  return said[0];
+}
+
+struct Bad {
+  std::string file;
+  std::string says;
+};
+
+TEST(BadImage, SaysWhatTheFileIsInstead) {
+  using std::literals::string_literals::operator""s;
+  const std::vector<Bad> files = {
+      {"", "is empty"},
+      {"GIF89a\1\0\1\0"s, "is a GIF file"},
+      {"BM\x46\0\0\0"s, "is a BMP file"},
+      {"RIFF\x24\0\0\0WEBPVP8 "s, "is a WebP file"},
+      {"II*\0\x08\0\0\0"s, "is a TIFF file"},
+      {"\0\0\0\x1C"
+       "ftypavif"s,
+       "is an AVIF file"},
+      {"\0\0\0\x18"
+       "ftypheic"s,
+       "is an HEIF"},
+      {"\x1F\x8B\x08\0"s, "is a gzip file"},
+      {"<!DOCTYPE html><html><body>404</body></html>", "is an HTML page"},
+      {"\n  <HTML>\n", "is an HTML page"},
+      {"<?xml version=\"1.0\"?><Error>AccessDenied</Error>", "is an SVG or XML file"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"},
+      {"Not found\n", "is a text file"},
+      {"Nicht gefunden: \xC3\xBC\n", "is a text file"},
+      {std::string(100, '\0'), "begins with zeros"},
+      {"\x01\x02\x03\x04", "is not a JPEG or PNG image"},
+      {"\xFF\xD8", "is truncated: it ends after 2 bytes"},
+      {"\x89PNG", "is truncated: it ends after 4 bytes"},
+      {"\xFF\xD8\xFF", "is truncated"},
+      {"\xFF\xD8\xFF\xE0\1\1\1\1\1\1\1\1\1", "is truncated"},
+      {"\xFF\xD8\xFF\xD9", "libjpeg reports"},
+      {"\x89PNG\r\n\x1A\n", "is truncated"},
+      {"\x89PNG\r\n\x1A\n\0\0\0\x0DIDAT0000000000000000000000"s, "libpng reports"},
+  };
+  for (const Bad& bad : files) {
+    EXPECT_NE(reason(test::bytes(bad.file)).find(bad.says), std::string::npos)
+        << "'" << bad.file << "': " << reason(test::bytes(bad.file));
+  }
+}
+
+TEST(BadImage, TakesWhatTheBytesSayWhateverTheNameMayBe) {
+  EXPECT_EQ(reason(test::jpeg(test::busy(20, 10))), "");
+  EXPECT_EQ(reason(test::png(test::busy(20, 10))), "");
+}
+
+TEST(BadImage, IsWhatHasMorePixelsThanTheLimit) {
+  for (const test::Bytes& file : {test::jpeg(test::busy(20, 10)), test::png(test::busy(20, 10))}) {
+    EXPECT_EQ(reason(file, {.max_pixels = 200}), "");
+    const std::string said = reason(file, {.max_pixels = 199});
+    EXPECT_NE(said.find("has 20 x 10 = 200 pixels, more than data.max_pixels = 199"), std::string::npos)
+        << said;
+  }
+}
+
+TEST(BadImage, IsADecompressionBombByItsHeaderAlone) {
+  // The extent of a real file overwritten: 65500 x 65500 in its frame header.
+  test::Bytes file = test::jpeg(test::busy(16, 16));
+  const test::Bytes frame = {0xFF, 0xC0, 0x00, 0x11, 0x08};
+  const auto at = std::search(file.begin(), file.end(), frame.begin(), frame.end());
+  ASSERT_NE(at, file.end());
+  for (int i = 0; i < 2; ++i) {
+    at[5 + 2 * i] = 0xFF;
+    at[6 + 2 * i] = 0xDC;
+  }
+
+  EXPECT_NE(reason(file).find("has 65500 x 65500 = 4290250000 pixels"), std::string::npos) << reason(file);
+}
+
+TEST(BadImage, IsNoImageWithFiveColours) {
+  test::Bytes file = test::jpeg(test::busy(16, 16));
+  const test::Bytes frame = {0xFF, 0xC0, 0x00, 0x11, 0x08};
+  const auto at = std::search(file.begin(), file.end(), frame.begin(), frame.end());
+  at[9] = 5;
+
+  EXPECT_NE(reason(file).find("libjpeg reports"), std::string::npos) << reason(file);
+}
+
+TEST(BadImage, LeavesTheNextImageAlone) {
+  const ImageTransformSpec spec{.size = 8, .short_side = 8};
+  const auto transform = make_training_transform(spec);
+  std::vector<float> before(3 * 8 * 8);
+  std::vector<float> after(3 * 8 * 8);
+  for (const test::Bytes& good : {test::jpeg(test::busy(40, 30)), test::png(test::busy(40, 30))}) {
+    transform->apply(test::file_of(good), 3, before);
+    test::Bytes bad = good;
+    bad.resize(bad.size() / 2);
+
+    EXPECT_THROW(transform->apply(test::file_of(bad), 3, after), BadImage);
+    transform->apply(test::file_of(good), 3, after);
+
+    EXPECT_EQ(before, after);
+  }
+}
+
+}  // namespace
+}  // namespace flotilla

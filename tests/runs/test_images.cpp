@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+#include <thread>
+
+#include "tests/data/images/image_files.hpp"
+#include "tests/runs/program.hpp"
+
+// Training and measuring on image files, and what happens to bad ones.
+
+namespace flotilla::test {
+namespace {
+
+constexpr int images_per_class = 12;
+
+/// JPEG images of two classes in train/ and val/, lists of them in the order of their paths, and a deck.
+class ImageRuns : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* part : {"train", "val"}) {
+      std::string list;
+      for (int label = 0; label < 2; ++label) {
+        const std::string name = label == 0 ? "black cat" : "dog";
+        std::filesystem::create_directories(path(std::string(part) + "/" + name));
+        for (int i = 0; i < images_per_class; ++i) {
+          const std::string file = name + "/" + std::to_string(10 + i) + ".jpg";
+          save(path(std::string(part) + "/" + file),
+               test::jpeg(test::draw(40 + i, 30, [&](int x, int y, int c) {
+                 return (x * (label + 1) * 9 + y * 5 + c * 40 + i * 3) % 256;
+               })));
+          list += file + " " + std::to_string(label) + "\n";
+        }
+      }
+      write_file(path(std::string(part) + ".txt"), list);
+    }
+    write_file(deck(),
+               "[model]\nwidths = [8]\nclasses = 2\n[data]\nkind = \"image-list\"\nimage_size = 16\n"
+               "short_side = 18\ntrain.path = \"train.txt\"\nvalidation.path = \"val.txt\"\n"
+               "[train]\nepochs = 2\nglobal_batch_size = 8\nmixup = 0.2\n[schedule]\nlearning_rate = 0.01\n"
+               "[run]\nlog_every = 1\n[device]\nthreads = 1\n");
+  }
+  static void save(const std::string& file, const test::Bytes& bytes) {
+    write_file(file, {bytes.begin(), bytes.end()});
+  }
+  std::string path(const std::string& name) const { return folder.path(name); }
+  std::string deck() const { return path("deck.toml"); }
+  Result train(int ranks, const std::string& run, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {"train", deck(), "run.output=" + path(run)};
+    all.insert(all.end(), more.begin(), more.end());
+    return flotilla(ranks, all);
+  }
+  std::vector<double> losses(const std::string& run) const {
+    std::vector<double> values;
+    for (const auto& step : metrics(path(run), "step")) values.push_back(step.at("loss"));
+    return values;
+  }
+  /// The lines of a run's warnings.
+  static std::vector<std::string> warnings(const Result& result) {
+    static const std::regex line("flotilla: warning: ([^\n]*)");
+    std::vector<std::string> found;
+    for (std::sregex_iterator at(result.errors.begin(), result.errors.end(), line), end; at != end; ++at)
+      found.push_back((*at)[1]);
+    return found;
+  }
+  static void expect_told(const Result& result, const std::string& text) {
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+    EXPECT_NE(result.errors.find(text), std::string::npos) << result.errors;
+  }
+  TemporaryFolder folder;
+};
+
+TEST_F(ImageRuns, GiveTheSameBitsForListsAndFoldersAnyThreadsAndACache) {
+  const Result list = train(2, "list");
+  const Result classes = train(2, "classes",
+                               {"data.kind=image-folder", "data.train.path=" + path("train"),
+                                "data.validation.path=" + path("val"), "data.threads=2"});
+  const Result cached = train(2, "cached", {"data.threads=4", "data.cache=files"});
+
+  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  ASSERT_EQ(classes.exit_code, 0) << classes.errors;
+  ASSERT_EQ(cached.exit_code, 0) << cached.errors;
+  ASSERT_EQ(losses("list").size(), 6U);
+  EXPECT_EQ(losses("classes"), losses("list"));
+  EXPECT_EQ(losses("cached"), losses("list"));
+  EXPECT_EQ(metrics(path("list"), "validation").back().at("loss"),
+            metrics(path("classes"), "validation").back().at("loss"));
+  EXPECT_NE(list.output.find("24 images of " + path("train.txt") + ", paths from " + path("train") +
+                             " (the folder named like the list)"),
+            std::string::npos)
+      << list.output;
+  EXPECT_NE(classes.output.find("24 images of 2 classes in " + path("train")), std::string::npos)
+      << classes.output;
+}
+
+TEST_F(ImageRuns, MixNeedsAnEvenBatchOnEveryWorker) {
+  const Result result = train(2, "run", {"train.global_batch_size=6"});
+
+  expect_told(result,
+              "train.mixup mixes pairs, but a worker's batch is 3; use train.global_batch_size = 4 or 8");
+}
+
+TEST_F(ImageRuns, TellTheMistakesOfAListOnce) {
+  write_file(path("train.txt"), "dog/10.jpg 1\ndog/11.jpg\ndog/gone.jpg 1\ndog/12.jpg 2\n");
+
+  const Result result = train(3, "run");
+
+  expect_told(result, "train.txt: the list has 3 mistakes:");
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
+TEST_F(ImageRuns, EndAtABadImageNamedWithItsLine) {
+  save(path("train/dog/13.jpg"), test::bytes("<!DOCTYPE html><html></html>"));
+
+  const Result result = train(2, "run");
+
+  expect_told(result, path("train.txt") + ":16: " + path("train/dog/13.jpg") + ": ");
+  EXPECT_NE(result.errors.find("data.on_bad_image"), std::string::npos) << result.errors;
+}
+
+TEST_F(ImageRuns, ReplaceBadImagesAndTellThemAfterEachEpochForAnyRankCount) {
+  save(path("train/dog/13.jpg"), test::bytes("GIF89a"));
+  save(path("train/dog/15.jpg"), {});
+  std::filesystem::remove(path("train/black cat/17.jpg"));
+
+  const Result one = train(1, "one", {"data.on_bad_image=replace", "data.threads=3"});
+  const Result two = train(2, "two", {"data.on_bad_image=replace"});
+
+  ASSERT_EQ(one.exit_code, 0) << one.errors;
+  ASSERT_EQ(two.exit_code, 0) << two.errors;
+  ASSERT_EQ(warnings(one).size(), 2U) << one.errors;
+  EXPECT_EQ(warnings(one), warnings(two));
+  EXPECT_EQ(warnings(one)[0].find("epoch 0: 3 images could not be read and others were taken instead; the "
+                                  "first: " +
+                                  path("train.txt") + ":8: " + path("train/black cat/17.jpg")),
+            0U)
+      << one.errors;
+  EXPECT_EQ(warnings(one)[1].find("epoch 1: 3 images "), 0U) << one.errors;
+  ASSERT_EQ(losses("one").size(), losses("two").size());
+  for (std::size_t i = 0; i < losses("one").size(); ++i)
+    EXPECT_NEAR(losses("one")[i], losses("two")[i], 1e-5) << i;
+}
+
+TEST_F(ImageRuns, EndWhereMoreImagesAreBadThanTheDeckAllows) {
+  for (const char* name : {"13", "14", "15"}) save(path(std::string("train/dog/") + name + ".jpg"), {});
+
+  const Result result = train(2, "run", {"data.on_bad_image=replace", "data.max_bad_images=2"});
+
+  expect_told(result, "of one epoch could not be read, more than data.max_bad_images = 2; the first: ");
+}
+
+TEST_F(ImageRuns, NeverReplaceAnImageOfTheValidation) {
+  save(path("val/dog/13.jpg"), {});
+
+  const Result result = train(2, "run", {"data.on_bad_image=replace"});
+
+  expect_told(result, path("val.txt") + ":16: ");
+}
+
+TEST_F(ImageRuns, EndWhereTheFilesVanishMeanwhile) {
+  Program program(flotilla_command(
+      2, {"train", deck(), "run.output=" + path("run"), "train.epochs=100000", "data.threads=2"}));
+  for (int i = 0; i < 3000 && metrics(path("run"), "step").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+
+  std::filesystem::rename(path("train"), path("elsewhere"));
+  const Result result = program.wait();
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.errors.find("cannot be opened"), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find(path("train.txt") + ":"), std::string::npos) << result.errors;
+}
+
+TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
+  const Result list = flotilla(1, {"bench", "input", "--list", path("train.txt"), "--threads", "2", "--size",
+                                   "24", "--images", "200", "--json", path("rate.json")});
+  const Result of_deck = flotilla(2, {"bench", "input", deck(), "--seconds", "0.1", "data.threads=2"});
+  const Result neither = flotilla(1, {"bench", "input"});
+  const Result missing = flotilla(2, {"bench", "input", "--list", path("gone.txt")});
+
+  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  EXPECT_TRUE(std::regex_search(list.output, std::regex("\n[0-9.]+ images/s\n$"))) << list.output;
+  EXPECT_NE(list.output.find("3x24x24"), std::string::npos) << list.output;
+  EXPECT_GE(nlohmann::json::parse(read_file(path("rate.json"))).at("images"), 200);
+  ASSERT_EQ(of_deck.exit_code, 0) << of_deck.errors;
+  EXPECT_TRUE(std::regex_search(of_deck.output, std::regex("\n[0-9.]+ images/s\n$"))) << of_deck.output;
+  EXPECT_EQ(count(of_deck.output, "images/s"), 1) << of_deck.output;
+  expect_told(neither, "--list");
+  expect_told(missing, "gone.txt");
+}
+
+}  // namespace
+}  // namespace flotilla::test

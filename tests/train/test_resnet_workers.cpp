@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/train/counting_sink.hpp"
+#include "tests/train/training_run.hpp"
+
+// Training steps of a residual network on several workers, in process.
+
+namespace flotilla::test {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+/// Several buckets, so that the communication thread works beside the exchange of batch norms.
+const Overrides buckets = {"strategy.bucket_mb=8", "strategy.last_bucket_mb=0.1"};
+
+/// ‖a − b‖ / ‖b − from‖: how far two trainings came apart, of the way that they went.
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b,
+                           const std::vector<float>& from) {
+  double apart = 0.0;
+  double way = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto value = static_cast<double>(b[i]);
+    apart += std::pow(static_cast<double>(a[i]) - value, 2);
+    way += std::pow(value - static_cast<double>(from[i]), 2);
+  }
+  return std::sqrt(apart / way);
+}
+
+/// Whether every worker has worker 0's bits.
+void expect_one_model(TrainingRun& run) {
+  for (const std::vector<float>& mine : {run.parameters(), run.statistics()}) {
+    std::vector<float> roots = mine;
+    run.world.broadcast(std::span<float>(roots));
+    EXPECT_EQ(mine, roots);
+  }
+}
+
+TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
+  // Small steps: rounding must not grow. Gradients of the first step differ by rounding alone (1e-5 of their
+  // norm, measured). Later a sum on the edge of a ReLU may fall to either side, which moves the gradients
+  // before it by 1 / √(values of the tensor), 0.6 % for the smaller ones; ten steps see a few.
+  const Overrides slow = {"schedule.learning_rate=1e-5"};
+  TrainingRun together(mpi::Communicator::world(), resnet_deck,
+                       buckets + slow + Overrides{"model.batch_norm=synchronised"});
+  const mpi::Communicator self = together.world.split(together.world.rank());
+  std::optional<TrainingRun> alone;
+  if (together.world.is_root()) alone.emplace(self.collective_clone(), resnet_deck, slow);
+  const std::vector<float> parameters = together.parameters();
+  const std::vector<float> statistics = together.statistics();
+  for (int step = 0; step < 10; ++step) {
+    const double loss = together.step().loss;
+    if (alone) {
+      EXPECT_NEAR(loss, alone->step().loss, 1e-4);
+      const double apart = relative_difference(together.parameters(), alone->parameters(), parameters);
+      EXPECT_LT(apart, step == 0 ? 1e-4 : 3e-2);
+    }
+  }
+  expect_one_model(together);
+  if (alone) {
+    EXPECT_LT(relative_difference(together.statistics(), alone->statistics(), statistics), 1e-4);
+  }
+  together.world.barrier();
+}
+
+TEST(ResnetWorkers, AverageTheirLocalStatistics) {
+  TrainingRun local(mpi::Communicator::world(), resnet_deck, buckets);
+  TrainingRun synchronised(mpi::Communicator::world(), resnet_deck, {"model.batch_norm=synchronised"});
+  local.step();
+  synchronised.step();
+
+  expect_one_model(local);
+  // The mean over all samples is the mean of the workers' means. bn1 comes first; values near 1.
+  const Slice& mean = local.assembly.network->statistics().layout()[0];
+  ASSERT_EQ(mean.name, "bn1.running_mean");
+  const std::vector<float> a = local.values(part_of(local.assembly.model.statistics, mean));
+  const std::vector<float> b = synchronised.values(part_of(synchronised.assembly.model.statistics, mean));
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
+}
+
+TEST(ResnetWorkers, AllocateNothingInAStep) {
+  CountingSink communication;
+  TrainingRun run(mpi::Communicator::world(), resnet_deck,
+                  buckets + Overrides{"model.batch_norm=synchronised"}, &communication);
+  for (int i = 0; i < 2; ++i) run.step();
+
+  const std::int64_t before = allocations_of_this_thread();
+  for (int i = 0; i < 2; ++i) run.step();
+
+  EXPECT_EQ(allocations_of_this_thread() - before, 0);
+  EXPECT_EQ(communication.allocations(), 0);
+  EXPECT_GT(communication.spans(), 0);
+}
+
+}  // namespace
+}  // namespace flotilla::test

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/config/deck.hpp"
+#include "src/train/trainer.hpp"
+
+namespace flotilla::test {
+
+/// A small residual network on random images; every test adds what it is about.
+inline const std::string resnet_deck = R"(
+[model]
+kind = "resnet"
+depth = 18
+classes = 4
+[data]
+kind = "random"
+shape = [3, 32, 32]
+[data.train]
+samples = 64
+[train]
+steps = 1000
+global_batch_size = 16
+[optimizer]
+kind = "momentum"
+weight_decay = 1e-4
+no_decay = ["biases", "batch_norm"]
+[schedule]
+learning_rate = 0.01
+)";
+
+/// A training without folder and checkpoints, in process.
+struct TrainingRun {
+  TrainingRun(mpi::Communicator communicator, const std::string& deck_text, std::vector<std::string> more,
+              trace::Sink* communication = nullptr)
+      : world(std::move(communicator)),
+        deck(
+            load_deck({.path = "test.toml", .text = deck_text, .overrides = with_defaults(std::move(more))})),
+        failure(world.rank(), world.size(), "test"),
+        assembly(deck.config, world, failure, {}, communication),
+        reporter({.folder = "", .rank = 1}),
+        trainer({.assembly = assembly,
+                 .reporter = reporter,
+                 .writer = nullptr,
+                 .own_writer = nullptr,
+                 .failure = failure,
+                 .loading = {.threads = 1, .prefetch = 2, .sink = {}},
+                 .build = ""},
+                {}),
+        loader(trainer.make_loader()) {
+    assembly.strategy->start();
+  }
+
+  static std::vector<std::string> with_defaults(std::vector<std::string> more) {
+    more.insert(more.begin(), {"run.output=/nowhere", "device.threads=1"});
+    return more;
+  }
+  StepOutcome step() { return trainer.step(*loader); }
+  std::vector<float> values(DeviceSpan<const float> span) {
+    std::vector<float> host(span.size());
+    assembly.device->download(span, host);
+    return host;
+  }
+  std::vector<float> parameters() { return values(assembly.model.parameters); }
+  std::vector<float> statistics() { return values(assembly.model.statistics); }
+
+  mpi::Communicator world;
+  LoadedDeck deck;
+  FailureHandler failure;
+  Assembly assembly;
+  Reporter reporter;
+  Trainer trainer;
+  std::unique_ptr<Loader> loader;
+};
+
+inline std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace flotilla::test
