@@ -20,7 +20,7 @@ struct AllReduceChoice {
   std::vector<std::string> names;              ///< Of the candidates
   std::vector<std::vector<double>> bucket_us;  ///< [candidate][size]: median of the slowest rank's times
   std::vector<double> step_us;                 ///< [candidate]: of all buckets, one after another
-  std::size_t winner = 0;                      ///< The least step_us; the first of equals
+  std::size_t winner = 0;                      ///< The first unless a later one is faster by a tenth
 
   const std::string& name() const { return names[winner]; }
   std::vector<std::string> table() const;  ///< Lines for the log

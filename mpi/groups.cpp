@@ -11,8 +11,8 @@ namespace flotilla::mpi {
 
 std::vector<int> cut_groups(const std::vector<Place>& places, int ranks_per_group) {
   if (ranks_per_group < 0 || ranks_per_group > static_cast<int>(places.size()))
-    throw UserError(cat("ranks_per_group = ", ranks_per_group, ", but there are ", places.size(),
-                        places.size() == 1 ? " worker" : " workers",
+    throw UserError(cat("strategy.ranks_per_group (--ranks-per-group) is ", ranks_per_group,
+                        ", but there are ", places.size(), places.size() == 1 ? " worker" : " workers",
                         "; give a number from 1 to that, or 0 for a group per host"));
   std::vector<int> groups(places.size());
   if (ranks_per_group == 0) {

@@ -16,7 +16,7 @@ namespace flotilla::mpi {
 
 /// Reduce-scatter and all-gather in which every rank sends each slice straight to the rank that owns it, and
 /// each owner its slice to all. The first `owners` ranks own slices. Its memory grows to what the largest
-/// array needs, which is at most that of largest_count values.
+/// array needs.
 class SliceExchange {
  public:
   static constexpr std::size_t largest_count = std::size_t{1} << 28;  ///< Keeps MPI's counts in an int.

@@ -53,6 +53,17 @@ TEST(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
   for (const double there : world.all_gather(std::span(&here, 1))) EXPECT_EQ(here, there);
 }
 
+TEST(ChooseAllReduce, KeepsTheFirstOfEquals) {
+  const auto world = Communicator::world();
+  Pausing first("first", std::chrono::milliseconds(20));
+  Pausing second("second", std::chrono::milliseconds(20));
+  const std::array<Collectives*, 2> candidates = {&first, &second};
+  std::vector<float> data(20'000);
+  const std::array buckets = {std::span(data)};
+
+  EXPECT_EQ(choose_all_reduce(world, candidates, buckets).name(), "first");
+}
+
 TEST(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {
   const auto world = Communicator::world();
   Pausing only("only", std::chrono::milliseconds(1));
