@@ -20,7 +20,7 @@ enter() {
   local flags=$1 pid
   pid=$(pid_of "$2")
   shift 2
-  # shellcheck disable=SC2086  # several flags
+  # shellcheck disable=SC2086,SC2016  # several flags; the inner shell expands
   nsenter -t "$pid" $flags -- sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 }
 on_host() { local host=$1; shift; enter "-n -u -m -p" "$host" "$@"; }
@@ -95,7 +95,7 @@ EOF
 down() {
   local file
   for file in "$state"/*.pid; do
-    [ -s "$file" ] && kill -9 "$(cat "$file")" 2>/dev/null || true
+    if [ -s "$file" ]; then kill -9 "$(cat "$file")" 2>/dev/null || true; fi
   done
   rm -rf "$state"
 }
