@@ -6,11 +6,15 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "mpi/bench_data.hpp"
 #include "mpi/collectives.hpp"
+#include "mpi/communication_lanes.hpp"
+#include "mpi/groups.hpp"
 #include "mpi/native.hpp"
 #include "mpi/pieces.hpp"
 #include "mpi/shared_storage.hpp"
@@ -30,21 +34,6 @@ struct Contestant {
   std::vector<double> times_us{};
 };
 
-/// Small integers: every sum is exact in float, whatever the order, up to some thousand ranks.
-void fill(std::span<float> data, int rank) {
-  for (std::size_t i = 0; i < data.size(); ++i)
-    data[i] = static_cast<float>(i % 1021 + 7 * static_cast<std::size_t>(rank));
-}
-
-bool is_sum(std::span<const float> result, int ranks) {
-  const auto n = static_cast<std::size_t>(ranks);
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    wrong += result[i] == static_cast<float>(i % 1021 * n + 7 * n * (n - 1) / 2) ? 0 : 1;
-  }
-  return wrong == 0;
-}
-
 /// MPI's own all-reduce, as any program would call it.
 void mpi_sum(const Communicator& world, const float* from, std::span<float> to) {
   for_each_piece(to.size(), largest_piece, [&](std::size_t offset, int count) {
@@ -54,27 +43,66 @@ void mpi_sum(const Communicator& world, const float* from, std::span<float> to) 
   });
 }
 
+/// The same algorithm on several communicators, each with a thread.
+class Lanes {
+ public:
+  Lanes(int count, const std::function<std::unique_ptr<Collectives>()>& make) {
+    std::vector<Collectives*> lanes;
+    for (int lane = 0; lane < count; ++lane) lanes.push_back(owners_.emplace_back(make()).get());
+    lanes_ = std::make_unique<CommunicationLanes>(lanes, lanes.size(), [] { abort_job(exit_library_error); });
+  }
+
+  void sum(std::span<float> data) {
+    const int count = static_cast<int>(owners_.size());
+    for (int lane = 0; lane < count; ++lane) {
+      const SliceBounds part = slice_of(0, data.size(), lane, count);
+      lanes_->start(data.subspan(part.begin, part.end - part.begin));
+    }
+    lanes_->finish();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Collectives>> owners_;
+  std::unique_ptr<CommunicationLanes> lanes_;
+};
+
 class Bench {
  public:
   Bench(const Communicator& world, const AllReduceBenchOptions& options)
-      : world_(world),
-        in_place_only_(options.in_place_only),
-        rounds_(options.rounds),
-        pieces_(make_mpi_all_reduce(world)) {
-    if (world.split_by_host().size() != world.size()) return;
-    storage_.emplace(world, options.max_bytes / sizeof(float));
-    shared_ = make_shared_memory_all_reduce(world, *storage_);
-    for (int rank = 0; rank < world.size(); ++rank) arrays_.push_back(storage_->of(rank).data());
+      : world_(world), options_(options), pieces_(make_mpi_all_reduce(world)) {
+    const std::vector<Place> places = find_topology(world);
+    const std::vector<int> groups = cut_groups(places, options.ranks_per_group);
+    const bool one_host = hosts(places) == 1;
+    const bool grouped = *std::ranges::max_element(groups) > 0;
+    if (one_host || grouped) storage_.emplace(world.split_by_host(), options.max_bytes / sizeof(float));
+    if (one_host) {
+      for (int rank = 0; rank < world.size(); ++rank) arrays_.push_back(storage_->of(rank).data());
+      add("shared-memory", Wire::float32,
+          [this] { return make_shared_memory_all_reduce(world_, *storage_); });
+    }
+    if (grouped) {
+      const auto group =
+          std::make_shared<Communicator>(world.split(groups[static_cast<std::size_t>(world.rank())]));
+      SharedStorage* const inside = groups_stay_on_hosts(places, groups) ? &*storage_ : nullptr;
+      for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16})
+        add("hierarchical", wire, [this, group, inside, wire] {
+          return make_hierarchical_all_reduce(world_, *group, inside, wire);
+        });
+    }
+    for (const Wire wire : {Wire::float16, Wire::bfloat16})
+      add("mpi", wire, [this, wire] { return make_mpi_all_reduce(world_, wire); });
+    if (options.communicators > 1)
+      add_lanes("mpi", Wire::float32, [this] { return make_mpi_all_reduce(world_); });
   }
 
   void measure(std::size_t bytes, const std::function<void(const AllReduceBenchRow&)>& on_row) {
     const std::size_t count = bytes / sizeof(float);
     std::vector<float> own(count);
-    std::vector<float> other(in_place_only_ ? 0 : count);
+    std::vector<float> other(options_.in_place_only ? 0 : count);
     std::vector<Contestant> contestants = line_up(own, other);
     // Enough for a median, within some seconds per size.
     const std::size_t enough = std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 7, 101) | 1;
-    take_turns(contestants, rounds_ != 0 ? rounds_ : enough);
+    take_turns(contestants, options_.rounds != 0 ? options_.rounds : enough);
     for (Contestant& contestant : contestants) {
       finish(contestant);
       on_row(contestant.row);
@@ -82,28 +110,55 @@ class Bench {
   }
 
  private:
+  using Maker = std::function<std::unique_ptr<Collectives>()>;
+
+  /// One of ours: alone or on several communicators.
+  struct Entry {
+    const char* algorithm;
+    Wire wire;
+    int communicators;
+    std::function<void(std::span<float>)> sum;
+  };
+
+  void add(const char* algorithm, Wire wire, const Maker& make) {
+    const std::shared_ptr<Collectives> collectives = make();
+    entries_.push_back(
+        {algorithm, wire, 1, [collectives](std::span<float> data) { collectives->all_reduce(data); }});
+    if (options_.communicators > 1) add_lanes(algorithm, wire, make);
+  }
+
+  void add_lanes(const char* algorithm, Wire wire, const Maker& make) {
+    const auto lanes = std::make_shared<Lanes>(options_.communicators, make);
+    entries_.push_back(
+        {algorithm, wire, options_.communicators, [lanes](std::span<float> data) { lanes->sum(data); }});
+  }
+
   std::vector<Contestant> line_up(std::span<float> own, std::span<float> other) {
     std::vector<Contestant> all;
-    const auto add = [&](const char* algorithm, bool in_place, std::span<float> data, std::span<float> result,
-                         std::function<void()> sum) {
-      all.push_back(
-          {.row = {.algorithm = algorithm, .bytes = own.size_bytes(), .in_place = in_place, .correct = true},
-           .data = data,
-           .result = result,
-           .sum = std::move(sum)});
+    const auto enter = [&](AllReduceBenchRow row, std::span<float> data, std::span<float> result,
+                           std::function<void()> sum) {
+      row.bytes = own.size_bytes();
+      row.correct = true;
+      all.push_back({.row = std::move(row), .data = data, .result = result, .sum = std::move(sum)});
     };
-    add("mpi", true, own, own, [this, own] { mpi_sum(world_, nullptr, own); });
-    if (!in_place_only_) {
-      add("mpi", false, own, other, [this, own, other] { mpi_sum(world_, own.data(), other); });
+    enter({.algorithm = "mpi"}, own, own, [this, own] { mpi_sum(world_, nullptr, own); });
+    if (!options_.in_place_only) {
+      enter({.algorithm = "mpi", .in_place = false}, own, other,
+            [this, own, other] { mpi_sum(world_, own.data(), other); });
     }
-    if (own.size() > mpi_all_reduce_piece) {
-      add("mpi-pieces", true, own, own, [this, own] { pieces_->all_reduce(own); });
+    if (own.size() > mpi_all_reduce_piece)
+      enter({.algorithm = "mpi-pieces"}, own, own, [this, own] { pieces_->all_reduce(own); });
+    for (const Entry& entry : entries_) {
+      const bool flat = std::string_view(entry.algorithm) == "mpi";
+      const std::span<float> data = flat ? own : storage_->mine().first(own.size());
+      enter({.algorithm = entry.algorithm, .wire = entry.wire, .communicators = entry.communicators}, data,
+            data, [&entry, data] { entry.sum(data); });
     }
-    if (storage_) {
+    if (!arrays_.empty()) {
       const std::span<float> data = storage_->mine().first(own.size());
-      add("shared-memory", true, data, data, [this, data] { shared_->all_reduce(data); });
       const SliceBounds slice = slice_of(0, data.size(), world_.rank(), world_.size());
-      add("memory-limit", true, data, data, [this, slice] { sum_into_all(arrays_, slice.begin, slice.end); });
+      enter({.algorithm = "memory-limit"}, data, data,
+            [this, slice] { sum_into_all(arrays_, slice.begin, slice.end); });
     }
     return all;
   }
@@ -114,9 +169,9 @@ class Bench {
     constexpr std::size_t warm_up = 2;  // page faults
     for (std::size_t round = 0; round < rounds + warm_up; ++round) {
       for (Contestant& contestant : contestants) {
-        fill(contestant.data, world_.rank());
+        fill_for_exact_sum(contestant.data, contestant.row.wire, world_.rank(), world_.size());
         const double first_us = time(contestant, 1);
-        contestant.row.correct &= is_sum(contestant.result, world_.size());
+        contestant.row.correct &= is_exact_sum(contestant.result, contestant.row.wire, world_.size());
         const double time_us = calls == 1 ? first_us : time_row(contestant, calls);
         if (round >= warm_up) contestant.times_us.push_back(time_us);
       }
@@ -154,12 +209,11 @@ class Bench {
   }
 
   const Communicator& world_;
-  bool in_place_only_;
-  std::size_t rounds_;
+  AllReduceBenchOptions options_;
   std::unique_ptr<Collectives> pieces_;
-  std::optional<SharedStorage> storage_;
-  std::unique_ptr<Collectives> shared_;
-  std::vector<float*> arrays_;
+  std::optional<SharedStorage> storage_;  ///< Of the host's ranks
+  std::vector<float*> arrays_;            ///< All ranks', if they share a host
+  std::vector<Entry> entries_;
 };
 
 }  // namespace
@@ -170,6 +224,8 @@ void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& op
     throw UserError(cat("bench all-reduce: sizes from ", options.min_bytes, " to ", options.max_bytes,
                         " bytes; the first must be at least ", sizeof(float), " and at most the last"));
   }
+  if (options.communicators < 1)
+    throw UserError(cat("bench all-reduce: ", options.communicators, " communicators; give at least 1"));
   Bench bench(world, options);
   for (std::size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
     bench.measure(bytes, on_row);

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "mpi/communicator.hpp"
+#include "mpi/lateness.hpp"
 #include "mpi/shared_storage.hpp"
+#include "mpi/wire.hpp"
 
 namespace flotilla::mpi {
 
@@ -17,7 +19,7 @@ namespace flotilla::mpi {
 class Collectives {
  public:
   virtual ~Collectives() = default;
-  virtual std::string_view name() const = 0;  ///< "mpi", "shared-memory": the deck's word
+  virtual std::string_view name() const = 0;  ///< "mpi", "shared-memory", "hierarchical": the deck's word
   virtual int ranks() const = 0;
   /// Collective. data[i] ← Σ over ranks of data[i], in place, in an order that is the same in every run.
   /// The result has identical bits on every rank.
@@ -27,14 +29,29 @@ class Collectives {
   /// Ranks that have not arrived at the collective that this rank waits in now; empty if unknown or if none
   /// is waited for. Safe from another thread (the watchdog).
   virtual std::vector<int> missing_ranks() const { return {}; }
+  /// Who came last so far, as far as this rank sees it without asking; null where it sees nothing. To be read
+  /// while no all_reduce is under way.
+  virtual const Lateness* lateness() const { return nullptr; }
 };
 
-/// Flat MPI_Allreduce on a private copy of `group`. Collective.
-std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group);
+/// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,
+/// encoded, to the rank whose slice they are; that adds them in rank order in float and sends the sum,
+/// encoded, to all. What is added and what all get does not depend on how the array was cut. Collective.
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32);
 
 /// Zero-copy reduce-scatter + all-gather within a host; `data` must lie in storage.mine(). Every rank adds
 /// its slice of all ranks' arrays, in rank order, and writes the sum back to them. Collective. `storage` must
 /// outlive it.
 std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& group, SharedStorage& storage);
+
+/// Reduce-scatter inside the group, all-reduce across groups by every member on its slice, all-gather inside.
+/// `group`: a part of `world`, this rank's (see groups.hpp). With a `storage` that holds `data` the inside is
+/// done in it without copies, and the group's ranks must be of its host; it must outlive this. Without one
+/// (null) the inside goes over MPI in float32. Across groups `wire` is used. With groups of different size
+/// there are as many slices as the smallest group has members; the other members of the larger ones only give
+/// and take. The sum is that over groups of the sums in rank order over their members. Collective.
+std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
+                                                          const Communicator& group, SharedStorage* storage,
+                                                          Wire wire = Wire::float32);
 
 }  // namespace flotilla::mpi

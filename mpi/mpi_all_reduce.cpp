@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/collectives.hpp"
 #include "mpi/pieces.hpp"
+#include "mpi/slice_exchange.hpp"
 
 namespace flotilla::mpi {
 
@@ -28,10 +29,40 @@ class MpiAllReduce final : public Collectives {
   Communicator group_;
 };
 
+/// MPI has no half type to add.
+class EncodedAllReduce final : public Collectives {
+ public:
+  EncodedAllReduce(const Communicator& group, Wire wire) : exchange_(group, group.size(), wire) {}
+
+  std::string_view name() const override { return "mpi"; }
+  int ranks() const override { return exchange_.ranks(); }
+  void all_reduce(std::span<float> data) override {
+    for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
+      const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
+      exchange_.reduce_scatter(piece);
+      exchange_.all_gather(piece);
+    });
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    std::size_t sum = 0;
+    for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
+      sum += exchange_.sent_bytes(static_cast<std::size_t>(piece));
+    });
+    return sum;
+  }
+
+  std::vector<int> missing_ranks() const override { return exchange_.missing_ranks(); }
+
+ private:
+  SliceExchange exchange_;
+};
+
 }  // namespace
 
-std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group) {
-  return std::make_unique<MpiAllReduce>(group);
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire) {
+  if (wire == Wire::float32) return std::make_unique<MpiAllReduce>(group);
+  return std::make_unique<EncodedAllReduce>(group, wire);
 }
 
 }  // namespace flotilla::mpi

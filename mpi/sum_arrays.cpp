@@ -45,4 +45,22 @@ void sum_into_all(std::span<float* const> arrays, std::size_t begin, std::size_t
   }
 }
 
+void sum_into(std::span<float* const> arrays, std::size_t one, std::size_t begin, std::size_t end) {
+  if (arrays.size() == 1) return;
+  alignas(64) std::array<float, block> sum;
+  for (std::size_t at = begin; at < end; at += block) {
+    const std::size_t count = std::min(block, end - at);
+    sum_block(sum.data(), std::span<const float* const>(arrays.data(), arrays.size()), at, count);
+    std::memcpy(arrays[one] + at, sum.data(), count * sizeof(float));
+  }
+}
+
+void copy_to_others(std::span<float* const> arrays, std::size_t one, std::size_t begin, std::size_t end) {
+  for (std::size_t at = begin; at < end; at += block) {
+    const std::size_t count = std::min(block, end - at);
+    for (std::size_t other = 0; other < arrays.size(); ++other)
+      if (other != one) std::memcpy(arrays[other] + at, arrays[one] + at, count * sizeof(float));
+  }
+}
+
 }  // namespace flotilla::mpi

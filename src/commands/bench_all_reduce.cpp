@@ -19,17 +19,19 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
   if (world.is_root()) {
     print_line(cat("all-reduce of floats, sum, ", world.size(),
                    " rank(s); busbw = algbw · 2 (n − 1) / n, GB = 1e9 bytes"));
-    print_line(fmt::format("{:<15}{:>12}{:>10}{:>14}{:>9}{:>9}{:>9}", "algorithm", "bytes", "in place",
-                           "time us", "algbw", "busbw", "correct"));
+    print_line(fmt::format("{:<15}{:<10}{:>6}{:>12}{:>10}{:>14}{:>9}{:>9}{:>9}", "algorithm", "wire", "comms",
+                           "bytes", "in place", "time us", "algbw", "busbw", "correct"));
   }
   const auto on_row = [&](const mpi::AllReduceBenchRow& row) {
     all_correct = all_correct && row.correct;
     if (!world.is_root()) return;
-    print_line(fmt::format("{:<15}{:>12}{:>10}{:>14.2f}{:>9.2f}{:>9.2f}{:>9}", row.algorithm, row.bytes,
-                           row.in_place ? "yes" : "no", row.time_us, row.algbw_gb_s, row.busbw_gb_s,
-                           row.correct ? "yes" : "NO"));
+    print_line(fmt::format("{:<15}{:<10}{:>6}{:>12}{:>10}{:>14.2f}{:>9.2f}{:>9.2f}{:>9}", row.algorithm,
+                           mpi::word_of(row.wire), row.communicators, row.bytes, row.in_place ? "yes" : "no",
+                           row.time_us, row.algbw_gb_s, row.busbw_gb_s, row.correct ? "yes" : "NO"));
     rows.push_back({{"ranks", world.size()},
                     {"algorithm", row.algorithm},
+                    {"wire", mpi::word_of(row.wire)},
+                    {"communicators", row.communicators},
                     {"bytes", row.bytes},
                     {"in_place", row.in_place},
                     {"time_us", row.time_us},
@@ -41,7 +43,9 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
     mpi::bench_all_reduce(world,
                           {.min_bytes = arguments.min_bytes,
                            .max_bytes = arguments.max_bytes,
-                           .in_place_only = arguments.in_place},
+                           .in_place_only = arguments.in_place,
+                           .ranks_per_group = arguments.ranks_per_group,
+                           .communicators = arguments.communicators},
                           on_row);
   });
   agree(world, [&] {

@@ -192,7 +192,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
                                   {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
     print_line(cat(assembly.device->description(), ", ", world.size(), " worker(s), global batch ",
-                   assembly.sharding.global_batch(), ", all-reduce ", assembly.collectives->name()));
+                   assembly.sharding.global_batch(), ", all-reduce ", assembly.reduction.description));
     const StepTable table(step_median_s);
     print_line("operations alone, sums of medians");
     for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);

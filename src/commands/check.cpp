@@ -78,7 +78,8 @@ void print_memory(Assembly& assembly, const HostMemory& host) {
 std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
   if (!config.run.trace) return nullptr;
   auto trace = std::make_unique<TraceFile>("", rank, 0);
-  for (const char* thread : {"training", "communication"}) trace->thread(thread);
+  trace->thread("training");
+  for (std::int64_t i = 0; i < config.strategy.communicators; ++i) trace->thread("communication");
   for (std::int64_t i = 0; i < config.data.threads; ++i) trace->thread("loader");
   return trace;
 }

@@ -27,6 +27,8 @@ struct CommandLine {
   std::int64_t min_bytes = 1024;               ///< bench all-reduce
   std::int64_t max_bytes = 256 * 1024 * 1024;  ///< bench all-reduce; with --bytes equal to min_bytes
   bool in_place = false;                       ///< bench all-reduce
+  int ranks_per_group = 0;                     ///< bench all-reduce: 0: a group per host
+  int communicators = 1;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
   std::int64_t checkpoint_every = 0;           ///< bench step: steps; 0: none
   bool operations = false;                     ///< bench step: a line for each

@@ -48,7 +48,13 @@ class Tracing {
   Tracing& operator=(const Tracing&) = delete;
   ~Tracing() { trace::record_this_thread(nullptr); }
 
-  trace::Sink* sink(const char* thread) { return file_ ? file_->thread(thread) : nullptr; }
+  /// One per communicator; empty without a trace.
+  std::vector<trace::Sink*> communication(std::int64_t communicators) {
+    std::vector<trace::Sink*> sinks;
+    for (std::int64_t i = 0; file_ && i < communicators; ++i)
+      sinks.push_back(file_->thread(communicators == 1 ? "communication" : cat("communication ", i)));
+    return sinks;
+  }
   const LoaderOptions& loading() const { return loading_; }
   void write() {
     trace::record_this_thread(nullptr);
@@ -77,8 +83,11 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
           assembly.sharding.batch,
           assembly.sharding.micro_steps > 1 ? cat(" × ", assembly.sharding.micro_steps, " micro-steps") : "",
           ", ", assembly.sharding.steps_per_epoch(), " steps per epoch"));
-  reporter.say(cat("all-reduce   ", assembly.collectives->name(), ", ", describe(assembly.buckets),
-                   assembly.communication ? ", on a thread of its own" : ", in the training thread"));
+  reporter.say(cat("all-reduce   ", assembly.reduction.description, ", ", describe(assembly.buckets),
+                   !assembly.communication               ? ", in the training thread"
+                   : assembly.communication->size() == 1 ? ", on a thread of its own"
+                                                         : ", on threads of their own"));
+  for (const std::string& line : assembly.reduction.table) reporter.say(cat("  measured   ", line));
   if (resumed)
     reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->snapshot.state.step, ", epoch ",
                      resumed->snapshot.state.position.epoch));
@@ -101,7 +110,8 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   const std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
   const auto saved_choices = resumed ? resumed->snapshot.state.choices : std::map<std::string, std::string>{};
   Tracing tracing(config, world);
-  Assembly assembly(config, world, failure, saved_choices, tracing.sink("communication"));
+  Assembly assembly(config, world, failure, saved_choices,
+                    tracing.communication(config.strategy.communicators));
 
   const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(assembly, warnings);
 
@@ -163,7 +173,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .global_batch_size = assembly.sharding.global_batch(),
                    .parameters = assembly.network->layout().values(),
                    .device = assembly.device->description(),
-                   .all_reduce = std::string(assembly.collectives->name())});
+                   .all_reduce = std::string(assembly.reduction.first().name())});
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
                    .writer = writer.get(),

@@ -115,8 +115,11 @@ struct ScheduleConfig {
 
 struct StrategyConfig {
   std::string kind = "all-reduce";
-  std::string all_reduce = "auto";  ///< "auto", "mpi", "shared-memory"
-  double bucket_mb = 32.0;          ///< MiB, as in the original
+  std::string all_reduce = "auto";   ///< "auto", "mpi", "shared-memory", "hierarchical"
+  std::int64_t ranks_per_group = 0;  ///< 0: a group per host
+  std::string wire = "float32";      ///< "float32", "float16", "bfloat16"
+  std::int64_t communicators = 1;
+  double bucket_mb = 32.0;  ///< MiB, as in the original
   double last_bucket_mb = 1.0;
 };
 

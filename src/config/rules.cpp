@@ -119,6 +119,27 @@ class Rules {
                       config_.strategy.bucket_mb, "), got ", config_.strategy.last_bucket_mb));
   }
 
+  void ranks_per_group() {
+    if (!usable({"strategy.all_reduce", "strategy.ranks_per_group"})) return;
+    const StrategyConfig& strategy = config_.strategy;
+    if (strategy.ranks_per_group == 0 || strategy.all_reduce == "auto" ||
+        strategy.all_reduce == "hierarchical")
+      return;
+    mistakes_.add(
+        origin({"strategy.ranks_per_group"}),
+        cat("strategy.ranks_per_group needs strategy.all_reduce = \"hierarchical\" or \"auto\", it is ",
+            quoted(strategy.all_reduce)));
+  }
+
+  void wire() {
+    if (!usable({"strategy.all_reduce", "strategy.wire"})) return;
+    if (config_.strategy.wire == "float32" || config_.strategy.all_reduce != "shared-memory") return;
+    mistakes_.add(origin({"strategy.wire"}),
+                  cat("strategy.wire = ", quoted(config_.strategy.wire),
+                      " and strategy.all_reduce = \"shared-memory\" exclude each other: in shared memory "
+                      "nothing travels"));
+  }
+
   void no_decay() {
     if (!usable({"optimizer.no_decay"})) return;
     std::vector<std::string> kinds = config_.optimizer.no_decay;
@@ -162,6 +183,8 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.crop();
   rules.hue();
   rules.buckets();
+  rules.ranks_per_group();
+  rules.wire();
   rules.no_decay();
 }
 

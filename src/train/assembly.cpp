@@ -37,24 +37,6 @@ Initializer initializer_of(const ModelConfig& model) {
   return {.kind = kind->second, .scale = model.initializer_scale};
 }
 
-/// The all-reduce that this run uses: the deck's, the checkpoint's, or for "auto" the one that its hosts
-/// allow.
-std::string choose_all_reduce(const Config& config, const Device& device,
-                              const std::vector<mpi::Place>& places,
-                              const std::map<std::string, std::string>& choices) {
-  const bool one_host = mpi::hosts(places) == 1 && device.shares_host_memory();
-  if (config.strategy.all_reduce == "shared-memory") {
-    if (one_host) return "shared-memory";
-    throw UserError(
-        cat("strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on ",
-            mpi::hosts(places), ": use \"auto\" or \"mpi\""));
-  }
-  if (config.strategy.all_reduce == "mpi") return "mpi";
-  const auto saved = choices.find("strategy.all_reduce");
-  if (saved != choices.end() && (saved->second == "mpi" || one_host)) return saved->second;
-  return one_host && places.size() > 1 ? "shared-memory" : "mpi";
-}
-
 std::string divisors_of(std::int64_t batch) {
   std::string text;
   for (std::int64_t workers = 1; workers <= batch; ++workers)
@@ -136,10 +118,11 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 }
 
 Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, FailureHandler& failure,
-                   const std::map<std::string, std::string>& saved_choices, trace::Sink* communication_sink)
+                   const std::map<std::string, std::string>& saved_choices,
+                   std::span<trace::Sink* const> communication_sinks)
     : config(deck), world(all_ranks), places(mpi::find_topology(all_ranks)), host(all_ranks.split_by_host()) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
-  std::string all_reduce;
+  AllReducePlan plan;
   if (config.model.kind == "resnet" && config.model.batch_norm == "synchronised" && world.size() > 1)
     exchange = std::make_unique<CommunicatorExchange>(world);
   agree(world, [&] {
@@ -168,26 +151,30 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     buckets = cut_buckets(network->layout(), passenger_floats + network->statistics().layout().size(),
                           static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
                           static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
-    all_reduce = choose_all_reduce(config, *device, places, saved_choices);
+    const auto saved = saved_choices.find("strategy.all_reduce");
+    plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
+                           saved == saved_choices.end() ? "" : saved->second, buckets.size());
     optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     parameter_storage = device->allocate(static_cast<std::size_t>(network->layout().size()));
     statistics_storage = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
-  choices["strategy.all_reduce"] = all_reduce;
 
   model = {parameter_storage.span(), statistics_storage.span()};
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
   const std::size_t gradient_count = leading + model.parameters.size();
-  if (all_reduce == "shared-memory") {
+  if (plan.window) {
     throw_alike([&] { gradient_window = std::make_unique<mpi::SharedStorage>(*host, gradient_count); });
     gradients = {gradient_window->mine().data(), gradient_count};
-    collectives = mpi::make_shared_memory_all_reduce(*host, *gradient_window);
   } else {
     gradient_storage = device->allocate(gradient_count);
     gradients = gradient_storage.span();
-    collectives = mpi::make_mpi_all_reduce(world);
   }
+  std::vector<std::span<float>> spans;
+  for (const Bucket& bucket : buckets) spans.push_back(span_of(gradients, bucket));
+  reduction = make_reduction(plan, world, *host, gradient_window.get(), spans);
+  if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading);
+  choices["strategy.all_reduce"] = reduction.first().name();
   network->bind({.parameters = model.parameters,
                  .gradients = parameter_gradients(),
                  .statistics = model.statistics,
@@ -205,22 +192,24 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       config.run.watchdog_s,
       [this] {
         std::string missing;
-        for (const int rank : collectives->missing_ranks())
+        for (const int rank : reduction.missing_ranks())
           missing +=
               cat(missing.empty() ? "" : ", ", rank, " on ", places[static_cast<std::size_t>(rank)].host);
         return missing.empty() ? missing : "not there: rank " + missing;
       },
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); });
   if (exchange) exchange->watch(*watchdog);
+  std::vector<mpi::Collectives*> lanes;
+  for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
   if (world.size() > 1 && buckets.size() > 1)
-    communication = std::make_unique<mpi::CommunicationThread>(
-        *collectives, buckets.size(), [&failure] { failure.end_job_for_current_exception(); },
-        communication_sink);
+    communication = std::make_unique<mpi::CommunicationLanes>(
+        lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
   strategy =
       std::make_unique<SyncAllReduce>(SyncAllReduce::Parts{.device = *device,
                                                            .workers = world,
-                                                           .collectives = *collectives,
-                                                           .thread = communication.get(),
+                                                           .collectives = reduction.first(),
+                                                           .exact = reduction.exact.get(),
+                                                           .lanes = communication.get(),
                                                            .watchdog = *watchdog,
                                                            .optimizer = *optimizer,
                                                            .model = model,

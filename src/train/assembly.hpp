@@ -5,13 +5,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/device.hpp"
 #include "models/network.hpp"
 #include "mpi/collectives.hpp"
-#include "mpi/communication_thread.hpp"
+#include "mpi/communication_lanes.hpp"
 #include "mpi/shared_storage.hpp"
 #include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
@@ -20,6 +21,7 @@
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/sampler.hpp"
+#include "src/train/all_reduce_plan.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/communicator_exchange.hpp"
 #include "src/train/failure.hpp"
@@ -54,9 +56,11 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
 
 /// What a run computes with, in the order in which it is made; destroyed in reverse.
 struct Assembly {
-  /// Collective. Mistakes of the user are agreed on: every rank throws the same error.
+  /// Collective. Mistakes of the user are agreed on: every rank throws the same error. `communication_sinks`:
+  /// one per communicator; empty: no trace.
   Assembly(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
-           const std::map<std::string, std::string>& choices, trace::Sink* communication_sink = nullptr);
+           const std::map<std::string, std::string>& choices,
+           std::span<trace::Sink* const> communication_sinks = {});
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
@@ -80,9 +84,9 @@ struct Assembly {
   Storage validation_sums;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Bucket> buckets;
-  std::unique_ptr<mpi::Collectives> collectives;
+  Reduction reduction;
   std::unique_ptr<mpi::Watchdog> watchdog;
-  std::unique_ptr<mpi::CommunicationThread> communication;  ///< Null: one bucket
+  std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   std::unique_ptr<Strategy> strategy;
   std::map<std::string, std::string> choices;  ///< Made by measurement; stored in checkpoints
 

@@ -29,6 +29,12 @@ std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading,
   return buckets;
 }
 
+std::span<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket) {
+  const auto part = gradients.subspan(static_cast<std::size_t>(bucket.begin),
+                                      static_cast<std::size_t>(bucket.end - bucket.begin));
+  return {part.address(), part.size()};
+}
+
 std::string describe(const std::vector<Bucket>& buckets) {
   int gradients = 0;
   std::string sizes;

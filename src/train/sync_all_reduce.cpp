@@ -30,24 +30,27 @@ void SyncAllReduce::vote_to_stop() {
   parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
 }
 
-std::span<float> SyncAllReduce::host(const Bucket& bucket) const {
-  const auto part = parts_.gradients.subspan(static_cast<std::size_t>(bucket.begin),
-                                             static_cast<std::size_t>(bucket.end - bucket.begin));
-  return {part.address(), part.size()};
-}
-
 void SyncAllReduce::gradient_ready(std::int64_t begin) {
-  if (parts_.thread == nullptr) return;
+  if (parts_.lanes == nullptr) return;
   // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
   const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
-    parts_.thread->start(host(parts_.buckets[started_]));
+    parts_.lanes->start(span_of(parts_.gradients, parts_.buckets[started_]));
 }
 
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  parts_.collectives.all_reduce(host(parts_.buckets[bucket]));
+  parts_.collectives.all_reduce(span_of(parts_.gradients, parts_.buckets[bucket]));
+}
+
+/// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
+void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
+  if (parts_.exact == nullptr) return;
+  const trace::Span span("all-reduce of sums");
+  parts_.watchdog.beat("all-reduce of sums", step);
+  parts_.exact->all_reduce({parts_.gradients.address(), leading_});
+  times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
 }
 
 /// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
@@ -63,13 +66,14 @@ void SyncAllReduce::update_statistics() {
 
 StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t begin_ns = trace::now_ns();
-  if (parts_.thread == nullptr) {
+  all_reduce_exactly(info.step);
+  if (parts_.lanes == nullptr) {
     for (std::size_t i = 0; i < parts_.buckets.size(); ++i) all_reduce(i, info.step);
   } else {
     require(started_ == parts_.buckets.size(), "bucket ", started_, " was never ready");
     const trace::Span span("wait for all-reduce");
     parts_.watchdog.beat("all-reduce of buckets up to", info.step, static_cast<std::int64_t>(started_) - 1);
-    parts_.thread->finish();
+    parts_.lanes->finish();
   }
   started_ = 0;
   const std::int64_t reduced_ns = trace::now_ns();

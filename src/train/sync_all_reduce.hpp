@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mpi/collectives.hpp"
-#include "mpi/communication_thread.hpp"
+#include "mpi/communication_lanes.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/optimizer.hpp"
@@ -23,8 +23,9 @@ class SyncAllReduce : public Strategy {
     Device& device;
     const mpi::Communicator& workers;
     mpi::Collectives& collectives;
-    mpi::CommunicationThread*
-        thread;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
+    /// For what leads the gradients, where the last bucket begins behind it; null: it is in the last bucket.
+    mpi::Collectives* exact;
+    mpi::CommunicationLanes* lanes;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
     Model model;                  ///< This worker's
@@ -45,8 +46,8 @@ class SyncAllReduce : public Strategy {
   StrategyTimes times() const override { return times_; }
 
  private:
-  std::span<float> host(const Bucket& bucket) const;
   void all_reduce(std::size_t bucket, std::int64_t step);
+  void all_reduce_exactly(std::int64_t step);
 
   void update_statistics();
 

@@ -57,8 +57,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i);
   }
   {
-    const auto& [a, b, c, d] = strategy;
-    add_addresses(all, a, b, c, d);
+    const auto& [a, b, c, d, e, f, g] = strategy;
+    add_addresses(all, a, b, c, d, e, f, g);
   }
   {
     const auto& [a, b, c] = checkpoint;

@@ -124,6 +124,26 @@ TEST(Rules, TheLastBucketIsNotTheLargest) {
             one("bad.toml:15:18", "strategy.last_bucket_mb must be at most strategy.bucket_mb (0.5), got 1"));
 }
 
+TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
+  const auto strategy = [](const std::string& keys) {
+    return mistakes_of(good_deck + "[strategy]\n" + keys);
+  };
+  EXPECT_EQ(strategy("all_reduce = \"mpi\"\nranks_per_group = 2\n"),
+            one("bad.toml:15:19",
+                "strategy.ranks_per_group needs strategy.all_reduce = \"hierarchical\" or \"auto\", it is "
+                "\"mpi\""));
+  EXPECT_EQ(
+      strategy("wire = \"float16\"\nall_reduce = \"shared-memory\"\n"),
+      one("bad.toml:14:8",
+          "strategy.wire = \"float16\" and strategy.all_reduce = \"shared-memory\" exclude each other: in "
+          "shared memory nothing travels"));
+  for (const char* word : {"auto", "hierarchical"})
+    EXPECT_EQ(strategy(cat("all_reduce = \"", word, "\"\nranks_per_group = 2\nwire = \"bfloat16\"\n")), "");
+  EXPECT_NE(strategy("wire = \"float64\"\n"), "");
+  EXPECT_NE(strategy("ranks_per_group = -1\n"), "");
+  EXPECT_NE(strategy("communicators = 0\n"), "");
+}
+
 TEST(Rules, AKindIsExcludedFromDecayOnce) {
   EXPECT_NE(mistakes_of(good_deck, {"optimizer.no_decay=biases,biases"}), "");
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -10,6 +11,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/collectives.hpp"
+#include "mpi/communication_lanes.hpp"
 #include "mpi/communication_thread.hpp"
 #include "mpi/watchdog.hpp"
 
@@ -19,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using flotilla::mpi::Collectives;
+using flotilla::mpi::CommunicationLanes;
 using flotilla::mpi::CommunicationThread;
 using flotilla::mpi::Communicator;
 using flotilla::mpi::SharedStorage;
@@ -27,6 +30,9 @@ constexpr std::size_t count = 5'000'000;
 
 std::unique_ptr<Collectives> make(const std::string& kind, const Communicator& world,
                                   SharedStorage& storage) {
+  if (kind == "float16") return make_mpi_all_reduce(world, flotilla::mpi::Wire::float16);
+  if (kind == "hierarchical")
+    return make_hierarchical_all_reduce(world, world.split(world.rank() / 2), &storage);
   return kind == "mpi" ? make_mpi_all_reduce(world) : make_shared_memory_all_reduce(world, storage);
 }
 
@@ -71,6 +77,23 @@ void fail_inside_thread(const Communicator& world, Collectives& collectives, Sha
   thread.finish();
 }
 
+/// The failing rank throws with collectives in flight on two lanes.
+void fail_with_lanes_in_flight(const std::string& kind, const Communicator& world, SharedStorage& storage) {
+  const std::array owners = {make(kind, world, storage), make(kind, world, storage)};
+  const std::array<Collectives*, 2> lanes = {owners[0].get(), owners[1].get()};
+  CommunicationLanes communication(lanes, 2, [] { flotilla::mpi::abort_job(flotilla::exit_library_error); });
+  communication.start(storage.mine().first(count / 2));
+  if (world.is_root()) {
+    while (true) std::this_thread::sleep_for(1s);  // never starts the second one
+  }
+  communication.start(storage.mine().last(count / 2));
+  if (world.rank() == world.size() - 1) {
+    wait_until_others_wait();
+    throw flotilla::UserError("the last rank gives up");
+  }
+  communication.finish();
+}
+
 /// A rank that neither fails nor arrives: the others' watchdogs end the job.
 void hang(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
   if (world.rank() == world.size() - 1) {
@@ -98,6 +121,7 @@ int run(const std::string& scenario, const std::string& kind) {
   try {
     if (scenario == "outside") fail_outside(world, *collectives, storage);
     if (scenario == "in-flight") fail_with_collective_in_flight(world, *collectives, storage);
+    if (scenario == "in-lanes") fail_with_lanes_in_flight(kind, world, storage);
     if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
     if (scenario == "hang") hang(world, *collectives, storage);
   } catch (const flotilla::UserError& error) {

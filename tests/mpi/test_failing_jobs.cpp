@@ -61,7 +61,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"outside", "shared-memory", 2, "the last rank gives up"},
                     Case{"in-flight", "mpi", 2, "the last rank gives up"},
                     Case{"in-flight", "shared-memory", 2, "the last rank gives up"},
+                    Case{"outside", "float16", 2, "the last rank gives up"},
+                    Case{"outside", "hierarchical", 2, "the last rank gives up"},
+                    Case{"in-lanes", "hierarchical", 2, "the last rank gives up"},
                     Case{"in-thread", "shared-memory", 4, ""},
+                    Case{"hang", "float16", 3, "all-reduce of bucket 0, step 1; missing: 2"},
+                    Case{"hang", "hierarchical", 3, "flotilla: nothing has moved"},
                     Case{"hang", "mpi", 3, "flotilla: nothing has moved"},
                     Case{"hang", "shared-memory", 3, "all-reduce of bucket 0, step 1; missing: 2"}));
 

@@ -41,7 +41,7 @@ struct TrainingRun {
         deck(
             load_deck({.path = "test.toml", .text = deck_text, .overrides = with_defaults(std::move(more))})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, {}, communication),
+        assembly(deck.config, world, failure, {}, sinks_of(communication)),
         reporter({.folder = "", .rank = 1}),
         trainer({.assembly = assembly,
                  .reporter = reporter,
@@ -55,6 +55,10 @@ struct TrainingRun {
     assembly.strategy->start();
   }
 
+  /// The tests that trace use one communicator.
+  static std::vector<trace::Sink*> sinks_of(trace::Sink* communication) {
+    return communication == nullptr ? std::vector<trace::Sink*>() : std::vector{communication};
+  }
   static std::vector<std::string> with_defaults(std::vector<std::string> more) {
     more.insert(more.begin(), {"run.output=/nowhere", "device.threads=1"});
     return more;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "mpi/topology.hpp"
+
+namespace flotilla::mpi {
+
+/// The group of each rank, numbered from 0. ranks_per_group = 0: one group per host. Otherwise the ranks,
+/// ordered by host and then by their number on it, are cut into groups of that many; the last may be smaller.
+/// @throws UserError if ranks_per_group is negative or larger than the number of ranks.
+std::vector<int> cut_groups(const std::vector<Place>& places, int ranks_per_group);
+
+/// Whether no group has ranks of two hosts.
+bool groups_stay_on_hosts(const std::vector<Place>& places, const std::vector<int>& groups);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+
+#include "kernels/error.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/pieces.hpp"
+#include "mpi/shared_group.hpp"
+#include "mpi/slice_exchange.hpp"
+#include "mpi/slices.hpp"
+#include "mpi/sum_arrays.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+int smallest_size(const Communicator& world, const Communicator& group) {
+  int size = group.size();
+  world.all_reduce(std::span(&size, 1), Op::min);
+  return size;
+}
+
+/// The members of every group that have the same slice; alone in it the members that have none.
+Communicator same_slice(const Communicator& world, const Communicator& group, int slices) {
+  return world.split(group.rank() < slices ? group.rank() : slices + world.rank());
+}
+
+class Hierarchical : public Collectives {
+ public:
+  Hierarchical(const Communicator& world, const Communicator& group, Wire wire)
+      : ranks_(world.size()),
+        slices_(smallest_size(world, group)),
+        across_(make_mpi_all_reduce(same_slice(world, group, slices_), wire)),
+        member_(group.rank()) {
+    const int own = world.rank();
+    members_ = group.all_gather(std::span(&own, 1));
+  }
+
+  std::string_view name() const final { return "hierarchical"; }
+  int ranks() const final { return ranks_; }
+
+ protected:
+  bool has_slice() const { return member_ < slices_; }
+  std::vector<int> in_world(std::vector<int> of_group) const {
+    for (int& rank : of_group) rank = members_[static_cast<std::size_t>(rank)];
+    return of_group;
+  }
+
+  int ranks_;
+  int slices_;
+  std::unique_ptr<Collectives> across_;
+  int member_;
+  std::vector<int> members_;  ///< The group's, as ranks of the world
+};
+
+/// Inside the group through shared memory.
+class HierarchicalInMemory final : public Hierarchical {
+ public:
+  HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
+                       Wire wire)
+      : Hierarchical(world, group, wire), group_(group, storage), lateness_(world.size()) {}
+
+  void all_reduce(std::span<float> data) override {
+    const std::size_t offset = group_.meet(data);
+    lateness_.record(members_, group_.arrivals_ns());
+    if (has_slice()) {
+      const SliceBounds mine = slice_of(offset, data.size(), member_, slices_);
+      const auto own = static_cast<std::size_t>(member_);
+      sum_into(group_.arrays(), own, mine.begin, mine.end);
+      across_->all_reduce(data.subspan(mine.begin - offset, mine.end - mine.begin));
+      copy_to_others(group_.arrays(), own, mine.begin, mine.end);
+    }
+    group_.part();
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    if (!has_slice()) return 0;
+    const SliceBounds mine = slice_of(0, count, member_, slices_);
+    const std::size_t size = mine.end - mine.begin;
+    return across_->sent_bytes(size) + (members_.size() - 1) * size * sizeof(float);
+  }
+
+  std::vector<int> missing_ranks() const override { return in_world(group_.missing_ranks()); }
+  const Lateness* lateness() const override { return &lateness_; }
+
+ private:
+  SharedGroup group_;
+  Lateness lateness_;
+};
+
+/// Inside the group over MPI: its ranks are on several hosts, or the data lies elsewhere.
+class HierarchicalOverMpi final : public Hierarchical {
+ public:
+  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire)
+      : Hierarchical(world, group, wire), inside_(group, slices_, Wire::float32) {}
+
+  void all_reduce(std::span<float> data) override {
+    for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
+      const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
+      inside_.reduce_scatter(piece);
+      const SliceBounds mine = inside_.slice(piece.size());
+      if (has_slice()) across_->all_reduce(piece.subspan(mine.begin, mine.end - mine.begin));
+      inside_.all_gather(piece);
+    });
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    std::size_t sum = 0;
+    for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
+      const SliceBounds mine = inside_.slice(static_cast<std::size_t>(piece));
+      sum += inside_.sent_bytes(static_cast<std::size_t>(piece));
+      if (has_slice()) sum += across_->sent_bytes(mine.end - mine.begin);
+    });
+    return sum;
+  }
+
+  std::vector<int> missing_ranks() const override { return in_world(inside_.missing_ranks()); }
+
+ private:
+  SliceExchange inside_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
+                                                          const Communicator& group, SharedStorage* storage,
+                                                          Wire wire) {
+  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire);
+  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire);
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace flotilla::mpi {
+
+/// What floats travel as between processes.
+enum class Wire { float32, float16, bfloat16 };
+
+std::string_view word_of(Wire wire);  ///< The deck's: "float32", "float16", "bfloat16"
+Wire wire_of(std::string_view word);  ///< @throws InternalError for any other word
+std::size_t bytes_per_value(Wire wire);
+
+/// Rounds to the nearest value of the wire, ties to even. float16 (IEEE 754 binary16) ends at 65504: 65520
+/// and beyond become infinite, below 2⁻¹⁴ steps are 2⁻²⁴. bfloat16 has float's range and 8 bits of precision.
+/// NaN stays NaN. `to`: values.size() · bytes_per_value(wire).
+void encode(Wire wire, std::span<const float> values, std::byte* to);
+
+/// Exact. `from` as encode() left it.
+void decode(Wire wire, const std::byte* from, std::span<float> values);
+
+/// values[i] += decoded[i], in float.
+void decode_and_add(Wire wire, const std::byte* from, std::span<float> values);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi/collectives.hpp"
+#include "mpi/topology.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// How a run may add its gradients: a function of the deck, of where its workers are and of an earlier
+/// choice.
+struct AllReducePlan {
+  std::vector<std::string> candidates;  ///< The deck's word, or what "auto" measures, the likeliest first
+  std::vector<int> groups;              ///< Of "hierarchical": each rank's
+  bool groups_in_memory = false;        ///< Inside a group through shared memory
+  bool window = false;                  ///< The gradients must lie in memory that the host's ranks share
+  mpi::Wire wire = mpi::Wire::float32;
+  int communicators = 1;
+};
+
+/// `shares_memory`: the ranks of a host can share what holds the gradients. `saved`: what a checkpoint chose;
+/// empty: nothing. @throws UserError if the deck asks for what these workers or this many buckets cannot do.
+AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
+                              bool shares_memory, const std::string& saved, std::size_t buckets);
+
+/// What adds the gradients of a run.
+struct Reduction {
+  std::vector<std::unique_ptr<mpi::Collectives>> lanes;  ///< One per communicator
+  /// What a half wire would falsify (counts, sums, statistics) goes over this one; null: with the last
+  /// bucket.
+  std::unique_ptr<mpi::Collectives> exact;
+  std::string description;         ///< "hierarchical in 2 groups, float16, 2 communicators"
+  std::vector<std::string> table;  ///< What "auto" measured; empty: nothing
+
+  mpi::Collectives& first() const { return *lanes.front(); }
+  std::vector<int> missing_ranks() const;  ///< Of any lane. Safe from another thread.
+};
+
+/// Collective. Measures where the plan leaves a choice. `window`: null if the plan wants none. The buckets
+/// must hold zeros and lie in the window.
+Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& world,
+                         const mpi::Communicator& host, mpi::SharedStorage* window,
+                         std::span<const std::span<float>> buckets);
+
+}  // namespace flotilla

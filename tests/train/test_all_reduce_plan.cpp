@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/train/all_reduce_plan.hpp"
+
+namespace flotilla {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// Ranks in order, `per_host` on each host.
+std::vector<mpi::Place> places_on(int hosts, int per_host) {
+  std::vector<mpi::Place> places;
+  for (int host = 0; host < hosts; ++host)
+    for (int local = 0; local < per_host; ++local)
+      places.push_back({.rank = host * per_host + local, .host_index = host, .local_rank = local});
+  return places;
+}
+
+StrategyConfig strategy(const std::string& all_reduce, std::int64_t ranks_per_group = 0) {
+  StrategyConfig config;
+  config.all_reduce = all_reduce;
+  config.ranks_per_group = ranks_per_group;
+  return config;
+}
+
+TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
+  const auto candidates = [](int hosts, int per_host, std::int64_t ranks_per_group, bool shares_memory) {
+    return plan_all_reduce(strategy("auto", ranks_per_group), places_on(hosts, per_host), shares_memory, "",
+                           1)
+        .candidates;
+  };
+  EXPECT_EQ(candidates(1, 1, 0, true), (Words{"mpi"}));
+  EXPECT_EQ(candidates(1, 4, 0, true), (Words{"shared-memory", "mpi"}));
+  EXPECT_EQ(candidates(1, 4, 2, true), (Words{"shared-memory", "hierarchical", "mpi"}));
+  EXPECT_EQ(candidates(2, 2, 0, true), (Words{"hierarchical", "mpi"}));
+  EXPECT_EQ(candidates(2, 1, 0, true), (Words{"mpi"}));  // groups of one each: flat
+  EXPECT_EQ(candidates(2, 2, 4, true), (Words{"mpi"}));  // one group of all: flat
+  EXPECT_EQ(candidates(1, 4, 0, false), (Words{"mpi"}));
+}
+
+TEST(AllReducePlan, KeepsWhatTheCheckpointChoseWhereItCan) {
+  const auto candidates = [](int hosts, const std::string& saved) {
+    return plan_all_reduce(strategy("auto"), places_on(hosts, 2), true, saved, 1).candidates;
+  };
+  EXPECT_EQ(candidates(2, "mpi"), (Words{"mpi"}));
+  EXPECT_EQ(candidates(2, "hierarchical"), (Words{"hierarchical"}));
+  EXPECT_EQ(candidates(2, "shared-memory"), (Words{"hierarchical", "mpi"}));
+  // The deck's word goes before an older choice.
+  EXPECT_EQ(plan_all_reduce(strategy("mpi"), places_on(1, 2), true, "shared-memory", 1).candidates,
+            (Words{"mpi"}));
+}
+
+TEST(AllReducePlan, WantsTheGradientsInTheWindowWhereTheyMeetThere) {
+  const auto plan = [](const std::string& word, int hosts, std::int64_t ranks_per_group) {
+    return plan_all_reduce(strategy(word, ranks_per_group), places_on(hosts, 3), true, "", 1);
+  };
+  EXPECT_FALSE(plan("mpi", 1, 0).window);
+  EXPECT_TRUE(plan("shared-memory", 1, 0).window);
+  EXPECT_TRUE(plan("hierarchical", 2, 0).window);
+  EXPECT_TRUE(plan("hierarchical", 2, 3).groups_in_memory);
+  EXPECT_FALSE(plan("hierarchical", 2, 2).groups_in_memory);  // the second group is on both hosts
+  EXPECT_FALSE(plan("hierarchical", 2, 2).window);
+}
+
+TEST(AllReducePlan, RefusesWhatCannotBe) {
+  EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(2, 2), true, "", 1), UserError);
+  EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(1, 2), false, "", 1), UserError);
+  EXPECT_THROW(plan_all_reduce(strategy("hierarchical", 5), places_on(1, 4), true, "", 1), UserError);
+  StrategyConfig two_communicators;
+  two_communicators.communicators = 2;
+  EXPECT_THROW(plan_all_reduce(two_communicators, places_on(1, 2), true, "", 1), UserError);
+  EXPECT_EQ(plan_all_reduce(two_communicators, places_on(1, 2), true, "", 2).communicators, 2);
+}
+
+}  // namespace
+}  // namespace flotilla
