@@ -86,9 +86,14 @@ rows_of_folders() {
   fi
   odd=$(find -L "$folder" -mindepth 2 -name $'*[\t\n]*' -print -quit)
   [[ -z $odd ]] || mistake "a name holds a tab or a line break, which a list cannot: '$odd'"
-  find -L "$folder" -mindepth 2 -type f -iregex '.*\.\(jpg\|jpeg\|png\)' -printf '%P\n' |
-    awk -F/ '$1 !~ /^\./ { print $1 "\t" $0 "\t" }' >"$work/rows"
-  others=$(find -L "$folder" -mindepth 2 -type f ! -iregex '.*\.\(jpg\|jpeg\|png\)' | wc -l)
+  # Hidden files (._a.jpg of some systems is no image) and what lies in hidden folders are not looked at.
+  # shellcheck disable=SC2016
+  others=$(find -L "$folder" -mindepth 2 -type f -printf '%P\n' | awk -F/ -v rows="$work/rows" '
+    /(^|\/)\./ { next }
+    tolower($0) ~ /\.(jpg|jpeg|png)$/ { print $1 "\t" $0 "\t" >rows; next }
+    { ++others }
+    END { print others + 0 }
+  ')
   ((others == 0)) || say "make_lists: left out $others files in class folders that do not end in .jpg, .jpeg or .png"
 }
 

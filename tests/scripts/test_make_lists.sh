@@ -31,7 +31,9 @@ make_photos() {
   for i in {1..20}; do
     touch "photos/zebra/$i.jpg" "photos/arctic fox/deep/no $i.PNG" "photos/Bear/b$i.jpeg"
   done
+  mkdir photos/zebra/.thumbnails photos/.trash
   touch photos/zebra/notes.txt photos/readme.txt photos/at_the_top.jpg
+  touch photos/zebra/._1.jpg photos/zebra/.thumbnails/1.jpg photos/.trash/1.jpg photos/zebra/.hidden
 }
 
 a_folder_per_class() {
