@@ -99,12 +99,14 @@ a_table_that_says_the_side() {
 }
 
 mistakes() {
-  mkdir -p empty split/train split/val tabs/a
+  mkdir -p empty split/train split/val tabs/a loop/a
+  ln -s .. loop/a/back
   touch $'tabs/a/b\tc.jpg'
   expect_mistake 'is not a folder' nowhere
   expect_mistake 'found no image' empty
   expect_mistake 'image-folder' split
   expect_mistake 'tab or a line break' tabs
+  expect_mistake 'link that leads back' loop
   expect_mistake 'unknown option' --fraction 1 photos
   expect_mistake 'must be a fraction' --validation 1.5 photos
   expect_mistake 'whole number' --seed x photos
