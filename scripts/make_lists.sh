@@ -78,17 +78,26 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 touch "$work/rows"
 
+unreadable() {
+  mistake "'$folder' cannot be read as a whole, find says why: give yourself the right, or remove the link that leads back"
+}
+
 # From here on rows: label, tab, path in the folder, tab, "train", "val" or nothing.
 rows_of_folders() {
   local odd others
   if [[ -d $folder/train && -d $folder/val ]]; then
     mistake "'$folder' is split into train/ and val/ already: data.kind = \"image-folder\" takes them without lists"
   fi
-  odd=$(find -L "$folder" -mindepth 2 -name $'*[\t\n]*' -print -quit)
+  odd=$(find -L "$folder" -mindepth 2 -name $'*[\t\n]*' -print -quit) || unreadable
   [[ -z $odd ]] || mistake "a name holds a tab or a line break, which a list cannot: '$odd'"
-  find -L "$folder" -mindepth 2 -type f -iregex '.*\.\(jpg\|jpeg\|png\)' -printf '%P\n' |
-    awk -F/ '$1 !~ /^\./ { print $1 "\t" $0 "\t" }' >"$work/rows"
-  others=$(find -L "$folder" -mindepth 2 -type f ! -iregex '.*\.\(jpg\|jpeg\|png\)' | wc -l)
+  # Hidden files (._a.jpg of some systems is no image) and what lies in hidden folders are not looked at.
+  # shellcheck disable=SC2016
+  others=$(find -L "$folder" -mindepth 2 -type f -printf '%P\n' | awk -F/ -v rows="$work/rows" '
+    /(^|\/)\./ { next }
+    tolower($0) ~ /\.(jpg|jpeg|png)$/ { print $1 "\t" $0 "\t" >rows; next }
+    { ++others }
+    END { print others + 0 }
+  ') || unreadable
   ((others == 0)) || say "make_lists: left out $others files in class folders that do not end in .jpg, .jpeg or .png"
 }
 
@@ -127,7 +136,7 @@ rows_of_table() {
           print name ": there is no image \"" $2 "\" in the folder of images"
           if (++n == 10) exit
         }
-      ' - "$work/rows" >"$work/mistakes"
+      ' - "$work/rows" >"$work/mistakes" || unreadable
   fi
   [[ ! -s $work/mistakes ]] || mistake "$(cat "$work/mistakes")"
 }

@@ -56,7 +56,7 @@ def replace(path, write):
     try:
         write(temporary)
         os.replace(temporary, path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # torch throws the latter for a folder that is not there
         fail(f"cannot write {path}: {error}")
     finally:
         if os.path.exists(temporary):

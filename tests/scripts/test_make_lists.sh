@@ -31,7 +31,9 @@ make_photos() {
   for i in {1..20}; do
     touch "photos/zebra/$i.jpg" "photos/arctic fox/deep/no $i.PNG" "photos/Bear/b$i.jpeg"
   done
+  mkdir photos/zebra/.thumbnails photos/.trash
   touch photos/zebra/notes.txt photos/readme.txt photos/at_the_top.jpg
+  touch photos/zebra/._1.jpg photos/zebra/.thumbnails/1.jpg photos/.trash/1.jpg photos/zebra/.hidden
 }
 
 a_folder_per_class() {
@@ -97,12 +99,14 @@ a_table_that_says_the_side() {
 }
 
 mistakes() {
-  mkdir -p empty split/train split/val tabs/a
+  mkdir -p empty split/train split/val tabs/a loop/a
+  ln -s .. loop/a/back
   touch $'tabs/a/b\tc.jpg'
   expect_mistake 'is not a folder' nowhere
   expect_mistake 'found no image' empty
   expect_mistake 'image-folder' split
   expect_mistake 'tab or a line break' tabs
+  expect_mistake 'link that leads back' loop
   expect_mistake 'unknown option' --fraction 1 photos
   expect_mistake 'must be a fraction' --validation 1.5 photos
   expect_mistake 'whole number' --seed x photos
