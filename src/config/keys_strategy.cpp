@@ -13,7 +13,8 @@ std::vector<Key> strategy_and_checkpoint_keys() {
       {.path = "strategy.all_reduce",
        .field = field<&Config::strategy, &StrategyConfig::all_reduce>,
        .rule = one_of({"auto", "mpi", "shared-memory", "hierarchical"}),
-       .help = "\"auto\" measures those that these hosts allow; \"hierarchical\": inside the groups first",
+       .help = "\"auto\": shared memory on one host, else the faster of the others at the start; "
+               "\"hierarchical\": inside the groups first",
        .condition = all_reduce},
       {.path = "strategy.ranks_per_group",
        .field = field<&Config::strategy, &StrategyConfig::ranks_per_group>,

@@ -35,8 +35,9 @@ TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
         .candidates;
   };
   EXPECT_EQ(candidates(1, 1, 0, true), (Words{"mpi"}));
-  EXPECT_EQ(candidates(1, 4, 0, true), (Words{"shared-memory", "mpi"}));
-  EXPECT_EQ(candidates(1, 4, 2, true), (Words{"shared-memory", "hierarchical", "mpi"}));
+  EXPECT_EQ(candidates(1, 4, 0, true), (Words{"shared-memory"}));
+  EXPECT_EQ(candidates(1, 4, 2, true), (Words{"shared-memory"}));
+  EXPECT_EQ(candidates(1, 4, 2, false), (Words{"hierarchical", "mpi"}));
   EXPECT_EQ(candidates(2, 2, 0, true), (Words{"hierarchical", "mpi"}));
   EXPECT_EQ(candidates(2, 1, 0, true), (Words{"mpi"}));  // groups of one each: flat
   EXPECT_EQ(candidates(2, 2, 4, true), (Words{"mpi"}));  // one group of all: flat
