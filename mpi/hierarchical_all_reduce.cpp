@@ -41,16 +41,21 @@ class Hierarchical : public Collectives {
 
  protected:
   bool has_slice() const { return member_ < slices_; }
+  int slices() const { return slices_; }
+  int member() const { return member_; }
+  const std::vector<int>& members() const { return members_; }  ///< The group's, as ranks of the world
+  Collectives& across() const { return *across_; }
   std::vector<int> in_world(std::vector<int> of_group) const {
     for (int& rank : of_group) rank = members_[static_cast<std::size_t>(rank)];
     return of_group;
   }
 
+ private:
   int ranks_;
   int slices_;
   std::unique_ptr<Collectives> across_;
   int member_;
-  std::vector<int> members_;  ///< The group's, as ranks of the world
+  std::vector<int> members_;
 };
 
 /// Inside the group through shared memory.
@@ -62,12 +67,12 @@ class HierarchicalInMemory final : public Hierarchical {
 
   void all_reduce(std::span<float> data) override {
     const std::size_t offset = group_.meet(data);
-    lateness_.record(members_, group_.arrivals_ns());
+    lateness_.record(members(), group_.arrivals_ns());
     if (has_slice()) {
-      const SliceBounds mine = slice_of(offset, data.size(), member_, slices_);
-      const auto own = static_cast<std::size_t>(member_);
+      const SliceBounds mine = slice_of(offset, data.size(), member(), slices());
+      const auto own = static_cast<std::size_t>(member());
       sum_into(group_.arrays(), own, mine.begin, mine.end);
-      across_->all_reduce(data.subspan(mine.begin - offset, mine.end - mine.begin));
+      across().all_reduce(data.subspan(mine.begin - offset, mine.end - mine.begin));
       copy_to_others(group_.arrays(), own, mine.begin, mine.end);
     }
     group_.part();
@@ -75,9 +80,9 @@ class HierarchicalInMemory final : public Hierarchical {
 
   std::size_t sent_bytes(std::size_t count) const override {
     if (!has_slice()) return 0;
-    const SliceBounds mine = slice_of(0, count, member_, slices_);
+    const SliceBounds mine = slice_of(0, count, member(), slices());
     const std::size_t size = mine.end - mine.begin;
-    return across_->sent_bytes(size) + (members_.size() - 1) * size * sizeof(float);
+    return across().sent_bytes(size) + (members().size() - 1) * size * sizeof(float);
   }
 
   std::vector<int> missing_ranks() const override { return in_world(group_.missing_ranks()); }
@@ -92,14 +97,14 @@ class HierarchicalInMemory final : public Hierarchical {
 class HierarchicalOverMpi final : public Hierarchical {
  public:
   HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire)
-      : Hierarchical(world, group, wire), inside_(group, slices_, Wire::float32) {}
+      : Hierarchical(world, group, wire), inside_(group, slices(), Wire::float32) {}
 
   void all_reduce(std::span<float> data) override {
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
       inside_.reduce_scatter(piece);
       const SliceBounds mine = inside_.slice(piece.size());
-      if (has_slice()) across_->all_reduce(piece.subspan(mine.begin, mine.end - mine.begin));
+      if (has_slice()) across().all_reduce(piece.subspan(mine.begin, mine.end - mine.begin));
       inside_.all_gather(piece);
     });
   }
@@ -109,7 +114,7 @@ class HierarchicalOverMpi final : public Hierarchical {
     for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
       const SliceBounds mine = inside_.slice(static_cast<std::size_t>(piece));
       sum += inside_.sent_bytes(static_cast<std::size_t>(piece));
-      if (has_slice()) sum += across_->sent_bytes(mine.end - mine.begin);
+      if (has_slice()) sum += across().sent_bytes(mine.end - mine.begin);
     });
     return sum;
   }
