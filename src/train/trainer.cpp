@@ -181,7 +181,8 @@ Ending Trainer::run() {
 
 /// Collective: every worker sees the same loss.
 void Trainer::check_finite(const StepOutcome& outcome) {
-  if (!std::isfinite(outcome.loss)) end_diverged(cat("the loss is ", outcome.loss));
+  if (!std::isfinite(outcome.loss))
+    end_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite");
 }
 
 /// Collective. Ends the job once what is being written is known to be good.
