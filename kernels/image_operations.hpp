@@ -77,7 +77,7 @@ using ScaleShiftGradients = ChannelPair<float>;  ///< first of the scale, second
 class BatchNorm {
  public:
   virtual ~BatchNorm() = default;
-  /// Both halves, statistics and normalise, while the values are in the cache.
+  /// Both halves, statistics and normalise, while the values are in the cache. y may be x or the residual.
   virtual void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
                        Tensor& y) = 0;
   /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.

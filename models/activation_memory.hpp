@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -44,7 +45,11 @@ class ActivationMemory {
 
   /// Counts tensors that lie in shared slots only because they are computed again in backward.
   void note_recomputed(std::int64_t values) { recomputed_ += values; }
-  std::int64_t recomputed_values() const { return recomputed_; }  ///< Floats that are not kept for it
+  /// A tensor that lies in the one slot that is shared without recomputation as well.
+  void note_shared_anyway(std::int64_t values) { shared_anyway_ = std::max(shared_anyway_, values); }
+  bool recomputes() const { return recomputed_ > 0; }
+  /// Floats, less those of the slots that recomputation needs. 0 or less where it does not pay.
+  std::int64_t recomputation_saves() const { return recomputed_ + shared_anyway_ - shared_count_; }
 
   std::int64_t kept_values() const { return kept_; }            ///< Floats
   std::int64_t shared_values() const { return shared_count_; }  ///< Floats
@@ -70,6 +75,7 @@ class ActivationMemory {
   std::int64_t kept_ = 0;
   std::int64_t shared_count_ = 0;
   std::int64_t recomputed_ = 0;
+  std::int64_t shared_anyway_ = 0;
   std::int64_t largest_gradient_ = 0;
   std::vector<Shared> shares_;
   std::vector<Planned> gradients_;

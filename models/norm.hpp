@@ -20,7 +20,7 @@ class Norm {
   Norm(const Building& network, const std::string& name, const BatchNormSpec& spec, WorkerExchange* exchange);
   void bind(const Arenas& arenas);
 
-  /// y may be x in inference.
+  /// y may be x.
   void forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass);
   /// What forward wrote in the last training pass, once more, without touching any statistics.
   void replay(const Tensor& x, const Tensor* residual, Tensor& y);

@@ -69,6 +69,7 @@ ResidualBlock::ResidualBlock(const Building& network, const ResidualBlockSpec& s
                                                        .after = AfterNorm::nothing,
                                                        .places = places_of_shortcut(network, spec),
                                                        .exchange = spec.exchange});
+  memory_.note_shared_anyway(shape.size());
   if (recompute_) memory_.note_recomputed(shape.size());
 }
 

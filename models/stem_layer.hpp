@@ -28,6 +28,8 @@ class StemLayer : public Layer {
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
+  /// Before the pooling: oneDNN's takes the largest of what is a number.
+  bool finite(FlatMath& math, const Tensor&) const override { return math.all_finite(unit_.output().span()); }
   std::int64_t first_offset() const override { return unit_.first_offset(); }
 
  private:

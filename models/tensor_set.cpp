@@ -2,7 +2,9 @@
 #include "models/tensor_set.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "kernels/random.hpp"
@@ -63,6 +65,24 @@ void TensorSet::import_slice(Device& device, std::size_t slice, std::span<const 
     tensors_[slice].from_plain(plain, host);
     device.upload(host, stored);
   }
+}
+
+std::uint64_t TensorSet::order() const {
+  // FNV-1a of where each value of each slice lies.
+  std::uint64_t hash = 14695981039346656037U;
+  const auto add = [&hash](std::uint64_t value) { hash = (hash ^ value) * 1099511628211U; };
+  std::vector<float> plain;
+  std::vector<float> stored;
+  for (std::size_t slice = 0; slice < tensors_.size(); ++slice) {
+    add(static_cast<std::uint64_t>(layout_[slice].offset));
+    if (is_plain(slice)) continue;
+    plain.resize(static_cast<std::size_t>(tensors_[slice].shape.size()));
+    stored.resize(static_cast<std::size_t>(layout_[slice].size));
+    std::iota(plain.begin(), plain.end(), 1.0F);  // exact up to 2^24
+    tensors_[slice].from_plain(plain, stored);
+    for (const float value : stored) add(std::bit_cast<std::uint32_t>(value));
+  }
+  return hash;
 }
 
 }  // namespace flotilla

@@ -54,6 +54,9 @@ class TensorSet {
   /// Sets one slice of an arena (the tensors, or anything of the same layout) from plain values.
   void import_slice(Device& device, std::size_t slice, std::span<const float> plain,
                     DeviceSpan<float> arena) const;
+  /// Tells apart sets that keep their values in different orders. Where arenas are shared or added up, among
+  /// networks or workers, it must be the same.
+  std::uint64_t order() const;
   /// Whether a slice is stored as files hold it; where not, the way there, in host memory. Safe beside a
   /// running step.
   bool is_plain(std::size_t slice) const { return !tensors_[slice].to_plain; }

@@ -113,7 +113,7 @@ void CpuConv2d::make_operations(bool winograd) {
 
   const auto& forward = fast_on_images ? fast->forward : direct.forward;
   std::vector<Argument> operands = {{DNNL_ARG_SRC, source, forward.src_desc()},
-                                    {DNNL_ARG_WEIGHTS, weight_, weight_},
+                                    {DNNL_ARG_WEIGHTS, weight_, forward.weights_desc()},
                                     {DNNL_ARG_DST, destination, forward.dst_desc(), Flow::out}};
   if (spec_.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
   forward_ = Operation(scope_, dnnl::convolution_forward(forward), forward.scratchpad_desc(), operands);

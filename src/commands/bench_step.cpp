@@ -35,13 +35,28 @@ struct Operation {
   double median_s() const { return median(times_s); }
 };
 
+/// Copies of a batch's targets: the loader fills the batch anew while they are used.
+class KeptTargets {
+ public:
+  explicit KeptTargets(const Batch& batch)
+      : labels_(batch.labels.begin(), batch.labels.end()),
+        other_labels_(batch.partner_labels.begin(), batch.partner_labels.end()),
+        valid_(batch.valid),
+        other_share_(batch.partner_share) {}
+  Targets view() const {
+    return {.labels = labels_, .valid = valid_, .other_labels = other_labels_, .other_share = other_share_};
+  }
+
+ private:
+  std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> other_labels_;
+  std::int64_t valid_;
+  float other_share_;
+};
+
 /// The operations of one step on its own buffers, in the state that the last step left.
-std::vector<Operation> operations_of(Assembly& assembly, const Batch& batch) {
+std::vector<Operation> operations_of(Assembly& assembly, const Targets& targets) {
   Network& network = *assembly.network;
-  const Targets targets{.labels = batch.labels,
-                        .valid = batch.valid,
-                        .other_labels = batch.partner_labels,
-                        .other_share = batch.partner_share};
   const DeviceSpan<float> sums = assembly.validation_sums.span().subspan(0, loss_sums);
   std::vector<Operation> operations;
   for (TimedOperation& operation : network.operations(targets, sums))
@@ -128,7 +143,8 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   const auto loader = trainer.make_loader();
   for (std::int64_t i = 0; i < std::max<std::int64_t>(3, arguments.steps / 10); ++i)
     end_job_on_failure(failure, [&] { return trainer.step(*loader); });
-  std::vector<Operation> operations = operations_of(assembly, loader->next());
+  const KeptTargets targets = end_job_on_failure(failure, [&] { return KeptTargets(loader->next()); });
+  std::vector<Operation> operations = operations_of(assembly, targets.view());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
   constexpr std::int64_t rounds = 20;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/commands/load.hpp"
@@ -70,8 +71,7 @@ void print_memory(Assembly& assembly, const HostMemory& host) {
   line("checkpoint copy", host.snapshot);
   line("process and libraries", host.process);
   line("peak, all together", host.peak);
-  if (memory.recomputed_values() > 0)
-    line("recomputation saves", bytes_of(memory.recomputed_values() - memory.shared_values()));
+  if (memory.recomputes()) line("recomputation saves", bytes_of(memory.recomputation_saves()));
 }
 
 /// Those that a run takes, which is never written; null if the deck asks for no trace.
@@ -115,10 +115,12 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
     assembly.evaluator().forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
                                  Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
   }
-  Snapshot snapshot;
-  if (world.is_root()) {
+  std::vector<Snapshot> snapshots(std::size_t{world.is_root()} + std::size_t{config.checkpoint.per_rank});
+  std::int64_t snapshot_bytes = 0;
+  for (Snapshot& snapshot : snapshots) {
     copy_state(*assembly.network, assembly.model, *assembly.optimizer, snapshot);
     make_plain(*assembly.network, snapshot);
+    snapshot_bytes += bytes_of(static_cast<std::int64_t>(snapshot.values.size()));
   }
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
@@ -126,10 +128,9 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
     print_line(config.resolved_text);
     for (const std::string& note : notes) print_line(note);
     for (const std::string& line : loaded) print_line(line);
-    print_memory(assembly, {.process = process,
-                            .input = loader->buffer_bytes(),
-                            .snapshot = bytes_of(static_cast<std::int64_t>(snapshot.values.size())),
-                            .peak = peak[0]});
+    print_memory(
+        assembly,
+        {.process = process, .input = loader->buffer_bytes(), .snapshot = snapshot_bytes, .peak = peak[0]});
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            assembly.sharding.steps_per_epoch(),
                            planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "mpi/clock.hpp"
@@ -107,7 +108,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
       lock.emplace(config.run.output, patience_with_lock_s);
   });
   std::vector<std::string> warnings;
-  const std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
+  std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
   const auto saved_choices = resumed ? resumed->snapshot.state.choices : std::map<std::string, std::string>{};
   Tracing tracing(config, world);
   Assembly assembly(config, world, failure, saved_choices,
@@ -157,6 +158,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                 assembly.optimizer.get());
     });
     assembly.optimizer->set_steps(state.optimizer_step);
+    std::vector<float>().swap(resumed->snapshot.values);  // as large as the model and its optimizer
   }
   assembly.strategy->start();
   introduce(arguments.deck, assembly, resumed, *reporter);

@@ -33,6 +33,7 @@ struct ModelConfig {
   std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
   std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
   std::string batch_norm = "local";    ///< resnet: "local", "synchronised"
+  std::int64_t batch_norm_group = 0;   ///< Workers whose batches are normalised together; 0: all
   double dropout = 0.0;
   std::int64_t classes = 0;
   std::string initializer = "xavier-uniform";

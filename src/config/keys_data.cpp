@@ -46,6 +46,14 @@ std::vector<Key> model_and_data_keys() {
        .help = "Mean and variance of each worker's batch, or of all workers' batches together",
        .on_resume = must_match,
        .condition = resnet},
+      {.path = "model.batch_norm_group",
+       .field = field<&Config::model, &ModelConfig::batch_norm_group>,
+       .rule = at_least(0, most_count),
+       .help =
+           "Workers, neighbours in rank, whose batches are normalised together; 0: all of them. A divisor "
+           "of the number of workers",
+       .on_resume = must_match,
+       .condition = {"model.batch_norm", {"synchronised"}}},
       {.path = "model.recompute",
        .field = field<&Config::model, &ModelConfig::recompute>,
        .rule = any(),

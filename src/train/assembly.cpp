@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "models/mlp.hpp"
@@ -37,11 +39,40 @@ Initializer initializer_of(const ModelConfig& model) {
   return {.kind = kind->second, .scale = model.initializer_scale};
 }
 
-std::string divisors_of(std::int64_t batch) {
+std::string divisors_of(std::int64_t number) {
   std::string text;
-  for (std::int64_t workers = 1; workers <= batch; ++workers)
-    if (batch % workers == 0) text += cat(text.empty() ? "" : ", ", workers);
+  for (std::int64_t divisor = 1; divisor <= number; ++divisor)
+    if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
   return text;
+}
+
+/// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
+std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model,
+                                                    const mpi::Communicator& world) {
+  if (model.kind != "resnet" || model.batch_norm != "synchronised") return nullptr;
+  const std::int64_t group = model.batch_norm_group == 0 ? world.size() : model.batch_norm_group;
+  throw_alike([&] {
+    if (world.size() % group != 0)
+      throw UserError(cat("model.batch_norm_group = ", group, " does not divide the ", world.size(),
+                          world.size() == 1 ? " worker" : " workers",
+                          "; groups that do: ", divisors_of(world.size()), "; 0: all of them together"));
+  });
+  if (group == 1) return nullptr;
+  return std::make_unique<CommunicatorExchange>(world.split(static_cast<int>(world.rank() / group)));
+}
+
+/// Collective. The arenas of all workers are added up as they lie: each value must lie at the same place.
+void check_one_order(const mpi::Communicator& world, const TensorSet& parameters) {
+  if (world.size() == 1) return;
+  const auto mine = static_cast<std::int64_t>(parameters.order());
+  const std::vector<std::int64_t> orders = world.all_gather(std::span(&mine, 1));
+  throw_alike([&] {
+    const auto other = std::ranges::find_if(orders, [&](std::int64_t order) { return order != orders[0]; });
+    if (other == orders.end()) return;
+    throw UserError(cat("rank ", other - orders.begin(),
+                        " keeps weights in another order than rank 0, as oneDNN does on another kind of "
+                        "processor: run on hosts of one kind, or set ONEDNN_MAX_CPU_ISA to what all have"));
+  });
 }
 
 }  // namespace
@@ -123,8 +154,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     : config(deck), world(all_ranks), places(mpi::find_topology(all_ranks)), host(all_ranks.split_by_host()) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   AllReducePlan plan;
-  if (config.model.kind == "resnet" && config.model.batch_norm == "synchronised" && world.size() > 1)
-    exchange = std::make_unique<CommunicatorExchange>(world);
+  exchange = make_exchange(config.model, world);
   agree(world, [&] {
     device = make_device(config.device, place);
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
@@ -148,6 +178,9 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                                         {.sample = training_data->sample_shape(),
                                          .batch = validation_batch,
                                          .purpose = Purpose::inference});
+    // The library may order weights by the batch as well; both read one arena.
+    if (validation_network && validation_network->parameters().order() != network->parameters().order())
+      validation_network.reset();
     buckets = cut_buckets(network->layout(), passenger_floats + network->statistics().layout().size(),
                           static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
                           static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
@@ -159,6 +192,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     statistics_storage = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
+  check_one_order(world, network->parameters());
 
   model = {parameter_storage.span(), statistics_storage.span()};
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();

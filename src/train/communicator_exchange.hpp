@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 
 #include "models/worker_exchange.hpp"
 #include "mpi/communicator.hpp"
@@ -13,8 +14,8 @@ namespace flotilla {
 /// while the communication thread reduces buckets. Allocates nothing.
 class CommunicatorExchange : public WorkerExchange {
  public:
-  /// Collective.
-  explicit CommunicatorExchange(const mpi::Communicator& workers) : workers_(workers.collective_clone()) {}
+  /// @param workers a communicator that nothing else uses
+  explicit CommunicatorExchange(mpi::Communicator workers) : workers_(std::move(workers)) {}
   /// From now on a hang here is told as such. The watchdog must outlive the calls.
   void watch(mpi::Watchdog& watchdog) { watchdog_ = &watchdog; }
 

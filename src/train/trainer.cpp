@@ -47,7 +47,6 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       position_(beginning.position),
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
-      last_epoch_validated_(beginning.position.epoch),
       begin_ns_(trace::now_ns()),
       last_checkpoint_(beginning.checkpoint),
       replaced_(config_.data) {
@@ -179,10 +178,13 @@ Ending Trainer::run() {
   return {.reason = stopped ? stop_reason_ : "done", .step = step_, .stopped = stopped};
 }
 
-/// Collective: every worker sees the same loss.
+/// Collective: every worker sees the same loss and statistics, which a NaN that max pooling hides from the
+/// loss has reached.
 void Trainer::check_finite(const StepOutcome& outcome) {
   if (!std::isfinite(outcome.loss))
     end_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite");
+  if (!assembly_.device->flat().all_finite(assembly_.model.statistics))
+    end_diverged("a running statistic is not finite");
 }
 
 /// Collective. Ends the job once what is being written is known to be good.

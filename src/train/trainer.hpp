@@ -84,7 +84,6 @@ class Trainer {
   std::int64_t samples_ = 0;
   std::int64_t last_saved_step_ = -1;
   std::int64_t last_validated_step_ = -1;
-  std::int64_t last_epoch_validated_ = 0;
   std::int64_t begin_ns_ = 0;
   std::int64_t longest_step_ns_ = 0;
   std::string stop_reason_;

@@ -133,8 +133,24 @@ TEST(Resnet, HalvesTheActivationsWhenAllBlocksAreComputedAgain) {
   };
 
   EXPECT_LT(2 * values(*again), values(*keeps));
-  EXPECT_EQ(again->memory().recomputed_values() + again->memory().kept_values(),
-            keeps->memory().kept_values());
+}
+
+TEST(Resnet, KnowsWhatRecomputationSaves) {
+  const auto device = make_device({.kind = "cpu", .threads = 1});
+  const auto values = [](const Network& network) {
+    return network.memory().kept_values() + network.memory().shared_values();
+  };
+  for (const std::int64_t depth : {18, 50}) {
+    ResnetSpec spec = small(depth, 2, 64);
+    const auto keeps = make_resnet(*device, spec);
+    for (const char* word : {"blocks", "conv1", "layer1", "layer4.1"}) {
+      spec.recompute = {word};
+      const auto again = make_resnet(*device, spec);
+
+      EXPECT_EQ(again->memory().recomputation_saves(), values(*keeps) - values(*again)) << depth << word;
+    }
+    EXPECT_FALSE(keeps->memory().recomputes());
+  }
 }
 
 TEST(Resnet, AnnouncesGradientsFromTheEndToTheStart) {
@@ -160,6 +176,21 @@ TEST(Resnet, NamesTheFirstLayerThatIsNotFinite) {
   run.loss();
 
   EXPECT_EQ(run.network->first_non_finite(), "layer2.1");
+}
+
+TEST(Resnet, SeesInItsFirstLayerWhatThePoolingHides) {
+  for (const std::vector<std::string>& names : std::vector<std::vector<std::string>>{{}, {"conv1"}}) {
+    ResnetSpec spec = small(18);
+    spec.recompute = names;
+    ResnetRun run("cpu", spec);
+    const Slice& bias = run.network->layout()[2];
+    ASSERT_EQ(bias.name, "bn1.bias");
+    run.device->flat().fill(part_of(run.parameters.span(), bias), std::numeric_limits<float>::quiet_NaN());
+
+    run.step();
+
+    EXPECT_EQ(run.network->first_non_finite(), "conv1");
+  }
 }
 
 TEST(Resnet, RefusesWhatItCannotBe) {

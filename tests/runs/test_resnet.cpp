@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <span>
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/runs/program.hpp"
@@ -160,6 +161,25 @@ TEST_F(Resnet, NamesTheLayerThatWasNotFinite) {
     EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\n" << result.errors;
   for (const auto& entry : fs::directory_iterator(path("diverged/checkpoints")))
     EXPECT_NO_THROW(read_weights(entry.path().string())) << "a model that is not finite was saved";
+}
+
+// oneDNN's max pooling takes the largest of what is a number; nothing after it reads this channel.
+TEST_F(Resnet, StopsAtANanThatTheLossDoesNotShow) {
+  Snapshot snapshot = read_weights(checkpoint(4));
+  for (const CheckpointTensor& tensor : snapshot.tensors) {
+    const std::span<float> values = snapshot.of(tensor);
+    if (tensor.path == "parameters/conv1.weight") std::fill_n(values.begin(), 3 * 7 * 7, 3e38F);
+    if (tensor.path == "parameters/layer1.0.conv1.weight")
+      for (std::size_t out = 0; out < 64; ++out) std::ranges::fill(values.subspan(out * 64 * 9, 9), 0.0F);
+  }
+  write_checkpoint_file(path("huge.h5"), snapshot);
+
+  const Result result = train(
+      "huge", {"train.steps=9", "device.convolution=direct", "model.initial_weights=" + path("huge.h5")});
+
+  EXPECT_EQ(result.exit_code, 2);
+  for (const char* part : {"a running statistic is not finite after step 1 ", "the output of conv1 is not"})
+    EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\n" << result.errors;
 }
 
 TEST_F(Resnet, PlansTheMemoryThatRecomputationSaves) {

@@ -3,9 +3,11 @@
 
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "tests/train/counting_sink.hpp"
 #include "tests/train/training_run.hpp"
 
@@ -82,6 +84,55 @@ TEST(ResnetWorkers, AverageTheirLocalStatistics) {
   const std::vector<float> a = local.values(part_of(local.assembly.model.statistics, mean));
   const std::vector<float> b = synchronised.values(part_of(synchronised.assembly.model.statistics, mean));
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
+}
+
+TEST(ResnetWorkers, OfOneLargeGroupAreAllOfThem) {
+  const Overrides synchronised = {"model.batch_norm=synchronised"};
+  TrainingRun all(mpi::Communicator::world(), resnet_deck, synchronised);
+  TrainingRun group(mpi::Communicator::world(), resnet_deck,
+                    synchronised + Overrides{cat("model.batch_norm_group=", all.world.size())});
+  all.step();
+  group.step();
+
+  EXPECT_EQ(group.parameters(), all.parameters());
+  EXPECT_EQ(group.statistics(), all.statistics());
+}
+
+TEST(ResnetWorkers, OfGroupsOfOneExchangeNothing) {
+  const TrainingRun run(mpi::Communicator::world(), resnet_deck,
+                        {"model.batch_norm=synchronised", "model.batch_norm_group=1"});
+
+  EXPECT_EQ(run.assembly.exchange, nullptr);
+}
+
+TEST(ResnetWorkers, OfOneGroupSeeEachOthersBatchesOnly) {
+  if (mpi::Communicator::world().size() < 4) GTEST_SKIP() << "needs two groups of two";
+  TrainingRun pairs(mpi::Communicator::world(), resnet_deck,
+                    buckets + Overrides{"model.batch_norm=synchronised", "model.batch_norm_group=2"});
+  ASSERT_EQ(pairs.assembly.exchange->workers(), 2);
+  const auto rank = static_cast<double>(pairs.world.rank());
+  std::vector<double> both(2);
+  pairs.assembly.exchange->all_gather(std::span<const double>(&rank, 1), both);
+  const double first = std::floor(rank / 2.0) * 2.0;
+  EXPECT_EQ(both, (std::vector<double>{first, first + 1.0}));
+
+  for (int i = 0; i < 2; ++i) pairs.step();
+
+  expect_one_model(pairs);
+}
+
+TEST(ResnetWorkers, RefuseGroupsThatDoNotFit) {
+  const mpi::Communicator world = mpi::Communicator::world();
+  try {
+    TrainingRun run(world.collective_clone(), resnet_deck,
+                    {"model.batch_norm=synchronised", "model.batch_norm_group=3"});
+    FAIL() << "no error";
+  } catch (const AgreedFailure& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find(cat("model.batch_norm_group = 3 does not divide the ", world.size(), " workers")),
+              std::string::npos)
+        << text;
+  }
 }
 
 TEST(ResnetWorkers, AllocateNothingInAStep) {
