@@ -14,6 +14,7 @@
 #include "src/train/assembly.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/model_state.hpp"
+#include "src/train/same_data.hpp"
 
 namespace flotilla {
 
@@ -70,6 +71,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     sums = device->allocate(ArenaLayout::alignment);
     if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, model, nullptr);
   });
+  check_same_data(world, places, data->size(), "data.validation");
   network->bind({.parameters = model.parameters,
                  .gradients = {},
                  .statistics = model.statistics,

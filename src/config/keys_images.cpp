@@ -49,13 +49,15 @@ std::vector<Key> image_keys() {
       image_key<&D::image_std>("image_std", array_of(3, 3, positive()), "See image_mean"),
       image_key<&D::exif_orientation>("exif_orientation", any(),
                                       "Turn images as their EXIF data say; the original does not"),
-      image_key<&D::max_pixels>("max_pixels", positive(most_count),
-                                "An image with more is a bad one: it might be made to fill the memory"),
-      image_key<&D::on_bad_image>(
+      // These may change on resuming: after a bad image ended a run, they are the way to go on.
+      free_on_resume(
+          image_key<&D::max_pixels>("max_pixels", positive(most_count),
+                                    "An image with more is a bad one: it might be made to fill the memory")),
+      free_on_resume(image_key<&D::on_bad_image>(
           "on_bad_image", one_of({"error", "replace"}),
           "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
           "\"replace\" takes another one, chosen by seed and number, and tells the count after each epoch. A "
-          "bad validation image always ends the job: an accuracy without it would be another one"),
+          "bad validation image always ends the job: an accuracy without it would be another one")),
       free_on_resume(image_key<&D::max_bad_images>(
           "max_bad_images", at_least(0, most_steps),
           "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")),

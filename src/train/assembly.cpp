@@ -10,6 +10,7 @@
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
 #include "src/data/mixup.hpp"
+#include "src/train/same_data.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -193,6 +194,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
   check_one_order(world, network->parameters());
+  check_same_data(world, places, training_data->size(), "data.train");
+  if (validation_data) check_same_data(world, places, validation_data->size(), "data.validation");
 
   model = {parameter_storage.span(), statistics_storage.span()};
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();

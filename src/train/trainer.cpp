@@ -251,8 +251,9 @@ void Trainer::validate() {
   assembly_.watchdog->beat("validating", step_);
   assembly_.strategy->consensus();
   LoaderOptions loading = parts_.loading;
-  loading.prefetch =
-      std::min<std::int64_t>(loading.prefetch, 2);  // training's batches stay in memory as well
+  // Training's batches stay in memory as well, and its threads may still be recording into their sinks.
+  loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
+  loading.sink = {};
   const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
                                      loading, assembly_.validation_sums.span(),
                                      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });

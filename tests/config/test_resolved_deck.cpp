@@ -137,6 +137,20 @@ TEST(Resuming, WhatMayChangeMakesNoDifference) {
   EXPECT_EQ(difference_that_forbids_resuming(saved, saved), "");
 }
 
+TEST(Resuming, ABadImageMayBeReplacedFromThenOn) {
+  const auto saved_and = [](const Texts& overrides) {
+    Texts all = {"data.kind=image-list", "data.train.path=l.txt"};
+    const std::string saved = load(good_deck, all).config.resolved_text;
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return difference_that_forbids_resuming(saved, load(good_deck, all).config.resolved_text);
+  };
+
+  EXPECT_EQ(saved_and({"data.on_bad_image=replace", "data.max_bad_images=7", "data.max_pixels=200000000",
+                       "data.cache=files"}),
+            "");
+  EXPECT_EQ(saved_and({"data.flip=0.25"}), "data.flip: 0.5 in the checkpoint, 0.25 now");
+}
+
 TEST(Resuming, TheFirstDifferenceIsNamed) {
   const auto difference = [](const Texts& overrides) {
     return difference_that_forbids_resuming(load(good_deck).config.resolved_text,

@@ -153,6 +153,20 @@ TEST(ImageList, TheSameImageTwiceIsAMistakeInValidationOnly) {
       contains(mistakes_of(folder.path("l.txt"), {.unique = true}), "l.txt:2: \"a.jpg\" stands in line 1"));
 }
 
+TEST(ImageList, ManyDuplicatesAreCountedAtOnce) {
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "a.jpg 0\n";
+  write(folder.path("l.txt"), text);
+
+  const std::string told = mistakes_of(folder.path("l.txt"), {.unique = true});
+
+  EXPECT_TRUE(contains(told, "the list has at least 199999 mistakes:")) << told;
+  EXPECT_TRUE(contains(told, "l.txt:11: \"a.jpg\" stands in line 10 too")) << told;
+  EXPECT_TRUE(contains(told, "\n  and 199989 more")) << told;
+}
+
 TEST(ImageList, MissingImagesMayBeAllowedButNotAllOfThem) {
   const TemporaryFolder folder;
   write(folder.path("a.jpg"), "x");

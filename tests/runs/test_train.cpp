@@ -131,8 +131,15 @@ TEST(Train, WritesATraceOfEveryRank) {
   for (const char* rank : {"rank-0000", "rank-0001"}) {
     const auto trace = nlohmann::json::parse(read_file(folder.path("run") + "/trace/" + rank + ".json"));
     int forward = 0;
-    for (const auto& event : trace.at("traceEvents")) forward += event.at("name") == "forward" ? 1 : 0;
+    int read = 0;
+    for (const auto& event : trace.at("traceEvents")) {
+      forward += event.at("name") == "forward" ? 1 : 0;
+      read += event.at("name") == "read batch" ? 1 : 0;
+    }
     EXPECT_EQ(forward, 12) << rank;
+    // Of training alone, with those read ahead: two threads must not write into one record.
+    EXPECT_GE(read, 12) << rank;
+    EXPECT_LE(read, 20) << rank;
   }
 }
 

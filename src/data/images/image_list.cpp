@@ -45,6 +45,7 @@ class ListMistakes {
     if (kept_of_kind_++ < most_mistakes_told) kept_.emplace_back(begin, text);
   }
   void next_kind() { kept_of_kind_ = 0; }
+  bool tells_more_of_kind() const { return kept_of_kind_ < most_mistakes_told; }
   bool empty() const { return count_ == 0; }
 
   /// @param all there may be more that were not looked for, if false
@@ -129,10 +130,13 @@ void find_duplicates(const ImageList& list, ListMistakes& mistakes) {
   }
   std::sort(again.begin(), again.end());
   for (const auto& [later, earlier] : again) {
-    mistakes.add(
-        list.entries[later].begin,
-        cat(quoted(list.written(later)), " stands in line ", line_at(list.text, list.entries[earlier].begin),
-            " too; validation counts each image once: take one of them out"));
+    // Finding a line's number reads the list up to there: not for each of many duplicates.
+    mistakes.add(list.entries[later].begin,
+                 !mistakes.tells_more_of_kind()
+                     ? ""
+                     : cat(quoted(list.written(later)), " stands in line ",
+                           line_at(list.text, list.entries[earlier].begin),
+                           " too; validation counts each image once: take one of them out"));
   }
 }
 
