@@ -26,8 +26,8 @@ Key free_on_resume(Key key) {
 std::vector<Key> image_keys() {
   using D = DataConfig;
   return {
-      image_key<&D::image_size>("image_size", positive(16384), "Height and width of a sample, pixels"),
-      image_key<&D::short_side>("short_side", positive(65536),
+      image_key<&D::image_size>("image_size", positive(2048), "Height and width of a sample, pixels"),
+      image_key<&D::short_side>("short_side", positive(2048),
                                 "Validation: an image's shorter side before the crop of its centre; at least "
                                 "image_size"),
       image_key<&D::resize_filter>(
@@ -41,12 +41,12 @@ std::vector<Key> image_keys() {
       image_key<&D::crop_aspect>("crop_aspect", array_of(2, 2, positive(100)),
                                  "Training: least and largest width ÷ height of a random crop"),
       image_key<&D::flip>("flip", at_least(0, 1), "Training: probability of exchanging left and right"),
-      image_key<&D::color_jitter>("color_jitter", array_of(4, 4, at_least(0)),
+      image_key<&D::color_jitter>("color_jitter", array_of(4, 4, at_least(0, 100)),
                                   "Training: random changes of brightness, contrast, saturation (factors 1 ± "
                                   "value) and hue (± value of the circle, at most 0.5); zeros: none"),
-      image_key<&D::image_mean>("image_mean", array_of(3, 3, any()),
+      image_key<&D::image_mean>("image_mean", array_of(3, 3, at_least(-100, 100)),
                                 "The network sees (value / 255 − mean) / std of red, green and blue"),
-      image_key<&D::image_std>("image_std", array_of(3, 3, positive()), "See image_mean"),
+      image_key<&D::image_std>("image_std", array_of(3, 3, at_least(1e-6, 100)), "See image_mean"),
       image_key<&D::exif_orientation>("exif_orientation", any(),
                                       "Turn images as their EXIF data say; the original does not"),
       // These may change on resuming: after a bad image ended a run, they are the way to go on.

@@ -134,9 +134,9 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
   const std::set<std::string> free_tables = {"device", "strategy", "checkpoint", "validation"};
   const std::set<std::string> free_keys = {
-      "model.recompute", "data.threads",       "data.prefetch",           "train.epochs",
-      "train.steps",     "train.batch_size",   "train.global_batch_size", "train.accumulate_steps",
-      "data.cache",      "data.max_bad_images"};
+      "model.recompute", "data.threads",        "data.prefetch",           "train.epochs",
+      "train.steps",     "train.batch_size",    "train.global_batch_size", "train.accumulate_steps",
+      "data.cache",      "data.max_bad_images", "data.max_pixels",         "data.on_bad_image"};
   for (const Key& key : all_keys()) {
     const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
                             (key.table() == "run" && key.path != "run.seed");
