@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/train.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -79,6 +81,10 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
   if (assembly.validation_data) reporter.say(cat("validation   ", assembly.validation_data->description()));
   reporter.say(
       cat("model        ", config.model.kind, ", ", assembly.network->layout().values(), " parameters"));
+  if (const ActivationMemory& memory = assembly.network->memory(); memory.recomputes())
+    reporter.say(
+        fmt::format("recompute    saves {:.1f} MiB of activations per rank",
+                    static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
   reporter.say(
       cat("batch        ", assembly.sharding.global_batch(), " = ", assembly.sharding.workers, " workers × ",
           assembly.sharding.batch,

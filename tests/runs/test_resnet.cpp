@@ -76,6 +76,7 @@ TEST_F(Resnet, GoesOnWithTheSameBitsAndStatistics) {
   const Result resumed = train("half", {"train.steps=4", "model.recompute=blocks"});
 
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("recompute    saves "), std::string::npos) << resumed.output;
   const Snapshot expected = read_checkpoint(checkpoint(4));
   const Snapshot found = read_checkpoint(path("half/checkpoints/" + CheckpointWriter::file_name(4)));
   EXPECT_EQ(found.values, expected.values);
