@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 #include "kernels/error.hpp"
@@ -103,6 +104,8 @@ TEST(CheckpointWriter, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
 }
 
 TEST(CheckpointWriter, ReportsALimitOnFileSizesAndLivesOn) {
+  // Not a plain fork: the writer that a test above left alone may hold locks.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const test::TemporaryFolder folder;
   const auto exit_code_under_limit = [&] {
     CheckpointWriter writer(folder.path(), 2);
@@ -114,11 +117,12 @@ TEST(CheckpointWriter, ReportsALimitOnFileSizesAndLivesOn) {
     writer.finish();
     const auto reports = writer.reports();
     const bool told = mentions(reports.back().error, {"step 2", "ulimit -f"});
-    ::_exit(told && reports.front().error.empty() ? 0 : 1);
+    const bool first_only = folder.names() == std::vector<std::string>{"step-00000001.h5"};
+    std::filesystem::remove_all(folder.path());  // _exit runs no destructors
+    ::_exit(told && first_only && reports.front().error.empty() ? 0 : 1);
   };
 
   EXPECT_EXIT(exit_code_under_limit(), testing::ExitedWithCode(0), "");
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"step-00000001.h5"});
 }
 
 TEST(WriteArray, LeavesOneReadableDatasetUnderItsOwnName) {
