@@ -119,16 +119,26 @@ void CpuBatchNorm::find_gradient(BlockRange blocks, const Tensor& x, ScaleShift 
                      prepare(blocks, w, s), constants_.data(), slopes_.data(), dx.span().address());
 }
 
-void CpuBatchNorm::forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
-                           Tensor& y) {
-  check_normalise(spec_, x, residual, w, batch, y);
+void CpuBatchNorm::check_operands(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
+                                  const Tensor& y) const {
+  check_normalise(spec_, x, residual, w, s, y);
   check("x", x);
   check("y", y);
   if (residual != nullptr) check("the residual", *residual);
+}
+
+void CpuBatchNorm::find_output(BlockRange blocks, const Tensor& x, const Tensor* residual, ScaleShift w,
+                               GivenStatistics s, Tensor& y) {
+  normalise_pixels(scope_->threads(), layout_, blocks, spec_.after, x.span().address(), address(residual),
+                   prepare(blocks, w, s), y.span().address());
+}
+
+void CpuBatchNorm::forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+                           Tensor& y) {
+  check_operands(x, residual, w, batch, y);
   for_each_group(1, [&](BlockRange blocks) {
     find_statistics(blocks, x, batch);
-    normalise_pixels(scope_->threads(), layout_, blocks, spec_.after, x.span().address(), address(residual),
-                     prepare(blocks, w, batch), y.span().address());
+    find_output(blocks, x, residual, w, batch, y);
   });
 }
 
@@ -140,12 +150,8 @@ void CpuBatchNorm::statistics(const Tensor& x, Statistics batch) {
 
 void CpuBatchNorm::normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
                              Tensor& y) {
-  check_normalise(spec_, x, residual, w, s, y);
-  check("x", x);
-  check("y", y);
-  if (residual != nullptr) check("the residual", *residual);
-  normalise_pixels(scope_->threads(), layout_, all(), spec_.after, x.span().address(), address(residual),
-                   prepare(all(), w, s), y.span().address());
+  check_operands(x, residual, w, s, y);
+  find_output(all(), x, residual, w, s, y);
 }
 
 void CpuBatchNorm::check_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,

@@ -31,6 +31,8 @@ class CpuBatchNorm : public BatchNorm {
   BlockRange all() const { return {0, layout_.blocks}; }
   ImageSums image_sums() const;  // in the scratch memory
   void check(const char* name, const Tensor& tensor) const;
+  void check_operands(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
+                      const Tensor& y) const;  // of forward and normalise
   void check_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
                   const Tensor* more_dy, const Tensor* dresidual, GivenStatistics sums) const;
   double slope(GivenStatistics s, std::size_t channel) const;  // 1 / √(variance + ε)
@@ -40,6 +42,8 @@ class CpuBatchNorm : public BatchNorm {
   // The operations on some blocks of channels, arguments checked.
   NormChannels prepare(BlockRange blocks, ScaleShift w, GivenStatistics s);
   void find_statistics(BlockRange blocks, const Tensor& x, Statistics batch);
+  void find_output(BlockRange blocks, const Tensor& x, const Tensor* residual, ScaleShift w,
+                   GivenStatistics s, Tensor& y);
   void find_sums(BlockRange blocks, const NormGradient& in, ScaleShift w, GivenStatistics s,
                  Tensor* dresidual, ScaleShiftGradients sums);
   void find_gradient(BlockRange blocks, const Tensor& x, ScaleShift w, GivenStatistics s,
