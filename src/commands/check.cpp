@@ -118,7 +118,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
   std::vector<Snapshot> snapshots(std::size_t{world.is_root()} + std::size_t{config.checkpoint.per_rank});
   std::int64_t snapshot_bytes = 0;
   for (Snapshot& snapshot : snapshots) {
-    copy_state(*assembly.network, assembly.model, *assembly.optimizer, snapshot);
+    copy_state(*assembly.network, assembly.strategy->live(), snapshot);
     make_plain(*assembly.network, snapshot);
     snapshot_bytes += bytes_of(static_cast<std::int64_t>(snapshot.values.size()));
   }

@@ -69,7 +69,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
-    if (world.is_root()) restore(checkpoint.snapshot, checkpoint.path, *network, model, nullptr);
+    if (world.is_root())
+      restore(checkpoint.snapshot, checkpoint.path, *network, state_arrays(model, nullptr));
   });
   check_same_data(world, places, data->size(), "data.validation");
   network->bind({.parameters = model.parameters,

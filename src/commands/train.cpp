@@ -160,8 +160,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                  .checkpoint = resumed->path};
     agree(world, [&] {
       if (world.is_root())
-        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.model,
-                assembly.optimizer.get());
+        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.strategy->live());
     });
     assembly.optimizer->set_steps(state.optimizer_step);
     std::vector<float>().swap(resumed->snapshot.values);  // as large as the model and its optimizer

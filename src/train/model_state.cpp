@@ -19,12 +19,13 @@ struct Group {
   const ArenaLayout& layout() const { return tensors.layout(); }
 };
 
-std::vector<Group> groups_of(const Network& network, const Model& model, Optimizer* optimizer) {
-  std::vector<Group> groups = {{"parameters/", network.parameters(), model.parameters},
-                               {"statistics/", network.statistics(), model.statistics}};
-  if (optimizer != nullptr)
-    for (const OptimizerSlot& slot : optimizer->slots())
-      groups.push_back({cat("optimizer/", slot.name, "/"), network.parameters(), slot.values});
+std::vector<Group> groups_of(const Network& network, std::span<const StateArray> arrays) {
+  std::vector<Group> groups;
+  for (const StateArray& array : arrays) {
+    const bool statistics = array.layout == StateArray::Layout::statistics;
+    groups.push_back(
+        {array.group + "/", statistics ? network.statistics() : network.parameters(), array.values});
+  }
   return groups;
 }
 
@@ -49,10 +50,19 @@ void check_classes(const Snapshot& snapshot, const std::string& path, const Netw
 
 }  // namespace
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimizer* optimizer) {
+std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
+  std::vector<StateArray> arrays = {{"parameters", StateArray::Layout::parameters, model.parameters},
+                                    {"statistics", StateArray::Layout::statistics, model.statistics}};
+  if (optimizer != nullptr)
+    for (const OptimizerSlot& slot : optimizer->slots())
+      arrays.push_back({"optimizer/" + slot.name, StateArray::Layout::parameters, slot.values});
+  return arrays;
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays) {
   std::vector<CheckpointTensor> tensors;
   std::int64_t offset = 0;
-  for (const Group& group : groups_of(network, {}, optimizer)) {
+  for (const Group& group : groups_of(network, arrays)) {
     for (const Slice& slice : group.layout().slices()) {
       tensors.push_back({.path = group.prefix + slice.name, .shape = slice.shape, .offset = offset});
       offset += slice.shape.size();
@@ -61,10 +71,10 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, Optimiz
   return tensors;
 }
 
-void copy_state(const Network& network, const Model& model, Optimizer& optimizer, Snapshot& snapshot) {
-  const std::vector<Group> groups = groups_of(network, model, &optimizer);
+void copy_state(const Network& network, std::span<const StateArray> arrays, Snapshot& snapshot) {
+  const std::vector<Group> groups = groups_of(network, arrays);
   if (snapshot.tensors.empty()) {
-    snapshot.tensors = checkpoint_tensors(network, &optimizer);
+    snapshot.tensors = checkpoint_tensors(network, arrays);
     std::size_t next = 0;
     std::int64_t first = 0;
     for (const Group& group : groups) {
@@ -82,33 +92,33 @@ void copy_state(const Network& network, const Model& model, Optimizer& optimizer
 }
 
 void make_plain(const Network& network, Snapshot& snapshot) {
-  const std::size_t parameters = network.layout().slices().size();
-  const std::size_t statistics = network.statistics().layout().slices().size();
   std::vector<float> stored;
-  for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) {
-    const bool is_statistic = i >= parameters && i < parameters + statistics;
-    const TensorSet& tensors = is_statistic ? network.statistics() : network.parameters();
-    const std::size_t slice = i < parameters ? i
-                              : is_statistic ? i - parameters
-                                             : (i - parameters - statistics) % parameters;
-    if (tensors.is_plain(slice)) continue;
-    const float* first = snapshot.values.data() + snapshot.tensors[i].offset;
-    stored.assign(first, first + tensors.layout()[slice].size);
-    tensors.to_plain(slice, stored, snapshot.of(snapshot.tensors[i]));
+  std::size_t slice = 0;
+  for (const CheckpointTensor& tensor : snapshot.tensors) {
+    const TensorSet& tensors =
+        tensor.path.starts_with("statistics/") ? network.statistics() : network.parameters();
+    if (!tensors.is_plain(slice)) {
+      const float* first = snapshot.values.data() + tensor.offset;
+      stored.assign(first, first + tensors.layout()[slice].size);
+      tensors.to_plain(slice, stored, snapshot.of(tensor));
+    }
+    slice = (slice + 1) % tensors.layout().slices().size();
   }
 }
 
-void restore(const Snapshot& snapshot, const std::string& path, const Network& network, const Model& model,
-             Optimizer* optimizer) {
-  const std::vector<CheckpointTensor> expected = checkpoint_tensors(network, optimizer);
+void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
+             std::span<const StateArray> arrays) {
+  const std::vector<CheckpointTensor> expected = checkpoint_tensors(network, arrays);
+  const bool slots = std::ranges::any_of(
+      arrays, [](const StateArray& array) { return array.group.starts_with("optimizer/"); });
   Snapshot needed;  // What an evaluation needs: the optimizer's state may be there or not.
   for (const CheckpointTensor& tensor : snapshot.tensors)
-    if (optimizer != nullptr || !tensor.path.starts_with("optimizer/")) needed.tensors.push_back(tensor);
+    if (slots || !tensor.path.starts_with("optimizer/")) needed.tensors.push_back(tensor);
   check_classes(snapshot, path, network);
   check_tensors(needed, expected, path);
   std::map<std::string, const CheckpointTensor*> saved;
   for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
-  for_each_tensor(groups_of(network, model, optimizer), expected,
+  for_each_tensor(groups_of(network, arrays), expected,
                   [&](const Group& group, std::size_t slice, const CheckpointTensor& tensor) {
                     group.tensors.import_slice(network.device(), slice, snapshot.of(*saved.at(tensor.path)),
                                                group.values);
@@ -121,7 +131,7 @@ std::vector<std::string> load_matching(const Snapshot& weights, const std::strin
   for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
   std::vector<std::string> lines;
   bool any = false;
-  for (const Group& group : groups_of(network, model, nullptr)) {
+  for (const Group& group : groups_of(network, state_arrays(model, nullptr))) {
     for (std::size_t i = 0; i < group.layout().slices().size(); ++i) {
       const Slice& slice = group.layout()[i];
       const auto found = given.find(group.prefix + slice.name);

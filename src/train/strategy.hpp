@@ -2,22 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
-#include "kernels/device.hpp"
+#include "src/train/state_array.hpp"
 
 namespace flotilla {
 
 struct StepInfo {
   std::int64_t step = 0;  ///< 0, 1, …
   double learning_rate = 0.0;
+  double epochs = 0.0;  ///< Progress::epochs before the step
+  bool report = false;  ///< The outcome is asked for over all workers
 };
 
-/// What a step's samples came to, over all workers.
+/// What a step's samples came to.
 struct StepOutcome {
   double loss = 0.0;           ///< Mean over the samples
   double accuracy_top1 = 0.0;  ///< In [0, 1]
   double accuracy_top5 = 0.0;
-  bool stop = false;  ///< Some worker was asked to stop; every worker sees the same verdict
+  bool stop = false;        ///< Some worker was asked to stop; every worker sees the same verdict
+  bool all_workers = true;  ///< Over the samples of all workers, the same on each; else of this one alone
 };
 
 /// Time and traffic since the start of training.
@@ -25,12 +31,16 @@ struct StrategyTimes {
   std::int64_t exposed_comm_ns = 0;  ///< The training thread waited for communication
   std::int64_t optimizer_ns = 0;
   std::int64_t sent_bytes = 0;
+  std::int64_t meetings = 0;  ///< Steps whose end no worker passed before all had come
 };
 
-/// One model, laid out as a network's arenas.
-struct Model {
-  DeviceSpan<float> parameters;
-  DeviceSpan<float> statistics;
+/// What a checkpoint holds beside counters.
+struct StrategyState {
+  /// In the checkpoint itself, alike on all workers: the one model, its optimizer's slots, and what the
+  /// strategy has of its own. Valid until the next step.
+  std::vector<StateArray> shared;
+  std::vector<StateArray> own;            ///< What this worker holds instead of it; empty: the same
+  std::map<std::string, double> numbers;  ///< The strategy's own, alike on all workers
 };
 
 /// How the workers agree on one model. The trainer calls it at these points and nowhere else.
@@ -50,8 +60,14 @@ class Strategy {
   virtual void gradient_ready(std::int64_t begin) = 0;
   /// Collective. After backward: leaves the values for the next step in this worker's arena.
   virtual StepOutcome finish_step(const StepInfo& info) = 0;
-  /// Collective. The one model to evaluate or save; valid until the next step. Training does not notice.
+  /// Collective. The one model to evaluate; valid until the next step. Training does not notice.
   virtual Model consensus() = 0;
+  /// Collective. What to save, without touching training.
+  virtual StrategyState state() = 0;
+  /// Where the values of a checkpoint go before start(): the groups of state().shared.
+  virtual std::vector<StateArray> live() = 0;
+  /// What every worker holds alike between this step and the next; empty spans: nothing.
+  virtual Model alike() const = 0;
   virtual StrategyTimes times() const = 0;
 };
 

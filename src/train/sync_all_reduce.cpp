@@ -78,6 +78,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   started_ = 0;
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
+  ++times_.meetings;
   for (const Bucket& bucket : parts_.buckets)
     times_.sent_bytes += static_cast<std::int64_t>(
         parts_.collectives.sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));

@@ -54,7 +54,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
   if (parts_.writer != nullptr) save_places_.push_back({parts_.writer, true});
   if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false});
   for (const SavePlace& place : save_places_)
-    copy_state(*assembly_.network, assembly_.model, *assembly_.optimizer, place.writer->begin());
+    copy_state(*assembly_.network, assembly_.strategy->live(), place.writer->begin());
 }
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
@@ -63,9 +63,13 @@ std::unique_ptr<Loader> Trainer::make_loader() const {
   return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, options);
 }
 
-bool Trainer::done() const {
+bool Trainer::done_at(std::int64_t step, const Position& position) const {
   const TrainConfig& train = config_.train;
-  return (train.epochs > 0 && position_.epoch >= train.epochs) || (train.steps > 0 && step_ >= train.steps);
+  return (train.epochs > 0 && position.epoch >= train.epochs) || (train.steps > 0 && step >= train.steps);
+}
+
+bool Trainer::reports_at(std::int64_t step, const Position& position) const {
+  return step % config_.run.log_every == 0 || done_at(step, position);
 }
 
 bool Trainer::asked_to_stop() {
@@ -88,7 +92,8 @@ StepOutcome Trainer::step(Loader& loader) {
   const Sharding& sharding = assembly_.sharding;
   Strategy& strategy = *assembly_.strategy;
   Network& network = *assembly_.network;
-  learning_rate_ = schedule_.at(progress_of(config_, sharding, position_));
+  const Progress progress = progress_of(config_, sharding, position_);
+  learning_rate_ = schedule_.at(progress);
   parts_.failure.set_step(step_);
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
@@ -124,7 +129,11 @@ StepOutcome Trainer::step(Loader& loader) {
       if (last) strategy.gradient_ready(begin);
     });
   }
-  const StepOutcome outcome = strategy.finish_step({.step = step_, .learning_rate = learning_rate_});
+  const StepOutcome outcome =
+      strategy.finish_step({.step = step_,
+                            .learning_rate = learning_rate_,
+                            .epochs = progress.epochs,
+                            .report = reports_at(step_ + 1, sampler_.after(position_))});
   ++times_.steps;
   ++step_;
   samples_ += sharding.global_batch();
@@ -147,7 +156,7 @@ Ending Trainer::run() {
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
                           parts_.failure);
-    if (step_ % config_.run.log_every == 0 || done() || outcome.stop) report(outcome);
+    if (reports_at(step_, position_) || outcome.stop) report(outcome);
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
       assembly_.watchdog->clear_deadline();
@@ -178,25 +187,42 @@ Ending Trainer::run() {
   return {.reason = stopped ? stop_reason_ : "done", .step = step_, .stopped = stopped};
 }
 
-/// Collective: every worker sees the same loss and statistics, which a NaN that max pooling hides from the
-/// loss has reached.
+/// A NaN that max pooling hides from the loss has reached the statistics.
 void Trainer::check_finite(const StepOutcome& outcome) {
-  if (!std::isfinite(outcome.loss))
-    end_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite");
-  if (!assembly_.device->flat().all_finite(assembly_.model.statistics))
-    end_diverged("a running statistic is not finite");
+  const bool loss_is_finite = std::isfinite(outcome.loss);
+  if (loss_is_finite && assembly_.device->flat().all_finite(assembly_.model.statistics)) return;
+  const std::string what = loss_is_finite             ? "a running statistic is not finite"
+                           : std::isnan(outcome.loss) ? "the loss is NaN"
+                                                      : "the loss is infinite";
+  if (outcome.all_workers) end_diverged(what);
+  end_diverged_alone(what);
+}
+
+std::string Trainer::divergence(const std::string& what, const std::string& where) const {
+  return cat(what, " after step ", step_, " (learning rate ", learning_rate_, "): ", where,
+             "training diverged, nothing more was saved; try a smaller schedule.learning_rate or "
+             "train.gradient_clip_norm; ",
+             last_good());
+}
+
+void Trainer::finish_saves() {
+  for (const SavePlace& place : save_places_) place.writer->finish();
+  report_saves();
 }
 
 /// Collective. Ends the job once what is being written is known to be good.
 void Trainer::end_diverged(const std::string& what) {
-  for (const SavePlace& place : save_places_) place.writer->finish();
-  report_saves();
-  parts_.failure.end_job_together(
-      cat(what, " after step ", step_, " (learning rate ", learning_rate_, "): ", where_not_finite(),
-          "training diverged, nothing more was saved; try a smaller schedule.learning_rate or "
-          "train.gradient_clip_norm; ",
-          last_good()),
-      exit_user_error);
+  finish_saves();
+  parts_.failure.end_job_together(divergence(what, where_not_finite()), exit_user_error);
+}
+
+/// The same where the others do not know of it: their own samples may be good.
+void Trainer::end_diverged_alone(const std::string& what) {
+  finish_saves();
+  const std::string layer = assembly_.network->first_non_finite();
+  const std::string where = layer.empty() ? "" : cat("the output of ", layer, " is not finite; ");
+  parts_.failure.end_job(cat("rank ", assembly_.world.rank(), ": ", divergence(what, where)),
+                         exit_user_error);
 }
 
 /// Collective. The first layer whose output is not finite, on the lowest rank that has one.
@@ -270,23 +296,23 @@ void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
   assembly_.watchdog->beat("saving", step_);
-  const Model model = assembly_.strategy->consensus();
-  FlatMath& flat = assembly_.device->flat();
-  if (!flat.all_finite(model.parameters) || !flat.all_finite(model.statistics))
-    end_diverged("a parameter or a running statistic is not finite");
+  const StrategyState state = assembly_.strategy->state();
+  for (const StateArray& array : state.shared)
+    if (!assembly_.device->flat().all_finite(array.values))
+      end_diverged(cat("a value of ", array.group, " is not finite"));
   last_saved_step_ = step_;
   if (save_places_.empty()) return;
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
     for (const SavePlace& place : save_places_)
-      write(*place.writer, place.consensus ? model : assembly_.model);
+      write(*place.writer, place.consensus ? state.shared : assembly_.strategy->live());
   }
   times_.stall_ns += stall_ns;
   stalls_[step_] = seconds(stall_ns);
 }
 
-void Trainer::write(CheckpointWriter& writer, const Model& model) {
+void Trainer::write(CheckpointWriter& writer, std::span<const StateArray> arrays) {
   Snapshot& snapshot = writer.begin();
   snapshot.state.step = step_;
   snapshot.state.position = position_;
@@ -296,7 +322,7 @@ void Trainer::write(CheckpointWriter& writer, const Model& model) {
   snapshot.state.deck = config_.resolved_text;
   snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
   snapshot.state.choices = assembly_.choices;
-  copy_state(*assembly_.network, model, *assembly_.optimizer, snapshot);
+  copy_state(*assembly_.network, arrays, snapshot);
   writer.commit([this](Snapshot& filled) { make_plain(*assembly_.network, filled); });
 }
 

@@ -62,15 +62,20 @@ class Trainer {
   std::unique_ptr<Loader> make_loader() const;
 
  private:
-  bool done() const;
+  bool done() const { return done_at(step_, position_); }
+  bool done_at(std::int64_t step, const Position& position) const;
+  bool reports_at(std::int64_t step, const Position& position) const;
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
   void report(const StepOutcome& outcome);
   void validate();
-  void write(CheckpointWriter& writer, const Model& model);
+  void write(CheckpointWriter& writer, std::span<const StateArray> arrays);
   void report_saves();
   void check_finite(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
+  [[noreturn]] void end_diverged_alone(const std::string& what);
+  std::string divergence(const std::string& what, const std::string& where) const;
+  void finish_saves();
   std::string where_not_finite() const;
   std::string last_good() const;
 
