@@ -114,6 +114,13 @@ struct ScheduleConfig {
   std::int64_t base_batch = 256;
 };
 
+/// What is done with the difference that an averaging makes (src/train/outer_step.hpp).
+struct OuterConfig {
+  std::string kind = "none";  ///< "none", "sgd", "momentum", "nesterov"
+  double learning_rate = 1.0;
+  double momentum = 0.0;
+};
+
 struct StrategyConfig {
   std::string kind = "all-reduce";
   std::string all_reduce = "auto";   ///< "auto", "mpi", "shared-memory", "hierarchical"
@@ -122,6 +129,20 @@ struct StrategyConfig {
   std::int64_t communicators = 1;
   double bucket_mb = 32.0;  ///< MiB, as in the original
   double last_bucket_mb = 1.0;
+  // Local SGD, fixed and adaptive.
+  std::int64_t period = 1;       ///< steps from one averaging to the next
+  std::string warm_up = "none";  ///< Of the period: "none", "exponential", "linear"
+  std::string rule = "guide";    ///< adaptive: "guide", "fleet2", "paper" (src/train/period.hpp)
+  std::int64_t initial_period = 1;
+  double lowest_loss = 0.6;              ///< "guide": F_inf
+  std::int64_t begin_step = 0;           ///< Before it, every step is one of all workers together
+  double begin_epoch = 0.0;              ///< The same in epochs
+  std::string before_begin = "average";  ///< "average", "all-reduce"
+  std::string momentum = "local";        ///< The optimizer's slots: "local", "average", "reset"
+  std::string statistics = "average";    ///< Of batch norm: "average", "local", "re-estimate"
+  std::int64_t estimate_batches = 16;    ///< re-estimate: training batches per worker
+  bool group_all_reduce = false;         ///< Gradients of a group are averaged in every step
+  OuterConfig outer;
 };
 
 struct CheckpointConfig {

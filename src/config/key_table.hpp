@@ -18,7 +18,9 @@ std::vector<Key> model_and_data_keys();
 std::vector<Key> image_keys();
 std::vector<Key> data_source_keys();
 std::vector<Key> training_keys();
-std::vector<Key> strategy_and_checkpoint_keys();
+std::vector<Key> strategy_keys();
+std::vector<Key> local_sgd_keys();
+std::vector<Key> checkpoint_and_validation_keys();
 
 // What the entries are written with.
 constexpr auto must_match = OnResume::must_match;

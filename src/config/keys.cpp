@@ -95,8 +95,9 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& va
 
 std::vector<Key> make_table() {
   std::vector<Key> table;
-  for (auto* const keys : {&run_and_device_keys, &model_and_data_keys, &image_keys, &data_source_keys,
-                           &training_keys, &strategy_and_checkpoint_keys}) {
+  for (auto* const keys :
+       {&run_and_device_keys, &model_and_data_keys, &image_keys, &data_source_keys, &training_keys,
+        &strategy_keys, &local_sgd_keys, &checkpoint_and_validation_keys}) {
     for (Key& key : keys()) table.push_back(std::move(key));
   }
   return table;
@@ -133,6 +134,7 @@ bool is_active(const Key& key, const Config& config) {
   if (condition.selector.empty()) return true;
   const Key* selector = find_key(condition.selector);
   require(selector != nullptr, key.path, " depends on an unknown key ", condition.selector);
+  if (!is_active(*selector, config)) return false;
   const auto& values = condition.values;
   return std::find(values.begin(), values.end(), selector_text(*selector, config)) != values.end();
 }

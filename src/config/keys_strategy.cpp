@@ -3,29 +3,32 @@
 
 namespace flotilla::config {
 
-std::vector<Key> strategy_and_checkpoint_keys() {
+std::vector<Key> strategy_keys() {
   const Condition all_reduce = {"strategy.kind", {"all-reduce"}};
+  const Condition reduces = {"strategy.kind", {"all-reduce", "local-sgd", "adaptive-local-sgd"}};
   return {
       {.path = "strategy.kind",
        .field = field<&Config::strategy, &StrategyConfig::kind>,
-       .rule = one_of({"all-reduce"}),
-       .help = "How the workers agree on one model: \"all-reduce\" averages their gradients in every step"},
+       .rule = one_of({"all-reduce", "local-sgd", "adaptive-local-sgd"}),
+       .help = "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
+               "\"local-sgd\" their parameters now and then",
+       .on_resume = must_match},
       {.path = "strategy.all_reduce",
        .field = field<&Config::strategy, &StrategyConfig::all_reduce>,
        .rule = one_of({"auto", "mpi", "shared-memory", "hierarchical"}),
        .help = "\"auto\": shared memory on one host, else the faster of the others at the start; "
                "\"hierarchical\": inside the groups first",
-       .condition = all_reduce},
+       .condition = reduces},
       {.path = "strategy.ranks_per_group",
        .field = field<&Config::strategy, &StrategyConfig::ranks_per_group>,
        .rule = at_least(0, most_count),
        .help = "\"hierarchical\": ranks per group, the last may be smaller; 0: a group per host",
-       .condition = all_reduce},
+       .condition = reduces},
       {.path = "strategy.wire",
        .field = field<&Config::strategy, &StrategyConfig::wire>,
        .rule = one_of({"float32", "float16", "bfloat16"}),
        .help = "What gradients travel as between processes; \"float16\" ends at 65504, sums too",
-       .condition = all_reduce},
+       .condition = reduces},
       {.path = "strategy.communicators",
        .field = field<&Config::strategy, &StrategyConfig::communicators>,
        .rule = at_least(1, 64),
@@ -35,12 +38,17 @@ std::vector<Key> strategy_and_checkpoint_keys() {
        .field = field<&Config::strategy, &StrategyConfig::bucket_mb>,
        .rule = positive(1048576),
        .help = "MiB of gradients that are reduced together",
-       .condition = all_reduce},
+       .condition = reduces},
       {.path = "strategy.last_bucket_mb",
        .field = field<&Config::strategy, &StrategyConfig::last_bucket_mb>,
        .rule = positive(1048576),
        .help = "MiB of the bucket reduced last, which no computation hides; at most bucket_mb",
-       .condition = all_reduce},
+       .condition = reduces},
+  };
+}
+
+std::vector<Key> checkpoint_and_validation_keys() {
+  return {
       {.path = "checkpoint.every",
        .field = field<&Config::checkpoint, &CheckpointConfig::every>,
        .rule = at_least(0, most_steps),

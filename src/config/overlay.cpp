@@ -45,9 +45,10 @@ std::string note(const std::vector<std::string>& dropped, const Origin& origin) 
 }
 
 std::string needs_text(const Condition& condition, const Config& config) {
+  const Key* selector = find_key(condition.selector);
+  if (!is_active(*selector, config)) return needs_text(selector->condition, config);
   std::string text = " needs " + condition.selector + " to be ";
   if (condition.values.size() > 1) text += "one of ";
-  const Key* selector = find_key(condition.selector);
   const Value now = read_field(*selector, config);
   const bool is_text = std::holds_alternative<std::string>(now);
   for (std::size_t i = 0; i < condition.values.size(); ++i) {

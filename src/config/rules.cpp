@@ -123,7 +123,7 @@ class Rules {
     if (!usable({"strategy.all_reduce", "strategy.ranks_per_group"})) return;
     const StrategyConfig& strategy = config_.strategy;
     if (strategy.ranks_per_group == 0 || strategy.all_reduce == "auto" ||
-        strategy.all_reduce == "hierarchical")
+        strategy.all_reduce == "hierarchical" || strategy.group_all_reduce)
       return;
     mistakes_.add(
         origin({"strategy.ranks_per_group"}),
@@ -140,6 +140,28 @@ class Rules {
                       "nothing travels"));
   }
 
+  void local_sgd() {
+    const StrategyConfig& strategy = config_.strategy;
+    if (!usable({"strategy.kind"}) || strategy.kind == "all-reduce") return;
+    exclude("strategy.begin_step", strategy.begin_step > 0, "strategy.begin_epoch", strategy.begin_epoch > 0,
+            "give one of them");
+    exclude("strategy.group_all_reduce", strategy.group_all_reduce, "strategy.before_begin",
+            strategy.before_begin == "all-reduce", "before_begin = \"average\" comes to the same");
+    const std::string& optimizer = config_.optimizer.kind;
+    if (usable({"optimizer.kind"}) && strategy.kind == "adaptive-local-sgd" && optimizer != "sgd" &&
+        optimizer != "momentum" && optimizer != "nesterov")
+      mistakes_.add(
+          origin({"strategy.kind", "optimizer.kind"}),
+          cat("strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient "
+              "descent: use optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = "
+              "\"local-sgd\"; it is ",
+              quoted(optimizer)));
+    exclude("strategy.momentum", strategy.momentum != "local", "optimizer.kind", optimizer == "sgd",
+            "plain \"sgd\" keeps no state");
+    exclude("strategy.statistics", strategy.statistics != "average", "model.kind",
+            config_.model.kind != "resnet", "this model has no batch norm");
+  }
+
   void no_decay() {
     if (!usable({"optimizer.no_decay"})) return;
     std::vector<std::string> kinds = config_.optimizer.no_decay;
@@ -150,6 +172,12 @@ class Rules {
   }
 
  private:
+  void exclude(std::string_view one, bool has_one, std::string_view other, bool has_other,
+               std::string_view remedy) {
+    if (!usable({one, other}) || !has_one || !has_other) return;
+    mistakes_.add(origin({one, other}), cat(one, " and ", other, " exclude each other here: ", remedy));
+  }
+
   bool usable(std::initializer_list<std::string_view> paths) const {
     return std::none_of(paths.begin(), paths.end(),
                         [&](std::string_view path) { return given_.is_unusable(path); });
@@ -185,6 +213,7 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.buckets();
   rules.ranks_per_group();
   rules.wire();
+  rules.local_sgd();
   rules.no_decay();
 }
 

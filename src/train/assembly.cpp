@@ -10,6 +10,7 @@
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
 #include "src/data/mixup.hpp"
+#include "src/train/local_sgd.hpp"
 #include "src/train/same_data.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
@@ -155,6 +156,10 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     : config(deck), world(all_ranks), places(mpi::find_topology(all_ranks)), host(all_ranks.split_by_host()) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   AllReducePlan plan;
+  AllReducePlan averaging_plan;
+  const bool averages = config.strategy.kind != "all-reduce";
+  step_group = make_step_group(config.strategy, world, places);
+  const mpi::Communicator& stepping = step_group ? step_group->workers : world;
   exchange = make_exchange(config.model, world);
   agree(world, [&] {
     device = make_device(config.device, place);
@@ -185,23 +190,48 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     buckets = cut_buckets(network->layout(), passenger_floats + network->statistics().layout().size(),
                           static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
                           static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
-    const auto saved = saved_choices.find("strategy.all_reduce");
-    plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
-                           saved == saved_choices.end() ? "" : saved->second, buckets.size());
+    const auto saved = [&](const char* choice) {
+      const auto found = saved_choices.find(choice);
+      return found == saved_choices.end() ? std::string() : found->second;
+    };
+    plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
+                           step_group ? step_group->places : places, device->shares_host_memory(),
+                           saved("strategy.all_reduce"), buckets.size());
+    if (averages)
+      averaging_plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
+                                       saved("strategy.averaging"), 1);
     optimizer = make_optimizer(config.optimizer, network->layout(), *device);
-    parameter_storage = device->allocate(static_cast<std::size_t>(network->layout().size()));
-    statistics_storage = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
   check_one_order(world, network->parameters());
   check_same_data(world, places, training_data->size(), "data.train");
   if (validation_data) check_same_data(world, places, validation_data->size(), "data.validation");
 
-  model = {parameter_storage.span(), statistics_storage.span()};
+  const auto parameter_count = static_cast<std::size_t>(network->layout().size());
+  const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
+  const std::size_t model_count = parameter_count + statistics_count;
+  const std::size_t models_count = averages ? 2 * model_count : model_count;
+  DeviceSpan<float> models;
+  if (averaging_plan.window) {
+    throw_alike([&] { model_window = std::make_unique<mpi::SharedStorage>(*host, models_count); });
+    models = {model_window->mine().data(), models_count};
+  } else {
+    model_storage = device->allocate(models_count);
+    models = model_storage.span();
+  }
+  const auto model_at = [&](std::size_t begin) -> Model {
+    return {models.subspan(begin, parameter_count),
+            models.subspan(begin + parameter_count, statistics_count)};
+  };
+  model = model_at(0);
+  if (averages) consensus = model_at(model_count);
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
   const std::size_t gradient_count = leading + model.parameters.size();
   if (plan.window) {
-    throw_alike([&] { gradient_window = std::make_unique<mpi::SharedStorage>(*host, gradient_count); });
+    throw_alike([&] {
+      gradient_window =
+          std::make_unique<mpi::SharedStorage>(step_group ? step_group->host : *host, gradient_count);
+    });
     gradients = {gradient_window->mine().data(), gradient_count};
   } else {
     gradient_storage = device->allocate(gradient_count);
@@ -209,18 +239,17 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   }
   std::vector<std::span<float>> spans;
   for (const Bucket& bucket : buckets) spans.push_back(span_of(gradients, bucket));
-  reduction = make_reduction(plan, world, *host, gradient_window.get(), spans);
+  reduction =
+      make_reduction(plan, stepping, step_group ? step_group->host : *host, gradient_window.get(), spans);
   if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading);
   choices["strategy.all_reduce"] = reduction.first().name();
-  network->bind({.parameters = model.parameters,
-                 .gradients = parameter_gradients(),
-                 .statistics = model.statistics,
-                 .step_statistics = gradients.subspan(passenger_floats, model.statistics.size())});
-  if (validation_network)
-    validation_network->bind({.parameters = model.parameters,
-                              .gradients = {},
-                              .statistics = model.statistics,
-                              .step_statistics = {}});
+  if (averages) {
+    const std::span<float> all(models.address(), model_count);
+    averaging = make_reduction(averaging_plan, world, *host, model_window.get(), std::span(&all, 1));
+    choices["strategy.averaging"] = averaging.first().name();
+  }
+  bind(*network, model);
+  if (validation_network) bind(*validation_network, model);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   network->parameters().initialise(*device, seed, model.parameters);
   network->statistics().initialise(*device, seed, model.statistics);
@@ -229,7 +258,10 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       config.run.watchdog_s,
       [this] {
         std::string missing;
-        for (const int rank : reduction.missing_ranks())
+        std::vector<int> ranks = averaging.missing_ranks();
+        if (!step_group)
+          for (const int rank : reduction.missing_ranks()) ranks.push_back(rank);
+        for (const int rank : ranks)
           missing +=
               cat(missing.empty() ? "" : ", ", rank, " on ", places[static_cast<std::size_t>(rank)].host);
         return missing.empty() ? missing : "not there: rank " + missing;
@@ -238,22 +270,53 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
-  if (world.size() > 1 && buckets.size() > 1)
+  if (stepping.size() > 1 && buckets.size() > 1)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
-  strategy =
-      std::make_unique<SyncAllReduce>(SyncAllReduce::Parts{.device = *device,
-                                                           .workers = world,
-                                                           .collectives = reduction.first(),
-                                                           .exact = reduction.exact.get(),
-                                                           .lanes = communication.get(),
-                                                           .watchdog = *watchdog,
-                                                           .optimizer = *optimizer,
-                                                           .model = model,
-                                                           .gradients = gradients,
-                                                           .buckets = buckets,
-                                                           .micro_steps = sharding.micro_steps,
-                                                           .clip_norm = config.train.gradient_clip_norm});
+  strategy = make_strategy();
+}
+
+void Assembly::bind(Network& bound, const Model& with) const {
+  const bool trains = &bound == network.get();
+  bound.bind({.parameters = with.parameters,
+              .gradients = trains ? parameter_gradients() : DeviceSpan<float>{},
+              .statistics = with.statistics,
+              .step_statistics = trains ? gradients.subspan(passenger_floats, with.statistics.size())
+                                        : DeviceSpan<float>{}});
+}
+
+void Assembly::evaluate_with(const Model& evaluated) {
+  bind(evaluator(), evaluated);
+}
+
+std::unique_ptr<Strategy> Assembly::make_strategy() {
+  auto steps = std::make_unique<SyncAllReduce>(
+      SyncAllReduce::Parts{.device = *device,
+                           .workers = step_group ? step_group->workers : world,
+                           .collectives = reduction.first(),
+                           .exact = reduction.exact.get(),
+                           .lanes = communication.get(),
+                           .watchdog = *watchdog,
+                           .optimizer = *optimizer,
+                           .model = model,
+                           .gradients = gradients,
+                           .buckets = buckets,
+                           .micro_steps = sharding.micro_steps,
+                           .clip_norm = config.train.gradient_clip_norm});
+  if (config.strategy.kind == "all-reduce") return steps;
+  return std::make_unique<LocalSgd>(
+      LocalSgd::Parts{.device = *device,
+                      .workers = world,
+                      .steps = std::move(steps),
+                      .averaging = averaging,
+                      .watchdog = *watchdog,
+                      .optimizer = *optimizer,
+                      .model = model,
+                      .consensus = consensus,
+                      .period = make_period(config.strategy, sharding.steps_per_epoch()),
+                      .config = config.strategy,
+                      .groups = config.strategy.group_all_reduce,
+                      .speaks = !step_group || step_group->workers.is_root()});
 }
 
 std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {

@@ -27,6 +27,7 @@
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/schedule.hpp"
+#include "src/train/step_group.hpp"
 #include "src/train/strategy.hpp"
 
 namespace flotilla {
@@ -75,16 +76,19 @@ struct Assembly {
   std::unique_ptr<Network> network;
   std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
   std::optional<mpi::Communicator> host;        ///< The ranks of this host
-  Storage parameter_storage;
+  std::optional<StepGroup> step_group;          ///< Empty: all workers step together
+  Storage model_storage;                        ///< Or, with local SGD in shared memory, model_window
+  std::unique_ptr<mpi::SharedStorage> model_window;
   Storage gradient_storage;  ///< Or, with shared memory, gradient_window
   std::unique_ptr<mpi::SharedStorage> gradient_window;
-  Storage statistics_storage;
   Model model;
+  Model consensus;              ///< Local SGD: room for a model that is not this worker's
   DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
   Storage validation_sums;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Bucket> buckets;
-  Reduction reduction;
+  Reduction reduction;  ///< Of gradients
+  Reduction averaging;  ///< Local SGD: of models
   std::unique_ptr<mpi::Watchdog> watchdog;
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   std::unique_ptr<Strategy> strategy;
@@ -96,6 +100,12 @@ struct Assembly {
     return gradients.subspan(gradients.size() - count, count);
   }
   Network& evaluator() { return validation_network ? *validation_network : *network; }
+  /// From now on evaluator() computes with `evaluated`, which is `model` again before the next step.
+  void evaluate_with(const Model& evaluated);
+
+ private:
+  void bind(Network& bound, const Model& with) const;
+  std::unique_ptr<Strategy> make_strategy();
 };
 
 /// A Schedule's position after `position` of an epoch of `samples`.

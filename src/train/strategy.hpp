@@ -13,8 +13,8 @@ namespace flotilla {
 struct StepInfo {
   std::int64_t step = 0;  ///< 0, 1, …
   double learning_rate = 0.0;
-  double epochs = 0.0;  ///< Progress::epochs before the step
-  bool report = false;  ///< The outcome is asked for over all workers
+  double epochs_after = 0.0;  ///< Progress::epochs when it is done
+  bool meet = false;  ///< The workers do something together after it, and want its outcome over all of them
 };
 
 /// What a step's samples came to.
@@ -22,7 +22,10 @@ struct StepOutcome {
   double loss = 0.0;           ///< Mean over the samples
   double accuracy_top1 = 0.0;  ///< In [0, 1]
   double accuracy_top5 = 0.0;
-  bool stop = false;        ///< Some worker was asked to stop; every worker sees the same verdict
+  bool stop = false;  ///< Some worker was asked to stop; every worker sees the same verdict
+  double samples = 0.0;
+  std::int64_t period = 0;  ///< Of local SGD, from now on; 0: none
+  std::string note{};       ///< For the log
   bool all_workers = true;  ///< Over the samples of all workers, the same on each; else of this one alone
 };
 
@@ -66,6 +69,9 @@ class Strategy {
   virtual StrategyState state() = 0;
   /// Where the values of a checkpoint go before start(): the groups of state().shared.
   virtual std::vector<StateArray> live() = 0;
+  /// Collective, instead of start(): the values are in place. @param numbers as state() gave them
+  /// @param own_state every worker has what was its own; else worker 0 has what is shared
+  virtual void resume(const std::map<std::string, double>& numbers, bool own_state) = 0;
   /// What every worker holds alike between this step and the next; empty spans: nothing.
   virtual Model alike() const = 0;
   virtual StrategyTimes times() const = 0;

@@ -31,7 +31,7 @@ void SyncAllReduce::vote_to_stop() {
 }
 
 void SyncAllReduce::gradient_ready(std::int64_t begin) {
-  if (parts_.lanes == nullptr) return;
+  if (parts_.lanes == nullptr || !together_) return;
   // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
   const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
@@ -61,27 +61,31 @@ void SyncAllReduce::update_statistics() {
   const auto step = parts_.gradients.subspan(passenger_floats, running.size());
   FlatMath& flat = parts_.device.flat();
   flat.scale(running, statistics_decay_);
-  flat.axpy(1.0F / static_cast<float>(parts_.collectives.ranks()), step, running);
+  flat.axpy(1.0F / static_cast<float>(stepping_workers()), step, running);
+}
+
+void SyncAllReduce::reduce(std::int64_t step) {
+  all_reduce_exactly(step);
+  if (parts_.lanes == nullptr) {
+    for (std::size_t i = 0; i < parts_.buckets.size(); ++i) all_reduce(i, step);
+  } else {
+    require(started_ == parts_.buckets.size(), "bucket ", started_, " was never ready");
+    const trace::Span span("wait for all-reduce");
+    parts_.watchdog.beat("all-reduce of buckets up to", step, static_cast<std::int64_t>(started_) - 1);
+    parts_.lanes->finish();
+  }
+  started_ = 0;
+  for (const Bucket& bucket : parts_.buckets)
+    times_.sent_bytes += static_cast<std::int64_t>(
+        parts_.collectives.sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));
+  ++times_.meetings;
 }
 
 StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t begin_ns = trace::now_ns();
-  all_reduce_exactly(info.step);
-  if (parts_.lanes == nullptr) {
-    for (std::size_t i = 0; i < parts_.buckets.size(); ++i) all_reduce(i, info.step);
-  } else {
-    require(started_ == parts_.buckets.size(), "bucket ", started_, " was never ready");
-    const trace::Span span("wait for all-reduce");
-    parts_.watchdog.beat("all-reduce of buckets up to", info.step, static_cast<std::int64_t>(started_) - 1);
-    parts_.lanes->finish();
-  }
-  started_ = 0;
+  if (together_) reduce(info.step);
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
-  ++times_.meetings;
-  for (const Bucket& bucket : parts_.buckets)
-    times_.sent_bytes += static_cast<std::int64_t>(
-        parts_.collectives.sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));
 
   std::array<float, passenger_floats> sums{};
   parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
@@ -90,7 +94,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   update_statistics();
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
-  double scale = 1.0 / parts_.collectives.ranks();
+  double scale = 1.0 / stepping_workers();
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
@@ -99,7 +103,8 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   return {.loss = sums[sum_loss] / samples,
           .accuracy_top1 = sums[sum_top1] / samples,
           .accuracy_top5 = sums[sum_top5] / samples,
-          .stop = sums[passenger_stop] > 0.0F};
+          .stop = sums[passenger_stop] > 0.0F,
+          .samples = sums[sum_samples]};
 }
 
 }  // namespace flotilla

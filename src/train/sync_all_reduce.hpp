@@ -45,19 +45,26 @@ class SyncAllReduce : public Strategy {
   Model consensus() override { return parts_.model; }
   StrategyState state() override { return {.shared = live(), .own = {}, .numbers = {}}; }
   std::vector<StateArray> live() override { return state_arrays(parts_.model, &parts_.optimizer); }
+  void resume(const std::map<std::string, double>&, bool) override { start(); }
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
+  /// Whether the next steps are taken by all workers together, as they are at first; else this one goes on
+  /// alone, with its own gradients. The same on every worker.
+  void step_together(bool together) { together_ = together; }
 
  private:
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
 
+  int stepping_workers() const { return together_ ? parts_.collectives.ranks() : 1; }
+  void reduce(std::int64_t step);
   void update_statistics();
 
   Parts parts_;
   std::size_t leading_;     ///< Floats before the gradients
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
+  bool together_ = true;
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
 };
 

@@ -72,6 +72,12 @@ bool Trainer::reports_at(std::int64_t step, const Position& position) const {
   return step % config_.run.log_every == 0 || done_at(step, position);
 }
 
+/// Whether the workers do something together then.
+bool Trainer::meets_at(std::int64_t step, const Position& position) const {
+  return reports_at(step, position) || position.offset == 0 ||
+         (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0);
+}
+
 bool Trainer::asked_to_stop() {
   if (!stop_reason_.empty()) return true;
   const double limit_s = config_.run.time_limit_s;
@@ -92,8 +98,7 @@ StepOutcome Trainer::step(Loader& loader) {
   const Sharding& sharding = assembly_.sharding;
   Strategy& strategy = *assembly_.strategy;
   Network& network = *assembly_.network;
-  const Progress progress = progress_of(config_, sharding, position_);
-  learning_rate_ = schedule_.at(progress);
+  learning_rate_ = schedule_.at(progress_of(config_, sharding, position_));
   parts_.failure.set_step(step_);
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
@@ -129,15 +134,16 @@ StepOutcome Trainer::step(Loader& loader) {
       if (last) strategy.gradient_ready(begin);
     });
   }
+  const Position next = sampler_.after(position_);
   const StepOutcome outcome =
       strategy.finish_step({.step = step_,
                             .learning_rate = learning_rate_,
-                            .epochs = progress.epochs,
-                            .report = reports_at(step_ + 1, sampler_.after(position_))});
+                            .epochs_after = progress_of(config_, sharding, next).epochs,
+                            .meet = meets_at(step_ + 1, next)});
   ++times_.steps;
   ++step_;
   samples_ += sharding.global_batch();
-  position_ = sampler_.after(position_);
+  position_ = next;
   return outcome;
 }
 
@@ -152,6 +158,7 @@ Ending Trainer::run() {
       ++rated_steps_;
       rated_ns_ += times_.step_ns - step_ns_before;
     }
+    if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
@@ -275,7 +282,7 @@ void Trainer::report(const StepOutcome& outcome) {
 void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
   assembly_.watchdog->beat("validating", step_);
-  assembly_.strategy->consensus();
+  assembly_.evaluate_with(assembly_.strategy->consensus());
   LoaderOptions loading = parts_.loading;
   // Training's batches stay in memory as well, and its threads may still be recording into their sinks.
   loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
@@ -283,6 +290,7 @@ void Trainer::validate() {
   const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
                                      loading, assembly_.validation_sums.span(),
                                      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
+  assembly_.evaluate_with(assembly_.model);
   parts_.reporter.validation({.step = step_,
                               .epoch = epoch_of_last_step(),
                               .loss = result.loss,

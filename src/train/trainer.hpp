@@ -65,6 +65,7 @@ class Trainer {
   bool done() const { return done_at(step_, position_); }
   bool done_at(std::int64_t step, const Position& position) const;
   bool reports_at(std::int64_t step, const Position& position) const;
+  bool meets_at(std::int64_t step, const Position& position) const;
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
   void report(const StepOutcome& outcome);

@@ -40,7 +40,8 @@ TEST(Deck, AllMistakesAreToldAtOnceInTheOrderOfTheText) {
             "the deck has 9 mistakes:\n"
             "  bad.toml:2:17: train.batch_size must be positive, got -4\n"
             "  bad.toml:4:1: optimizer.momentun is not a known key; did you mean \"momentum\"?\n"
-            "  bad.toml:7:8: strategy.kind must be \"all-reduce\", got \"localsgd\"");
+            "  bad.toml:7:8: strategy.kind must be one of \"all-reduce\", \"local-sgd\", "
+            "\"adaptive-local-sgd\", got \"localsgd\"");
 }
 
 TEST(Deck, OneMistakeIsCalledOneMistake) {

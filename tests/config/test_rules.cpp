@@ -199,5 +199,57 @@ TEST(Suggestions, CountEdits) {
   EXPECT_EQ(config::edit_distance("kitten", "sitting"), 3U);
 }
 
+TEST(Rules, LocalSgdNamesItsPeriod) {
+  EXPECT_NE(mistakes_of(good_deck, {"strategy.kind=local-sgd"}).find("strategy.period is missing"),
+            std::string::npos);
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.kind=local-sgd", "strategy.period=0"}),
+            one("command line: strategy.period=0", "strategy.period must be at least 1, got 0"));
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.kind=local-sgd", "strategy.period=4"}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.period=4"}),
+            one("command line: strategy.period=4",
+                "strategy.period needs strategy.kind to be \"local-sgd\", it is \"all-reduce\""));
+}
+
+TEST(Rules, AKeyOfARuleNeedsTheKindThatHasTheRule) {
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.lowest_loss=0.1"}),
+            one("command line: strategy.lowest_loss=0.1",
+                "strategy.lowest_loss needs strategy.kind to be \"adaptive-local-sgd\", it is "
+                "\"all-reduce\""));
+}
+
+TEST(Rules, AdaptivePeriodsFollowPlainGradientDescent) {
+  const Texts adaptive = {"strategy.kind=adaptive-local-sgd", "optimizer.kind=adam"};
+  EXPECT_EQ(
+      mistakes_of(good_deck, adaptive),
+      one("command line: strategy.kind=adaptive-local-sgd",
+          "strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient descent: use "
+          "optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = \"local-sgd\"; it is "
+          "\"adam\""));
+  EXPECT_EQ(mistakes_of(good_deck, {adaptive[0], "optimizer.kind=nesterov"}), "");
+}
+
+TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
+  const auto mistake = [](Texts more) {
+    more.insert(more.end(), {"strategy.kind=local-sgd", "strategy.period=4"});
+    return mistakes_of(good_deck, more);
+  };
+  EXPECT_EQ(mistake({"strategy.begin_step=4", "strategy.begin_epoch=1"}),
+            one("command line: strategy.begin_step=4",
+                "strategy.begin_step and strategy.begin_epoch exclude each other here: give one of them"));
+  EXPECT_EQ(mistake({"strategy.group_all_reduce=true", "strategy.before_begin=all-reduce"}),
+            one("command line: strategy.group_all_reduce=true",
+                "strategy.group_all_reduce and strategy.before_begin exclude each other here: before_begin = "
+                "\"average\" comes to the same"));
+  EXPECT_EQ(
+      mistake({"optimizer.kind=sgd", "strategy.momentum=reset"}),
+      one("command line: strategy.momentum=reset",
+          "strategy.momentum and optimizer.kind exclude each other here: plain \"sgd\" keeps no state"));
+  EXPECT_EQ(mistake({"strategy.statistics=local"}),
+            one("command line: strategy.statistics=local",
+                "strategy.statistics and model.kind exclude each other here: this model has no batch norm"));
+  EXPECT_NE(mistake({"strategy.outer.kind=momentum"}).find("strategy.outer.momentum is missing"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/local_sgd.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Parameters and the statistics behind them.
+DeviceSpan<float> all_of(const Model& model) {
+  return {model.parameters.address(), model.parameters.size() + model.statistics.size()};
+}
+
+}  // namespace
+
+LocalSgd::LocalSgd(Parts parts)
+    : parts_(std::move(parts)),
+      rendezvous_(parts_.workers, told),
+      half_wire_(parts_.averaging.exact != nullptr),
+      outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
+      post_local_(parts_.config.before_begin == "all-reduce"),
+      all_(told * static_cast<std::size_t>(parts_.workers.size())),
+      slots_(parts_.optimizer.slots()) {
+  if (parts_.workers.size() == 1) return;
+  for (const OptimizerSlot& slot : slots_) slot_means_.push_back(parts_.device.allocate(slot.values.size()));
+}
+
+bool LocalSgd::together_in(std::int64_t step) const {
+  return parts_.groups || (post_local_ && parts_.period->before_begin(step));
+}
+
+void LocalSgd::start() {
+  for (const StateArray& array : live())
+    parts_.workers.broadcast(std::span<float>(array.values.address(), array.values.size()));
+  outer_.set_anchor(parts_.model.parameters);
+  parts_.steps->step_together(together_in(0));
+}
+
+void LocalSgd::resume(const std::map<std::string, double>& numbers, bool own_state) {
+  parts_.period->set_numbers(numbers);
+  steps_ = static_cast<std::int64_t>(numbers.at("steps"));
+  samples_ = numbers.at("samples");
+  loss_ = numbers.at("loss");
+  if (own_state) {
+    for (const StateArray& array : outer_.arrays())
+      parts_.workers.broadcast(std::span<float>(array.values.address(), array.values.size()));
+    alike_ = false;
+  } else {
+    parts_.period->begin_again(steps_);
+  }
+  parts_.steps->step_together(together_in(steps_));
+}
+
+std::vector<StateArray> LocalSgd::live() {
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  for (const StateArray& array : outer_.arrays()) arrays.push_back(array);
+  return arrays;
+}
+
+void LocalSgd::tell(const StepOutcome& outcome) {
+  const double weight = parts_.speaks ? outcome.samples : 0.0;
+  mine_[samples] = weight;
+  mine_[loss] = weight > 0.0 ? weight * outcome.loss : 0.0;
+  mine_[top1] = weight * outcome.accuracy_top1;
+  mine_[top5] = weight * outcome.accuracy_top5;
+  mine_[samples_since] += mine_[samples];
+  mine_[loss_since] += mine_[loss];
+}
+
+double LocalSgd::sum_of(Told what) const {
+  double sum = 0.0;
+  for (std::size_t i = what; i < all_.size(); i += told) sum += all_[i];
+  return sum;
+}
+
+StepOutcome LocalSgd::finish_step(const StepInfo& info) {
+  const std::int64_t steps = steps_ = info.step + 1;
+  const bool together = together_in(info.step);
+  StepOutcome outcome = parts_.steps->finish_step(info);
+  // Steps of all workers together are counted once: in them everybody has everybody's sums.
+  const bool everybody = together && !parts_.groups;
+  if (!everybody || parts_.workers.is_root()) {
+    tell(outcome);
+  } else {
+    tell({});
+  }
+  alike_ = alike_ && everybody;
+  outcome.all_workers = false;
+  const std::int64_t begin_ns = trace::now_ns();
+  const bool due = parts_.period->due(steps);
+  if (!due && !info.meet) parts_.watchdog.beat("waiting to agree on a stop", info.step);
+  if (due || info.meet || rendezvous_.must_meet(steps)) outcome = meet(info, due);
+  outcome.period = parts_.period->length();
+  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  parts_.steps->step_together(together_in(steps));
+  return outcome;
+}
+
+/// Collective.
+StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
+  StepOutcome outcome;
+  {
+    const trace::Span span("wait for the other workers");
+    parts_.watchdog.beat("waiting for the other workers", info.step);
+    outcome.stop = rendezvous_.meet(info.step + 1, mine_, all_);
+  }
+  ++times_.meetings;
+  times_.sent_bytes += static_cast<std::int64_t>((told + 1) * sizeof(double)) * (parts_.workers.size() - 1);
+  outcome.samples = sum_of(samples);
+  const double count = std::max(1.0, outcome.samples);
+  outcome.loss = sum_of(loss) / count;
+  outcome.accuracy_top1 = sum_of(top1) / count;
+  outcome.accuracy_top5 = sum_of(top5) / count;
+  samples_ += sum_of(samples_since);
+  loss_ += sum_of(loss_since);
+  mine_[samples_since] = mine_[loss_since] = 0.0;
+  if (!averages) return outcome;
+  average(info);
+  outcome.note = parts_.period->averaged({.steps = info.step + 1,
+                                          .epochs = info.epochs_after,
+                                          .learning_rate = info.learning_rate,
+                                          .loss = outcome.loss,
+                                          .loss_since = loss_ / std::max(1.0, samples_),
+                                          .samples_since = samples_});
+  samples_ = loss_ = 0.0;
+  return outcome;
+}
+
+void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
+  collectives.all_reduce({values.address(), values.size()});
+  times_.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+  parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
+}
+
+/// Collective. The mean over the workers of what `model` holds. Over a half wire go the differences from what
+/// all had before, whose rounding does not matter so much, and no statistics.
+void LocalSgd::average_values(const Model& model) {
+  if (parts_.workers.size() == 1) return;
+  mpi::Collectives& collectives = parts_.averaging.first();
+  if (!half_wire_) return all_reduce(collectives, all_of(model));
+  FlatMath& flat = parts_.device.flat();
+  flat.axpy(-1.0F, outer_.anchor(), model.parameters);
+  all_reduce(collectives, model.parameters);
+  flat.axpy(1.0F, outer_.anchor(), model.parameters);
+  if (!model.statistics.empty()) all_reduce(*parts_.averaging.exact, model.statistics);
+}
+
+/// Collective. The optimizer's slots ← their mean; `consensus` is where averaging can reach.
+void LocalSgd::average_slots() {
+  const DeviceSpan<float> room = parts_.consensus.parameters;
+  FlatMath& flat = parts_.device.flat();
+  mpi::Collectives& exact = half_wire_ ? *parts_.averaging.exact : parts_.averaging.first();
+  std::size_t next = 0;
+  for (const OptimizerSlot& slot : slots_) {
+    flat.copy(slot.values, room);
+    all_reduce(exact, room);
+    flat.copy(room, slot_means_[next++].span());
+  }
+}
+
+/// Collective. One model for all, from which all go on.
+void LocalSgd::average(const StepInfo& info) {
+  const trace::Span span("averaging");
+  parts_.watchdog.beat("averaging", info.step);
+  const bool begun = !parts_.period->before_begin(info.step);
+  FlatMath& flat = parts_.device.flat();
+  if (!alike_) {
+    if (averages_statistics()) {
+      average_values(parts_.model);
+    } else {
+      average_values({parts_.model.parameters, {}});
+    }
+  }
+  if (begun) {
+    outer_.step(parts_.model.parameters, info.learning_rate);
+  } else {
+    outer_.set_anchor(parts_.model.parameters);
+  }
+  alike_ = averages_statistics() || parts_.model.statistics.empty();
+  if (parts_.workers.size() == 1 || !begun) return;
+  if (parts_.config.momentum == "average") {
+    average_slots();
+    std::size_t next = 0;
+    for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
+  } else if (parts_.config.momentum == "reset") {
+    for (const OptimizerSlot& slot : slots_) flat.fill(slot.values, 0.0F);
+    parts_.optimizer.set_steps(0);  // bias corrections begin anew with the moments
+  }
+}
+
+Model LocalSgd::consensus() {
+  if (alike_ || parts_.workers.size() == 1) return parts_.model;
+  parts_.watchdog.beat("averaging for a consensus", steps_);
+  parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.consensus));
+  average_values(parts_.consensus);
+  return parts_.consensus;
+}
+
+StrategyState LocalSgd::state() {
+  StrategyState state{.shared = live(), .own = {}, .numbers = parts_.period->numbers()};
+  state.numbers["steps"] = static_cast<double>(steps_);
+  state.numbers["samples"] = samples_;
+  state.numbers["loss"] = loss_;
+  if (parts_.workers.size() == 1) return state;
+  state.own = state_arrays(parts_.model, &parts_.optimizer);
+  average_slots();  // in the room of the consensus: first
+  const Model model = consensus();
+  state.shared[0].values = model.parameters;
+  state.shared[1].values = model.statistics;
+  for (std::size_t i = 0; i < slot_means_.size(); ++i) state.shared[2 + i].values = slot_means_[i].span();
+  return state;
+}
+
+Model LocalSgd::alike() const {
+  if (alike_) return parts_.model;
+  return {outer_.anchor(), {}};
+}
+
+StrategyTimes LocalSgd::times() const {
+  StrategyTimes times = parts_.steps->times();
+  times.exposed_comm_ns += times_.exposed_comm_ns;
+  times.sent_bytes += times_.sent_bytes;
+  times.meetings = times_.meetings;
+  return times;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi/rendezvous.hpp"
+#include "src/train/all_reduce_plan.hpp"
+#include "src/train/outer_step.hpp"
+#include "src/train/period.hpp"
+#include "src/train/sync_all_reduce.hpp"
+
+namespace flotilla {
+
+/// Local SGD: every worker (with group_all_reduce: every group of them) takes optimizer steps of its own, and
+/// whenever the period says so the parameters become the mean of all workers' (fleet.md §3), or what an outer
+/// step makes of that mean. Workers that have nothing to do together never wait for each other.
+class LocalSgd : public Strategy {
+ public:
+  struct Parts {
+    Device& device;
+    const mpi::Communicator& workers;
+    /// Takes the steps: its gradients are reduced over those workers that step together.
+    std::unique_ptr<SyncAllReduce> steps;
+    Reduction& averaging;  ///< Over all workers
+    mpi::Watchdog& watchdog;
+    Optimizer& optimizer;
+    Model model;      ///< This worker's; statistics follow the parameters in one array
+    Model consensus;  ///< Room for another one, likewise; both where `averaging` can reach them
+    std::unique_ptr<Period> period;
+    const StrategyConfig& config;
+    bool groups = false;  ///< A group's workers always step together
+    bool speaks = true;   ///< Its samples count: of a group one worker's, who has the sums of all
+  };
+  explicit LocalSgd(Parts parts);
+
+  void start() override;
+  DeviceSpan<float> loss_sums() override { return parts_.steps->loss_sums(); }
+  void clear_gradients() override { parts_.steps->clear_gradients(); }
+  void vote_to_stop() override { rendezvous_.ask_to_stop(); }
+  void gradient_ready(std::int64_t begin) override { parts_.steps->gradient_ready(begin); }
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override;
+  StrategyState state() override;
+  std::vector<StateArray> live() override;
+  void resume(const std::map<std::string, double>& numbers, bool own_state) override;
+  Model alike() const override;
+  StrategyTimes times() const override;
+
+ private:
+  /// What every worker tells the others in a meeting, in doubles: sums over the step, and since the last
+  /// meeting.
+  enum Told : std::size_t { samples, loss, top1, top5, samples_since, loss_since, told };
+
+  bool together_in(std::int64_t step) const;
+  void tell(const StepOutcome& outcome);
+  double sum_of(Told what) const;
+  StepOutcome meet(const StepInfo& info, bool averages);
+  void average(const StepInfo& info);
+  void average_values(const Model& model);
+  void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
+  void average_slots();
+  bool averages_statistics() const { return parts_.config.statistics == "average"; }
+
+  Parts parts_;
+  mpi::Rendezvous rendezvous_;
+  bool half_wire_;
+  OuterStep outer_;
+  bool post_local_;  ///< All workers step together before the beginning
+  std::array<double, told> mine_{};
+  std::vector<double> all_;
+  std::vector<OptimizerSlot> slots_;
+  double samples_ = 0.0;             ///< Of all workers since the last averaging, up to the last meeting
+  double loss_ = 0.0;                ///< Sum over them
+  std::int64_t steps_ = 0;           ///< Done
+  bool alike_ = true;                ///< All workers hold one model
+  std::vector<Storage> slot_means_;  ///< Of the optimizer's slots, for checkpoints
+  StrategyTimes times_;
+};
+
+}  // namespace flotilla

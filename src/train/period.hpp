@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// When local SGD averages: after a step, whenever as many have passed since the averaging before as the
+/// period says. Pure: the same on every worker, because all that it hears is.
+class Period {
+ public:
+  /// A step after which the workers averaged, in numbers that all workers share.
+  struct Averaging {
+    std::int64_t steps = 0;      ///< Done
+    double epochs = 0.0;         ///< Progress after the step
+    double learning_rate = 0.0;  ///< Of the step
+    double loss = 0.0;           ///< Mean over all workers' samples of the step
+    double loss_since = 0.0;     ///< The same over all steps since the averaging before
+    double samples_since = 0.0;  ///< Their number, over all workers
+  };
+
+  /// Local steps begin when `begin_step` steps are done; `length`: the first period.
+  Period(std::int64_t begin_step, std::int64_t length) : begin_step_(begin_step), length_(length) {}
+  Period(const Period&) = delete;
+  Period& operator=(const Period&) = delete;
+  virtual ~Period() = default;
+
+  /// Whether step 0, 1, … is one of those before local steps begin: all workers take it together.
+  bool before_begin(std::int64_t step) const { return step < begin_step_; }
+  /// Whether to average when so many steps are done.
+  bool due(std::int64_t steps) const { return steps <= begin_step_ || steps - last_ >= length_; }
+  std::int64_t length() const { return length_; }  ///< Steps from one averaging to the next
+  /// Tells of an averaging. @returns what changed and why: "period 8 → 5: …"; empty: nothing.
+  std::string averaged(const Averaging& averaging);
+  void begin_again(std::int64_t steps) { last_ = steps; }  ///< As if averaged then
+
+  std::map<std::string, double> numbers() const;  ///< For checkpoints
+  void set_numbers(const std::map<std::string, double>& numbers);
+
+ protected:
+  bool begun(std::int64_t steps) const { return steps >= begin_step_; }
+  /// The next length; before the beginning it stays as it is.
+  virtual std::int64_t decide(const Averaging& averaging) = 0;
+  virtual std::string reason(const Averaging& averaging) const = 0;  ///< For what was decided last
+  /// The rule's own numbers, to and from a checkpoint.
+  virtual void collect(std::map<std::string, double>&) const {}
+  virtual void restore(const std::function<double(const char* name)>&) {}
+
+ private:
+  std::int64_t begin_step_;
+  std::int64_t length_;
+  std::int64_t last_ = 0;  ///< Steps done at the last averaging
+};
+
+/// The period of a deck.
+///
+/// "local-sgd": k = strategy.period; with warm_up = "exponential" 1, 2, 4, … and with "linear" 2, 4, 6, …,
+/// one value per epoch from the beginning of local steps on, up to k (fleet.md §3.1; the original's linear
+/// list begins with a 0).
+///
+/// "adaptive-local-sgd": F is a loss over all workers, η the learning rate; k₀ = strategy.initial_period.
+/// While η is 0 the period stays; where F or F₀ leaves nothing to shrink (F ≤ F_inf) it is 1.
+///
+///     "guide"   ⌊k₀ √(η₀ (F − F_inf) / (η max(F₀ − F_inf, 10⁻⁶)))⌋, at least 1, once an epoch, F its mean; a
+///               jump of more than 20 keeps the old period. F_inf = strategy.lowest_loss (fleet.md §3.2)
+///     "fleet2"  ⌈√(η₀ F / (η F₀) k₀)⌉ within 1 and 16, at every averaging, F the step's (fleet.md §3.4: k₀
+///               stands inside the root there)
+///     "paper"   ⌈√(η₀ F / (η F₀)) k₀⌉, at least 1, once an epoch, F its mean; where that would not shrink
+///     the
+///               period, half of the old one, rounded up (Wang & Joshi 2019, AdaComm)
+///
+/// F₀ and η₀ are those of the first averaging after the beginning at which η is not 0.
+std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch);
+
+}  // namespace flotilla

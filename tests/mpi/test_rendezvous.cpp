@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "mpi/rendezvous.hpp"
+#include "tests/support/allocation_count.hpp"
+
+namespace flotilla::mpi {
+namespace {
+
+/// What a run of workers came to: after how many steps each stopped, and how many meetings it had.
+struct Walk {
+  std::int64_t steps = 0;
+  std::int64_t meetings = 0;
+};
+
+/// Workers that meet every `period` steps; `asks_after`: this one wants to stop then (never if negative).
+template <class Delay>
+Walk walk(const Communicator& world, std::int64_t period, std::int64_t end, std::int64_t asks_after,
+          Delay delay) {
+  Rendezvous rendezvous(world, 1);
+  std::vector<double> all(static_cast<std::size_t>(world.size()));
+  Walk walk;
+  while (walk.steps < end) {
+    delay();
+    if (walk.steps == asks_after) rendezvous.ask_to_stop();
+    ++walk.steps;
+    if (walk.steps % period != 0 && walk.steps != end && !rendezvous.must_meet(walk.steps)) continue;
+    const auto mine = static_cast<double>(walk.steps);
+    const bool stop = rendezvous.meet(walk.steps, std::span(&mine, 1), all);
+    ++walk.meetings;
+    // All are here, after the same step.
+    EXPECT_EQ(all, std::vector<double>(all.size(), mine));
+    if (stop) break;
+  }
+  return walk;
+}
+
+std::set<std::int64_t> over_all(const Communicator& world, std::int64_t value) {
+  const auto values = world.all_gather(std::span<const std::int64_t>(&value, 1));
+  return {values.begin(), values.end()};
+}
+
+TEST(Rendezvous, GoesToTheEndWhereNobodyWantsToStop) {
+  const auto world = Communicator::world();
+
+  const Walk done = walk(world, 4, 10, -1, [] {});
+
+  EXPECT_EQ(done.steps, 10);
+  EXPECT_EQ(done.meetings, 3);
+}
+
+TEST(Rendezvous, BringsEveryonesValuesInRankOrder) {
+  const auto world = Communicator::world();
+  Rendezvous rendezvous(world, 2);
+  const std::array<double, 2> mine{static_cast<double>(world.rank()), -1.0};
+  std::vector<double> all(2 * static_cast<std::size_t>(world.size()));
+
+  rendezvous.meet(1, mine, all);
+
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_EQ(all[2 * static_cast<std::size_t>(rank)], rank);
+    EXPECT_EQ(all[2 * static_cast<std::size_t>(rank) + 1], -1.0);
+  }
+}
+
+TEST(Rendezvous, StopsLongBeforeTheNextMeeting) {
+  const auto world = Communicator::world();
+  const std::int64_t asks_after = world.rank() == world.size() - 1 ? 20 : -1;
+
+  const Walk stopped = walk(world, 1'000'000, 1'000'000, asks_after,
+                            [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
+
+  const auto steps = over_all(world, stopped.steps);
+  EXPECT_EQ(steps.size(), 1U);
+  EXPECT_GT(*steps.begin(), 20);
+  EXPECT_LT(*steps.begin(), 500'000);
+  EXPECT_EQ(stopped.meetings, 1);
+}
+
+TEST(Rendezvous, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
+  const auto world = Communicator::world();
+  std::mt19937 together(7);  // the same on all
+  std::mt19937 apart(static_cast<std::mt19937::result_type>(world.rank()) + 100);
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t period = std::array{1, 2, 3, 7, 1000}[together() % 5];
+    const std::uint32_t askers = together() % 16;  // none to all of the first four ranks
+    const bool asks = ((askers >> static_cast<unsigned>(world.rank())) & 1U) != 0;
+    const auto asks_after = static_cast<std::int64_t>(apart() % 40);
+
+    const Walk stopped = walk(world, period, 60, asks ? asks_after : -1, [&] {
+      if (const auto chance = apart() % 8; chance == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(apart() % 300));
+    });
+
+    const bool anybody =
+        !over_all(world, asks ? 1 : 0).empty() && *over_all(world, asks ? 1 : 0).rbegin() == 1;
+    const auto steps = over_all(world, stopped.steps);
+    ASSERT_EQ(steps.size(), 1U) << "round " << round;
+    if (anybody) {
+      ASSERT_LE(*steps.begin(), 60);
+    } else {
+      ASSERT_EQ(*steps.begin(), 60);
+    }
+  }
+}
+
+TEST(Rendezvous, StopsSoonWhereAllMeetAfterEveryStep) {
+  const auto world = Communicator::world();
+
+  const Walk stopped = walk(world, 1, 1'000'000, world.rank() == 0 ? 5 : -1, [] {});
+
+  const auto steps = over_all(world, stopped.steps);
+  EXPECT_EQ(steps, std::set<std::int64_t>{6});
+}
+
+TEST(Rendezvous, AllocatesNothingInAMeeting) {
+  const auto world = Communicator::world();
+  Rendezvous rendezvous(world, 1);
+  const double mine = 1.0;
+  std::vector<double> all(static_cast<std::size_t>(world.size()));
+  rendezvous.meet(1, std::span(&mine, 1), all);
+  const std::int64_t before = test::allocations_of_this_thread();
+
+  for (int step = 2; step < 50; step += 2) {
+    rendezvous.must_meet(step);
+    rendezvous.meet(step + 1, std::span(&mine, 1), all);
+  }
+
+  EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
+}
+
+}  // namespace
+}  // namespace flotilla::mpi

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/train/counting_sink.hpp"
+#include "tests/train/training_run.hpp"
+
+// What local SGD must be equal to, on 1, 2 and 4 workers, in process.
+
+namespace flotilla {
+namespace {
+
+using test::CountingSink;
+using test::resnet_deck;
+using test::TrainingRun;
+using test::operator+;
+using Texts = std::vector<std::string>;
+
+std::string mlp_deck() {
+  return read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml");
+}
+
+const Texts momentum = {"optimizer.kind=momentum", "optimizer.momentum=0.9", "schedule.learning_rate=0.05"};
+const Texts mlp = Texts{"train.global_batch_size=32"} + momentum;
+
+Texts local(int period) {
+  return {"strategy.kind=local-sgd", "strategy.period=" + std::to_string(period)};
+}
+
+/// ‖a − b‖ ÷ ‖b‖.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
+
+struct Outcome {
+  std::vector<float> parameters;
+  std::vector<float> statistics;
+};
+
+/// What `steps` steps come to: the consensus.
+Outcome run(const std::string& deck, const Texts& more, int steps) {
+  TrainingRun training(mpi::Communicator::world(), deck, more);
+  for (int i = 0; i < steps; ++i) training.step();
+  const Model model = training.assembly.strategy->consensus();
+  return {training.values(model.parameters), training.values(model.statistics)};
+}
+
+/// Relative rounding of float32 sums, which every step adds anew and training amplifies a little.
+constexpr double per_step = 2e-7;
+
+TEST(LocalSgd, WithPeriodOneIsAllReduce) {
+  constexpr int steps = 200;
+  for (const Texts& optimizer :
+       {Texts{}, Texts{"optimizer.kind=nesterov"}, Texts{"optimizer.weight_decay=0.01"}}) {
+    const Outcome expected = run(mlp_deck(), mlp + optimizer, steps);
+
+    const Outcome outcome = run(mlp_deck(), mlp + optimizer + local(1), steps);
+
+    EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * per_step);
+  }
+}
+
+TEST(LocalSgd, WithALongPeriodIsNotAllReduce) {
+  const auto world = mpi::Communicator::world();
+  const Outcome expected = run(mlp_deck(), mlp, 50);
+
+  const Outcome outcome = run(mlp_deck(), mlp + local(10), 50);
+
+  EXPECT_EQ(distance(outcome.parameters, expected.parameters) > 1e-3, world.size() > 1);
+}
+
+/// ‖outcome − expected‖ ÷ ‖expected − begin‖: how far astray, as a part of the way.
+double astray(const std::vector<float>& outcome, const std::vector<float>& expected,
+              const std::vector<float>& begin) {
+  double error = 0.0;
+  double way = 0.0;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    error += std::pow(static_cast<double>(outcome[i]) - static_cast<double>(expected[i]), 2);
+    way += std::pow(static_cast<double>(expected[i]) - static_cast<double>(begin[i]), 2);
+  }
+  return std::sqrt(error / way);
+}
+
+const Texts calm = {"schedule.learning_rate=0.0001", "train.global_batch_size=32"};
+
+TEST(LocalSgd, WithPeriodOneIsAllReduceOnAResidualNetwork) {
+  const Outcome begin = run(resnet_deck, calm, 0);
+  const Outcome expected = run(resnet_deck, calm, 1);
+
+  const Outcome outcome = run(resnet_deck, calm + local(1), 1);
+
+  // A step moves parameters of a tenth by a ten-thousandth, so that their last bit is a part of a thousand.
+  EXPECT_LT(astray(outcome.parameters, expected.parameters, begin.parameters), 2e-3);
+  EXPECT_LT(astray(outcome.statistics, expected.statistics, begin.statistics), 1e-5);
+}
+
+TEST(LocalSgd, WithPeriodOneStaysNearAllReduceOnAResidualNetwork) {
+  // Rounding decides on which side of zero some activations fall, and batch norm of few values amplifies it.
+  if (mpi::Communicator::world().size() == 1) GTEST_SKIP() << "one worker is always alone";
+  const Outcome begin = run(resnet_deck, calm, 0);
+  const Outcome expected = run(resnet_deck, calm, 8);
+
+  const Outcome averaged = run(resnet_deck, calm + local(1), 8);
+  const Outcome apart = run(resnet_deck, calm + local(8), 8);
+
+  EXPECT_LT(astray(averaged.parameters, expected.parameters, begin.parameters),
+            0.25 * astray(apart.parameters, expected.parameters, begin.parameters));
+  EXPECT_LT(astray(averaged.statistics, expected.statistics, begin.statistics),
+            0.25 * astray(apart.statistics, expected.statistics, begin.statistics));
+}
+
+TEST(LocalSgd, WithAnOuterRateOfOneIsPlain) {
+  constexpr int steps = 100;
+  const Outcome expected = run(mlp_deck(), mlp + local(5), steps);
+
+  const Outcome outcome = run(mlp_deck(), mlp + local(5) + Texts{"strategy.outer.kind=sgd"}, steps);
+
+  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * per_step);
+}
+
+TEST(LocalSgd, WithOneGroupIsAllReduce) {
+  const auto world = mpi::Communicator::world();
+  constexpr int steps = 100;
+  const Outcome expected = run(mlp_deck(), mlp, steps);
+
+  const Outcome outcome = run(
+      mlp_deck(),
+      mlp + local(10) +
+          Texts{"strategy.group_all_reduce=true", "strategy.ranks_per_group=" + std::to_string(world.size())},
+      steps);
+
+  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * per_step);
+}
+
+TEST(LocalSgd, NeverAveragedEndsInTheMeanOfRunsOfTheirOwn) {
+  const auto world = mpi::Communicator::world();
+  TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(1000));
+  for (int i = 0; i < 20; ++i) training.step();
+  std::vector<float> mean = training.parameters();  // this worker's own
+  world.all_reduce(std::span<float>(mean));
+  for (float& value : mean) value /= static_cast<float>(world.size());
+  const std::vector<float> before = training.parameters();
+
+  const std::vector<float> consensus = training.values(training.assembly.strategy->consensus().parameters);
+
+  EXPECT_LT(distance(consensus, mean), 1e-6);
+  EXPECT_EQ(training.parameters(), before);
+}
+
+TEST(LocalSgd, WithAnOuterNesterovAndPeriodOneIsNesterov) {
+  // Inner SGD of rate η and an outer step of rate γ: Nesterov's momentum with rate η γ.
+  constexpr int steps = 50;
+  const Texts plain = {"train.global_batch_size=32"};
+  const Outcome expected =
+      run(mlp_deck(),
+          plain + Texts{"optimizer.kind=nesterov", "optimizer.momentum=0.9", "schedule.learning_rate=0.035"},
+          steps);
+
+  const Outcome outcome =
+      run(mlp_deck(),
+          plain + local(1) +
+              Texts{"optimizer.kind=sgd", "schedule.learning_rate=0.05", "strategy.outer.kind=nesterov",
+                    "strategy.outer.learning_rate=0.7", "strategy.outer.momentum=0.9"},
+          steps);
+
+  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * 10 * per_step);
+}
+
+TEST(LocalSgd, WithSlowMomentumAndPeriodOneIsMomentum) {
+  constexpr int steps = 50;
+  const Texts plain = {"train.global_batch_size=32", "schedule.learning_rate=0.05"};
+  const Outcome expected =
+      run(mlp_deck(), plain + Texts{"optimizer.kind=momentum", "optimizer.momentum=0.5"}, steps);
+
+  const Outcome outcome =
+      run(mlp_deck(),
+          plain + local(1) +
+              Texts{"optimizer.kind=sgd", "strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"},
+          steps);
+
+  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * 10 * per_step);
+}
+
+TEST(LocalSgd, BeginsWithStepsOfAllWorkersTogether) {
+  for (const std::string before : {"all-reduce", "average"}) {
+    const Outcome expected = run(mlp_deck(), mlp, 30);
+
+    const Outcome outcome =
+        run(mlp_deck(),
+            mlp + local(1000) + Texts{"strategy.begin_step=30", "strategy.before_begin=" + before}, 30);
+
+    EXPECT_LT(distance(outcome.parameters, expected.parameters), 30 * per_step) << before;
+  }
+}
+
+TEST(LocalSgd, AllReduceBeforeTheBeginningHasItsBits) {
+  const Outcome expected = run(mlp_deck(), mlp, 30);
+
+  const Outcome outcome =
+      run(mlp_deck(), mlp + local(1000) + Texts{"strategy.begin_step=30", "strategy.before_begin=all-reduce"},
+          30);
+
+  EXPECT_EQ(outcome.parameters, expected.parameters);
+}
+
+TEST(LocalSgd, LeavesOneModelAfterAnAveraging) {
+  const auto world = mpi::Communicator::world();
+  for (const Texts& more : {Texts{}, Texts{"strategy.momentum=average"}, Texts{"strategy.momentum=reset"},
+                            Texts{"strategy.wire=bfloat16", "strategy.all_reduce=mpi"},
+                            Texts{"strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"}}) {
+    TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(4) + more);
+    for (int i = 0; i < 8; ++i) training.step();
+
+    std::vector<float> roots = training.parameters();
+    world.broadcast(std::span<float>(roots));
+    EXPECT_EQ(training.parameters(), roots);
+
+    training.step();
+    roots = training.parameters();
+    world.broadcast(std::span<float>(roots));
+    EXPECT_EQ(training.parameters() == roots, world.is_root() || world.size() == 1);
+  }
+}
+
+TEST(LocalSgd, AveragesOrResetsTheOptimizersState) {
+  const auto world = mpi::Communicator::world();
+  TrainingRun averaged(mpi::Communicator::world(), mlp_deck(),
+                       mlp + local(4) + Texts{"strategy.momentum=average"});
+  TrainingRun reset(mpi::Communicator::world(), mlp_deck(),
+                    mlp + local(4) + Texts{"strategy.momentum=reset"});
+  for (int i = 0; i < 4; ++i) {
+    averaged.step();
+    reset.step();
+  }
+
+  std::vector<float> velocity = averaged.values(averaged.assembly.optimizer->slots()[0].values);
+  std::vector<float> roots = velocity;
+  world.broadcast(std::span<float>(roots));
+  EXPECT_EQ(velocity, roots);
+  velocity = reset.values(reset.assembly.optimizer->slots()[0].values);
+  EXPECT_EQ(std::ranges::count(velocity, 0.0F) == static_cast<std::ptrdiff_t>(velocity.size()),
+            world.size() > 1);
+}
+
+TEST(LocalSgd, OverAHalfWireComesNearTheFullOne) {
+  const Outcome expected = run(mlp_deck(), mlp + local(4) + Texts{"strategy.all_reduce=mpi"}, 40);
+
+  const Outcome outcome =
+      run(mlp_deck(), mlp + local(4) + Texts{"strategy.all_reduce=mpi", "strategy.wire=float16"}, 40);
+
+  // Of differences of a hundredth of the parameters, 2⁻¹¹ each time.
+  EXPECT_LT(distance(outcome.parameters, expected.parameters), 1e-3);
+  EXPECT_EQ(outcome.parameters != expected.parameters, mpi::Communicator::world().size() > 1);
+}
+
+TEST(LocalSgd, SavesWhatWorkersHaveOfTheirOwnAndTheOneModel) {
+  TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(10));
+  for (int i = 0; i < 15; ++i) training.step();
+
+  const StrategyState state = training.assembly.strategy->state();
+
+  EXPECT_EQ(training.values(state.shared[0].values),
+            training.values(training.assembly.strategy->consensus().parameters));
+  EXPECT_EQ(state.own.empty(), training.world.size() == 1);
+  if (!state.own.empty()) {
+    EXPECT_EQ(training.values(state.own[0].values), training.parameters());
+  }
+  EXPECT_EQ(state.numbers.at("period.last_averaging"), 10.0);
+}
+
+TEST(LocalSgd, AllocatesNothingInAStep) {
+  for (const Texts& more : {Texts{}, Texts{"strategy.outer.kind=nesterov", "strategy.outer.momentum=0.9"},
+                            Texts{"strategy.momentum=average", "strategy.all_reduce=mpi"}}) {
+    TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(3) + more);
+    for (int i = 0; i < 4; ++i) training.step();
+    const std::int64_t before = test::allocations_of_this_thread();
+
+    for (int i = 0; i < 21; ++i) training.step();
+
+    EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
+  }
+}
+
+TEST(LocalSgd, GroupsAverageAmongEachOtherOnly) {
+  const auto world = mpi::Communicator::world();
+  if (world.size() < 4) GTEST_SKIP() << "needs two groups of two";
+  TrainingRun training(
+      mpi::Communicator::world(), mlp_deck(),
+      mlp + local(5) + Texts{"strategy.group_all_reduce=true", "strategy.ranks_per_group=2"});
+  for (int i = 0; i < 4; ++i) training.step();
+
+  const std::vector<float> mine = training.parameters();
+  const float first = mine[0];
+  const std::vector<float> firsts = world.all_gather(std::span(&first, 1));
+  EXPECT_EQ(firsts[0], firsts[1]);
+  EXPECT_EQ(firsts[2], firsts[3]);
+  EXPECT_NE(firsts[0], firsts[2]);
+  const StepOutcome outcome = training.step();
+  std::vector<float> roots = training.parameters();
+  world.broadcast(std::span<float>(roots));
+  EXPECT_EQ(training.parameters(), roots);
+  EXPECT_EQ(outcome.samples, 32.0);  // of each group one worker told the sums of both
+}
+
+}  // namespace
+}  // namespace flotilla
