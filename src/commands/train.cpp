@@ -69,6 +69,20 @@ class Tracing {
   LoaderOptions loading_;
 };
 
+/// "period 8, from step 500 on".
+std::string describe_period(const StrategyConfig& strategy) {
+  std::string text = strategy.kind == "local-sgd"
+                         ? cat("period ", strategy.period)
+                         : cat("rule \"", strategy.rule, "\", first period ", strategy.initial_period);
+  if (strategy.kind == "local-sgd" && strategy.warm_up != "none")
+    text += cat(" after a ", strategy.warm_up, " warm-up");
+  if (strategy.begin_step > 0) text += cat(", from step ", strategy.begin_step, " on");
+  if (strategy.begin_epoch > 0.0) text += cat(", from epoch ", strategy.begin_epoch, " on");
+  if (strategy.group_all_reduce) text += ", gradients reduced inside groups in every step";
+  if (strategy.outer.kind != "none") text += cat(", outer step \"", strategy.outer.kind, "\"");
+  return text;
+}
+
 void introduce(const std::string& deck, Assembly& assembly, const std::optional<LoadedCheckpoint>& resumed,
                Reporter& reporter) {
   const Config& config = assembly.config;
@@ -90,10 +104,20 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
           assembly.sharding.batch,
           assembly.sharding.micro_steps > 1 ? cat(" × ", assembly.sharding.micro_steps, " micro-steps") : "",
           ", ", assembly.sharding.steps_per_epoch(), " steps per epoch"));
-  reporter.say(cat("all-reduce   ", assembly.reduction.description, ", ", describe(assembly.buckets),
-                   !assembly.communication               ? ", in the training thread"
-                   : assembly.communication->size() == 1 ? ", on a thread of its own"
-                                                         : ", on threads of their own"));
+  if (config.strategy.kind != "all-reduce") {
+    reporter.say(cat("strategy     ", config.strategy.kind, ", ", describe_period(config.strategy)));
+    reporter.say(cat("averaging    ", assembly.averaging.description, " of parameters",
+                     config.strategy.statistics == "average" && !assembly.model.statistics.empty()
+                         ? " and statistics"
+                         : ""));
+    for (const std::string& line : assembly.averaging.table) reporter.say(cat("  measured   ", line));
+  }
+  // Workers that always step alone reduce nothing.
+  if (assembly.reduction.first().ranks() > 1 || config.strategy.kind == "all-reduce")
+    reporter.say(cat("all-reduce   ", assembly.reduction.description, ", ", describe(assembly.buckets),
+                     !assembly.communication               ? ", in the training thread"
+                     : assembly.communication->size() == 1 ? ", on a thread of its own"
+                                                           : ", on threads of their own"));
   for (const std::string& line : assembly.reduction.table) reporter.say(cat("  measured   ", line));
   if (resumed)
     reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->snapshot.state.step, ", epoch ",
@@ -172,15 +196,17 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   for (const std::string& warning : warnings) reporter->warn(warning);
 
   const std::int64_t begin_ns = trace::now_ns();
-  reporter->start({.deck = arguments.deck,
-                   .workers = world.size(),
-                   .steps = planned_steps(config.train, assembly.sharding),
-                   .steps_per_epoch = assembly.sharding.steps_per_epoch(),
-                   .first_step = beginning.step,
-                   .global_batch_size = assembly.sharding.global_batch(),
-                   .parameters = assembly.network->layout().values(),
-                   .device = assembly.device->description(),
-                   .all_reduce = std::string(assembly.reduction.first().name())});
+  reporter->start(
+      {.deck = arguments.deck,
+       .workers = world.size(),
+       .steps = planned_steps(config.train, assembly.sharding),
+       .steps_per_epoch = assembly.sharding.steps_per_epoch(),
+       .first_step = beginning.step,
+       .global_batch_size = assembly.sharding.global_batch(),
+       .parameters = assembly.network->layout().values(),
+       .device = assembly.device->description(),
+       .all_reduce = std::string(
+           (config.strategy.kind == "all-reduce" ? assembly.reduction : assembly.averaging).first().name())});
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
                    .writer = writer.get(),

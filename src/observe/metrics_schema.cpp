@@ -39,6 +39,7 @@ void describe(const StepReport& report, Visitor& key) {
   key("exposed_comm_s", report.exposed_comm_s, "s", "a step's wait for communication");
   key("input_wait_s", report.input_wait_s, "s", "a step's wait for the loader");
   key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank in a step");
+  key("period", report.period, "steps", "of local SGD, from one averaging to the next");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
 }

@@ -33,6 +33,7 @@ struct StepReport {
   double exposed_comm_s = 0.0;  ///< Waiting for communication
   double input_wait_s = 0.0;    ///< Waiting for the loader
   std::int64_t sent_bytes = 0;  ///< By this rank
+  std::optional<double> period{};
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
 };

@@ -289,6 +289,10 @@ void Assembly::evaluate_with(const Model& evaluated) {
   bind(evaluator(), evaluated);
 }
 
+void Assembly::train_with(const Model& trained) {
+  bind(*network, trained);
+}
+
 std::unique_ptr<Strategy> Assembly::make_strategy() {
   auto steps = std::make_unique<SyncAllReduce>(
       SyncAllReduce::Parts{.device = *device,

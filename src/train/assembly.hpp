@@ -102,6 +102,8 @@ struct Assembly {
   Network& evaluator() { return validation_network ? *validation_network : *network; }
   /// From now on evaluator() computes with `evaluated`, which is `model` again before the next step.
   void evaluate_with(const Model& evaluated);
+  /// The same for forward passes of training.
+  void train_with(const Model& trained);
 
  private:
   void bind(Network& bound, const Model& with) const;

@@ -8,6 +8,7 @@
 #include "kernels/trace.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/model_state.hpp"
+#include "src/train/re_estimate.hpp"
 #include "src/train/stop_request.hpp"
 
 namespace flotilla {
@@ -273,16 +274,32 @@ void Trainer::report(const StepOutcome& outcome) {
        .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
        .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
        .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
+       .period = outcome.period > 0 ? std::optional(static_cast<double>(outcome.period)) : std::nullopt,
        .accuracy_top1 = outcome.accuracy_top1,
        .accuracy_top5 = outcome.accuracy_top5});
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   report_saves();
 }
 
+/// Collective. Where statistics are neither averaged nor each worker's: those of training batches, into a
+/// model that is not this worker's own.
+void Trainer::estimate_statistics(const Model& model) {
+  const bool own = model.parameters.address() == assembly_.model.parameters.address();
+  if (config_.strategy.statistics != "re-estimate" || own) return;
+  LoaderOptions loading = parts_.loading;
+  loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
+  loading.sink = {};
+  const auto loader =
+      make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, loading);
+  re_estimate_statistics(assembly_, model, *loader, config_.strategy.estimate_batches);
+}
+
 void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
   assembly_.watchdog->beat("validating", step_);
-  assembly_.evaluate_with(assembly_.strategy->consensus());
+  const Model model = assembly_.strategy->consensus();
+  estimate_statistics(model);
+  assembly_.evaluate_with(model);
   LoaderOptions loading = parts_.loading;
   // Training's batches stay in memory as well, and its threads may still be recording into their sinks.
   loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
@@ -305,6 +322,7 @@ void Trainer::save() {
   const trace::Span span("checkpoint");
   assembly_.watchdog->beat("saving", step_);
   const StrategyState state = assembly_.strategy->state();
+  estimate_statistics({state.shared[0].values, state.shared[1].values});
   for (const StateArray& array : state.shared)
     if (!assembly_.device->flat().all_finite(array.values))
       end_diverged(cat("a value of ", array.group, " is not finite"));

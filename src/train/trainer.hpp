@@ -69,6 +69,7 @@ class Trainer {
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
   void report(const StepOutcome& outcome);
+  void estimate_statistics(const Model& model);
   void validate();
   void write(CheckpointWriter& writer, std::span<const StateArray> arrays);
   void report_saves();
