@@ -128,7 +128,11 @@ std::unique_ptr<Network> make_network(Device& device, const Config& config, cons
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
   const TrainConfig& train = config.train;
   std::int64_t batch = train.batch_size;
-  if (batch == 0) {
+  std::int64_t micro_steps = train.accumulate_steps;
+  if (config.run.reproducible) {
+    micro_steps = shards_per_worker(config.run.virtual_shards, workers);
+    batch = train.global_batch_size / config.run.virtual_shards;
+  } else if (batch == 0) {
     const std::int64_t parts = workers * train.accumulate_steps;
     if (train.global_batch_size % parts != 0)
       throw UserError(cat(
@@ -142,7 +146,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
   const Sharding sharding{.samples = samples,
                           .workers = workers,
                           .batch = batch,
-                          .micro_steps = train.accumulate_steps,
+                          .micro_steps = micro_steps,
                           .drop_last = config.data.last_batch == "drop"};
   check_sharding(sharding);
   if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
@@ -171,7 +175,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),
                             .batch = sharding.batch,
-                            .accumulate = sharding.micro_steps > 1,
+                            .accumulate = sharding.micro_steps > 1 && !config.run.reproducible,
                             .exchange = exchange.get()});
     const std::int64_t validation_batch = config.validation.batch_size;
     if (validation_data && validation_batch > 0 && validation_batch != sharding.batch)
@@ -187,7 +191,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                           static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
     const auto saved = saved_choices.find("strategy.all_reduce");
     plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
-                           saved == saved_choices.end() ? "" : saved->second, buckets.size());
+                           saved == saved_choices.end() ? "" : saved->second, buckets.size(),
+                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any);
     optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     parameter_storage = device->allocate(static_cast<std::size_t>(network->layout().size()));
     statistics_storage = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
@@ -207,6 +212,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     gradient_storage = device->allocate(gradient_count);
     gradients = gradient_storage.span();
   }
+  if (config.run.reproducible)
+    shard_sums = std::make_unique<ShardSums>(*device, gradients, sharding.micro_steps);
   std::vector<std::span<float>> spans;
   for (const Bucket& bucket : buckets) spans.push_back(span_of(gradients, bucket));
   reduction = make_reduction(plan, world, *host, gradient_window.get(), spans);
@@ -238,7 +245,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
-  if (world.size() > 1 && buckets.size() > 1)
+  if (world.size() > 1 && buckets.size() > 1 && config.strategy.overlap)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
   strategy =
@@ -253,6 +260,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                                                            .gradients = gradients,
                                                            .buckets = buckets,
                                                            .micro_steps = sharding.micro_steps,
+                                                           .shards = shard_sums.get(),
                                                            .clip_norm = config.train.gradient_clip_norm});
 }
 

@@ -26,6 +26,7 @@
 #include "src/train/communicator_exchange.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
+#include "src/train/reproducible.hpp"
 #include "src/train/schedule.hpp"
 #include "src/train/strategy.hpp"
 
@@ -83,6 +84,7 @@ struct Assembly {
   DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
   Storage validation_sums;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
   Reduction reduction;
   std::unique_ptr<mpi::Watchdog> watchdog;
@@ -95,6 +97,7 @@ struct Assembly {
     const std::size_t count = model.parameters.size();
     return gradients.subspan(gradients.size() - count, count);
   }
+  std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
   Network& evaluator() { return validation_network ? *validation_network : *network; }
 };
 
