@@ -14,6 +14,10 @@
 
 namespace flotilla::mpi {
 
+/// `tree`: as in sum_arrays.hpp, over the ranks; `any` is free to differ from it, with the number of ranks
+/// and the size of the array.
+enum class SumOrder { any, tree };
+
 /// Sums arrays over ranks. Called by one thread at a time, in the same order with the same sizes on every
 /// rank.
 class Collectives {
@@ -36,12 +40,14 @@ class Collectives {
 
 /// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,
 /// encoded, to the rank whose slice they are; that adds them in rank order in float and sends the sum,
-/// encoded, to all. What is added and what all get does not depend on how the array was cut. Collective.
-std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32);
+/// encoded, to all. What is added and what all get does not depend on how the array was cut. In the order of
+/// the tree, which is for float32 only, the slices travel the same way. Collective.
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32,
+                                                 SumOrder order = SumOrder::any);
 
 /// Zero-copy reduce-scatter + all-gather within a host; `data` must lie in storage.mine(). Every rank adds
-/// its slice of all ranks' arrays, in rank order, and writes the sum back to them. Collective. `storage` must
-/// outlive it.
+/// its slice of all ranks' arrays, in the order of the tree, and writes the sum back to them. Collective.
+/// `storage` must outlive it.
 std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& group, SharedStorage& storage);
 
 /// Reduce-scatter inside the group, all-reduce across groups by every member on its slice, all-gather inside.
@@ -49,9 +55,11 @@ std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& g
 /// done in it without copies, and the group's ranks must be of its host; it must outlive this. Without one
 /// (null) the inside goes over MPI in float32. Across groups `wire` is used. With groups of different size
 /// there are as many slices as the smallest group has members; the other members of the larger ones only give
-/// and take. The sum is that over groups of the sums in rank order over their members. Collective.
+/// and take. The sum is that over groups of the sums over their members; for the order of the tree over all
+/// ranks the groups must be its subtrees (groups.hpp). Collective.
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire = Wire::float32);
+                                                          Wire wire = Wire::float32,
+                                                          SumOrder order = SumOrder::any);
 
 }  // namespace flotilla::mpi

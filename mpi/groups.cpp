@@ -2,6 +2,7 @@
 #include "mpi/groups.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <tuple>
 
@@ -26,6 +27,14 @@ std::vector<int> cut_groups(const std::vector<Place>& places, int ranks_per_grou
   for (std::size_t at = 0; at < order.size(); ++at)
     groups[std::get<2>(order[at])] = static_cast<int>(at) / ranks_per_group;
   return groups;
+}
+
+bool groups_are_subtrees(const std::vector<int>& groups) {
+  const auto size = static_cast<std::size_t>(std::ranges::count(groups, groups.front()));
+  const bool alone = size == groups.size();
+  for (std::size_t rank = 0; rank < groups.size(); ++rank)
+    if (groups[rank] != static_cast<int>(rank / size)) return false;
+  return alone || std::has_single_bit(size);
 }
 
 bool groups_stay_on_hosts(const std::vector<Place>& places, const std::vector<int>& groups) {

@@ -12,6 +12,10 @@ namespace flotilla::mpi {
 /// @throws UserError if ranks_per_group is negative or larger than the number of ranks.
 std::vector<int> cut_groups(const std::vector<Place>& places, int ranks_per_group);
 
+/// Whether sums over the groups' members, added up over the groups, are those of one tree over all ranks
+/// (sum_arrays.hpp): every group is the next 2ᵏ ranks, the last may be smaller.
+bool groups_are_subtrees(const std::vector<int>& groups);
+
 /// Whether no group has ranks of two hosts.
 bool groups_stay_on_hosts(const std::vector<Place>& places, const std::vector<int>& groups);
 

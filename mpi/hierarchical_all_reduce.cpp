@@ -27,10 +27,10 @@ Communicator same_slice(const Communicator& world, const Communicator& group, in
 
 class Hierarchical : public Collectives {
  public:
-  Hierarchical(const Communicator& world, const Communicator& group, Wire wire)
+  Hierarchical(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
       : ranks_(world.size()),
         slices_(smallest_size(world, group)),
-        across_(make_mpi_all_reduce(same_slice(world, group, slices_), wire)),
+        across_(make_mpi_all_reduce(same_slice(world, group, slices_), wire, order)),
         member_(group.rank()) {
     const int own = world.rank();
     members_ = group.all_gather(std::span(&own, 1));
@@ -62,8 +62,8 @@ class Hierarchical : public Collectives {
 class HierarchicalInMemory final : public Hierarchical {
  public:
   HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
-                       Wire wire)
-      : Hierarchical(world, group, wire), group_(group, storage), lateness_(world.size()) {}
+                       Wire wire, SumOrder order)
+      : Hierarchical(world, group, wire, order), group_(group, storage), lateness_(world.size()) {}
 
   void all_reduce(std::span<float> data) override {
     const std::size_t offset = group_.meet(data);
@@ -96,8 +96,8 @@ class HierarchicalInMemory final : public Hierarchical {
 /// Inside the group over MPI: its ranks are on several hosts, or the data lies elsewhere.
 class HierarchicalOverMpi final : public Hierarchical {
  public:
-  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire)
-      : Hierarchical(world, group, wire), inside_(group, slices(), Wire::float32) {}
+  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
+      : Hierarchical(world, group, wire, order), inside_(group, slices(), Wire::float32) {}
 
   void all_reduce(std::span<float> data) override {
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
@@ -129,9 +129,9 @@ class HierarchicalOverMpi final : public Hierarchical {
 
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire) {
-  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire);
-  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire);
+                                                          Wire wire, SumOrder order) {
+  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire, order);
+  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire, order);
 }
 
 }  // namespace flotilla::mpi

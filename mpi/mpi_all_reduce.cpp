@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/error.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/pieces.hpp"
 #include "mpi/slice_exchange.hpp"
@@ -29,10 +30,10 @@ class MpiAllReduce final : public Collectives {
   Communicator group_;
 };
 
-/// MPI has no half type to add.
-class EncodedAllReduce final : public Collectives {
+/// MPI has no half type to add and names no order.
+class SlicedAllReduce final : public Collectives {
  public:
-  EncodedAllReduce(const Communicator& group, Wire wire) : exchange_(group, group.size(), wire) {}
+  SlicedAllReduce(const Communicator& group, Wire wire) : exchange_(group, group.size(), wire) {}
 
   std::string_view name() const override { return "mpi"; }
   int ranks() const override { return exchange_.ranks(); }
@@ -60,9 +61,10 @@ class EncodedAllReduce final : public Collectives {
 
 }  // namespace
 
-std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire) {
-  if (wire == Wire::float32) return std::make_unique<MpiAllReduce>(group);
-  return std::make_unique<EncodedAllReduce>(group, wire);
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire, SumOrder order) {
+  require(order == SumOrder::any || wire == Wire::float32, "the tree's order on a half wire");
+  if (wire == Wire::float32 && order == SumOrder::any) return std::make_unique<MpiAllReduce>(group);
+  return std::make_unique<SlicedAllReduce>(group, wire);
 }
 
 }  // namespace flotilla::mpi

@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/native.hpp"
+#include "mpi/sum_arrays.hpp"
 
 namespace flotilla::mpi {
 
@@ -30,6 +31,7 @@ SliceExchange::SliceExchange(const Communicator& group, int owners, Wire wire)
       owners_(owners),
       wire_(wire),
       value_bytes_(bytes_per_value(wire)),
+      arrays_(static_cast<std::size_t>(group.size())),
       expected_(static_cast<std::size_t>(group.size())) {
   require(owners > 0 && owners <= group.size(), owners, " owners of slices among ", group.size(), " ranks");
   const std::size_t most = 2 * static_cast<std::size_t>(group.size());
@@ -113,7 +115,18 @@ void SliceExchange::reduce_scatter(std::span<float> data) {
   add_up(data, mine);
 }
 
-void SliceExchange::add_up(std::span<float> data, SliceBounds mine) const {
+void SliceExchange::add_up(std::span<float> data, SliceBounds mine) {
+  if (wire_ != Wire::float32) return decode_and_add_up(data, mine);
+  const auto* received = reinterpret_cast<const float*>(incoming_.data());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto slot = static_cast<std::size_t>(rank < group_.rank() ? rank : rank - 1);
+    arrays_[static_cast<std::size_t>(rank)] =
+        rank == group_.rank() ? data.data() + mine.begin : received + slot * size_of(mine);
+  }
+  sum_to(data.data() + mine.begin, arrays_, size_of(mine));
+}
+
+void SliceExchange::decode_and_add_up(std::span<float> data, SliceBounds mine) const {
   alignas(64) std::array<float, block> sum;
   for (std::size_t at = mine.begin; at < mine.end; at += block) {
     const std::size_t count = std::min(block, mine.end - at);
@@ -124,8 +137,7 @@ void SliceExchange::add_up(std::span<float> data, SliceBounds mine) const {
           rank != group_.rank()
               ? incoming_.data() +
                     (static_cast<std::size_t>(slot) * size_of(mine) + at - mine.begin) * value_bytes_
-          : wire_ == Wire::float32 ? reinterpret_cast<const std::byte*>(data.data() + at)
-                                   : outgoing_.data() + at * value_bytes_;
+              : outgoing_.data() + at * value_bytes_;
       if (rank == 0) {
         decode(wire_, from, part);
       } else {

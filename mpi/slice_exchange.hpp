@@ -28,7 +28,8 @@ class SliceExchange {
   SliceBounds slice(std::size_t count) const {
     return slice_of_owner(count, group_.rank());
   }  ///< This rank's
-  /// data[i] ← Σ over ranks, added in rank order, for i in this rank's slice; the others' values stay.
+  /// data[i] ← Σ over ranks for i in this rank's slice; the others' values stay. Added in the tree of
+  /// sum_arrays.hpp; with a half wire in rank order.
   void reduce_scatter(std::span<float> data);
   /// Every slice ← its owner's. With a half wire the owner, too, gets what it sent.
   void all_gather(std::span<float> data);
@@ -40,9 +41,9 @@ class SliceExchange {
   void receive(std::byte* to, std::size_t count, int from);
   void send(const std::byte* from, std::size_t count, int to);
   void wait();
-  void add_up(std::span<float> data, SliceBounds mine) const;
+  void add_up(std::span<float> data, SliceBounds mine);
+  void decode_and_add_up(std::span<float> data, SliceBounds mine) const;
   const std::byte* encoded(std::span<const float> data, SliceBounds slice);
-  std::byte* received(std::size_t slot, std::size_t count);
 
   Communicator group_;
   int owners_;
@@ -50,6 +51,7 @@ class SliceExchange {
   std::size_t value_bytes_;
   std::vector<std::byte> outgoing_;  ///< The whole array, encoded; unused with float32
   std::vector<std::byte> incoming_;
+  std::vector<const float*> arrays_;  ///< By rank: its values of this rank's slice
   std::vector<MPI_Request> requests_;
   std::vector<int> from_;                    ///< Of each request: the rank it receives from; −1: it sends
   std::vector<int> finished_;                ///< MPI_Waitsome's

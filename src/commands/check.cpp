@@ -54,12 +54,14 @@ void print_memory(Assembly& assembly, const HostMemory& host) {
     validation = bytes_of(assembly.validation_network->memory().kept_values() +
                           assembly.validation_network->memory().shared_values());
   const std::int64_t in_windows = assembly.gradient_window ? gradients : 0;
+  const std::int64_t shard_sums = assembly.shard_sums ? assembly.shard_sums->bytes() : 0;
   const std::int64_t known =
-      parameters + statistics + gradients - in_windows + slots + activations + validation;
+      parameters + statistics + gradients - in_windows + slots + activations + validation + shard_sums;
 
   print_line("memory per rank:");
   line("parameters", parameters);
   line("gradients", gradients);
+  if (assembly.shard_sums) line("partial sums of shards", shard_sums);
   line("optimizer", slots);
   if (statistics > 0) line("statistics", statistics);
   line("activations, kept", bytes_of(memory.kept_values()));
@@ -72,6 +74,16 @@ void print_memory(Assembly& assembly, const HostMemory& host) {
   line("process and libraries", host.process);
   line("peak, all together", host.peak);
   if (memory.recomputes()) line("recomputation saves", bytes_of(memory.recomputation_saves()));
+}
+
+/// What run.reproducible costs beside the partial sums.
+std::string cost_of_shards(const Assembly& assembly) {
+  const Sharding& sharding = assembly.sharding;
+  return fmt::format(
+      "reproducible: {} shards of {} samples, {} on each worker one after another; operations work on {} "
+      "samples at a time instead of {}, and a gradient is added {} times on a worker",
+      assembly.config.run.virtual_shards, sharding.batch, sharding.micro_steps, sharding.batch,
+      sharding.batch * sharding.micro_steps, sharding.micro_steps - 1);
 }
 
 /// Those that a run takes, which is never written; null if the deck asks for no trace.
@@ -134,6 +146,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            assembly.sharding.steps_per_epoch(),
                            planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));
+    if (assembly.shard_sums) print_line(cost_of_shards(assembly));
     print_line("the deck is good");
   }
   world.barrier();

@@ -84,7 +84,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const bool needs_rows = !arguments.vectors.empty() || arguments.per_class;
   std::vector<float> rows(static_cast<std::size_t>(network->batch() * config.model.classes));
   const Evaluation result =
-      evaluate(*network, *data, world, loader_options(config.data), sums.span(), [&](const Batch& batch) {
+      evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1, [&](const Batch& batch) {
         if (!needs_rows) return;
         device->download(network->logits().span(), rows);
         const auto valid = static_cast<std::size_t>(batch.valid);

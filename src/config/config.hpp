@@ -17,6 +17,8 @@ struct RunConfig {
   bool trace = false;
   double watchdog_s = 300.0;  ///< 0: off
   double time_limit_s = 0.0;  ///< 0: none
+  bool reproducible = false;  ///< The same bits for every number of workers
+  std::int64_t virtual_shards = 8;
 };
 
 struct DeviceConfig {
@@ -127,6 +129,7 @@ struct StrategyConfig {
   std::int64_t ranks_per_group = 0;  ///< 0: a group per host
   std::string wire = "float32";      ///< "float32", "float16", "bfloat16"
   std::int64_t communicators = 1;
+  bool overlap = true;      ///< All-reduce beside backward
   double bucket_mb = 32.0;  ///< MiB, as in the original
   double last_bucket_mb = 1.0;
   // Local SGD, fixed and adaptive.

@@ -162,6 +162,43 @@ class Rules {
             config_.model.kind != "resnet", "this model has no batch norm");
   }
 
+  void overlap() {
+    if (!usable({"strategy.overlap", "strategy.communicators"})) return;
+    if (config_.strategy.overlap || config_.strategy.communicators == 1) return;
+    mistakes_.add(
+        origin({"strategy.overlap", "strategy.communicators"}),
+        cat("strategy.overlap = false and strategy.communicators = ", config_.strategy.communicators,
+            " exclude each other: without overlap one bucket is reduced after another"));
+  }
+
+  void reproducible() {
+    if (!usable({"run.reproducible"}) || !config_.run.reproducible) return;
+    const TrainConfig& train = config_.train;
+    const auto refuse = [this](bool wrong, std::string_view path, std::string_view what) {
+      if (wrong && usable({path}))
+        mistakes_.add(origin({path, "run.reproducible"}), cat("run.reproducible ", what));
+    };
+    refuse(config_.strategy.kind != "all-reduce", "strategy.kind", "needs strategy.kind = \"all-reduce\"");
+    refuse(train.batch_size > 0, "train.batch_size",
+           "needs train.global_batch_size instead of train.batch_size: the samples of a step must not depend "
+           "on the number of workers");
+    refuse(train.global_batch_size % config_.run.virtual_shards != 0, "train.global_batch_size",
+           cat("needs a train.global_batch_size that is a multiple of run.virtual_shards (",
+               config_.run.virtual_shards, "), got ", train.global_batch_size));
+    refuse(train.accumulate_steps > 1, "train.accumulate_steps",
+           "and train.accumulate_steps exclude each other: every shard is a micro-step already; give more "
+           "run.virtual_shards");
+    refuse(config_.device.threads == 0, "device.threads",
+           "needs a number in device.threads, such as 1: 0 takes what the ranks of a host leave each other, "
+           "and sums inside an operation depend on it");
+    refuse(config_.strategy.wire != "float32", "strategy.wire",
+           cat("and strategy.wire = ", quoted(config_.strategy.wire),
+               " exclude each other: what is rounded on the way depends on the number of workers"));
+    refuse(config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised", "model.batch_norm",
+           "and model.batch_norm = \"synchronised\" exclude each other: every shard has statistics of its "
+           "own");
+  }
+
   void no_decay() {
     if (!usable({"optimizer.no_decay"})) return;
     std::vector<std::string> kinds = config_.optimizer.no_decay;
@@ -214,6 +251,8 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.ranks_per_group();
   rules.wire();
   rules.local_sgd();
+  rules.overlap();
+  rules.reproducible();
   rules.no_decay();
 }
 

@@ -12,6 +12,10 @@ namespace flotilla {
 
 namespace {
 
+bool keeps_order(const AllReducePlan& plan) {
+  return plan.order == mpi::SumOrder::any || mpi::groups_are_subtrees(plan.groups);
+}
+
 /// What may be worth while, the likeliest first.
 std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory) {
   if (workers == 1) return {"mpi"};
@@ -19,7 +23,7 @@ std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t 
   if (one_memory) return {"shared-memory"};
   const std::size_t groups = std::set(plan.groups.begin(), plan.groups.end()).size();
   std::vector<std::string> words;
-  if (groups > 1 && groups < workers) words.emplace_back("hierarchical");
+  if (groups > 1 && groups < workers && keeps_order(plan)) words.emplace_back("hierarchical");
   words.emplace_back("mpi");
   return words;
 }
@@ -35,10 +39,11 @@ std::unique_ptr<mpi::Collectives> make(const std::string& word, const AllReduceP
                                        const mpi::Communicator& world, const mpi::Communicator& host,
                                        mpi::SharedStorage* window, mpi::Wire wire) {
   if (word == "shared-memory") return mpi::make_shared_memory_all_reduce(host, *window);
-  if (word == "mpi") return mpi::make_mpi_all_reduce(world, wire);
+  if (word == "mpi") return mpi::make_mpi_all_reduce(world, wire, plan.order);
   require(word == "hierarchical", "no all-reduce \"", word, "\"");
   const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
-  return mpi::make_hierarchical_all_reduce(world, group, plan.groups_in_memory ? window : nullptr, wire);
+  return mpi::make_hierarchical_all_reduce(world, group, plan.groups_in_memory ? window : nullptr, wire,
+                                           plan.order);
 }
 
 std::string describe(const AllReducePlan& plan, const std::string& word) {
@@ -52,11 +57,13 @@ std::string describe(const AllReducePlan& plan, const std::string& word) {
 }  // namespace
 
 AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
-                              bool shares_memory, const std::string& saved, std::size_t buckets) {
+                              bool shares_memory, const std::string& saved, std::size_t buckets,
+                              mpi::SumOrder order) {
   check_communicators(strategy, buckets);
   const bool one_memory = shares_memory && mpi::hosts(places) == 1;
   AllReducePlan plan;
   plan.wire = mpi::wire_of(strategy.wire);
+  plan.order = order;
   plan.communicators = static_cast<int>(strategy.communicators);
   plan.groups = mpi::cut_groups(places, static_cast<int>(strategy.ranks_per_group));
   plan.groups_in_memory = shares_memory && mpi::groups_stay_on_hosts(places, plan.groups);
@@ -64,6 +71,12 @@ AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<
     throw UserError(
         cat("strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on ",
             mpi::hosts(places), ": use \"auto\", \"hierarchical\" or \"mpi\""));
+  if (strategy.all_reduce == "hierarchical" && !keeps_order(plan))
+    throw UserError(
+        "strategy.all_reduce = \"hierarchical\" and run.reproducible exclude each other with these groups: "
+        "they "
+        "must be consecutive ranks, a power of two of them (mpirun --map-by slot, strategy.ranks_per_group), "
+        "to be parts of the one tree; or use \"mpi\" or \"auto\"");
   plan.candidates = {strategy.all_reduce};
   if (strategy.all_reduce == "auto") {
     plan.candidates = worth_measuring(plan, places.size(), one_memory);

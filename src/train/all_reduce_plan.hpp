@@ -20,13 +20,16 @@ struct AllReducePlan {
   bool groups_in_memory = false;        ///< Inside a group through shared memory
   bool window = false;                  ///< The gradients must lie in memory that the host's ranks share
   mpi::Wire wire = mpi::Wire::float32;
+  mpi::SumOrder order = mpi::SumOrder::any;
   int communicators = 1;
 };
 
-/// `shares_memory`: the ranks of a host can share what holds the gradients. `saved`: what a checkpoint chose;
-/// empty: nothing. @throws UserError if the deck asks for what these workers or this many buckets cannot do.
+/// `order`: the tree where bits must not depend on the number of workers. `shares_memory`: the ranks of a
+/// host can share what holds the gradients. `saved`: what a checkpoint chose; empty: nothing. @throws
+/// UserError if the deck asks for what these workers or this many buckets cannot do.
 AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
-                              bool shares_memory, const std::string& saved, std::size_t buckets);
+                              bool shares_memory, const std::string& saved, std::size_t buckets,
+                              mpi::SumOrder order = mpi::SumOrder::any);
 
 /// What adds the gradients of a run.
 struct Reduction {

@@ -129,7 +129,11 @@ std::unique_ptr<Network> make_network(Device& device, const Config& config, cons
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
   const TrainConfig& train = config.train;
   std::int64_t batch = train.batch_size;
-  if (batch == 0) {
+  std::int64_t micro_steps = train.accumulate_steps;
+  if (config.run.reproducible) {
+    micro_steps = shards_per_worker(config.run.virtual_shards, workers);
+    batch = train.global_batch_size / config.run.virtual_shards;
+  } else if (batch == 0) {
     const std::int64_t parts = workers * train.accumulate_steps;
     if (train.global_batch_size % parts != 0)
       throw UserError(cat(
@@ -143,7 +147,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
   const Sharding sharding{.samples = samples,
                           .workers = workers,
                           .batch = batch,
-                          .micro_steps = train.accumulate_steps,
+                          .micro_steps = micro_steps,
                           .drop_last = config.data.last_batch == "drop"};
   check_sharding(sharding);
   if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
@@ -176,7 +180,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),
                             .batch = sharding.batch,
-                            .accumulate = sharding.micro_steps > 1,
+                            .accumulate = sharding.micro_steps > 1 && !config.run.reproducible,
                             .exchange = exchange.get()});
     const std::int64_t validation_batch = config.validation.batch_size;
     if (validation_data && validation_batch > 0 && validation_batch != sharding.batch)
@@ -196,10 +200,11 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     };
     plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
                            step_group ? step_group->places : places, device->shares_host_memory(),
-                           saved("strategy.all_reduce"), buckets.size());
+                           saved("strategy.all_reduce"), buckets.size(),
+                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any);
     if (averages)
       averaging_plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
-                                       saved("strategy.averaging"), 1);
+                                       saved("strategy.averaging"), 1, mpi::SumOrder::any);
     optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
@@ -237,6 +242,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     gradient_storage = device->allocate(gradient_count);
     gradients = gradient_storage.span();
   }
+  if (config.run.reproducible)
+    shard_sums = std::make_unique<ShardSums>(*device, gradients, sharding.micro_steps);
   std::vector<std::span<float>> spans;
   for (const Bucket& bucket : buckets) spans.push_back(span_of(gradients, bucket));
   reduction =
@@ -270,7 +277,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
-  if (stepping.size() > 1 && buckets.size() > 1)
+  if (stepping.size() > 1 && buckets.size() > 1 && config.strategy.overlap)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
   strategy = make_strategy();
@@ -306,6 +313,7 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                            .gradients = gradients,
                            .buckets = buckets,
                            .micro_steps = sharding.micro_steps,
+                           .shards = shard_sums.get(),
                            .clip_norm = config.train.gradient_clip_norm});
   if (config.strategy.kind == "all-reduce") return steps;
   return std::make_unique<LocalSgd>(

@@ -26,6 +26,7 @@
 #include "src/train/communicator_exchange.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
+#include "src/train/reproducible.hpp"
 #include "src/train/schedule.hpp"
 #include "src/train/step_group.hpp"
 #include "src/train/strategy.hpp"
@@ -86,6 +87,7 @@ struct Assembly {
   DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
   Storage validation_sums;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
   Reduction reduction;  ///< Of gradients
   Reduction averaging;  ///< Local SGD: of models
@@ -99,6 +101,7 @@ struct Assembly {
     const std::size_t count = model.parameters.size();
     return gradients.subspan(gradients.size() - count, count);
   }
+  std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
   Network& evaluator() { return validation_network ? *validation_network : *network; }
   /// From now on evaluator() computes with `evaluated`, which is `model` again before the next step.
   void evaluate_with(const Model& evaluated);

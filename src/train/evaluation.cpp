@@ -2,31 +2,48 @@
 #include "src/train/evaluation.hpp"
 
 #include <array>
+#include <vector>
 
 #include "kernels/trace.hpp"
 
 namespace flotilla {
 
+namespace {
+
+using Totals = std::array<double, loss_sums>;
+
+/// Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
+void add_shard(Network& network, Loader& loader, DeviceSpan<float> sums, std::span<double> totals,
+               const std::function<void(const Batch&)>& on_batch) {
+  for (const Batch* batch = &loader.next(); batch->valid > 0; batch = &loader.next()) {
+    network.device().flat().fill(sums, 0.0F);
+    network.forward(batch->images, {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
+    std::array<float, loss_sums> part{};
+    network.device().download(sums, part);
+    for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
+    on_batch(*batch);
+  }
+}
+
+}  // namespace
+
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums,
+                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
                     const std::function<void(const Batch&)>& on_batch) {
   const trace::Span span("evaluate");
-  const ValidationShard shard = validation_shard(data.size(), workers.size(), workers.rank());
-  std::array<double, loss_sums> totals{};
-  if (shard.begin < shard.end) {
+  std::vector<double> mine(static_cast<std::size_t>(parts) * loss_sums);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const ValidationShard shard =
+        validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
+    if (shard.begin == shard.end) continue;
     const auto loader = make_validation_loader(data, shard, network.batch(), options);
-    for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
-      // Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
-      network.device().flat().fill(sums.subspan(0, loss_sums), 0.0F);
-      network.forward(batch->images, {.labels = batch->labels, .valid = batch->valid}, Pass::inference,
-                      sums.subspan(0, loss_sums));
-      std::array<float, loss_sums> part{};
-      network.device().download(sums.subspan(0, loss_sums), part);
-      for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
-      on_batch(*batch);
-    }
+    add_shard(network, *loader, sums.subspan(0, loss_sums),
+              std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums), on_batch);
   }
-  workers.all_reduce(std::span<double>(totals));
+  // In the order of the parts, whichever workers computed them.
+  Totals totals{};
+  const std::vector<double> all = workers.all_gather(std::span<const double>(mine));
+  for (std::size_t i = 0; i < all.size(); ++i) totals[i % totals.size()] += all[i];
   const double samples = totals[sum_samples];
   return {.loss = totals[sum_loss] / samples,
           .accuracy_top1 = totals[sum_top1] / samples,

@@ -21,9 +21,10 @@ struct Evaluation {
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
 /// size.
 /// @param sums loss_sums floats of scratch on the device
+/// @param parts that each worker computes one after another: the bits depend on their number over all workers
 /// @param on_batch called after each batch: network.logits() are its rows'
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums,
+                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
                     const std::function<void(const Batch&)>& on_batch);
 
 }  // namespace flotilla

@@ -42,6 +42,7 @@ class LocalSgd : public Strategy {
   void start() override;
   DeviceSpan<float> loss_sums() override { return parts_.steps->loss_sums(); }
   void clear_gradients() override { parts_.steps->clear_gradients(); }
+  void end_micro_step(std::int64_t micro_step) override { parts_.steps->end_micro_step(micro_step); }
   void vote_to_stop() override { rendezvous_.ask_to_stop(); }
   void gradient_ready(std::int64_t begin) override { parts_.steps->gradient_ready(begin); }
   StepOutcome finish_step(const StepInfo& info) override;

@@ -57,6 +57,8 @@ class Strategy {
   virtual DeviceSpan<float> loss_sums() = 0;
   /// Before the first of several micro-steps, whose gradients and statistics add up.
   virtual void clear_gradients() = 0;
+  /// After backward of each micro-step (0, 1, …) but the last.
+  virtual void end_micro_step(std::int64_t) {}
   /// Counts as a request to stop after this step. Before backward.
   virtual void vote_to_stop() = 0;
   /// During backward: the gradients from `begin` to the end of the arena are final.

@@ -12,9 +12,11 @@ namespace flotilla {
 
 SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
+      averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
       statistics_decay_(1.0F) {
-  for (std::int64_t i = 0; i < parts_.micro_steps; ++i) statistics_decay_ *= statistics_momentum;
+  const std::int64_t in_a_row = parts_.shards == nullptr ? parts_.micro_steps : 1;
+  for (std::int64_t i = 0; i < in_a_row; ++i) statistics_decay_ *= statistics_momentum;
 }
 
 void SyncAllReduce::start() {
@@ -26,6 +28,24 @@ void SyncAllReduce::start() {
   for (const OptimizerSlot& slot : parts_.optimizer.slots()) broadcast(slot.values);
 }
 
+void SyncAllReduce::clear_gradients() {
+  if (parts_.shards != nullptr) return;  // each shard writes its own; finish_step has cleared what leads
+  parts_.device.flat().fill(parts_.gradients, 0.0F);
+}
+
+void SyncAllReduce::end_micro_step(std::int64_t micro_step) {
+  if (parts_.shards == nullptr) return;
+  parts_.shards->keep(micro_step);
+  parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
+}
+
+/// The bucket with what this worker has to give.
+std::span<float> SyncAllReduce::complete(std::size_t bucket) {
+  const Bucket& range = parts_.buckets[bucket];
+  if (parts_.shards != nullptr) parts_.shards->finish(range.begin, range.end);
+  return span_of(parts_.gradients, range);
+}
+
 void SyncAllReduce::vote_to_stop() {
   parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
 }
@@ -35,13 +55,13 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
   // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
   const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
-    parts_.lanes->start(span_of(parts_.gradients, parts_.buckets[started_]));
+    parts_.lanes->start(complete(started_));
 }
 
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  parts_.collectives.all_reduce(span_of(parts_.gradients, parts_.buckets[bucket]));
+  parts_.collectives.all_reduce(complete(bucket));
 }
 
 /// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
@@ -54,14 +74,14 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
 }
 
 /// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
-/// micro-steps' sum being what the step statistics hold.
+/// micro-steps' sum being what the step statistics hold. Of shards: μ · running + (1 − μ) · mean over them.
 void SyncAllReduce::update_statistics() {
   const auto running = parts_.model.statistics;
   if (running.empty()) return;
   const auto step = parts_.gradients.subspan(passenger_floats, running.size());
   FlatMath& flat = parts_.device.flat();
   flat.scale(running, statistics_decay_);
-  flat.axpy(1.0F / static_cast<float>(stepping_workers()), step, running);
+  flat.axpy(1.0F / static_cast<float>(averaged()), step, running);
 }
 
 void SyncAllReduce::reduce(std::int64_t step) {
@@ -94,7 +114,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   update_statistics();
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
-  double scale = 1.0 / stepping_workers();
+  double scale = 1.0 / static_cast<double>(averaged());
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;

@@ -10,6 +10,7 @@
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/optimizer.hpp"
+#include "src/train/reproducible.hpp"
 #include "src/train/strategy.hpp"
 
 namespace flotilla {
@@ -32,13 +33,15 @@ class SyncAllReduce : public Strategy {
     DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
     std::vector<Bucket> buckets;
     std::int64_t micro_steps = 1;
-    double clip_norm = 0.0;  ///< Of the averaged gradient; 0: none
+    ShardSums* shards = nullptr;  ///< With run.reproducible; the micro-steps are shards then
+    double clip_norm = 0.0;       ///< Of the averaged gradient; 0: none
   };
   explicit SyncAllReduce(Parts parts);
 
   void start() override;
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
-  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
+  void clear_gradients() override;
+  void end_micro_step(std::int64_t micro_step) override;
   void vote_to_stop() override;
   void gradient_ready(std::int64_t begin) override;
   StepOutcome finish_step(const StepInfo& info) override;
@@ -53,14 +56,16 @@ class SyncAllReduce : public Strategy {
   void step_together(bool together) { together_ = together; }
 
  private:
+  std::span<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
 
-  int stepping_workers() const { return together_ ? parts_.collectives.ranks() : 1; }
+  std::int64_t averaged() const { return together_ ? averaged_ : 1; }
   void reduce(std::int64_t step);
   void update_statistics();
 
   Parts parts_;
+  std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of
   std::size_t leading_;     ///< Floats before the gradients
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;

@@ -104,7 +104,8 @@ StepOutcome Trainer::step(Loader& loader) {
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
   const DeviceSpan<float> sums = strategy.loss_sums();
-  const std::int64_t averaged = config_.train.accumulate == "sum" ? 1 : sharding.micro_steps;
+  const bool averages = config_.train.accumulate == "average" && !config_.run.reproducible;
+  const std::int64_t averaged = averages ? sharding.micro_steps : 1;
   const float scale = 1.0F / static_cast<float>(sharding.batch * averaged);
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
@@ -125,7 +126,7 @@ StepOutcome Trainer::step(Loader& loader) {
       const Stopwatch watch(times_.forward_ns);
       assembly_.watchdog->beat("computing", step_);
       const std::int64_t pass =
-          (step_ * sharding.micro_steps + micro_step) * sharding.workers + assembly_.world.rank();
+          (step_ * sharding.workers + assembly_.world.rank()) * sharding.micro_steps + micro_step;
       network.forward(batch->images, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
     }
     const trace::Span span("backward");
@@ -134,6 +135,7 @@ StepOutcome Trainer::step(Loader& loader) {
     network.backward(targets, scale, [&](std::int64_t begin) {
       if (last) strategy.gradient_ready(begin);
     });
+    if (!last) strategy.end_micro_step(micro_step);
   }
   const Position next = sampler_.after(position_);
   const StepOutcome outcome =
@@ -305,7 +307,7 @@ void Trainer::validate() {
   loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
   loading.sink = {};
   const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
-                                     loading, assembly_.validation_sums.span(),
+                                     loading, assembly_.validation_sums.span(), assembly_.shards(),
                                      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
   assembly_.evaluate_with(assembly_.model);
   parts_.reporter.validation({.step = step_,

@@ -23,8 +23,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
   const auto& [run, device, model, data, train, optimizer, schedule, strategy, checkpoint, validation,
                resolved_text] = config;
   {
-    const auto& [a, b, c, d, e, f, g] = run;
-    add_addresses(all, a, b, c, d, e, f, g);
+    const auto& [a, b, c, d, e, f, g, h, i] = run;
+    add_addresses(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d] = device;
@@ -57,8 +57,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, outer] = strategy;
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, outer] = strategy;
+    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     const auto& [outer_kind, outer_rate, outer_momentum] = outer;
     add_addresses(all, outer_kind, outer_rate, outer_momentum);
   }

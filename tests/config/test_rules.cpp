@@ -251,5 +251,49 @@ TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
             std::string::npos);
 }
 
+TEST(Rules, WithoutOverlapOneBucketIsReducedAfterAnother) {
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.overlap=false"}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.overlap=false", "strategy.communicators=2"}),
+            one("command line: strategy.overlap=false",
+                "strategy.overlap = false and strategy.communicators = 2 exclude each other: without overlap "
+                "one bucket is reduced after another"));
+}
+
+TEST(Rules, WhatIsReproducibleDependsOnNothingThatChangesWithTheWorkers) {
+  const Texts good = {"run.reproducible=true", "train.global_batch_size=16", "device.threads=1"};
+  const auto mistake = [&](const std::string& more) {
+    Texts all = good;
+    all.push_back(more);
+    return mistakes_of(good_deck, all);
+  };
+  EXPECT_EQ(mistakes_of(good_deck, good), "");
+  EXPECT_EQ(mistake("device.threads=0"),
+            one("command line: device.threads=0",
+                "run.reproducible needs a number in device.threads, such as 1: 0 takes what the ranks of a "
+                "host leave each other, and sums inside an operation depend on it"));
+  EXPECT_EQ(mistake("train.global_batch_size=20"),
+            one("command line: train.global_batch_size=20",
+                "run.reproducible needs a train.global_batch_size that is a multiple of run.virtual_shards "
+                "(8), got 20"));
+  EXPECT_NE(mistake("train.accumulate_steps=2"), "");
+  EXPECT_NE(mistake("strategy.wire=float16"), "");
+  EXPECT_EQ(
+      mistakes_of(good_deck, {"run.reproducible=true", "device.threads=1"}),
+      one("bad.toml:10:14",
+          "run.reproducible needs train.global_batch_size instead of train.batch_size: the samples of a "
+          "step must not depend on the number of workers"));
+}
+
+TEST(Rules, EveryShardOfAReproducibleRunHasStatisticsOfItsOwn) {
+  const std::string deck =
+      "[model]\nkind = \"resnet\"\nclasses = 2\nbatch_norm = \"synchronised\"\n[data]\nkind = "
+      "\"random\"\nshape = [3, 32, 32]\ntrain.samples = 64\n[train]\nsteps = 1\nglobal_batch_size = 16\n"
+      "[schedule]\nlearning_rate = 1\n[device]\nthreads = 1\n[run]\nreproducible = true\n";
+
+  EXPECT_EQ(mistakes_of(deck), one("bad.toml:4:14",
+                                   "run.reproducible and model.batch_norm = \"synchronised\" exclude each "
+                                   "other: every shard has statistics of its own"));
+}
+
 }  // namespace
 }  // namespace flotilla

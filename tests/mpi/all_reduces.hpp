@@ -18,6 +18,7 @@ struct Way {
   Wire wire = Wire::float32;
   int ranks_per_group = 0;
   bool inside_in_memory = true;
+  SumOrder order = SumOrder::any;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Way& way) {
@@ -29,6 +30,7 @@ inline std::string test_name(const Way& way) {
   std::string name = way.algorithm + std::string(word_of(way.wire));
   if (way.algorithm == "hierarchical")
     name += "GroupsOf" + std::to_string(way.ranks_per_group) + (way.inside_in_memory ? "" : "OverMpi");
+  if (way.order == SumOrder::tree) name += "InATree";
   std::erase(name, '-');
   return name;
 }
@@ -45,19 +47,26 @@ inline std::vector<Way> all_ways() {
       {.algorithm = "hierarchical", .wire = Wire::float16, .ranks_per_group = 2},
       {.algorithm = "hierarchical", .ranks_per_group = 3},
       {.algorithm = "hierarchical", .ranks_per_group = 3, .inside_in_memory = false},
-      {.algorithm = "hierarchical", .wire = Wire::bfloat16, .ranks_per_group = 4, .inside_in_memory = false}};
+      {.algorithm = "hierarchical", .wire = Wire::bfloat16, .ranks_per_group = 4, .inside_in_memory = false},
+      {.algorithm = "mpi", .order = SumOrder::tree},
+      {.algorithm = "hierarchical", .ranks_per_group = 2, .order = SumOrder::tree},
+      {.algorithm = "hierarchical",
+       .ranks_per_group = 2,
+       .inside_in_memory = false,
+       .order = SumOrder::tree}};
 }
 
 /// Collective. `storage` is that of the host's ranks. Null if this way cannot be on these hosts.
 inline std::unique_ptr<Collectives> make(const Way& way, const Communicator& world, SharedStorage& storage) {
-  if (way.algorithm == "mpi") return make_mpi_all_reduce(world, way.wire);
+  if (way.algorithm == "mpi") return make_mpi_all_reduce(world, way.wire, way.order);
   if (way.algorithm == "shared-memory" && storage.ranks() != world.size()) return nullptr;
   if (way.algorithm == "shared-memory") return make_shared_memory_all_reduce(world, storage);
   const std::vector<Place> places = find_topology(world);
   const std::vector<int> groups = cut_groups(places, std::min(way.ranks_per_group, world.size()));
   if (way.inside_in_memory && !groups_stay_on_hosts(places, groups)) return nullptr;
   const auto group = world.split(groups[static_cast<std::size_t>(world.rank())]);
-  return make_hierarchical_all_reduce(world, group, way.inside_in_memory ? &storage : nullptr, way.wire);
+  return make_hierarchical_all_reduce(world, group, way.inside_in_memory ? &storage : nullptr, way.wire,
+                                      way.order);
 }
 
 /// Integers below this one add up exactly over 8 ranks, on the wire too.

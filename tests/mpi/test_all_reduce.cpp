@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,34 @@ TEST_P(AllReduce, GivesEveryRankTheSameBits) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       ASSERT_EQ(std::bit_cast<std::uint32_t>(all[i]), std::bit_cast<std::uint32_t>(all[i % count]));
     }
+  }
+}
+
+/// The tree over [first, first + count), cut at the largest power of two below the count, by definition.
+float tree_sum(int first, int count, const std::function<float(int)>& value_of) {
+  if (count == 1) return value_of(first);
+  int left = 1;
+  while (2 * left < count) left *= 2;
+  return tree_sum(first, left, value_of) + tree_sum(first + left, count - left, value_of);
+}
+
+TEST_P(AllReduce, AddsInTheTreeWhereItMust) {
+  const Way& way = GetParam();
+  if (way.algorithm != "shared-memory" && way.order != SumOrder::tree) GTEST_SKIP() << "in any order";
+  if (way.algorithm == "hierarchical" &&
+      !groups_are_subtrees(cut_groups(find_topology(world_), std::min(way.ranks_per_group, world_.size()))))
+    GTEST_SKIP() << "ranks are dealt to the hosts one by one";
+  const auto value_of = [](std::size_t i, int rank) {
+    return 1.0f / (1.0f + static_cast<float>(i * 3 + static_cast<std::size_t>(rank) * 7));
+  };
+  const std::span<float> data = storage_.mine().subspan(3, 20'011);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = value_of(i, world_.rank());
+
+  collectives_->all_reduce(data);
+
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const float expected = tree_sum(0, world_.size(), [&](int rank) { return value_of(i, rank); });
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(data[i]), std::bit_cast<std::uint32_t>(expected)) << i;
   }
 }
 

@@ -42,6 +42,15 @@ TEST(Groups, KnowWhetherTheyStayOnHosts) {
   EXPECT_FALSE(groups_stay_on_hosts(places, cut_groups(places, 2)));
 }
 
+TEST(Groups, AreSubtreesIfEachIsTheNextPowerOfTwoOfRanks) {
+  for (const auto& good : {std::vector{0}, std::vector{0, 1, 2}, std::vector{0, 0, 1, 1, 2},
+                           std::vector{0, 0, 0}, std::vector{0, 0, 0, 0, 1}})
+    EXPECT_TRUE(groups_are_subtrees(good));
+  for (const auto& bad : {std::vector{0, 1, 0, 1}, std::vector{0, 0, 0, 1, 1, 1}, std::vector{0, 1, 1, 2},
+                          std::vector{0, 0, 1, 2, 2}})
+    EXPECT_FALSE(groups_are_subtrees(bad));
+}
+
 TEST(Groups, AreRefusedWhereTheyCannotBe) {
   EXPECT_THROW(cut_groups(places_on({0, 0}), 3), UserError);
   EXPECT_THROW(cut_groups(places_on({0, 0}), -1), UserError);

@@ -68,6 +68,16 @@ TEST(AllReducePlan, WantsTheGradientsInTheWindowWhereTheyMeetThere) {
   EXPECT_FALSE(plan("hierarchical", 2, 2).window);
 }
 
+TEST(AllReducePlan, LeavesOutWhatCannotKeepTheTree) {
+  const auto plan = [](const std::string& word, std::int64_t ranks_per_group) {
+    return plan_all_reduce(strategy(word, ranks_per_group), places_on(2, 3), true, "", 1,
+                           mpi::SumOrder::tree);
+  };
+  EXPECT_EQ(plan("auto", 2).candidates, (Words{"hierarchical", "mpi"}));
+  EXPECT_EQ(plan("auto", 0).candidates, (Words{"mpi"}));  // groups of three
+  EXPECT_THROW(plan("hierarchical", 0), UserError);
+}
+
 TEST(AllReducePlan, RefusesWhatCannotBe) {
   EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(2, 2), true, "", 1), UserError);
   EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(1, 2), false, "", 1), UserError);
