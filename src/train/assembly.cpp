@@ -168,6 +168,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                           training_data->sample_shape().text(), " (", training_data->description(),
                           "); give two sets of one shape"));
     sharding = make_sharding(config, training_data->size(), world.size());
+    straggler.emplace(config.run.emulate_straggler, world.rank(), world.size());
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),
                             .batch = sharding.batch,
@@ -254,6 +255,12 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                                                            .buckets = buckets,
                                                            .micro_steps = sharding.micro_steps,
                                                            .clip_norm = config.train.gradient_clip_norm});
+}
+
+StrategyTimes Assembly::times() const {
+  StrategyTimes times = strategy->times();
+  if (exchange) times.exposed_comm_ns += exchange->waited_ns();
+  return times;
 }
 
 std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {

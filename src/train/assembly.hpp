@@ -24,6 +24,7 @@
 #include "src/train/all_reduce_plan.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/communicator_exchange.hpp"
+#include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/schedule.hpp"
@@ -71,6 +72,7 @@ struct Assembly {
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
   Sharding sharding;
+  std::optional<EmulatedStraggler> straggler;
   std::unique_ptr<CommunicatorExchange> exchange;  ///< Null: no synchronised batch norm
   std::unique_ptr<Network> network;
   std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
@@ -95,6 +97,8 @@ struct Assembly {
     const std::size_t count = model.parameters.size();
     return gradients.subspan(gradients.size() - count, count);
   }
+  /// The strategy's, and what synchronised batch norm waits for in forward and backward.
+  StrategyTimes times() const;
   Network& evaluator() { return validation_network ? *validation_network : *network; }
 };
 
