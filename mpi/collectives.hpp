@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mpi/communicator.hpp"
-#include "mpi/lateness.hpp"
 #include "mpi/shared_storage.hpp"
 #include "mpi/wire.hpp"
 
@@ -33,9 +32,6 @@ class Collectives {
   /// Ranks that have not arrived at the collective that this rank waits in now; empty if unknown or if none
   /// is waited for. Safe from another thread (the watchdog).
   virtual std::vector<int> missing_ranks() const { return {}; }
-  /// Who came last so far, as far as this rank sees it without asking; null where it sees nothing. To be read
-  /// while no all_reduce is under way.
-  virtual const Lateness* lateness() const { return nullptr; }
 };
 
 /// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,

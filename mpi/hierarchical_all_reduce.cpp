@@ -63,11 +63,10 @@ class HierarchicalInMemory final : public Hierarchical {
  public:
   HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
                        Wire wire, SumOrder order)
-      : Hierarchical(world, group, wire, order), group_(group, storage), lateness_(world.size()) {}
+      : Hierarchical(world, group, wire, order), group_(group, storage) {}
 
   void all_reduce(std::span<float> data) override {
     const std::size_t offset = group_.meet(data);
-    lateness_.record(members(), group_.arrivals_ns());
     if (has_slice()) {
       const SliceBounds mine = slice_of(offset, data.size(), member(), slices());
       const auto own = static_cast<std::size_t>(member());
@@ -86,11 +85,9 @@ class HierarchicalInMemory final : public Hierarchical {
   }
 
   std::vector<int> missing_ranks() const override { return in_world(group_.missing_ranks()); }
-  const Lateness* lateness() const override { return &lateness_; }
 
  private:
   SharedGroup group_;
-  Lateness lateness_;
 };
 
 /// Inside the group over MPI: its ranks are on several hosts, or the data lies elsewhere.

@@ -11,7 +11,7 @@ namespace flotilla::mpi {
 /// How often a rank has arrived, and in the rest of the cache line, which comes along for free, what it has
 /// to say. Written by that rank only. Lies, zeroed, in memory that all ranks map.
 struct alignas(128) Arrivals {
-  using Note = std::array<std::uint64_t, 3>;
+  using Note = std::array<std::uint64_t, 2>;
   std::atomic<std::uint64_t> count;
   Note note;
 };

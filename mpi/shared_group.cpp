@@ -5,13 +5,12 @@
 #include <new>
 
 #include "kernels/error.hpp"
-#include "kernels/trace.hpp"
 
 namespace flotilla::mpi {
 
 namespace {
 
-enum NoteField : std::size_t { note_offset, note_count, note_time };
+enum NoteField : std::size_t { note_offset, note_count };
 
 }  // namespace
 
@@ -19,8 +18,7 @@ SharedGroup::SharedGroup(const Communicator& group, SharedStorage& storage)
     : flags_(group, sizeof(Arrivals)),
       storage_(storage.mine()),
       rank_(group.rank()),
-      barrier_(all_arrivals(), group.rank()),
-      arrivals_ns_(static_cast<std::size_t>(group.size())) {
+      barrier_(all_arrivals(), group.rank()) {
   const int own = storage.rank();
   for (const int member : group.all_gather(std::span(&own, 1))) arrays_.push_back(storage.of(member).data());
 }
@@ -45,21 +43,20 @@ std::size_t SharedGroup::locate(std::span<float> data) const {
 
 std::size_t SharedGroup::meet(std::span<float> data) {
   const std::size_t offset = locate(data);
-  arrivals(rank_)->note = {offset, data.size(), static_cast<std::uint64_t>(trace::now_ns())};
+  arrivals(rank_)->note = {offset, data.size()};
   barrier_.arrive_and_wait();
-  read_notes();
+  check_notes();
   return offset;
 }
 
 // A note is not written again before all have arrived at the second barrier.
-void SharedGroup::read_notes() {
+void SharedGroup::check_notes() const {
   const Arrivals::Note& own = arrivals(rank_)->note;
   for (int rank = 0; rank < size(); ++rank) {
     const Arrivals::Note& other = arrivals(rank)->note;
     require(other[note_offset] == own[note_offset] && other[note_count] == own[note_count],
             "shared-memory all-reduce: rank ", rank_, " sums ", own[note_count], " values from ",
             own[note_offset], ", rank ", rank, " ", other[note_count], " from ", other[note_offset]);
-    arrivals_ns_[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(other[note_time]);
   }
 }
 

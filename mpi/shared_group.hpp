@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "mpi/lateness.hpp"
 #include "mpi/shared_barrier.hpp"
 #include "mpi/shared_storage.hpp"
 #include "mpi/shared_window.hpp"
@@ -30,21 +29,18 @@ class SharedGroup {
 
   /// Not arrived where this rank waits now. Safe from another thread.
   std::vector<int> missing_ranks() const { return barrier_.missing_ranks(); }
-  /// When each came to the last meeting, by trace::now_ns(). To be read before part().
-  std::span<const std::int64_t> arrivals_ns() const { return arrivals_ns_; }
 
  private:
   Arrivals* arrivals(int rank) const;
   std::vector<Arrivals*> all_arrivals() const;
   std::size_t locate(std::span<float> data) const;
-  void read_notes();
+  void check_notes() const;
 
   SharedWindow flags_;
   std::span<float> storage_;
   int rank_;
   SharedBarrier barrier_;
   std::vector<float*> arrays_;
-  std::vector<std::int64_t> arrivals_ns_;
 };
 
 }  // namespace flotilla::mpi

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
-#include <numeric>
 
 #include "kernels/error.hpp"
 #include "mpi/collectives.hpp"
@@ -16,11 +15,9 @@ namespace {
 // 0.15 µs for one value, a loss from 1 KiB on. Not worth a second way.
 class SharedMemoryAllReduce final : public Collectives {
  public:
-  SharedMemoryAllReduce(const Communicator& group, SharedStorage& storage)
-      : group_(group, storage), members_(static_cast<std::size_t>(group.size())), lateness_(group.size()) {
+  SharedMemoryAllReduce(const Communicator& group, SharedStorage& storage) : group_(group, storage) {
     require(group.size() == storage.ranks() && group.rank() == storage.rank(),
             "shared-memory all-reduce: the group is not that of the storage");
-    std::iota(members_.begin(), members_.end(), 0);
   }
 
   std::string_view name() const override { return "shared-memory"; }
@@ -30,7 +27,6 @@ class SharedMemoryAllReduce final : public Collectives {
     const std::size_t offset = group_.meet(data);
     const SliceBounds mine = slice_of(offset, data.size(), group_.rank(), group_.size());
     sum_into_all(group_.arrays(), mine.begin, mine.end);
-    lateness_.record(members_, group_.arrivals_ns());
     group_.part();
   }
 
@@ -40,12 +36,9 @@ class SharedMemoryAllReduce final : public Collectives {
   }
 
   std::vector<int> missing_ranks() const override { return group_.missing_ranks(); }
-  const Lateness* lateness() const override { return &lateness_; }
 
  private:
   SharedGroup group_;
-  std::vector<int> members_;
-  Lateness lateness_;
 };
 
 }  // namespace

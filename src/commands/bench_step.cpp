@@ -150,7 +150,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   constexpr std::int64_t rounds = 20;
   std::vector<double> step_s;
   const PhaseTimes before = trainer.times();
-  const StrategyTimes strategy_before = assembly.strategy->times();
+  const StrategyTimes strategy_before = assembly.times();
   for (std::int64_t round = 0; round < rounds; ++round) {
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, arguments.steps / rounds); ++i) {
       const std::int64_t begin = trace::now_ns();
@@ -169,7 +169,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   }
 
   const PhaseTimes& after = trainer.times();
-  const StrategyTimes strategy = assembly.strategy->times();
+  const StrategyTimes strategy = assembly.times();
   const auto steps = static_cast<double>(after.steps - before.steps);
   const auto mean_s = [&](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const std::vector<std::pair<std::string, double>> phases = {

@@ -119,6 +119,8 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
                      : assembly.communication->size() == 1 ? ", on a thread of its own"
                                                            : ", on threads of their own"));
   for (const std::string& line : assembly.reduction.table) reporter.say(cat("  measured   ", line));
+  if (const std::string straggler = assembly.straggler->description(); !straggler.empty())
+    reporter.say(cat("straggler    emulated: ", straggler));
   if (resumed)
     reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->snapshot.state.step, ", epoch ",
                      resumed->snapshot.state.position.epoch));

@@ -9,6 +9,14 @@ namespace flotilla {
 
 /// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
 /// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
+/// A slow worker for trying out what one costs: run.emulate_straggler.
+struct EmulatedStragglerConfig {
+  std::int64_t rank = -1;    ///< −1: none
+  double slow_factor = 0.0;  ///< Its computation takes this many times as long; 0: pause_s is given
+  double pause_s = 0.0;      ///< Pause in a step; 0: slow_factor is given
+  std::int64_t every = 1;    ///< Its first step in this many
+};
+
 struct RunConfig {
   std::int64_t seed = 1;
   std::string output;            ///< Folder; default runs/<name of the deck>
@@ -19,6 +27,8 @@ struct RunConfig {
   double time_limit_s = 0.0;  ///< 0: none
   bool reproducible = false;  ///< The same bits for every number of workers
   std::int64_t virtual_shards = 8;
+  std::int64_t agreement_every = 0;  ///< steps; 0: at reports and checkpoints only
+  EmulatedStragglerConfig emulate_straggler;
 };
 
 struct DeviceConfig {

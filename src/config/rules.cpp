@@ -199,6 +199,30 @@ class Rules {
            "own");
   }
 
+  void emulated_straggler() {
+    const std::string table = "run.emulate_straggler";
+    const std::string rank = table + ".rank";
+    const std::string factor = table + ".slow_factor";
+    const std::string pause = table + ".pause_s";
+    const std::string every = table + ".every";
+    if (!usable({rank, factor, pause, every})) return;
+    const EmulatedStragglerConfig& straggler = config_.run.emulate_straggler;
+    const bool slow = given_.find(factor) != nullptr;
+    const bool pauses = given_.find(pause) != nullptr;
+    if (given_.find(rank) == nullptr) {
+      if (slow || pauses || given_.find(every) != nullptr)
+        mistakes_.add(origin({factor, pause, every}), rank + " is missing: the worker to make slow");
+    } else if (slow == pauses) {
+      mistakes_.add(origin({slow ? pause : rank}),
+                    cat(table, slow ? ": slow_factor and pause_s exclude each other; give one of them"
+                                    : " needs slow_factor or pause_s"));
+    }
+    const double patience_s = config_.run.watchdog_s;
+    if (usable({"run.watchdog_s"}) && patience_s > 0 && straggler.pause_s >= patience_s)
+      mistakes_.add(origin({pause}), cat(pause, " must be less than run.watchdog_s (", patience_s,
+                                         "), which else ends the job, got ", straggler.pause_s));
+  }
+
   void no_decay() {
     if (!usable({"optimizer.no_decay"})) return;
     std::vector<std::string> kinds = config_.optimizer.no_decay;
@@ -254,6 +278,7 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.overlap();
   rules.reproducible();
   rules.no_decay();
+  rules.emulated_straggler();
 }
 
 }  // namespace flotilla::config

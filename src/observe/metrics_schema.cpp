@@ -42,6 +42,17 @@ void describe(const StepReport& report, Visitor& key) {
   key("period", report.period, "steps", "of local SGD, from one averaging to the next");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
+  key("wait_s", report.wait_s, "s",
+      "a step's wait for the other workers and the wire, mean over the workers; this and the next are absent "
+      "with "
+      "one worker");
+  key("compute_s", report.compute_s, "s", "forward and backward pass of a step, mean over the workers");
+  key("slowest_rank", report.slowest_rank, "", "that cost the others most since the last report");
+  key("slowest_host", report.slowest_host, "", "where it runs");
+  key("slowest_phase", report.slowest_phase, "", "in which it fell behind the others");
+  key("slowest_times", report.slowest_times, "steps", "to whose end it came last");
+  key("slowest_cost_s", report.slowest_cost_s, "s",
+      "that all would have gained, had it come with the next one");
 }
 
 template <class Visitor>
@@ -96,8 +107,8 @@ struct Writer {
   void operator()(const char* key, double value, const char*, const char*) {
     line[key] = value;  // The library writes null for what is not finite.
   }
-  void operator()(const char* key, const std::optional<double>& value, const char* unit,
-                  const char* meaning) {
+  template <class T>
+  void operator()(const char* key, const std::optional<T>& value, const char* unit, const char* meaning) {
     if (value) (*this)(key, *value, unit, meaning);
   }
 };
@@ -116,8 +127,10 @@ struct Lister {
   void operator()(const char* key, double, const char* unit, const char* meaning) {
     keys.push_back({event, key, "number", unit, meaning});
   }
-  void operator()(const char* key, const std::optional<double>&, const char* unit, const char* meaning) {
-    keys.push_back({event, key, "number, optional", unit, meaning});
+  template <class T>
+  void operator()(const char* key, const std::optional<T>&, const char* unit, const char* meaning) {
+    (*this)(key, T{}, unit, meaning);
+    keys.back().type += ", optional";
   }
 };
 

@@ -36,6 +36,13 @@ struct StepReport {
   std::optional<double> period{};
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
+  std::optional<double> wait_s{};  ///< Of a meeting of all workers, mean over them; absent with one; so are
+  std::optional<double> compute_s{};  ///< the next ones
+  std::optional<std::int64_t> slowest_rank{};
+  std::optional<std::string> slowest_host{};
+  std::optional<std::string> slowest_phase{};
+  std::optional<std::int64_t> slowest_times{};
+  std::optional<double> slowest_cost_s{};
 };
 struct ValidationReport {
   std::int64_t step = 0;

@@ -177,6 +177,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                           training_data->sample_shape().text(), " (", training_data->description(),
                           "); give two sets of one shape"));
     sharding = make_sharding(config, training_data->size(), world.size());
+    straggler.emplace(config.run.emulate_straggler, world.rank(), world.size());
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),
                             .batch = sharding.batch,
@@ -329,6 +330,12 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                       .config = config.strategy,
                       .groups = config.strategy.group_all_reduce,
                       .speaks = !step_group || step_group->workers.is_root()});
+}
+
+StrategyTimes Assembly::times() const {
+  StrategyTimes times = strategy->times();
+  if (exchange) times.exposed_comm_ns += exchange->waited_ns();
+  return times;
 }
 
 std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {

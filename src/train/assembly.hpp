@@ -24,6 +24,7 @@
 #include "src/train/all_reduce_plan.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/communicator_exchange.hpp"
+#include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
@@ -73,6 +74,7 @@ struct Assembly {
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
   Sharding sharding;
+  std::optional<EmulatedStraggler> straggler;
   std::unique_ptr<CommunicatorExchange> exchange;  ///< Null: no synchronised batch norm
   std::unique_ptr<Network> network;
   std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
@@ -102,6 +104,8 @@ struct Assembly {
     return gradients.subspan(gradients.size() - count, count);
   }
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
+  /// The strategy's, and what synchronised batch norm waits for in forward and backward.
+  StrategyTimes times() const;
   Network& evaluator() { return validation_network ? *validation_network : *network; }
   /// From now on evaluator() computes with `evaluated`, which is `model` again before the next step.
   void evaluate_with(const Model& evaluated);

@@ -9,7 +9,9 @@ void CommunicatorExchange::all_gather(std::span<const double> mine, std::span<do
   const trace::Span span("synchronised batch norm");
   if (watchdog_ != nullptr)
     watchdog_->beat("synchronised batch norm among the workers", watchdog_->activity().step);
+  const std::int64_t begin_ns = trace::now_ns();
   workers_.all_gather(mine, all);
+  waited_ns_ += trace::now_ns() - begin_ns;
 }
 
 }  // namespace flotilla

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -21,10 +22,12 @@ class CommunicatorExchange : public WorkerExchange {
 
   int workers() const override { return workers_.size(); }
   void all_gather(std::span<const double> mine, std::span<double> all) override;
+  std::int64_t waited_ns() const { return waited_ns_; }  ///< In all, for the other workers.
 
  private:
   mpi::Communicator workers_;
   mpi::Watchdog* watchdog_ = nullptr;
+  std::int64_t waited_ns_ = 0;
 };
 
 }  // namespace flotilla

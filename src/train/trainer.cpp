@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/trainer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -36,6 +38,24 @@ class Stopwatch {
   std::int64_t begin_ns_;
 };
 
+/// The same for computing: without what synchronised batch norm waited for other workers meanwhile.
+class ComputeWatch {
+ public:
+  ComputeWatch(std::int64_t& total_ns, const CommunicatorExchange* exchange)
+      : watch_(total_ns), total_ns_(total_ns), exchange_(exchange), begin_wait_ns_(waited_ns()) {}
+  ComputeWatch(const ComputeWatch&) = delete;
+  ComputeWatch& operator=(const ComputeWatch&) = delete;
+  ~ComputeWatch() { total_ns_ -= waited_ns() - begin_wait_ns_; }
+
+ private:
+  std::int64_t waited_ns() const { return exchange_ == nullptr ? 0 : exchange_->waited_ns(); }
+
+  Stopwatch watch_;
+  std::int64_t& total_ns_;
+  const CommunicatorExchange* exchange_;
+  std::int64_t begin_wait_ns_;
+};
+
 }  // namespace
 
 Trainer::Trainer(Parts parts, const Beginning& beginning)
@@ -50,7 +70,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
       last_checkpoint_(beginning.checkpoint),
-      replaced_(config_.data) {
+      replaced_(config_.data),
+      waiting_(assembly_.world) {
   // Makes the snapshots' memory now: fresh pages would stall the first save for longer than its copy.
   if (parts_.writer != nullptr) save_places_.push_back({parts_.writer, true});
   if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false});
@@ -107,6 +128,7 @@ StepOutcome Trainer::step(Loader& loader) {
   const bool averages = config_.train.accumulate == "average" && !config_.run.reproducible;
   const std::int64_t averaged = averages ? sharding.micro_steps : 1;
   const float scale = 1.0F / static_cast<float>(sharding.batch * averaged);
+  const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
     const Batch* batch = nullptr;
@@ -123,17 +145,23 @@ StepOutcome Trainer::step(Loader& loader) {
                           .other_share = batch->partner_share};
     {
       const trace::Span span("forward");
-      const Stopwatch watch(times_.forward_ns);
+      const ComputeWatch watch(times_.forward_ns, assembly_.exchange.get());
       assembly_.watchdog->beat("computing", step_);
       const std::int64_t pass =
           (step_ * sharding.workers + assembly_.world.rank()) * sharding.micro_steps + micro_step;
       network.forward(batch->images, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
     }
     const trace::Span span("backward");
-    const Stopwatch watch(times_.backward_ns);
+    const ComputeWatch watch(times_.backward_ns, assembly_.exchange.get());
+    const std::int64_t begin_ns = trace::now_ns();
     const bool last = micro_step + 1 == sharding.micro_steps;
     network.backward(targets, scale, [&](std::int64_t begin) {
-      if (last) strategy.gradient_ready(begin);
+      if (!last) return;
+      // Before the last gradients are handed over: the other workers are to feel it in this step.
+      if (begin == 0)
+        pause_if_emulated(times_.forward_ns + times_.backward_ns - computed_before_ns + trace::now_ns() -
+                          begin_ns);
+      strategy.gradient_ready(begin);
     });
     if (!last) strategy.end_micro_step(micro_step);
   }
@@ -143,11 +171,35 @@ StepOutcome Trainer::step(Loader& loader) {
                             .learning_rate = learning_rate_,
                             .epochs_after = progress_of(config_, sharding, next).epochs,
                             .meet = meets_at(step_ + 1, next)});
+  waiting_.after_step(strategy.times().meetings, spending());
   ++times_.steps;
   ++step_;
   samples_ += sharding.global_batch();
   position_ = next;
   return outcome;
+}
+
+void Trainer::pause_if_emulated(std::int64_t compute_ns) {
+  if (!assembly_.straggler->here()) return;
+  assembly_.watchdog->beat("in an emulated pause", step_);
+  const std::int64_t pause_ns = assembly_.straggler->pause(step_, compute_ns);
+  times_.pause_ns += pause_ns;
+  times_.backward_ns -= pause_ns;
+}
+
+Spending Trainer::spending() const {
+  const StrategyTimes strategy = assembly_.times();
+  Spending total{.wait_ns = strategy.exposed_comm_ns};
+  total[Phase::input] = times_.input_ns;
+  total[Phase::compute] = times_.forward_ns + times_.backward_ns;
+  total[Phase::optimizer] = strategy.optimizer_ns;
+  total[Phase::saving] = times_.saving_ns;
+  total[Phase::validation] = times_.validation_ns;
+  total[Phase::pause] = times_.pause_ns;
+  std::int64_t told_ns = total.wait_ns;
+  for (const std::int64_t ns : total.phase_ns) told_ns += ns;
+  total[Phase::rest] = trace::now_ns() - begin_ns_ - told_ns;
+  return total;
 }
 
 Ending Trainer::run() {
@@ -192,6 +244,7 @@ Ending Trainer::run() {
         throw UserError(cat("the last checkpoint could not be written: ", place.failure,
                             "; mend that and run it again; ", last_good()));
   }
+  report_waiting();
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);
   return {.reason = stopped ? stop_reason_ : "done", .step = step_, .stopped = stopped};
@@ -255,7 +308,8 @@ std::int64_t Trainer::epoch_of_last_step() const {
 }
 
 void Trainer::report(const StepOutcome& outcome) {
-  const StrategyTimes strategy = assembly_.strategy->times();
+  const StrategyTimes strategy = assembly_.times();
+  const Waiting waiting = waiting_.gather();
   const std::int64_t steps = times_.steps - mark_.times.steps;
   const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
   std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
@@ -265,20 +319,32 @@ void Trainer::report(const StepOutcome& outcome) {
     rated_ns = step_ns;
   }
   const auto per_step = [&](std::int64_t ns) { return seconds(ns) / static_cast<double>(steps); };
-  parts_.reporter.step(
-      {.step = step_,
-       .epoch = epoch_of_last_step(),
-       .loss = outcome.loss,
-       .learning_rate = learning_rate_,
-       .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
-                        std::max(1e-9, seconds(rated_ns)),
-       .step_s = per_step(step_ns),
-       .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
-       .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
-       .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
-       .period = outcome.period > 0 ? std::optional(static_cast<double>(outcome.period)) : std::nullopt,
-       .accuracy_top1 = outcome.accuracy_top1,
-       .accuracy_top5 = outcome.accuracy_top5});
+  StepReport report{
+      .step = step_,
+      .epoch = epoch_of_last_step(),
+      .loss = outcome.loss,
+      .learning_rate = learning_rate_,
+      .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
+                       std::max(1e-9, seconds(rated_ns)),
+      .step_s = per_step(step_ns),
+      .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
+      .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
+      .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
+      .period = outcome.period > 0 ? std::optional(static_cast<double>(outcome.period)) : std::nullopt,
+      .accuracy_top1 = outcome.accuracy_top1,
+      .accuracy_top5 = outcome.accuracy_top5};
+  const std::string& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)].host;
+  if (waiting.meetings > 0) {
+    report.wait_s = waiting.wait_s / static_cast<double>(steps);
+    report.compute_s = waiting.compute_s / static_cast<double>(steps);
+    report.slowest_rank = waiting.slowest;
+    report.slowest_host = slowest;
+    report.slowest_phase = waiting.phase;
+    report.slowest_times = waiting.times_last;
+    report.slowest_cost_s = waiting.cost_s;
+  }
+  parts_.reporter.step(report);
+  if (waiting.stands_out()) parts_.reporter.say(cat("straggler    ", waiting.text(slowest)));
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   report_saves();
 }
@@ -296,8 +362,24 @@ void Trainer::estimate_statistics(const Model& model) {
   re_estimate_statistics(assembly_, model, *loader, config_.strategy.estimate_batches);
 }
 
+/// Over the whole run.
+void Trainer::report_waiting() {
+  const Waiting waiting = waiting_.whole();
+  if (waiting.meetings == 0) return;
+  if (const std::string emulated = assembly_.straggler->description(); !emulated.empty())
+    parts_.reporter.say(cat("straggler    emulated: ", emulated));
+  if (waiting.stands_out())
+    parts_.reporter.say(cat("straggler    in the whole run ",
+                            waiting.text(assembly_.places[static_cast<std::size_t>(waiting.slowest)].host)));
+  parts_.reporter.log(
+      fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
+                  waiting_.times_last(), waiting.meetings, waiting_.cost_s(),
+                  seconds(assembly_.times().exposed_comm_ns)));
+}
+
 void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
+  const Stopwatch watch(times_.validation_ns);
   assembly_.watchdog->beat("validating", step_);
   const Model model = assembly_.strategy->consensus();
   estimate_statistics(model);
@@ -322,6 +404,7 @@ void Trainer::validate() {
 void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
+  const Stopwatch whole(times_.saving_ns);
   assembly_.watchdog->beat("saving", step_);
   const StrategyState state = assembly_.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});

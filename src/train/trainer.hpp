@@ -9,6 +9,7 @@
 #include "src/observe/reporter.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/replaced_samples.hpp"
+#include "src/train/waiting.hpp"
 
 namespace flotilla {
 
@@ -31,11 +32,14 @@ struct Ending {
 /// StrategyTimes.
 struct PhaseTimes {
   std::int64_t steps = 0;
-  std::int64_t step_ns = 0;   ///< All of them, without validation and checkpoints
-  std::int64_t input_ns = 0;  ///< Waiting for a batch
-  std::int64_t forward_ns = 0;
+  std::int64_t step_ns = 0;     ///< All of them, without validation and checkpoints
+  std::int64_t input_ns = 0;    ///< Waiting for a batch
+  std::int64_t forward_ns = 0;  ///< Without waiting for other workers; so is the next
   std::int64_t backward_ns = 0;
-  std::int64_t stall_ns = 0;  ///< Checkpoints
+  std::int64_t pause_ns = 0;   ///< run.emulate_straggler
+  std::int64_t stall_ns = 0;   ///< Checkpoints: copying
+  std::int64_t saving_ns = 0;  ///< Checkpoints: all of it
+  std::int64_t validation_ns = 0;
 };
 
 /// The training loop of one worker.
@@ -70,6 +74,9 @@ class Trainer {
   bool asked_to_stop();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
+  void pause_if_emulated(std::int64_t compute_ns);
+  Spending spending() const;
+  void report_waiting();
   void validate();
   void write(CheckpointWriter& writer, std::span<const StateArray> arrays);
   void report_saves();
@@ -114,6 +121,7 @@ class Trainer {
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
   ReplacedSamples replaced_;
+  WaitingLog waiting_;
   std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
 };
 

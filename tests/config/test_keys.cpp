@@ -23,8 +23,10 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
   const auto& [run, device, model, data, train, optimizer, schedule, strategy, checkpoint, validation,
                resolved_text] = config;
   {
-    const auto& [a, b, c, d, e, f, g, h, i] = run;
-    add_addresses(all, a, b, c, d, e, f, g, h, i);
+    const auto& [a, b, c, d, e, f, g, h, i, j, straggler] = run;
+    add_addresses(all, a, b, c, d, e, f, g, h, i, j);
+    const auto& [rank, slow_factor, pause_s, every] = straggler;
+    add_addresses(all, rank, slow_factor, pause_s, every);
   }
   {
     const auto& [a, b, c, d] = device;
@@ -128,7 +130,8 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 }
 
 TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
-  const std::set<std::string> free_tables = {"device", "strategy", "checkpoint", "validation"};
+  const std::set<std::string> free_tables = {"run.emulate_straggler", "device", "strategy", "checkpoint",
+                                             "validation"};
   const std::set<std::string> free_keys = {
       "model.recompute", "data.threads",        "data.prefetch",           "train.epochs",
       "train.steps",     "train.batch_size",    "train.global_batch_size", "train.accumulate_steps",

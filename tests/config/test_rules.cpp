@@ -295,5 +295,29 @@ TEST(Rules, EveryShardOfAReproducibleRunHasStatisticsOfItsOwn) {
                                    "other: every shard has statistics of its own"));
 }
 
+TEST(Rules, AnEmulatedStragglerIsSlowInOneWay) {
+  const std::string rank = "run.emulate_straggler.rank=1";
+  const std::string factor = "run.emulate_straggler.slow_factor=2";
+  const std::string pause = "run.emulate_straggler.pause_s=0.5";
+  const std::string every = "run.emulate_straggler.every=10";
+
+  EXPECT_EQ(mistakes_of(good_deck, {rank, factor}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {rank, pause, every}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {rank}),
+            one("command line: " + rank, "run.emulate_straggler needs slow_factor or pause_s"));
+  EXPECT_EQ(mistakes_of(good_deck, {rank, factor, pause}),
+            one("command line: " + pause,
+                "run.emulate_straggler: slow_factor and pause_s exclude each other; give one of them"));
+  EXPECT_EQ(mistakes_of(good_deck, {pause}),
+            one("command line: " + pause, "run.emulate_straggler.rank is missing: the worker to make slow"));
+  EXPECT_EQ(mistakes_of(good_deck, {rank, factor, "run.emulate_straggler.every=0"}),
+            one("command line: run.emulate_straggler.every=0",
+                "run.emulate_straggler.every must be at least 1, got 0"));
+  EXPECT_EQ(mistakes_of(good_deck, {rank, pause, "run.watchdog_s=0.4"}),
+            one("command line: " + pause,
+                "run.emulate_straggler.pause_s must be less than run.watchdog_s (0.4), which else ends the "
+                "job, got 0.5"));
+}
+
 }  // namespace
 }  // namespace flotilla

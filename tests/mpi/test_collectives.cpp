@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -54,31 +52,6 @@ TEST(SharedMemoryAllReduce, NoticesRanksThatSumDifferentThings) {
   const std::size_t odd_one = world.rank() == 1 ? 1 : 0;
 
   EXPECT_THROW(collectives->all_reduce(storage.mine().first(100 + odd_one)), InternalError);
-}
-
-TEST(SharedMemoryAllReduce, RecordsWhoCameLast) {
-  const auto world = Communicator::world();
-  if (world.size() == 1) GTEST_SKIP() << "needs two ranks";
-  SharedStorage storage(world, 100);
-  const auto collectives = make_shared_memory_all_reduce(world, storage);
-  constexpr int calls = 5;
-  for (int call = 0; call < calls; ++call) {
-    world.barrier();
-    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-
-    collectives->all_reduce(storage.mine());
-  }
-
-  const Lateness& lateness = *collectives->lateness();
-  EXPECT_EQ(lateness.collectives, calls);
-  std::int64_t last = 0;
-  for (const std::int64_t times : lateness.times_last) last += times;
-  EXPECT_EQ(last, calls);
-  // On a busy machine another one may be late now and then, but not for 50 ms each time.
-  EXPECT_GE(lateness.times_last[1], 1);
-  EXPECT_GT(lateness.waited_ns[0], 0);
-  const auto all = world.all_gather(std::span<const std::int64_t>(lateness.waited_ns));
-  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], all[i % lateness.waited_ns.size()]);
 }
 
 TEST(HierarchicalAllReduce, AddsInsideTheGroupsInRankOrderFirst) {

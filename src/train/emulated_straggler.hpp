@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// A worker that run.emulate_straggler makes slow: it sleeps, so that the others keep their cores.
+class EmulatedStraggler {
+ public:
+  /// @throws UserError if there is no such worker
+  EmulatedStraggler(const EmulatedStragglerConfig& config, int rank, int workers);
+
+  bool here() const { return here_; }  ///< This worker is the slow one.
+  /// Sleeps as the deck asks at the end of a backward pass of `step`, whose computation took `compute_ns` so
+  /// far. Returns how long, ns; 0 on the other workers.
+  std::int64_t pause(std::int64_t step, std::int64_t compute_ns) const;
+  /// "rank 1 takes 2 times as long in every 10th step"; empty: none is emulated.
+  std::string description() const;
+
+ private:
+  EmulatedStragglerConfig config_;
+  bool here_;
+};
+
+}  // namespace flotilla
