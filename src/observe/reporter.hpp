@@ -33,7 +33,7 @@ struct StepReport {
   double exposed_comm_s = 0.0;  ///< Waiting for communication
   double input_wait_s = 0.0;    ///< Waiting for the loader
   std::int64_t sent_bytes = 0;  ///< By this rank
-  std::optional<double> period{};
+  std::optional<std::int64_t> period{};
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
   std::optional<double> wait_s{};  ///< Of a meeting of all workers, mean over them; absent with one; so are

@@ -330,7 +330,7 @@ void Trainer::report(const StepOutcome& outcome) {
       .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
       .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
       .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
-      .period = outcome.period > 0 ? std::optional(static_cast<double>(outcome.period)) : std::nullopt,
+      .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
       .accuracy_top1 = outcome.accuracy_top1,
       .accuracy_top5 = outcome.accuracy_top5};
   const std::string& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)].host;

@@ -43,6 +43,7 @@ TEST(MetricsSchema, KeepsTheNamesThatScriptsRelyOn) {
                            "step.exposed_comm_s",
                            "step.input_wait_s",
                            "step.sent_bytes",
+                           "step.period",
                            "step.accuracy_top1",
                            "step.accuracy_top5",
                            "validation.step",

@@ -41,6 +41,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     StepReport step = step_report(1);
     step.accuracy_top1 = 0.75;
     step.accuracy_top5 = 1.0;
+    step.period = 4;
     reporter.step(step);
     reporter.validation({.step = 1, .loss = 0.25, .samples = 7});
     reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
