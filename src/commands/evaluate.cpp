@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "kernels/error.hpp"
@@ -93,6 +94,15 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
         if (!arguments.vectors.empty()) outputs.add(given);
         if (arguments.per_class) classes.add(given, batch.labels.first(valid));
       });
+  agree(world, [&] {
+    if (std::isfinite(result.loss)) return;
+    throw UserError(cat(checkpoint.path, ": its loss on ", data->description(), " is ",
+                        std::isnan(result.loss) ? "NaN" : "infinite",
+                        ", first in the batch that begins at sample ", result.not_finite,
+                        " (counted from 0); the model diverged or is not made for these data: "
+                        "`flotilla inspect ",
+                        checkpoint.path, "` shows the range of each tensor"));
+  });
   if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);
   const std::vector<std::string> table =
       arguments.per_class ? classes.lines(world) : std::vector<std::string>();

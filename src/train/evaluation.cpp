@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/evaluation.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/trace.hpp"
@@ -11,18 +14,24 @@ namespace flotilla {
 namespace {
 
 using Totals = std::array<double, loss_sums>;
+constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
 /// Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
-void add_shard(Network& network, Loader& loader, DeviceSpan<float> sums, std::span<double> totals,
-               const std::function<void(const Batch&)>& on_batch) {
+/// @param begin of the shard. @returns the first sample of the first batch whose loss is not finite; `none`
+std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, DeviceSpan<float> sums,
+                       std::span<double> totals, const std::function<void(const Batch&)>& on_batch) {
+  std::int64_t not_finite = none;
   for (const Batch* batch = &loader.next(); batch->valid > 0; batch = &loader.next()) {
     network.device().flat().fill(sums, 0.0F);
     network.forward(batch->images, {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
     std::array<float, loss_sums> part{};
     network.device().download(sums, part);
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
+    if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, begin);
+    begin += batch->valid;
     on_batch(*batch);
   }
+  return not_finite;
 }
 
 }  // namespace
@@ -32,23 +41,32 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
                     const std::function<void(const Batch&)>& on_batch) {
   const trace::Span span("evaluate");
   std::vector<double> mine(static_cast<std::size_t>(parts) * loss_sums);
+  std::int64_t not_finite = none;
   for (std::int64_t part = 0; part < parts; ++part) {
     const ValidationShard shard =
         validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
     if (shard.begin == shard.end) continue;
     const auto loader = make_validation_loader(data, shard, network.batch(), options);
-    add_shard(network, *loader, sums.subspan(0, loss_sums),
-              std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums), on_batch);
+    const std::span<double> totals =
+        std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
+    not_finite = std::min(
+        not_finite, add_shard(network, *loader, shard.begin, sums.subspan(0, loss_sums), totals, on_batch));
   }
   // In the order of the parts, whichever workers computed them.
   Totals totals{};
   const std::vector<double> all = workers.all_gather(std::span<const double>(mine));
   for (std::size_t i = 0; i < all.size(); ++i) totals[i % totals.size()] += all[i];
+  if (std::isfinite(totals[sum_loss])) {
+    not_finite = -1;
+  } else {  // All ranks hold the same sum.
+    workers.all_reduce(std::span<std::int64_t>(&not_finite, 1), mpi::Op::min);
+  }
   const double samples = totals[sum_samples];
   return {.loss = totals[sum_loss] / samples,
           .accuracy_top1 = totals[sum_top1] / samples,
           .accuracy_top5 = totals[sum_top5] / samples,
-          .samples = static_cast<std::int64_t>(samples)};
+          .samples = static_cast<std::int64_t>(samples),
+          .not_finite = not_finite};
 }
 
 }  // namespace flotilla

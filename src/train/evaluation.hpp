@@ -16,6 +16,7 @@ struct Evaluation {
   double accuracy_top1 = 0.0;
   double accuracy_top5 = 0.0;
   std::int64_t samples = 0;
+  std::int64_t not_finite = -1;  ///< If the loss is not: where the first batch begins whose loss is not
 };
 
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch

@@ -153,6 +153,23 @@ TEST(ImageList, TheSameImageTwiceIsAMistakeInValidationOnly) {
       contains(mistakes_of(folder.path("l.txt"), {.unique = true}), "l.txt:2: \"a.jpg\" stands in line 1"));
 }
 
+TEST(ImageList, OneImageWrittenInTwoWaysIsListedTwice) {
+  const TemporaryFolder folder;
+  write(folder.path("a.jpg"), "x");
+  write(folder.path("b/c.jpg"), "x");
+  write(folder.path("l.txt"),
+        "a.jpg 0\nb/c.jpg 0\n./a.jpg 0\nb/../b//c.jpg 0\n" + folder.path("a.jpg") + " 0\n");
+
+  const std::string told = mistakes_of(folder.path("l.txt"), {.unique = true});
+
+  EXPECT_TRUE(contains(told, "the list has 3 mistakes:")) << told;
+  EXPECT_TRUE(contains(told, "l.txt:3: \"./a.jpg\" stands in line 1 too, as \"a.jpg\"; ")) << told;
+  EXPECT_TRUE(contains(told, "l.txt:4: \"b/../b//c.jpg\" stands in line 2 too, as \"b/c.jpg\"; ")) << told;
+  EXPECT_TRUE(
+      contains(told, "l.txt:5: \"" + folder.path("a.jpg") + "\" stands in line 3 too, as \"./a.jpg\"; "))
+      << told;
+}
+
 TEST(ImageList, ManyDuplicatesAreCountedAtOnce) {
   const TemporaryFolder folder;
   write(folder.path("a.jpg"), "x");

@@ -52,6 +52,24 @@ TEST_F(Commands, EvaluateDoesNotOpenTheTrainingData) {
   EXPECT_EQ(result.exit_code, 0) << result.errors;
 }
 
+TEST_F(Commands, EvaluateFailsIfTheLossIsNotFinite) {
+  // Weights of 1e20 are finite; what two layers make of them is not.
+  ASSERT_EQ(flotilla(1, {"train", source_path("inputs/mnist_mlp.toml"), "run.output=" + path("large"),
+                         "train.steps=1", "validation.every=1000000", "optimizer.kind=sgd",
+                         "schedule.learning_rate=1e22", "model.activation=relu"})
+                .exit_code,
+            0);
+
+  const Result result =
+      flotilla(2, {"evaluate", path("large"), "--vectors", path("large.h5"), "validation.batch_size=64"});
+
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_NE(result.errors.find("is NaN, first in the batch that begins at sample 0 (counted from 0)"),
+            std::string::npos)
+      << result.errors;
+  EXPECT_FALSE(std::filesystem::exists(path("large.h5")));
+}
+
 /// The values of /vectors, as another program reads them.
 std::vector<float> dumped(const std::string& file) {
   const Result result = run({"h5dump", "-d", "/vectors", "-b", "NATIVE", "-o", file + ".bin", file});

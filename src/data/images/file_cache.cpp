@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/data/images/available_memory.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {
@@ -44,16 +43,6 @@ void FileCache::keep(std::int64_t i, std::span<const std::byte> bytes) {
   if (!states_[k].compare_exchange_strong(expected, being_written, std::memory_order_relaxed)) return;
   std::copy(bytes.begin(), bytes.end(), memory_.get() + begins_[k]);
   states_[k].store(kept, std::memory_order_release);
-}
-
-std::int64_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::int64_t kibibytes = 0;
-  for (std::string unit; file >> name >> kibibytes; std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace flotilla

@@ -32,7 +32,4 @@ class FileCache {
   std::unique_ptr<std::byte[]> memory_;  // pages come with their first use
 };
 
-/// What the kernel says can be had without swapping, bytes.
-std::int64_t available_memory_bytes();
-
 }  // namespace flotilla

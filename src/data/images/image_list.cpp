@@ -120,23 +120,31 @@ void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mista
 }
 
 void find_duplicates(const ImageList& list, ListMistakes& mistakes) {
-  std::vector<std::uint32_t> order(list.entries.size());
+  std::vector<std::string> files(list.entries.size());  // "./a.jpg" and "b/../a.jpg" are "a.jpg"
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    files[i] = fs::path(list.path(static_cast<std::int64_t>(i))).lexically_normal().string();
+  }
+  std::vector<std::uint32_t> order(files.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return list.written(a) < list.written(b); });
+                   [&](std::uint32_t a, std::uint32_t b) { return files[a] < files[b]; });
   std::vector<std::pair<std::uint32_t, std::uint32_t>> again;  // and the one before
   for (std::size_t i = 1; i < order.size(); ++i) {
-    if (list.written(order[i]) == list.written(order[i - 1])) again.emplace_back(order[i], order[i - 1]);
+    if (files[order[i]] == files[order[i - 1]]) again.emplace_back(order[i], order[i - 1]);
   }
   std::sort(again.begin(), again.end());
   for (const auto& [later, earlier] : again) {
     // Finding a line's number reads the list up to there: not for each of many duplicates.
-    mistakes.add(list.entries[later].begin,
-                 !mistakes.tells_more_of_kind()
-                     ? ""
-                     : cat(quoted(list.written(later)), " stands in line ",
-                           line_at(list.text, list.entries[earlier].begin),
-                           " too; validation counts each image once: take one of them out"));
+    if (!mistakes.tells_more_of_kind()) {
+      mistakes.add(list.entries[later].begin, "");
+      continue;
+    }
+    const std::string_view first = list.written(earlier);
+    mistakes.add(
+        list.entries[later].begin,
+        cat(quoted(list.written(later)), " stands in line ", line_at(list.text, list.entries[earlier].begin),
+            " too", first == list.written(later) ? "" : cat(", as ", quoted(first)),
+            "; validation counts each image once: take one of them out"));
   }
 }
 

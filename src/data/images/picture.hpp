@@ -29,11 +29,12 @@ struct Box {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  /// Points `rows` at the next rows, which stay until the next call. At most max_rows at a time.
+  /// Points `rows` at the next rows, which stay until the next call. At most max_rows at a time: as many as
+  /// are resized side by side.
   /// @throws BadImage if the file is damaged there.
   virtual void next(std::span<const Pixel*> rows) = 0;
 
-  static constexpr int max_rows = 4;
+  static constexpr int max_rows = 16;
 };
 
 }  // namespace flotilla

@@ -15,30 +15,77 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "red is taken as the lowest byte of a pixel");
 
-constexpr std::size_t group = RowSource::max_rows;  // Rows that are resized side by side
-constexpr std::size_t channels = sizeof(Pixel);     // The fourth costs less than leaving it out.
+constexpr std::size_t lanes = RowSource::max_rows;  // Rows resized side by side; later, pixels of one row
 constexpr std::size_t colours = 3;
-constexpr std::size_t lanes = group * channels;
 
+using Ints [[gnu::vector_size(lanes * sizeof(std::int32_t))]] = std::int32_t;
 using Floats [[gnu::vector_size(lanes * sizeof(float))]] = float;
+
+/// Numbers of 32 bits are moved as these.
+using Four [[gnu::vector_size(16)]] = std::int32_t;
+
+template <class Vector>
+Vector load(const void* from) {
+  Vector result;
+  std::memcpy(&result, from, sizeof(result));
+  return result;
+}
+
+/// The columns of rows a, b, c, d.
+std::array<Four, 4> transposed(const Four& a, const Four& b, const Four& c, const Four& d) {
+  const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  return {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
+          __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+          __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+          __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+}
+
+/// Of `pixels` without their fourth byte. Cheaper than widening bytes.
+std::array<Ints, colours> parted(const Ints& pixels) {
+  return {pixels & 255, (pixels >> 8) & 255, pixels >> 16};
+}
 
 /// Two taps in float; nothing is rounded.
 struct FloatArithmetic {
   using Value = float;
-  using Values [[gnu::vector_size(lanes * sizeof(Value))]] = Value;
+  using Values = Floats;
+  static constexpr std::size_t planes = colours;  ///< Of 32-bit numbers, between the passes.
   static constexpr float start = 0.0F;
-  static Values finish(Values sum) { return sum; }
-  static Floats to_float(Values values) { return values; }
+  static std::array<Floats, colours> widen(const Ints& pixels) {
+    const auto [red, green, blue] = parted(pixels);
+    return {__builtin_convertvector(red, Floats), __builtin_convertvector(green, Floats),
+            __builtin_convertvector(blue, Floats)};
+  }
+  static Values finish(const Values& sum) { return sum; }
+  static Floats to_float(const Values& values) { return values; }
+  static void store(const std::array<Values, colours>& values, Pixel* to, std::size_t plane) {
+    for (std::size_t c = 0; c < colours; ++c) std::memcpy(to + c * plane, &values[c], sizeof(Values));
+  }
+  static std::array<Values, colours> stored(const Pixel* from, std::size_t plane) {
+    return {load<Values>(from), load<Values>(from + plane), load<Values>(from + 2 * plane)};
+  }
 };
 
 /// Fixed point, rounded to 8 bits after each pass. The weights are positive and add up to 1, so that no sum
 /// leaves 0 … 255.
 struct FixedArithmetic {
   using Value = std::int32_t;
-  using Values [[gnu::vector_size(lanes * sizeof(Value))]] = Value;
+  using Values = Ints;
+  static constexpr std::size_t planes = 1;
   static constexpr std::int32_t start = 1 << (weight_bits - 1);
-  static Values finish(Values sum) { return sum >> weight_bits; }
-  static Floats to_float(Values values) { return __builtin_convertvector(values, Floats); }
+  static std::array<Values, colours> widen(const Ints& pixels) { return parted(pixels); }
+  static Values finish(const Values& sum) { return sum >> weight_bits; }
+  static Floats to_float(const Values& values) { return __builtin_convertvector(values, Floats); }
+  static void store(const std::array<Values, colours>& values, Pixel* to, std::size_t /*plane*/) {
+    const Ints pixels = values[0] | values[1] << 8 | values[2] << 16;
+    std::memcpy(to, &pixels, sizeof(pixels));
+  }
+  static std::array<Values, colours> stored(const Pixel* from, std::size_t /*plane*/) {
+    return parted(load<Ints>(from));
+  }
 };
 
 /// Calls `body` with the number of taps as a constant, so that its loop over them is unrolled: half of the
@@ -59,6 +106,7 @@ template <class Arithmetic>
 class SeparableResizer final : public Resizer {
   using Value = typename Arithmetic::Value;
   using Values = typename Arithmetic::Values;
+  static constexpr std::size_t planes = Arithmetic::planes;
 
  public:
   Box prepare(const AxisSpec& x, const AxisSpec& y) override {
@@ -69,13 +117,11 @@ class SeparableResizer final : public Resizer {
     width_ = static_cast<std::size_t>(x.count);
     // A whole number of vectors; what lies behind the last pixel is computed and ignored.
     plane_ = (width_ + lanes - 1) / lanes * lanes;
-    row_values_ = colours * plane_;
     // The rows of one output, and those that come with its last one.
-    ring_ = y_.widest() + group;
-    side_by_side_.resize(static_cast<std::size_t>(needed.width) * group);
+    ring_ = y_.widest() + lanes;
     // Outputs with fewer taps than others have weights of 0 and may look behind the last pixel.
-    values_.resize((static_cast<std::size_t>(needed.width) + x_.widest()) * lanes);
-    rows_.resize(ring_ * row_values_);
+    side_by_side_.resize((static_cast<std::size_t>(needed.width) + x_.widest() + 3) * lanes);
+    rows_.resize(ring_ * planes * plane_);
     taps_.reserve(y_.widest());
     return needed;
   }
@@ -84,12 +130,12 @@ class SeparableResizer final : public Resizer {
     require(to.size() == 3 * width_ * static_cast<std::size_t>(y_.size()),
             "a resized image has other values");
     std::int64_t read = 0;
-    std::array<const Pixel*, group> next{};
+    std::array<const Pixel*, lanes> next{};
     for (std::int64_t y = 0; y < y_.size(); ++y) {
       const auto& taps = y_.taps(y);
       const std::int64_t first = taps.first - y_.first_needed();
       while (read < first + taps.count) {
-        const auto count = static_cast<std::size_t>(std::min<std::int64_t>(group, y_.needed() - read));
+        const auto count = static_cast<std::size_t>(std::min<std::int64_t>(lanes, y_.needed() - read));
         rows.next(std::span(next).first(count));
         // The last group may be smaller: its last row again, in slots that no output reads.
         std::fill(next.begin() + static_cast<std::ptrdiff_t>(count), next.end(), next[count - 1]);
@@ -106,79 +152,75 @@ class SeparableResizer final : public Resizer {
   }
 
  private:
-  Value* row(std::int64_t index) {
-    return rows_.data() + static_cast<std::size_t>(index) % ring_ * row_values_;
+  Pixel* row(std::int64_t index) {
+    return rows_.data() + static_cast<std::size_t>(index) % ring_ * planes * plane_;
   }
 
-  static Values load(const Value* from) {
-    Values result;
-    std::memcpy(&result, from, sizeof(result));
-    return result;
-  }
-
-  /// Puts the rows side by side, pixel by pixel, each value widened once for all its taps.
-  void mix(const std::array<const Pixel*, group>& from) {
+  /// Puts the rows side by side, pixel by pixel, without the pixels' fourth byte.
+  void mix(const std::array<const Pixel*, lanes>& from) {
     const auto width = static_cast<std::size_t>(x_.needed());
-    Pixel* const mixed = side_by_side_.data();
-    for (std::size_t x = 0; x < width; ++x) {
-      for (std::size_t r = 0; r < group; ++r) mixed[x * group + r] = from[r][x];
+    Pixel* const to = side_by_side_.data();
+    const std::size_t whole = width / 4 * 4;
+    for (std::size_t x = 0; x < whole; x += 4) {
+      for (std::size_t r = 0; r < lanes; r += 4) {
+        const auto four = [&](std::size_t i) { return load<Four>(from[r + i] + x) & 0xFFFFFF; };
+        const auto columns = transposed(four(0), four(1), four(2), four(3));
+        for (std::size_t i = 0; i < 4; ++i) {
+          std::memcpy(to + (x + i) * lanes + r, &columns[i], sizeof(Four));
+        }
+      }
     }
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(mixed);
-    Value* const values = values_.data();
-    for (std::size_t i = 0; i < width * lanes; ++i) values[i] = static_cast<Value>(bytes[i]);
+    for (std::size_t x = whole; x < width; ++x) {
+      for (std::size_t r = 0; r < lanes; ++r) to[x * lanes + r] = from[r][x] & 0xFFFFFF;
+    }
   }
 
-  /// Pixel x of the output of all rows of a group: R, G, B and the fourth of one row after the other.
+  /// Pixel x of the output of all rows of a group.
   template <std::size_t constant>
-  Values resized(std::size_t x) const {
+  std::array<Values, colours> resized(std::size_t x) const {
     const std::size_t taps = constant > 0 ? constant : x_.widest();
-    const auto output = static_cast<std::int64_t>(x);
-    const std::int64_t first = x_.taps(output).first - x_.first_needed();
-    const Value* const from = values_.data() + first * static_cast<std::int64_t>(lanes);
-    const Value* const weights = x_.weights(output);
-    Values sum = Values{} + Arithmetic::start;
-    for (std::size_t k = 0; k < taps; ++k) sum += load(from + k * lanes) * weights[k];
-    return Arithmetic::finish(sum);
+    const auto output = static_cast<std::int64_t>(std::min(x, width_ - 1));
+    const auto first = static_cast<std::size_t>(x_.taps(output).first - x_.first_needed());
+    const Pixel* const from = side_by_side_.data() + first * lanes;
+    return weighted(taps, x_.weights(output),
+                    [&](std::size_t k) { return Arithmetic::widen(load<Ints>(from + k * lanes)); });
   }
 
-  /// Resizes a group of rows in one sweep, four pixels at a time, and parts the colours.
+  /// Σ_k weights[k] · values(k), colour by colour.
+  template <class Taps>
+  static std::array<Values, colours> weighted(std::size_t taps, const Value* weights, const Taps& values) {
+    std::array<Values, colours> sums;
+    sums.fill(Values{} + Arithmetic::start);
+    for (std::size_t k = 0; k < taps; ++k) {
+      const std::array<Values, colours> tap = values(k);
+      for (std::size_t c = 0; c < colours; ++c) sums[c] += tap[c] * weights[k];
+    }
+    for (Values& sum : sums) sum = Arithmetic::finish(sum);
+    return sums;
+  }
+
+  /// Resizes a group of rows in one sweep, and turns it back into rows.
   template <std::size_t constant>
   void along_rows(std::int64_t index) {
-    std::array<Value*, group> to{};
-    for (std::size_t r = 0; r < group; ++r) to[r] = row(index + static_cast<std::int64_t>(r));
-    const auto store = [&](const Values& values, std::size_t at) {
-      for (std::size_t r = 0; r < group; ++r) {
-        std::memcpy(to[r] + at, reinterpret_cast<const Value*>(&values) + r * channels,
-                    channels * sizeof(Value));
+    std::array<Pixel*, lanes> to{};
+    for (std::size_t r = 0; r < lanes; ++r) to[r] = row(index + static_cast<std::int64_t>(r));
+    alignas(64) std::array<Pixel, planes * 4 * lanes> pixels;  // (planes, 4 pixels, rows)
+    for (std::size_t x = 0; x < plane_; x += 4) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        Arithmetic::store(resized<constant>(x + i), pixels.data() + i * lanes, 4 * lanes);
       }
-    };
-    for (std::size_t x = 0; x < width_; x += channels) {
-      const std::size_t last = width_ - 1;
-      const Values a = resized<constant>(x);
-      const Values b = resized<constant>(x + 1 < last ? x + 1 : last);
-      const Values c = resized<constant>(x + 2 < last ? x + 2 : last);
-      const Values d = resized<constant>(x + 3 < last ? x + 3 : last);
-      const Values ab = low_pairs(a, b);
-      const Values cd = low_pairs(c, d);
-      store(low_halves(ab, cd), x);
-      store(high_halves(ab, cd), plane_ + x);
-      store(low_halves(high_pairs(a, b), high_pairs(c, d)), 2 * plane_ + x);
+      for (std::size_t p = 0; p < planes; ++p) {
+        for (std::size_t r = 0; r < lanes; r += 4) {
+          const auto four = [&](std::size_t i) {
+            return load<Four>(pixels.data() + (p * 4 + i) * lanes + r);
+          };
+          const auto columns = transposed(four(0), four(1), four(2), four(3));
+          for (std::size_t i = 0; i < 4; ++i) {
+            std::memcpy(to[r + i] + p * plane_ + x, &columns[i], sizeof(Four));
+          }
+        }
+      }
     }
-  }
-
-  // A transposition of four pixels of four values, for each of the rows in a vector: a0 b0 a1 b1, then a0 b0
-  // c0 d0.
-  static Values low_pairs(const Values& a, const Values& b) {
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
-  }
-  static Values high_pairs(const Values& a, const Values& b) {
-    return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
-  }
-  static Values low_halves(const Values& a, const Values& b) {
-    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
-  }
-  static Values high_halves(const Values& a, const Values& b) {
-    return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
   }
 
   /// One row of the output, in its three planes.
@@ -186,13 +228,12 @@ class SeparableResizer final : public Resizer {
   void down_columns(const Value* weights, const ColourScaling& scaling, std::span<float> to) const {
     const std::size_t taps = constant > 0 ? constant : taps_.size();
     const std::size_t plane = width_ * static_cast<std::size_t>(y_.size());
-    for (std::size_t c = 0; c < colours; ++c) {
-      for (std::size_t x = 0; x < width_; x += lanes) {
-        Values sum = Values{} + Arithmetic::start;
-        for (std::size_t k = 0; k < taps; ++k) sum += load(taps_[k] + c * plane_ + x) * weights[k];
-        const Floats values =
-            Arithmetic::to_float(Arithmetic::finish(sum)) * scaling.factor[c] + scaling.offset[c];
-        if (width_ - x >= lanes) {
+    for (std::size_t x = 0; x < width_; x += lanes) {
+      const auto sums =
+          weighted(taps, weights, [&](std::size_t k) { return Arithmetic::stored(taps_[k] + x, plane_); });
+      for (std::size_t c = 0; c < colours; ++c) {
+        const Floats values = Arithmetic::to_float(sums[c]) * scaling.factor[c] + scaling.offset[c];
+        if (width_ - x >= lanes) {  // A copy of constant size is one instruction.
           std::memcpy(to.data() + c * plane + x, &values, sizeof(values));
         } else {
           std::memcpy(to.data() + c * plane + x, &values, (width_ - x) * sizeof(float));
@@ -204,13 +245,11 @@ class SeparableResizer final : public Resizer {
   AxisWeights<Value> x_;
   AxisWeights<Value> y_;
   std::size_t width_ = 0;            ///< Of the output, pixels.
-  std::size_t plane_ = 0;            ///< Values of one colour of a row of the output, with padding.
-  std::size_t row_values_ = 0;       ///< Values of such a row.
+  std::size_t plane_ = 0;            ///< Numbers of one plane of a row of the output, with padding.
   std::size_t ring_ = 0;             ///< Rows in rows_: source row j lies in slot j modulo ring_.
-  std::vector<Pixel> side_by_side_;  ///< (source width, group)
-  std::vector<Value> values_;        ///< The same, widened: (source width, group, channels).
-  std::vector<Value> rows_;          ///< Rows resized along x: (ring_, colours, plane_).
-  std::vector<const Value*> taps_;   ///< Rows of one output.
+  std::vector<Pixel> side_by_side_;  ///< (source width, lanes)
+  std::vector<Pixel> rows_;          ///< Rows resized along x: (ring_, planes, plane_), pixels or floats.
+  std::vector<const Pixel*> taps_;   ///< Rows of one output.
 };
 
 }  // namespace
