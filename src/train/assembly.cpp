@@ -227,15 +227,9 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   network->statistics().initialise(*device, seed, model.statistics);
 
   watchdog = std::make_unique<mpi::Watchdog>(
-      config.run.watchdog_s,
-      [this] {
-        std::string missing;
-        for (const int rank : reduction.missing_ranks())
-          missing +=
-              cat(missing.empty() ? "" : ", ", rank, " on ", places[static_cast<std::size_t>(rank)].host);
-        return missing.empty() ? missing : "not there: rank " + missing;
-      },
-      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); });
+      config.run.watchdog_s, [this] { return reduction.missing_ranks(); },
+      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
+      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
