@@ -73,6 +73,12 @@ std::vector<Place> find_topology(const Communicator& world) {
   return places;
 }
 
+std::vector<std::string> host_names(const std::vector<Place>& places) {
+  std::vector<std::string> names;
+  for (const Place& place : places) names.push_back(place.host);
+  return names;
+}
+
 int hosts(const std::vector<Place>& places) {
   int last = -1;
   for (const Place& place : places) last = std::max(last, place.host_index);

@@ -24,6 +24,7 @@ std::string host_name();  ///< Of this process, as MPI knows it.
 std::vector<Place> find_topology(const Communicator& world);
 
 int hosts(const std::vector<Place>& places);
+std::vector<std::string> host_names(const std::vector<Place>& places);  ///< Of every rank.
 
 /// Threads for a rank when the deck says 0: its cores ÷ the ranks on them, at least 1.
 int default_threads(const Place& place);

@@ -22,17 +22,19 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr unsigned patience_with_on_hang_s = 5;
+// Together less than the 5 s within which the process is to be gone.
+constexpr unsigned patience_with_on_hang_s = 4;
+constexpr double patience_with_others_s = 2.0;
+constexpr double patience_with_speaker_s = 1.0;
 constexpr double longest_period_s = 0.25;
 
 double now_s() {
   return static_cast<double>(trace::now_ns()) * 1e-9;
 }
 
-std::string describe_activity(const Watchdog::Activity& activity) {
-  std::string text = activity.what;
-  if (activity.index >= 0) text += cat(" ", activity.index);
-  if (activity.step >= 0) text += cat(", step ", activity.step);
+std::string not_there(const std::vector<int>& missing) {
+  std::string text;
+  for (const int rank : missing) text += cat(text.empty() ? "not there: rank " : ", ", rank);
   return text;
 }
 
@@ -40,8 +42,10 @@ std::string describe_activity(const Watchdog::Activity& activity) {
 
 struct Watchdog::Impl {
   double limit_s;
-  std::function<std::string()> describe;
+  std::function<std::vector<int>()> missing;
   std::function<void(const std::string&)> on_hang;
+  std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
+  double quiet_s = 0;                   // the same
 
   // Written by the training thread. They need not fit together: they are read when nothing moves.
   std::atomic<const char*> what{"starting"};
@@ -62,11 +66,28 @@ struct Watchdog::Impl {
             index.load(std::memory_order_relaxed)};
   }
 
+  Presence presence(bool ending) const {
+    const Activity now = activity();
+    Presence presence{.step = now.step, .index = now.index, .quiet_s = quiet_s, .ending = ending ? 1 : 0};
+    presence.set_what(now.what);
+    return presence;
+  }
+
+  /// Where MPI fails the others are not asked any more.
+  template <class Work>
+  void with_roll_call(Work work) {
+    if (!roll_call || orphaned.load()) return;
+    try {
+      work(*roll_call);
+    } catch (const LibraryError&) {
+      roll_call.reset();
+    }
+  }
+
   /// The watchdog's thread.
   void run() {
     const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
     std::uint64_t seen = beats.load(std::memory_order_acquire);
-    double quiet_s = 0;
     double looked_s = now_s();
     while (!sleep(period_s)) {
       const double now = now_s();
@@ -77,14 +98,15 @@ struct Watchdog::Impl {
       const std::uint64_t beat = beats.load(std::memory_order_acquire);
       if (beat != seen) quiet_s = 0;
       seen = beat;
+      with_roll_call([this](RollCall& call) { call.answer(presence(false)); });
       if (limit_s > 0 && quiet_s > limit_s) {
         return end_job(
-            cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", describe_activity(activity())));
+            cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
       const double deadline = deadline_s.load(std::memory_order_acquire);
       if (deadline > 0 && now > deadline) {
         return end_job(cat("asked to stop, but not there after ", granted_s.load(std::memory_order_relaxed),
-                           " s: ", describe_activity(activity()), "; leaving without saving"));
+                           " s: ", presence(true).text(), "; leaving without saving"));
       }
     }
   }
@@ -98,19 +120,27 @@ struct Watchdog::Impl {
   void end_job(std::string sentence) {
     if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
     leave_within(patience_with_on_hang_s, exit_library_error);
-    const std::string details = describe ? describe() : std::string();
+    const Presence here = presence(true);
+    const std::vector<int> not_arrived = missing ? missing() : std::vector<int>();
+    std::string details = not_there(not_arrived);
+    with_roll_call([&](RollCall& call) {
+      call.ask(here, patience_with_others_s);
+      if (call.left_to_another()) sleep(patience_with_speaker_s);
+      details = call.text(here, not_arrived);
+    });
     if (!details.empty()) sentence += "; " + details;
     on_hang(sentence);
     _exit(exit_library_error);
   }
 };
 
-Watchdog::Watchdog(double limit_s, std::function<std::string()> describe,
-                   std::function<void(const std::string&)> on_hang)
+Watchdog::Watchdog(double limit_s, std::function<std::vector<int>()> missing,
+                   std::function<void(const std::string&)> on_hang, std::unique_ptr<RollCall> roll_call)
     : impl_(std::make_unique<Impl>()) {
   impl_->limit_s = limit_s;
-  impl_->describe = std::move(describe);
+  impl_->missing = std::move(missing);
   impl_->on_hang = std::move(on_hang);
+  impl_->roll_call = std::move(roll_call);
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }
 

@@ -6,6 +6,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "mpi/roll_call.hpp"
 
 namespace flotilla::mpi {
 
@@ -21,11 +24,12 @@ class Watchdog {
     std::int64_t index = -1;  ///< Bucket or batch; −1: none.
   };
 
-  /// limit_s <= 0: off. `describe` adds details to the report (missing ranks); called on the watchdog's
-  /// thread. `on_hang` gets the sentence and must end the job; the watchdog itself calls _exit if it has not
-  /// after 5 s.
-  Watchdog(double limit_s, std::function<std::string()> describe,
-           std::function<void(const std::string&)> on_hang);
+  /// limit_s <= 0: off. `missing`: the ranks that have not arrived where this one waits, as far as it can
+  /// see; called on the watchdog's thread. `on_hang` gets the sentence and must end the job; the watchdog
+  /// itself calls _exit if it has not 4 s after the limit. `roll_call`: asks the other ranks' watchdogs how
+  /// they are; null: nobody is asked.
+  Watchdog(double limit_s, std::function<std::vector<int>()> missing,
+           std::function<void(const std::string&)> on_hang, std::unique_ptr<RollCall> roll_call = nullptr);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();

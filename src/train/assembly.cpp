@@ -265,16 +265,13 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   watchdog = std::make_unique<mpi::Watchdog>(
       config.run.watchdog_s,
       [this] {
-        std::string missing;
-        std::vector<int> ranks = averaging.missing_ranks();
+        std::vector<int> missing = averaging.missing_ranks();
         if (!step_group)
-          for (const int rank : reduction.missing_ranks()) ranks.push_back(rank);
-        for (const int rank : ranks)
-          missing +=
-              cat(missing.empty() ? "" : ", ", rank, " on ", places[static_cast<std::size_t>(rank)].host);
-        return missing.empty() ? missing : "not there: rank " + missing;
+          for (const int rank : reduction.missing_ranks()) missing.push_back(rank);
+        return missing;
       },
-      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); });
+      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
+      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());

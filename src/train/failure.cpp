@@ -22,7 +22,7 @@ int exit_code_of(const std::exception& error) {
 
 namespace {
 
-constexpr std::chrono::seconds patience_with_rank_0{10};
+constexpr std::chrono::seconds patience_with_speaker{10};
 
 std::string text_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
@@ -52,8 +52,8 @@ void FailureHandler::end_job(const std::string& what, int exit_code) {
   mpi::abort_job(exit_code);
 }
 
-void FailureHandler::end_job_together(const std::string& what, int exit_code) {
-  if (rank_ != 0) std::this_thread::sleep_for(patience_with_rank_0);
+void FailureHandler::end_job_together(const std::string& what, int exit_code, int speaker) {
+  if (rank_ != speaker) std::this_thread::sleep_for(patience_with_speaker);
   end_job(what, exit_code);
 }
 

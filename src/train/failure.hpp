@@ -24,8 +24,8 @@ class FailureHandler {
 
   [[noreturn]] void end_job(const std::exception& error);
   [[noreturn]] void end_job(const std::string& what, int exit_code);
-  /// For a failure that every rank sees alike: rank 0 speaks and ends the others, which wait for that.
-  [[noreturn]] void end_job_together(const std::string& what, int exit_code);
+  /// For a failure that every rank sees alike: `speaker` speaks and ends the others, which wait for that.
+  [[noreturn]] void end_job_together(const std::string& what, int exit_code, int speaker = 0);
   [[noreturn]] void end_job_for_current_exception();  ///< Inside a catch block.
 
  private:

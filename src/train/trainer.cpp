@@ -71,7 +71,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       begin_ns_(trace::now_ns()),
       last_checkpoint_(beginning.checkpoint),
       replaced_(config_.data),
-      waiting_(assembly_.world) {
+      waiting_(assembly_.world),
+      agreement_(assembly_.world, *assembly_.network) {
   // Makes the snapshots' memory now: fresh pages would stall the first save for longer than its copy.
   if (parts_.writer != nullptr) save_places_.push_back({parts_.writer, true});
   if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false});
@@ -97,7 +98,26 @@ bool Trainer::reports_at(std::int64_t step, const Position& position) const {
 /// Whether the workers do something together then.
 bool Trainer::meets_at(std::int64_t step, const Position& position) const {
   return reports_at(step, position) || position.offset == 0 ||
-         (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0);
+         (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) ||
+         (config_.run.agreement_every > 0 && step % config_.run.agreement_every == 0);
+}
+
+bool Trainer::checks_agreement_at(std::int64_t step) const {
+  return reports_at(step, position_) ||
+         (config_.run.agreement_every > 0 && step % config_.run.agreement_every == 0);
+}
+
+/// Collective. Ends the job where the workers hold different models.
+void Trainer::check_agreement() {
+  if (last_agreed_step_ == step_) return;
+  last_agreed_step_ = step_;
+  assembly_.watchdog->beat("comparing the workers' models", step_);
+  const auto different = agreement_.compare(assembly_.strategy->alike());
+  if (!different) return;
+  finish_saves();
+  parts_.failure.end_job_together(
+      cat(different->text(assembly_.world.size(), step_), "; ", last_good()),
+      exit_internal_error, different->ranks.front());
 }
 
 bool Trainer::asked_to_stop() {
@@ -218,6 +238,7 @@ Ending Trainer::run() {
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
                           parts_.failure);
+    if (checks_agreement_at(step_)) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
@@ -406,6 +427,7 @@ void Trainer::save() {
   const trace::Span span("checkpoint");
   const Stopwatch whole(times_.saving_ns);
   assembly_.watchdog->beat("saving", step_);
+  check_agreement();
   const StrategyState state = assembly_.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});
   for (const StateArray& array : state.shared)

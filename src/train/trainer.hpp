@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/observe/reporter.hpp"
+#include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/waiting.hpp"
@@ -72,6 +73,8 @@ class Trainer {
   bool meets_at(std::int64_t step, const Position& position) const;
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
+  bool checks_agreement_at(std::int64_t step) const;
+  void check_agreement();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
   void pause_if_emulated(std::int64_t compute_ns);
@@ -122,6 +125,8 @@ class Trainer {
   std::int64_t rated_ns_ = 0;
   ReplacedSamples replaced_;
   WaitingLog waiting_;
+  AgreementCheck agreement_;
+  std::int64_t last_agreed_step_ = -1;
   std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -100,17 +102,31 @@ void hang(const Communicator& world, Collectives& collectives, SharedStorage& st
     while (true) std::this_thread::sleep_for(1s);
   }
   flotilla::mpi::Watchdog watchdog(
-      0.5,
-      [&] {
-        std::string text = "missing:";
-        for (const int rank : collectives.missing_ranks()) text += " " + std::to_string(rank);
-        return text;
-      },
+      0.5, [&] { return collectives.missing_ranks(); },
       [](const std::string& sentence) {
         std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
         flotilla::mpi::abort_job(flotilla::exit_library_error);
       });
   watchdog.beat("all-reduce of bucket", 1, 0);
+  collectives.all_reduce(storage.mine());
+}
+
+/// The same where the watchdogs ask each other: the last rank hangs elsewhere, or does not run at all.
+void hang_with_roll_call(const std::string& scenario, const Communicator& world, Collectives& collectives,
+                         SharedStorage& storage) {
+  const bool last = world.rank() == world.size() - 1;
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < world.size(); ++rank) hosts.push_back("h" + std::to_string(rank));
+  flotilla::mpi::Watchdog watchdog(
+      last ? 0.0 : 1.0, [&] { return collectives.missing_ranks(); },
+      [](const std::string& sentence) {
+        std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
+        flotilla::mpi::abort_job(flotilla::exit_library_error);
+      },
+      std::make_unique<flotilla::mpi::RollCall>(world, hosts));
+  watchdog.beat(last ? "computing" : "all-reduce of bucket", 1, last ? -1 : 0);
+  if (last && scenario == "stopped") raise(SIGSTOP);
+  while (last) std::this_thread::sleep_for(1s);
   collectives.all_reduce(storage.mine());
 }
 
@@ -124,6 +140,8 @@ int run(const std::string& scenario, const std::string& kind) {
     if (scenario == "in-lanes") fail_with_lanes_in_flight(kind, world, storage);
     if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
     if (scenario == "hang") hang(world, *collectives, storage);
+    if (scenario == "elsewhere" || scenario == "stopped")
+      hang_with_roll_call(scenario, world, *collectives, storage);
   } catch (const flotilla::UserError& error) {
     // Here, where what a communication thread may still be using is alive.
     std::fprintf(stderr, "flotilla: %s\n", error.what());

@@ -57,18 +57,25 @@ class FailingJob : public testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Scenarios, FailingJob,
-    testing::Values(Case{"fine", "shared-memory", 0, ""}, Case{"outside", "mpi", 2, "the last rank gives up"},
-                    Case{"outside", "shared-memory", 2, "the last rank gives up"},
-                    Case{"in-flight", "mpi", 2, "the last rank gives up"},
-                    Case{"in-flight", "shared-memory", 2, "the last rank gives up"},
-                    Case{"outside", "float16", 2, "the last rank gives up"},
-                    Case{"outside", "hierarchical", 2, "the last rank gives up"},
-                    Case{"in-lanes", "hierarchical", 2, "the last rank gives up"},
-                    Case{"in-thread", "shared-memory", 4, ""},
-                    Case{"hang", "float16", 3, "all-reduce of bucket 0, step 1; missing: 2"},
-                    Case{"hang", "hierarchical", 3, "flotilla: nothing has moved"},
-                    Case{"hang", "mpi", 3, "flotilla: nothing has moved"},
-                    Case{"hang", "shared-memory", 3, "all-reduce of bucket 0, step 1; missing: 2"}));
+    testing::Values(
+        Case{"fine", "shared-memory", 0, ""}, Case{"outside", "mpi", 2, "the last rank gives up"},
+        Case{"outside", "shared-memory", 2, "the last rank gives up"},
+        Case{"in-flight", "mpi", 2, "the last rank gives up"},
+        Case{"in-flight", "shared-memory", 2, "the last rank gives up"},
+        Case{"outside", "float16", 2, "the last rank gives up"},
+        Case{"outside", "hierarchical", 2, "the last rank gives up"},
+        Case{"in-lanes", "hierarchical", 2, "the last rank gives up"},
+        Case{"in-thread", "shared-memory", 4, ""},
+        Case{"hang", "float16", 3, "all-reduce of bucket 0, step 1; not there: rank 2"},
+        Case{"hang", "hierarchical", 3, "flotilla: nothing has moved"},
+        Case{"hang", "mpi", 3, "flotilla: nothing has moved"},
+        Case{"elsewhere", "mpi", 3,
+             "all-reduce of bucket 0, step 1; rank 2 on h2 is elsewhere: computing, step 1, for "},
+        Case{"stopped", "mpi", 3,
+             "all-reduce of bucket 0, step 1; rank 2 on h2 does not answer; the others wait in the "
+             "same place"},
+        Case{"stopped", "hierarchical", 3, "rank 2 on h2 does not answer"},
+        Case{"hang", "shared-memory", 3, "all-reduce of bucket 0, step 1; not there: rank 2"}));
 
 TEST_P(FailingJob, EndsWithItsExitCodeAndLeavesNoProcess) {
   const Case& expected = GetParam();

@@ -20,8 +20,8 @@ void say_and_leave(const std::string& sentence) {
   _exit(3);
 }
 
-std::string one_rank_missing() {
-  return "waiting for rank 7";
+std::vector<int> one_rank_missing() {
+  return {7};
 }
 
 [[noreturn]] void hang() {
@@ -41,7 +41,7 @@ TEST_F(WatchdogDeathTest, EndsAJobThatHangsAndSaysWhereItWas) {
   };
 
   EXPECT_EXIT(run(), testing::ExitedWithCode(3),
-              "nothing has moved for 0.1 s .*all-reduce of bucket 3, step 120; waiting for rank 7");
+              "nothing has moved for 0.1 s .*all-reduce of bucket 3, step 120; not there: rank 7");
 }
 
 TEST_F(WatchdogDeathTest, SaysItBeforeTheFirstStepToo) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+
+namespace flotilla::mpi {
+
+/// What a rank was doing, as it says itself.
+struct Presence {
+  std::array<char, 64> what{};  ///< "all-reduce of bucket", cut off where it is longer
+  std::int64_t step = -1;
+  std::int64_t index = -1;  ///< Bucket or batch; −1: none
+  double quiet_s = 0.0;     ///< Since it last moved
+  std::int64_t ending = 0;  ///< 1: its watchdog ends the job as well
+
+  void set_what(const char* text);
+  /// At the same place of the same step.
+  bool is_with(const Presence& other) const;
+  std::string text() const;  ///< "all-reduce of bucket 2, step 57"
+};
+
+/// Lets the watchdogs' threads ask each other how their ranks are, while everything else may hang. Messages
+/// of its own; nobody waits for one that does not come. Used by one thread at a time.
+class RollCall {
+ public:
+  /// Collective. `hosts`: of every rank.
+  RollCall(const Communicator& world, std::vector<std::string> hosts);
+  RollCall(const RollCall&) = delete;
+  RollCall& operator=(const RollCall&) = delete;
+  ~RollCall();
+
+  /// Answers those who asked since the last call.
+  void answer(const Presence& mine);
+  /// Asks all other ranks, and answers them, for at most `patience_s`, and for half a second where all
+  /// answer: their own watchdogs may be about to ask.
+  void ask(const Presence& mine, double patience_s);
+  /// After ask(): did a lower rank answer whose watchdog ends the job too? Then that one speaks.
+  bool left_to_another() const;
+  /// After ask(): "rank 3 on node7 does not answer; the others wait in the same place". `missing`: ranks that
+  /// have not arrived at the collective that this one waits in.
+  std::string text(const Presence& mine, const std::vector<int>& missing) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flotilla::mpi
