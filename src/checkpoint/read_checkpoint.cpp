@@ -19,18 +19,18 @@ UserError damaged(const FileIndex& index, const std::string& what) {
   return UserError(cat("checkpoint '", index.path, "' is damaged: ", what, "; use an older one"));
 }
 
-bool is_optimizer_state(const StoredTensor& tensor) {
-  return tensor.path.starts_with("optimizer/");
+bool is_weight(const StoredTensor& tensor) {
+  return tensor.path.starts_with("parameters/") || tensor.path.starts_with("statistics/");
 }
 
-/// Reads and verifies. Of optimizer state it keeps nothing if `weights_only`.
+/// Reads and verifies. Of the state of optimizer and strategy it keeps nothing if `weights_only`.
 Snapshot load(const FileIndex& index, bool weights_only) {
   if (const std::string problem = index_problem(index); !problem.empty()) throw damaged(index, problem);
   Snapshot snapshot;
   snapshot.state = index.state;
   std::int64_t size = 0;
   for (const StoredTensor& tensor : index.tensors) {
-    if (weights_only && is_optimizer_state(tensor)) continue;
+    if (weights_only && !is_weight(tensor)) continue;
     snapshot.tensors.push_back({tensor.path, tensor.shape, size});
     size += tensor.shape.size();
   }
@@ -38,7 +38,7 @@ Snapshot load(const FileIndex& index, bool weights_only) {
   ValueReader reader(index);
   auto slot = snapshot.tensors.begin();
   for (const StoredTensor& tensor : index.tensors) {
-    const bool skipped = weights_only && is_optimizer_state(tensor);
+    const bool skipped = weights_only && !is_weight(tensor);
     const std::uint64_t found = skipped ? reader.checksum(tensor) : reader.read(tensor, snapshot.of(*slot++));
     if (tensor.checksum && *tensor.checksum != found)
       throw damaged(index, cat("the values of /", tensor.path,

@@ -20,6 +20,7 @@
 #include "src/observe/trace_file.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/model_state.hpp"
+#include "src/train/saving_workers.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
@@ -126,6 +127,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   std::unique_ptr<Reporter> reporter;
   std::unique_ptr<CheckpointWriter> writer;
   std::unique_ptr<CheckpointWriter> own_writer;
+  const SavingWorkers saving = saving_workers(world);
   const std::string checkpoints = config.run.output + "/checkpoints";
   agree(world, [&] {
     if (!world.is_root()) return;
@@ -139,9 +141,11 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                                                    .append = resumed.has_value(),
                                                    .resumed_step = resumed ? resumed->snapshot.state.step : 0,
                                                    .resolved_deck = config.resolved_text});
-    writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep);
+    writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep, saving);
   });
   agree(world, [&] {
+    if (!world.is_root())
+      writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep, saving);
     if (!world.is_root())
       reporter = std::make_unique<Reporter>(
           ReporterOptions{.folder = config.run.output, .rank = world.rank(), .append = resumed.has_value()});

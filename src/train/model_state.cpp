@@ -10,31 +10,12 @@ namespace flotilla {
 
 namespace {
 
-/// The tensors that one flat array holds, and the group they have in a checkpoint.
-struct Group {
-  std::string prefix;  ///< "parameters/"
-  const TensorSet& tensors;
-  DeviceSpan<float> values;
-
-  const ArenaLayout& layout() const { return tensors.layout(); }
-};
-
-std::vector<Group> groups_of(const Network& network, std::span<const StateArray> arrays) {
-  std::vector<Group> groups;
-  for (const StateArray& array : arrays) {
-    const bool statistics = array.layout == StateArray::Layout::statistics;
-    groups.push_back(
-        {array.group + "/", statistics ? network.statistics() : network.parameters(), array.values});
-  }
-  return groups;
-}
-
 /// Calls visit(group, slice, tensor) for every tensor of checkpoint_tensors, in their order.
 template <class Tensors, class Visit>
-void for_each_tensor(const std::vector<Group>& groups, Tensors& tensors, Visit visit) {
+void for_each_tensor(const std::vector<StateGroup>& groups, Tensors& tensors, Visit visit) {
   std::size_t next = 0;
-  for (const Group& group : groups)
-    for (std::size_t slice = 0; slice < group.layout().slices().size(); ++slice)
+  for (const StateGroup& group : groups)
+    for (std::size_t slice = 0; slice < group.tensors.layout().slices().size(); ++slice)
       visit(group, slice, tensors[next++]);
 }
 
@@ -50,6 +31,15 @@ void check_classes(const Snapshot& snapshot, const std::string& path, const Netw
 
 }  // namespace
 
+std::vector<StateGroup> state_groups(const Network& network, std::span<const StateArray> arrays) {
+  std::vector<StateGroup> groups;
+  for (const StateArray& array : arrays) {
+    const bool statistics = array.layout == StateArray::Layout::statistics;
+    groups.push_back({array.group, statistics ? network.statistics() : network.parameters(), array.values});
+  }
+  return groups;
+}
+
 std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
   std::vector<StateArray> arrays = {{"parameters", StateArray::Layout::parameters, model.parameters},
                                     {"statistics", StateArray::Layout::statistics, model.statistics}};
@@ -62,48 +52,13 @@ std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays) {
   std::vector<CheckpointTensor> tensors;
   std::int64_t offset = 0;
-  for (const Group& group : groups_of(network, arrays)) {
-    for (const Slice& slice : group.layout().slices()) {
-      tensors.push_back({.path = group.prefix + slice.name, .shape = slice.shape, .offset = offset});
+  for (const StateGroup& group : state_groups(network, arrays)) {
+    for (const Slice& slice : group.tensors.layout().slices()) {
+      tensors.push_back({.path = group.name + "/" + slice.name, .shape = slice.shape, .offset = offset});
       offset += slice.shape.size();
     }
   }
   return tensors;
-}
-
-void copy_state(const Network& network, std::span<const StateArray> arrays, Snapshot& snapshot) {
-  const std::vector<Group> groups = groups_of(network, arrays);
-  if (snapshot.tensors.empty()) {
-    snapshot.tensors = checkpoint_tensors(network, arrays);
-    std::size_t next = 0;
-    std::int64_t first = 0;
-    for (const Group& group : groups) {
-      for (const Slice& slice : group.layout().slices())
-        snapshot.tensors[next++].offset = first + slice.offset;
-      first += group.layout().size();
-    }
-    snapshot.values.resize(static_cast<std::size_t>(first));
-  }
-  std::size_t first = 0;
-  for (const Group& group : groups) {
-    network.device().download(group.values, std::span(snapshot.values).subspan(first, group.values.size()));
-    first += group.values.size();
-  }
-}
-
-void make_plain(const Network& network, Snapshot& snapshot) {
-  std::vector<float> stored;
-  std::size_t slice = 0;
-  for (const CheckpointTensor& tensor : snapshot.tensors) {
-    const TensorSet& tensors =
-        tensor.path.starts_with("statistics/") ? network.statistics() : network.parameters();
-    if (!tensors.is_plain(slice)) {
-      const float* first = snapshot.values.data() + tensor.offset;
-      stored.assign(first, first + tensors.layout()[slice].size);
-      tensors.to_plain(slice, stored, snapshot.of(tensor));
-    }
-    slice = (slice + 1) % tensors.layout().slices().size();
-  }
 }
 
 void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
@@ -118,8 +73,8 @@ void restore(const Snapshot& snapshot, const std::string& path, const Network& n
   check_tensors(needed, expected, path);
   std::map<std::string, const CheckpointTensor*> saved;
   for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
-  for_each_tensor(groups_of(network, arrays), expected,
-                  [&](const Group& group, std::size_t slice, const CheckpointTensor& tensor) {
+  for_each_tensor(state_groups(network, arrays), expected,
+                  [&](const StateGroup& group, std::size_t slice, const CheckpointTensor& tensor) {
                     group.tensors.import_slice(network.device(), slice, snapshot.of(*saved.at(tensor.path)),
                                                group.values);
                   });
@@ -131,10 +86,10 @@ std::vector<std::string> load_matching(const Snapshot& weights, const std::strin
   for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
   std::vector<std::string> lines;
   bool any = false;
-  for (const Group& group : groups_of(network, state_arrays(model, nullptr))) {
-    for (std::size_t i = 0; i < group.layout().slices().size(); ++i) {
-      const Slice& slice = group.layout()[i];
-      const auto found = given.find(group.prefix + slice.name);
+  for (const StateGroup& group : state_groups(network, state_arrays(model, nullptr))) {
+    for (std::size_t i = 0; i < group.tensors.layout().slices().size(); ++i) {
+      const Slice& slice = group.tensors.layout()[i];
+      const auto found = given.find(group.name + "/" + slice.name);
       if (found == given.end()) {
         lines.push_back(cat("missing        ", slice.name));
         continue;
