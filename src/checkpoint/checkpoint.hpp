@@ -84,7 +84,7 @@ Snapshot read_weights(const std::string& path);
 
 /// Compares the tensors of a file with those a model needs, by path and shape. @throws UserError naming
 /// `path` and the first tensor that is missing, of another shape, or too many.
-void check_tensors(const Snapshot& snapshot, std::span<const CheckpointTensor> expected,
+void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const CheckpointTensor> expected,
                    const std::string& path);
 
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
@@ -95,9 +95,10 @@ std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
                                             int workers = -1);
 
-/// A file as it is; of a folder its newest good checkpoint. @throws UserError if there is none.
+/// A file as it is; of a folder its newest good checkpoint for as many workers (see find_newest_good).
+/// @throws UserError if there is none.
 std::string checkpoint_at(const std::string& file_or_folder,
-                          const std::function<void(const std::string&)>& on_damaged);
+                          const std::function<void(const std::string&)>& on_damaged, int workers = -1);
 
 std::string hdf5_version();  ///< "1.10.8", of the library that was loaded
 

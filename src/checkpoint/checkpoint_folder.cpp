@@ -214,7 +214,7 @@ std::optional<std::string> find_newest_good(const std::string& folder,
 }
 
 std::string checkpoint_at(const std::string& file_or_folder,
-                          const std::function<void(const std::string&)>& on_damaged) {
+                          const std::function<void(const std::string&)>& on_damaged, int workers) {
   std::error_code error;
   const fs::file_status status = fs::status(file_or_folder, error);
   if (!fs::is_directory(status)) {
@@ -224,7 +224,7 @@ std::string checkpoint_at(const std::string& file_or_folder,
         cat("cannot open '", file_or_folder,
             "': No such file or directory; give a checkpoint, an exported model or a run's folder"));
   }
-  if (auto newest = find_newest_good(file_or_folder, on_damaged)) return *newest;
+  if (auto newest = find_newest_good(file_or_folder, on_damaged, workers)) return *newest;
   throw UserError(
       cat("the folder '", file_or_folder,
           "' holds no good checkpoint (step-*.h5, there or in checkpoints/); name another folder or a file"));

@@ -4,22 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/value_source.hpp"
 
 namespace flotilla {
-
-/// Where a save takes its values from, while it is being written.
-class ValueSource {
- public:
-  virtual ~ValueSource() = default;
-  virtual std::span<const CheckpointTensor> tensors() const = 0;  ///< Their paths and shapes.
-  /// The plain values of a tensor, valid until the next call. On the writing thread.
-  virtual std::span<const float> values(std::size_t tensor) = 0;
-};
 
 /// What became of one save.
 struct SaveReport {
@@ -38,7 +29,7 @@ struct SavingWorkers {
   std::function<std::vector<std::string>(const std::string&)> exchange{};
 };
 
-/// What is to be saved. The writer holds the sources too, for it may outlive who made them.
+/// What is to be saved. The sources are asked on the writing thread, which may outlive who made them.
 struct Save {
   CheckpointState state;
   std::shared_ptr<ValueSource> shared{};  ///< Of the checkpoint itself; null but on worker 0

@@ -7,6 +7,7 @@
 
 #include "models/network.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/value_source.hpp"
 #include "src/train/state_array.hpp"
 
 namespace flotilla {
@@ -23,16 +24,18 @@ std::vector<StateGroup> state_groups(const Network& network, std::span<const Sta
 /// The tensors of `arrays`, which a checkpoint of `network` holds.
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays);
 
-/// Puts the values of a checkpoint into the arrays. Without the optimizer's slots in `arrays` the snapshot
-/// may hold more than them.
-/// @throws UserError if the snapshot's tensors are not those of the network; `path` is for its text.
-void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
+/// Puts the values of a file into the arrays; groups that are not among them are left alone.
+/// @throws UserError if the tensors of a group are not those of the network; `path` is for its text.
+void restore(ValueSource& file, const std::string& path, const Network& network,
              std::span<const StateArray> arrays);
+
+/// Whether a file has tensors of a group: "parameters", "optimizer/momentum".
+bool has_group(const ValueSource& file, const std::string& group);
 
 /// Copies the tensors whose name and shape agree. Returns the lines of a table: loaded, missing, shape
 /// differs, not needed.
 /// @throws UserError if nothing matched.
-std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
-                                       const Network& network, const Model& model);
+std::vector<std::string> load_matching(ValueSource& weights, const std::string& path, const Network& network,
+                                       const Model& model);
 
 }  // namespace flotilla

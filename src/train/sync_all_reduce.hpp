@@ -37,6 +37,7 @@ class SyncAllReduce : public Strategy {
   explicit SyncAllReduce(Parts parts);
 
   void start() override;
+  void resume(const std::map<std::string, double>&, bool) override {}
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
   void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
   void vote_to_stop() override;

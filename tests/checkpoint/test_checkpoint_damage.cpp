@@ -220,7 +220,9 @@ TEST(Weights, ThatAreIntegersAreRefusedNamingTheTensor) {
 TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
   const Snapshot snapshot = sample_snapshot(1);
   auto expected = snapshot.tensors;
-  const auto complaint = [&] { return user_error([&] { check_tensors(snapshot, expected, "a.h5"); }); };
+  const auto complaint = [&] {
+    return user_error([&] { check_tensors(snapshot.tensors, expected, "a.h5"); });
+  };
 
   EXPECT_EQ(complaint(), "");
   expected[1].shape = {4};
