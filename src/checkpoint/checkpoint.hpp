@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,9 +14,16 @@
 
 namespace flotilla {
 
+/// A file that goes with a checkpoint: what one worker holds for itself.
+struct CheckpointPart {
+  std::string name;            ///< "worker-0003.h5", in the folder step-00000400.parts
+  std::int64_t bytes = 0;      ///< Of the file
+  std::uint64_t checksum = 0;  ///< That of its state and list of tensors, which holds those of the values
+};
+
 /// Everything in a checkpoint that is not a tensor.
 struct CheckpointState {
-  static constexpr std::int64_t newest_schema = 1;
+  static constexpr std::int64_t newest_schema = 2;  ///< 1: without numbers, parts and training samples
 
   std::int64_t schema = newest_schema;
   std::int64_t step = 0;     ///< Optimizer steps done
@@ -30,58 +36,26 @@ struct CheckpointState {
   std::map<std::string, std::string>
       choices;                  ///< Made by measurement: "strategy.all_reduce" → "shared-memory"
   bool inference_only = false;  ///< Made by `flotilla export`: no optimizer state
+  std::map<std::string, double> numbers{};  ///< Of the strategy: StrategyState::numbers
+  std::vector<CheckpointPart> parts{};      ///< One per worker, in their order; empty: all hold the same
+  std::int64_t training_samples = 0;        ///< Of data.train; 0: not known
 };
 
-/// One dataset: path is "parameters/fc1.weight", "statistics/…" or "optimizer/momentum/fc1.weight". Values
-/// are plain, row-major, in the tensor's logical shape.
+/// One dataset: path is "parameters/fc1.weight", "statistics/…", "optimizer/momentum/fc1.weight" or
+/// "strategy/outer_momentum/fc1.weight". Values are plain, row-major, in the tensor's logical shape.
 struct CheckpointTensor {
   std::string path;
   Shape shape;
   std::int64_t offset = 0;  ///< Of its first value in the snapshot's values
 };
 
-/// What is to be saved, in host memory.
+/// The contents of a file, in host memory.
 struct Snapshot {
   CheckpointState state;
   std::vector<CheckpointTensor> tensors;
   std::vector<float> values;
   std::span<float> of(const CheckpointTensor& tensor);
   std::span<const float> of(const CheckpointTensor& tensor) const;
-};
-
-/// What became of one save.
-struct SaveReport {
-  std::int64_t step = 0;
-  std::string path;
-  std::int64_t bytes = 0;
-  double write_s = 0.0;
-  std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
-};
-
-/// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.
-/// Keeps the last `keep`, and never removes the newest good one.
-class CheckpointWriter {
- public:
-  /// Makes `folder`, and removes the unfinished files that a killed run left there: a
-  /// folder belongs to one process. @param keep 1 or more. @throws UserError if the folder is not writable.
-  CheckpointWriter(std::string folder, std::int64_t keep);
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  ~CheckpointWriter();  ///< Waits for the write in progress; leaves it while an exception is being thrown.
-
-  /// The buffer to fill, made once and reused. Waits for the write in progress (that wait is part of the
-  /// stall).
-  Snapshot& begin();
-  /// Starts writing what was filled. `prepare` runs on the writing thread before that, and may use what lives
-  /// as long as this writer: conversions that training need not wait for.
-  void commit(std::function<void(Snapshot&)> prepare = {});
-  std::vector<SaveReport> reports();                ///< Saves that ended since the last call.
-  void finish();                                    ///< Waits until nothing is being written.
-  static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 /// @throws UserError unless `out` is free or a regular file that may be replaced, in a folder that can be
@@ -98,7 +72,7 @@ void write_array(const std::string& path, const std::string& name, const Shape& 
                  std::span<const float> values);
 
 /// Reads and verifies a file: structure, sizes, checksums, schema. Tensors come group by group (parameters,
-/// statistics, optimizer), within a group as they were written.
+/// statistics, optimizer, strategy), within a group as they were written.
 /// @throws UserError naming the file, the tensor and the reason (truncated, flipped byte, from a newer
 /// schema).
 Snapshot read_checkpoint(const std::string& path);
@@ -110,18 +84,21 @@ Snapshot read_weights(const std::string& path);
 
 /// Compares the tensors of a file with those a model needs, by path and shape. @throws UserError naming
 /// `path` and the first tensor that is missing, of another shape, or too many.
-void check_tensors(const Snapshot& snapshot, std::span<const CheckpointTensor> expected,
+void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const CheckpointTensor> expected,
                    const std::string& path);
 
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
 /// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none.
+/// @param workers that want to go on from it: one of as many workers must have good parts; −1: nobody does
 /// @throws UserError if the folder can't be read, or a checkpoint is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,
-                                            const std::function<void(const std::string&)>& on_damaged);
+                                            const std::function<void(const std::string&)>& on_damaged,
+                                            int workers = -1);
 
-/// A file as it is; of a folder its newest good checkpoint. @throws UserError if there is none.
+/// A file as it is; of a folder its newest good checkpoint for as many workers (see find_newest_good).
+/// @throws UserError if there is none.
 std::string checkpoint_at(const std::string& file_or_folder,
-                          const std::function<void(const std::string&)>& on_damaged);
+                          const std::function<void(const std::string&)>& on_damaged, int workers = -1);
 
 std::string hdf5_version();  ///< "1.10.8", of the library that was loaded
 

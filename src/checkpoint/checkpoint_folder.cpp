@@ -13,6 +13,7 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
 
@@ -32,20 +33,43 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
   return number;
 }
 
-/// 400 of "step-00000400.h5" with the rest after ".h5".
+/// 400 of "step-00000400.h5", `begin` being "step-" and `end` ".h5", with the rest after it.
+std::optional<std::int64_t> take_number(std::string_view& name, std::string_view begin,
+                                        std::string_view end) {
+  if (!name.starts_with(begin)) return std::nullopt;
+  name.remove_prefix(begin.size());
+  const auto number = take_number(name);
+  if (!number || !name.starts_with(end)) return std::nullopt;
+  name.remove_prefix(end.size());
+  return number;
+}
+
 std::optional<std::int64_t> take_step(std::string_view& name) {
-  if (!name.starts_with("step-")) return std::nullopt;
-  name.remove_prefix(5);
-  const auto step = take_number(name);
-  if (!step || !name.starts_with(".h5")) return std::nullopt;
-  name.remove_prefix(3);
-  return step;
+  return take_number(name, "step-", ".h5");
+}
+
+/// What follows a file's name while it is being written: ".tmp-1234".
+bool is_temporary_ending(std::string_view name) {
+  return take_number(name, ".tmp-", "") && name.empty();
 }
 
 bool is_unfinished(std::string_view name) {
-  if (!take_step(name) || !name.starts_with(".tmp-")) return false;
-  name.remove_prefix(5);
-  return take_number(name) && name.empty();
+  return take_step(name) && is_temporary_ending(name);
+}
+
+bool is_part(std::string_view name) {
+  return take_number(name, "worker-", ".h5") && (name.empty() || is_temporary_ending(name));
+}
+
+std::string padded(std::int64_t number, std::size_t width) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < width ? width - digits.size() : 0, '0') + digits;
+}
+
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw UserError(cat("cannot make the folder '", folder, "' for checkpoints: ", error.message()));
 }
 
 std::vector<fs::path> files_in(const std::string& folder) {
@@ -57,11 +81,19 @@ std::vector<fs::path> files_in(const std::string& folder) {
   return files;
 }
 
-/// What is wrong with a file; empty if it is good. @throws NewerSchema.
-std::string damage_of(const std::string& path) {
+constexpr int any_number = 0;
+
+/// What is wrong with a checkpoint; empty if it is good. Of its parts only if they are as many as `workers`.
+/// @throws NewerSchema.
+std::string damage_of(const std::string& path, int workers) {
   try {
     const FileIndex index = hdf5::read_index(path);
-    return index.has_state ? first_damage(index) : "it has no training state";
+    if (!index.has_state) return "it has no training state";
+    std::string damage = first_damage(index);
+    if (workers == any_number || index.state.parts.size() == static_cast<std::size_t>(workers))
+      for (auto part = index.state.parts.begin(); damage.empty() && part != index.state.parts.end(); ++part)
+        damage = part_damage(path, *part);
+    return damage;
   } catch (const NewerSchema&) {
     throw;
   } catch (const UserError& error) {
@@ -78,26 +110,44 @@ CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folde
 }
 
 void CheckpointFolder::make() const {
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error)
-    throw UserError(cat("cannot make the folder '", folder_, "' for checkpoints: ", error.message()));
+  make_folder(folder_);
+}
+
+void CheckpointFolder::make_parts(std::int64_t step) const {
+  make_folder(parts_folder(path_of(step)));
 }
 
 std::string CheckpointFolder::path_of(std::int64_t step) const {
   return (fs::path(folder_) / CheckpointWriter::file_name(step)).string();
 }
 
+std::string CheckpointFolder::part_path(std::int64_t step, int worker) const {
+  return cat(parts_folder(path_of(step)), "/worker-", padded(worker, 4), ".h5");
+}
+
 void CheckpointFolder::remove_unfinished() const {
-  for (const fs::path& file : files_in(folder_))
-    if (is_unfinished(file.filename().string())) ::unlink(file.c_str());
+  for (const fs::path& file : files_in(folder_)) {
+    const std::string name = file.filename().string();
+    if (is_unfinished(name)) ::unlink(file.c_str());
+    std::string_view rest = name;
+    const auto step = take_number(rest, "step-", ".parts");
+    if (step && rest.empty() && !fs::exists(path_of(*step))) remove_parts(*step);
+  }
+}
+
+void CheckpointFolder::remove_parts(std::int64_t step) const {
+  const std::string parts = parts_folder(path_of(step));
+  if (!fs::exists(parts)) return;
+  for (const fs::path& file : files_in(parts))
+    if (is_part(file.filename().string())) ::unlink(file.c_str());
+  ::rmdir(parts.c_str());  // stays if it holds files of others
 }
 
 bool CheckpointFolder::good(std::int64_t step, const std::string& path) {
   if (const auto known = good_.find(step); known != good_.end()) return known->second;
   bool is_good = false;
   try {
-    is_good = damage_of(path).empty();
+    is_good = damage_of(path, any_number).empty();
   } catch (const NewerSchema&) {
     // Not ours to judge, so not ours to remove.
   }
@@ -110,11 +160,33 @@ void CheckpointFolder::saved(std::int64_t step, std::int64_t keep) {
   const auto files = checkpoints_in(folder_);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
     if (file->first >= step || !good(file->first, file->second)) continue;
-    if (kept < keep)
+    if (kept < keep) {
       ++kept;
-    else
-      ::unlink(file->second.c_str());
+    } else {
+      ::unlink(file->second.c_str());  // first, so that it never names parts that are gone
+      remove_parts(file->first);
+    }
   }
+}
+
+std::string parts_folder(const std::string& checkpoint) {
+  return fs::path(checkpoint).replace_extension(".parts").string();
+}
+
+std::string part_damage(const std::string& checkpoint, const CheckpointPart& part) {
+  const std::string name = cat("its part '", part.name, "' ");
+  try {
+    const FileIndex index = hdf5::read_index((fs::path(parts_folder(checkpoint)) / part.name).string());
+    if (const std::string damage = first_damage(index); !damage.empty())
+      return cat(name, "is damaged: ", damage);
+    return index.checksum == part.checksum ? "" : name + "was written by another save";
+  } catch (const UserError& error) {
+    return cat(name, "cannot be read: ", error.what());
+  }
+}
+
+std::string CheckpointWriter::file_name(std::int64_t step) {
+  return cat("step-", padded(step, 8), ".h5");
 }
 
 std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
@@ -128,12 +200,13 @@ std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
 }
 
 std::optional<std::string> find_newest_good(const std::string& folder,
-                                            const std::function<void(const std::string&)>& on_damaged) {
+                                            const std::function<void(const std::string&)>& on_damaged,
+                                            int workers) {
   const fs::path inner = fs::path(folder) / "checkpoints";
   if (!fs::exists(folder)) return std::nullopt;
   const auto files = checkpoints_in(fs::is_directory(inner) ? inner.string() : folder);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    const std::string damage = damage_of(file->second);
+    const std::string damage = damage_of(file->second, workers);
     if (damage.empty()) return file->second;
     on_damaged(cat("checkpoint '", file->second, "' is damaged and was passed over: ", damage));
   }
@@ -141,7 +214,7 @@ std::optional<std::string> find_newest_good(const std::string& folder,
 }
 
 std::string checkpoint_at(const std::string& file_or_folder,
-                          const std::function<void(const std::string&)>& on_damaged) {
+                          const std::function<void(const std::string&)>& on_damaged, int workers) {
   std::error_code error;
   const fs::file_status status = fs::status(file_or_folder, error);
   if (!fs::is_directory(status)) {
@@ -151,7 +224,7 @@ std::string checkpoint_at(const std::string& file_or_folder,
         cat("cannot open '", file_or_folder,
             "': No such file or directory; give a checkpoint, an exported model or a run's folder"));
   }
-  if (auto newest = find_newest_good(file_or_folder, on_damaged)) return *newest;
+  if (auto newest = find_newest_good(file_or_folder, on_damaged, workers)) return *newest;
   throw UserError(
       cat("the folder '", file_or_folder,
           "' holds no good checkpoint (step-*.h5, there or in checkpoints/); name another folder or a file"));

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/checkpoint_writer.hpp"
+
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <functional>
 #include <mutex>
-#include <string>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/disk_file.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/write_file.hpp"
 
 namespace flotilla {
@@ -23,37 +27,129 @@ namespace {
 /// What the writing thread and its owner share. The thread holds it too: it outlives an owner that is
 /// destroyed while an exception is being thrown.
 struct Desk {
-  Desk(std::string path, std::int64_t how_many) : folder(std::move(path)), keep(how_many) {}
+  Desk(std::string path, std::int64_t how_many, SavingWorkers all)
+      : folder(std::move(path)), keep(how_many), workers(std::move(all)) {}
 
   CheckpointFolder folder;
   std::int64_t keep;
-  Snapshot snapshot;
+  SavingWorkers workers;
+  Save save;
   std::mutex mutex;
   std::condition_variable changed;
-  std::function<void(Snapshot&)> prepare;
-  bool pending = false;   ///< The snapshot is filled and not yet written: it belongs to the thread
-  bool prepared = false;  ///< … and nothing of the owner's is needed any more
+  bool pending = false;  ///< There is something to write: the save belongs to the thread
+  bool read = true;      ///< … and its sources are not needed any more
   bool closing = false;
+  std::atomic<bool> given_up = false;
   std::vector<SaveReport> reports;
 };
 
-SaveReport save(Desk& desk) {
-  SaveReport report;
-  report.step = desk.snapshot.state.step;
-  report.path = desk.folder.path_of(report.step);
-  const auto begin = std::chrono::steady_clock::now();
+void write_values(NewFile& file, ValueSource& source, const Desk& desk) {
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
+    if (desk.given_up) throw UserError("the program ended meanwhile");
+    file.write(i, source.values(i));
+  }
+}
+
+void sources_are_read(Desk& desk) {
+  {
+    const std::lock_guard lock(desk.mutex);
+    desk.read = true;
+  }
+  desk.changed.notify_all();
+}
+
+/// A file with values and without a name yet.
+struct Draft {
+  std::optional<NewFile> checkpoint;
+  std::optional<NewFile> part;
+};
+
+/// Writes what the sources give: from then on they may change.
+void write_drafts(Desk& desk, Draft& draft) {
+  const Save& save = desk.save;
+  desk.folder.make();  // somebody may have removed it, and with it the work of hours
+  if (save.shared) {
+    require_readable_names(save.shared->tensors());
+    draft.checkpoint.emplace(desk.folder.path_of(save.state.step), save.shared->tensors());
+    write_values(*draft.checkpoint, *save.shared, desk);
+  }
+  if (save.own) {
+    desk.folder.make_parts(save.state.step);
+    require_readable_names(save.own->tensors());
+    draft.part.emplace(desk.folder.part_path(save.state.step, desk.workers.rank), save.own->tensors());
+    write_values(*draft.part, *save.own, desk);
+  }
+}
+
+/// The state that a worker's part tells of: the strategy's numbers are in the checkpoint.
+CheckpointState state_of_part(CheckpointState state) {
+  state.numbers.clear();
+  return state;
+}
+
+/// What a worker tells the others of its part.
+std::string told(const CheckpointPart& part, const std::string& error) {
+  return nlohmann::json{{"part", part}, {"error", error}}.dump(-1, ' ', false,
+                                                               nlohmann::json::error_handler_t::replace);
+}
+
+/// Tells the others of this worker's part. @returns those of all. @throws UserError if one failed.
+std::vector<CheckpointPart> gather_parts(const SavingWorkers& workers, const std::string& mine) {
+  std::vector<CheckpointPart> parts;
+  std::string failure;
+  for (const std::string& text : workers.exchange ? workers.exchange(mine) : std::vector{mine}) {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    const auto error = json.at("error").get<std::string>();
+    if (failure.empty() && !error.empty()) failure = cat("worker ", parts.size(), ": ", error);
+    parts.push_back(json.at("part").get<CheckpointPart>());
+  }
+  if (!failure.empty()) throw UserError(failure);
+  return parts;
+}
+
+/// Runs `work`. @returns why it failed; empty if it did not.
+template <class Work>
+std::string error_of(Work work) {
   try {
-    if (desk.prepare) desk.prepare(desk.snapshot);
-    {
-      const std::lock_guard lock(desk.mutex);
-      desk.prepared = true;
-    }
-    desk.changed.notify_all();
-    desk.folder.make();  // somebody may have removed it, and with it the work of hours
-    report.bytes = write_snapshot(report.path, desk.snapshot);
-    desk.folder.saved(report.step, desk.keep);
+    work();
   } catch (const std::exception& error) {
-    report.error = cat("the checkpoint of step ", report.step, " was not saved: ", error.what());
+    return error.what();
+  }
+  return {};
+}
+
+/// @returns the bytes that were written by all.
+std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
+  CheckpointState state = desk.save.state;
+  std::int64_t bytes = 0;
+  if (desk.save.own) {
+    CheckpointPart mine;
+    const CheckpointState of_part = state_of_part(state);
+    if (error.empty()) error = error_of([&] { mine = draft.part->complete(&of_part); });
+    if (desk.given_up) throw UserError(error);  // the others are not there any more
+    state.parts = gather_parts(desk.workers, told(mine, error));
+    for (const CheckpointPart& part : state.parts) bytes += part.bytes;
+    if (draft.checkpoint) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
+  } else if (!error.empty()) {
+    throw UserError(error);
+  }
+  if (!draft.checkpoint) return bytes;
+  bytes += draft.checkpoint->complete(&state).bytes;
+  desk.folder.saved(state.step, desk.keep);
+  return bytes;
+}
+
+SaveReport write(Desk& desk) {
+  const std::int64_t step = desk.save.state.step;
+  SaveReport report{.step = step, .path = desk.folder.path_of(step), .bytes = 0, .write_s = 0.0, .error = {}};
+  const auto begin = std::chrono::steady_clock::now();
+  Draft draft;
+  std::string error = error_of([&] { write_drafts(desk, draft); });
+  sources_are_read(desk);
+  error = error_of([&] { report.bytes = complete(desk, draft, error); });
+  if (!error.empty()) {
+    report.error = cat("the checkpoint of step ", step, " was not saved: ", error);
+    if (desk.save.own && desk.workers.rank == 0) error_of([&] { desk.folder.remove_parts(step); });
   }
   report.write_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
@@ -65,11 +161,10 @@ void serve(Desk& desk) {
     desk.changed.wait(lock, [&] { return desk.pending || desk.closing; });
     if (!desk.pending) return;
     lock.unlock();
-    SaveReport report = save(desk);
+    SaveReport report = write(desk);
     lock.lock();
-    desk.reports.push_back(std::move(report));
+    if (desk.workers.rank == 0) desk.reports.push_back(std::move(report));
     desk.pending = false;
-    desk.prepared = false;
     desk.changed.notify_all();
   }
 }
@@ -90,18 +185,19 @@ std::thread start_quietly(std::shared_ptr<Desk> desk) {
 
 struct CheckpointWriter::Impl {
   std::shared_ptr<Desk> desk;  // Shared with the thread, see Desk
-  std::thread thread;
+  std::thread thread;          ///< From the first save on: most workers never save
   int exceptions = std::uncaught_exceptions();
 };
 
-CheckpointWriter::CheckpointWriter(std::string folder, std::int64_t keep) : impl_(std::make_unique<Impl>()) {
+CheckpointWriter::CheckpointWriter(std::string folder, std::int64_t keep, SavingWorkers workers)
+    : impl_(std::make_unique<Impl>()) {
   require(keep >= 1, "at least one checkpoint must be kept, got ", keep);
-  impl_->desk = std::make_shared<Desk>(std::move(folder), keep);
-  impl_->desk->folder.remove_unfinished();
-  impl_->thread = start_quietly(impl_->desk);
+  impl_->desk = std::make_shared<Desk>(std::move(folder), keep, std::move(workers));
+  if (impl_->desk->workers.rank == 0) impl_->desk->folder.remove_unfinished();
 }
 
 CheckpointWriter::~CheckpointWriter() {
+  if (!impl_->thread.joinable()) return;
   {
     const std::lock_guard lock(impl_->desk->mutex);
     impl_->desk->closing = true;
@@ -109,27 +205,29 @@ CheckpointWriter::~CheckpointWriter() {
   impl_->desk->changed.notify_all();
   if (std::uncaught_exceptions() > impl_->exceptions) {
     // Not for the disk, but for what still uses things that are about to be destroyed.
-    std::unique_lock lock(impl_->desk->mutex);
-    impl_->desk->changed.wait(lock, [&] { return !impl_->desk->pending || impl_->desk->prepared; });
+    impl_->desk->given_up = true;
+    wait_until_read();
     impl_->thread.detach();
   } else {
     impl_->thread.join();
   }
 }
 
-Snapshot& CheckpointWriter::begin() {
+void CheckpointWriter::start(Save save) {
   finish();
-  return impl_->desk->snapshot;
-}
-
-void CheckpointWriter::commit(std::function<void(Snapshot&)> prepare) {
+  if (!impl_->thread.joinable()) impl_->thread = start_quietly(impl_->desk);
   {
     const std::lock_guard lock(impl_->desk->mutex);
-    require(!impl_->desk->pending, "commit() without begin()");
-    impl_->desk->prepare = std::move(prepare);
+    impl_->desk->save = std::move(save);
     impl_->desk->pending = true;
+    impl_->desk->read = false;
   }
   impl_->desk->changed.notify_all();
+}
+
+void CheckpointWriter::wait_until_read() {
+  std::unique_lock lock(impl_->desk->mutex);
+  impl_->desk->changed.wait(lock, [&] { return impl_->desk->read; });
 }
 
 std::vector<SaveReport> CheckpointWriter::reports() {
@@ -140,11 +238,6 @@ std::vector<SaveReport> CheckpointWriter::reports() {
 void CheckpointWriter::finish() {
   std::unique_lock lock(impl_->desk->mutex);
   impl_->desk->changed.wait(lock, [&] { return !impl_->desk->pending; });
-}
-
-std::string CheckpointWriter::file_name(std::int64_t step) {
-  const std::string digits = std::to_string(step);
-  return cat("step-", std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0'), digits, ".h5");
 }
 
 }  // namespace flotilla

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/file_index.hpp"
 
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <map>
 
 #include "kernels/error.hpp"
@@ -28,6 +31,16 @@ std::uint64_t index_checksum(const CheckpointState& state, std::span<const Store
       cat(state.schema, '\n', state.step, '\n', state.position.epoch, '\n', state.position.offset, '\n',
           state.samples, '\n', state.seed, '\n', state.optimizer_step, '\n', state.inference_only, '\n');
   text += counted(state.deck) + counted(state.versions) + counted(state.choices);
+  if (state.schema >= 2) {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();  // There are many; files know one
+    text += cat(state.numbers.size(), '\n');
+    for (const auto& [name, number] : state.numbers)
+      text += cat(counted(name), std::bit_cast<std::uint64_t>(std::isnan(number) ? nan : number), '\n');
+    text += cat(state.parts.size(), '\n');
+    for (const CheckpointPart& part : state.parts)
+      text += cat(counted(part.name), part.bytes, ' ', part.checksum, '\n');
+    text += cat(state.training_samples, '\n');
+  }
   std::map<std::string, std::string> lines;  // By path: the reader lists group by group
   for (const StoredTensor& tensor : tensors)
     lines[tensor.path] =

@@ -8,6 +8,7 @@
 #include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/hdf5_handles.hpp"
+#include "src/checkpoint/state_json.hpp"
 
 namespace flotilla::hdf5 {
 
@@ -55,11 +56,14 @@ std::string read_text(hid_t object, const char* name, std::int64_t file_bytes) {
   return text;
 }
 
-std::map<std::string, std::string> read_texts(hid_t object, const char* name, std::int64_t file_bytes) {
+/// An attribute of JSON text, turned by `convert` into what it is to be.
+template <class Convert>
+auto read_json(hid_t object, const char* name, std::int64_t file_bytes, Convert convert) {
+  const std::string text = read_text(object, name, file_bytes);
   try {
-    return nlohmann::json::parse(read_text(object, name, file_bytes));
-  } catch (const nlohmann::json::exception&) {
-    throw UserError(cat("has an attribute ", name, " that is not a JSON object of strings"));
+    return convert(nlohmann::json::parse(text));
+  } catch (const std::exception&) {  // of JSON, or a word that stands for no number
+    throw UserError(cat("has an attribute ", name, " that is not JSON of the right kind"));
   }
 }
 
@@ -100,8 +104,18 @@ void read_state(hid_t root, FileIndex& index) {
   integer("inference_only", inference_only);
   state.inference_only = inference_only != 0;
   attempt(index.problems, [&] { state.deck = read_text(root, "deck", index.bytes); });
-  attempt(index.problems, [&] { state.versions = read_texts(root, "versions", index.bytes); });
-  attempt(index.problems, [&] { state.choices = read_texts(root, "choices", index.bytes); });
+  const auto json = [&](const char* name, auto& value, auto convert) {
+    attempt(index.problems, [&] { value = read_json(root, name, index.bytes, convert); });
+  };
+  const auto texts = [](const nlohmann::json& all) { return all.get<std::map<std::string, std::string>>(); };
+  json("versions", state.versions, texts);
+  json("choices", state.choices, texts);
+  if (state.schema >= 2) {
+    json("numbers", state.numbers, numbers_of);
+    json("parts", state.parts,
+         [](const nlohmann::json& all) { return all.get<std::vector<CheckpointPart>>(); });
+    integer("training_samples", state.training_samples);
+  }
   attempt(index.problems, [&] { index.checksum = read_checksum(root, index.bytes); });
 }
 
@@ -212,7 +226,8 @@ FileIndex read_index(const std::string& path) {
     if (index.has_state) read_state(file.id(), index);
     for (const char* group : {"parameters", "statistics"})
       attempt(index.problems, [&] { read_group(file.id(), group, 1, index); });
-    attempt(index.problems, [&] { read_group(file.id(), "optimizer", 2, index); });
+    for (const char* group : {"optimizer", "strategy"})
+      attempt(index.problems, [&] { read_group(file.id(), group, 2, index); });
   } catch (const LibraryError& error) {
     throw UserError(
         cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ", error.what()));

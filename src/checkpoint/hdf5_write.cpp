@@ -13,6 +13,7 @@
 #include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/hdf5_handles.hpp"
+#include "src/checkpoint/state_json.hpp"
 
 namespace flotilla::hdf5 {
 
@@ -69,6 +70,10 @@ void write_state(hid_t root, const CheckpointState& state) {
   write_attribute(root, "deck", state.deck);
   write_attribute(root, "versions", nlohmann::json(state.versions).dump());
   write_attribute(root, "choices", nlohmann::json(state.choices).dump());
+  if (state.schema < 2) return;
+  write_attribute(root, "numbers", json_of(state.numbers).dump());
+  write_attribute(root, "parts", nlohmann::json(state.parts).dump());
+  write_attribute(root, "training_samples", state.training_samples);
 }
 
 /// The groups of the file by path, made when first asked for.
@@ -159,12 +164,13 @@ FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState*
   FilePlan plan;
   {
     File file = create_file(memory);
+    Groups groups(file.id());
+    for (const StoredTensor& tensor : tensors) plan.positions.push_back(make_dataset(groups, tensor));
+    // After the datasets, whose places do not depend on it then.
     if (state != nullptr) {
       write_state(file.id(), *state);
       write_attribute(file.id(), "xxh3", hexadecimal(index_checksum(*state, tensors)));
     }
-    Groups groups(file.id());
-    for (const StoredTensor& tensor : tensors) plan.positions.push_back(make_dataset(groups, tensor));
     file.close("H5Fclose");
   }
   plan.bytes = memory.size();

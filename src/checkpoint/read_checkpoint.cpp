@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
-#include "src/checkpoint/value_reader.hpp"
 
 namespace flotilla {
 
@@ -19,45 +20,30 @@ UserError damaged(const FileIndex& index, const std::string& what) {
   return UserError(cat("checkpoint '", index.path, "' is damaged: ", what, "; use an older one"));
 }
 
-bool is_optimizer_state(const StoredTensor& tensor) {
-  return tensor.path.starts_with("optimizer/");
+bool is_weight(const StoredTensor& tensor) {
+  return tensor.path.starts_with("parameters/") || tensor.path.starts_with("statistics/");
 }
 
-/// Reads and verifies. Of optimizer state it keeps nothing if `weights_only`.
-Snapshot load(const FileIndex& index, bool weights_only) {
-  if (const std::string problem = index_problem(index); !problem.empty()) throw damaged(index, problem);
+/// @throws UserError if a value is NaN or infinite: no model with one is of any use.
+void check_finite(const std::string& path, const StoredTensor& tensor, std::span<const float> values) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  const auto bad = std::ranges::find_if_not(values, finite);
+  if (bad == values.end()) return;
+  const auto count = std::ranges::count_if(values, std::not_fn(finite));
+  throw UserError(cat("'", path, "' has ", *bad, " in /", tensor.path, " (value ", bad - values.begin(),
+                      " and ", count - 1, " more of ", values.size(),
+                      "): its model diverged; use an older checkpoint or other weights"));
+}
+
+Snapshot all_of(CheckpointFile& file) {
   Snapshot snapshot;
-  snapshot.state = index.state;
-  std::int64_t size = 0;
-  for (const StoredTensor& tensor : index.tensors) {
-    if (weights_only && is_optimizer_state(tensor)) continue;
-    snapshot.tensors.push_back({tensor.path, tensor.shape, size});
-    size += tensor.shape.size();
-  }
-  snapshot.values.resize(static_cast<std::size_t>(size));
-  ValueReader reader(index);
-  auto slot = snapshot.tensors.begin();
-  for (const StoredTensor& tensor : index.tensors) {
-    const bool skipped = weights_only && is_optimizer_state(tensor);
-    const std::uint64_t found = skipped ? reader.checksum(tensor) : reader.read(tensor, snapshot.of(*slot++));
-    if (tensor.checksum && *tensor.checksum != found)
-      throw damaged(index, cat("the values of /", tensor.path,
-                               " are not those that were written (the checksum differs)"));
+  snapshot.state = file.state();
+  for (std::size_t i = 0; i < file.tensors().size(); ++i) {
+    const std::span<const float> values = file.values(i);
+    snapshot.tensors.push_back(file.tensors()[i]);
+    snapshot.values.insert(snapshot.values.end(), values.begin(), values.end());
   }
   return snapshot;
-}
-
-/// @throws UserError naming the first tensor with a NaN or an infinity: no model with one is of any use.
-void check_finite(const Snapshot& snapshot, const std::string& path) {
-  for (const CheckpointTensor& tensor : snapshot.tensors) {
-    const std::span<const float> values = snapshot.of(tensor);
-    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-    if (bad == values.end()) continue;
-    const auto count = std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
-    throw UserError(cat("'", path, "' has ", *bad, " in /", tensor.path, " (value ", bad - values.begin(),
-                        " and ", count - 1, " more of ", values.size(),
-                        "): its model diverged; use an older checkpoint or other weights"));
-  }
 }
 
 }  // namespace
@@ -72,34 +58,55 @@ std::span<const float> Snapshot::of(const CheckpointTensor& tensor) const {
                                    static_cast<std::size_t>(tensor.shape.size()));
 }
 
-Snapshot read_checkpoint(const std::string& path) {
-  const FileIndex index = hdf5::read_index(path);
-  if (!index.has_state)
+CheckpointFile::CheckpointFile(const std::string& path, Content content)
+    : index_(hdf5::read_index(path)), content_(content), reader_(index_) {
+  if (content == Content::everything && !index_.has_state)
     throw UserError(cat("'", path,
                         "' has no training state (no attribute schema): it is not a checkpoint; weights ",
                         "go into model.initial_weights"));
-  return load(index, false);
-}
-
-Snapshot read_weights(const std::string& path) {
-  const FileIndex index = hdf5::read_index(path);
-  Snapshot snapshot = load(index, true);
-  const bool any =
-      std::any_of(snapshot.tensors.begin(), snapshot.tensors.end(),
-                  [](const CheckpointTensor& tensor) { return tensor.path.starts_with("parameters/"); });
-  if (!any)
+  if (const std::string problem = index_problem(index_); !problem.empty()) throw damaged(index_, problem);
+  std::int64_t offset = 0;
+  for (const StoredTensor& tensor : index_.tensors) {
+    if (content == Content::weights && !is_weight(tensor)) continue;
+    stored_.push_back(&tensor);
+    tensors_.push_back({tensor.path, tensor.shape, offset});
+    offset += tensor.shape.size();
+  }
+  const auto is_parameter = [](const CheckpointTensor& tensor) {
+    return tensor.path.starts_with("parameters/");
+  };
+  if (content == Content::weights && std::ranges::none_of(tensors_, is_parameter))
     throw UserError(cat(
         "'", path, "' has no datasets in /parameters: weights are looked for there, under the names that ",
         "flotilla inspect shows for a checkpoint of the model"));
-  check_finite(snapshot, path);
-  return snapshot;
 }
 
-void check_tensors(const Snapshot& snapshot, std::span<const CheckpointTensor> expected,
+std::span<const float> CheckpointFile::values(std::size_t tensor) {
+  const StoredTensor& stored = *stored_[tensor];
+  values_.resize(static_cast<std::size_t>(stored.shape.size()));
+  const std::uint64_t found = reader_.read(stored, values_);
+  if (stored.checksum && *stored.checksum != found)
+    throw damaged(index_, cat("the values of /", stored.path,
+                              " are not those that were written (the checksum differs)"));
+  if (content_ == Content::weights) check_finite(index_.path, stored, values_);
+  return values_;
+}
+
+Snapshot read_checkpoint(const std::string& path) {
+  CheckpointFile file(path, CheckpointFile::Content::everything);
+  return all_of(file);
+}
+
+Snapshot read_weights(const std::string& path) {
+  CheckpointFile file(path, CheckpointFile::Content::weights);
+  return all_of(file);
+}
+
+void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const CheckpointTensor> expected,
                    const std::string& path) {
   const char* remedy = "; use the deck that made the file, or another file";
   std::map<std::string, Shape> found;
-  for (const CheckpointTensor& tensor : snapshot.tensors) found.emplace(tensor.path, tensor.shape);
+  for (const CheckpointTensor& tensor : tensors) found.emplace(tensor.path, tensor.shape);
   for (const CheckpointTensor& tensor : expected) {
     const auto at = found.find(tensor.path);
     if (at == found.end())

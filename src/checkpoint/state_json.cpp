@@ -1,9 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/state_json.hpp"
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "src/checkpoint/checksum.hpp"
+
 namespace flotilla {
+
+void to_json(nlohmann::json& json, const CheckpointPart& part) {
+  json = {{"name", part.name}, {"bytes", part.bytes}, {"xxh3", hexadecimal(part.checksum)}};
+}
+
+void from_json(const nlohmann::json& json, CheckpointPart& part) {
+  json.at("name").get_to(part.name);
+  json.at("bytes").get_to(part.bytes);
+  part.checksum = from_hexadecimal(json.at("xxh3").get<std::string>()).value_or(0);
+}
+
+nlohmann::json json_of(const std::map<std::string, double>& numbers) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, number] : numbers) {
+    if (std::isfinite(number))
+      json[name] = number;
+    else
+      json[name] = std::isnan(number) ? "nan" : number > 0.0 ? "inf" : "-inf";
+  }
+  return json;
+}
+
+std::map<std::string, double> numbers_of(const nlohmann::json& json) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::map<std::string, double> others = {
+      {"nan", std::numeric_limits<double>::quiet_NaN()}, {"inf", infinity}, {"-inf", -infinity}};
+  std::map<std::string, double> numbers;
+  for (const auto& [name, number] : json.items())
+    numbers[name] = number.is_string() ? others.at(number.get<std::string>()) : number.get<double>();
+  return numbers;
+}
 
 void to_json(nlohmann::json& json, const CheckpointState& state) {
   json = {{"schema", state.schema},
@@ -16,7 +51,10 @@ void to_json(nlohmann::json& json, const CheckpointState& state) {
           {"deck", state.deck},
           {"versions", state.versions},
           {"choices", state.choices},
-          {"inference_only", state.inference_only}};
+          {"inference_only", state.inference_only},
+          {"numbers", json_of(state.numbers)},
+          {"parts", state.parts},
+          {"training_samples", state.training_samples}};
 }
 
 void from_json(const nlohmann::json& json, CheckpointState& state) {
@@ -31,6 +69,9 @@ void from_json(const nlohmann::json& json, CheckpointState& state) {
   json.at("versions").get_to(state.versions);
   json.at("choices").get_to(state.choices);
   json.at("inference_only").get_to(state.inference_only);
+  state.numbers = numbers_of(json.at("numbers"));
+  json.at("parts").get_to(state.parts);
+  json.at("training_samples").get_to(state.training_samples);
 }
 
 }  // namespace flotilla

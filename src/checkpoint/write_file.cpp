@@ -3,10 +3,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <system_error>
 
@@ -21,36 +21,7 @@ namespace flotilla {
 
 namespace {
 
-/// Removes the file at the end unless it was renamed before.
-class Temporary {
- public:
-  explicit Temporary(std::string path) : path_(std::move(path)) {}
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  ~Temporary() { ::unlink(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// Writes under the temporary name, hands it to `verify`, and only then gives it its own name. @returns the
-/// bytes of the file.
-std::int64_t write_atomically(const std::string& path, std::span<const StoredTensor> tensors,
-                              std::span<const std::span<const float>> values, const CheckpointState* state,
-                              const std::function<void(const std::string&)>& verify) {
-  const hdf5::FilePlan plan = hdf5::plan_file(tensors, state);
-  const Temporary temporary(temporary_name(path));
-  DiskFile file = DiskFile::create(temporary.path());
-  for (const hdf5::Piece& piece : plan.structure) file.write(piece.position, piece.bytes);
-  for (std::size_t i = 0; i < values.size(); ++i) file.write(plan.positions[i], std::as_bytes(values[i]));
-  file.sync();
-  file.close();
-  verify(temporary.path());
-  rename_file(temporary.path(), path);
-  sync_folder(folder_of(path));
-  return plan.bytes;
-}
+constexpr std::size_t piece_values = std::size_t{1} << 17;  ///< 512 KiB
 
 /// Reads the file again and compares it with what was meant. @throws UserError if it differs.
 void verify(const std::string& path, std::span<const StoredTensor> tensors, const CheckpointState& state) {
@@ -61,46 +32,74 @@ void verify(const std::string& path, std::span<const StoredTensor> tensors, cons
   if (!damage.empty()) throw UserError(cat("'", path, "' reads back wrong after it was written: ", damage));
 }
 
-std::vector<StoredTensor> described(const Snapshot& snapshot) {
-  std::vector<StoredTensor> tensors;
-  for (const CheckpointTensor& tensor : snapshot.tensors)
-    tensors.push_back({.path = tensor.path,
-                       .shape = tensor.shape,
-                       .checksum = checksum_of(std::as_bytes(snapshot.of(tensor))),
-                       .position = {},
-                       .problem = {}});
-  return tensors;
-}
-
-/// A name that the reader would not find is a mistake of the caller.
-void require_readable_names(const Snapshot& snapshot) {
-  std::set<std::string> seen;
-  for (const CheckpointTensor& tensor : snapshot.tensors) {
-    const std::string& path = tensor.path;
-    const std::size_t first = path.find('/');
-    const std::string group = path.substr(0, first);
-    const int depth = group == "optimizer" ? 2 : 1;
-    int slashes = 0;
-    for (const char letter : path) slashes += letter == '/';
-    require((group == "parameters" || group == "statistics" || group == "optimizer") && slashes == depth &&
-                path.back() != '/' && path.find("//") == std::string::npos && seen.insert(path).second,
-            "'", path, "' is no name of a tensor in a checkpoint, or occurs twice");
-  }
+std::vector<StoredTensor> without_values(std::span<const CheckpointTensor> tensors) {
+  std::vector<StoredTensor> stored;
+  for (const CheckpointTensor& tensor : tensors)
+    stored.push_back(
+        {.path = tensor.path, .shape = tensor.shape, .checksum = 0, .position = {}, .problem = {}});
+  return stored;
 }
 
 }  // namespace
+
+void require_readable_names(std::span<const CheckpointTensor> tensors) {
+  std::set<std::string> seen;
+  for (const CheckpointTensor& tensor : tensors) {
+    const std::string& path = tensor.path;
+    const std::size_t first = path.find('/');
+    const std::string group = path.substr(0, first);
+    const bool deep = group == "optimizer" || group == "strategy";
+    require((group == "parameters" || group == "statistics" || deep) &&
+                std::ranges::count(path, '/') == (deep ? 2 : 1) && path.back() != '/' &&
+                path.find("//") == std::string::npos && seen.insert(path).second,
+            "'", path, "' is no name of a tensor in a checkpoint, or occurs twice");
+  }
+}
 
 std::string temporary_name(const std::string& path) {
   return cat(path, ".tmp-", ::getpid());
 }
 
-std::int64_t write_snapshot(const std::string& path, const Snapshot& snapshot) {
-  require_readable_names(snapshot);
-  const std::vector<StoredTensor> tensors = described(snapshot);
-  std::vector<std::span<const float>> values;
-  for (const CheckpointTensor& tensor : snapshot.tensors) values.push_back(snapshot.of(tensor));
-  return write_atomically(path, tensors, values, &snapshot.state,
-                          [&](const std::string& written) { verify(written, tensors, snapshot.state); });
+NewFile::NewFile(std::string path, std::span<const CheckpointTensor> tensors)
+    : path_(std::move(path)),
+      temporary_(temporary_name(path_)),
+      tensors_(without_values(tensors)),
+      positions_(hdf5::plan_file(tensors_, nullptr).positions),
+      file_(DiskFile::create(temporary_)) {}
+
+NewFile::~NewFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void NewFile::write(std::size_t tensor, std::span<const float> values) {
+  StoredTensor& stored = tensors_[tensor];
+  require(static_cast<std::int64_t>(values.size()) == stored.shape.size(), "wrong number of values for ",
+          stored.path);
+  Checksum sum;
+  std::int64_t position = positions_[tensor];
+  for (std::size_t done = 0; done < values.size(); done += piece_values) {
+    // Summed and copied by the system while it is in the processor's cache.
+    const auto piece = std::as_bytes(values.subspan(done, std::min(piece_values, values.size() - done)));
+    sum.add(piece);
+    file_.write(position, piece);
+    position += static_cast<std::int64_t>(piece.size());
+  }
+  stored.checksum = sum.value();
+}
+
+CheckpointPart NewFile::complete(const CheckpointState* state) {
+  const hdf5::FilePlan plan = hdf5::plan_file(tensors_, state);
+  require(plan.positions == positions_, "the values of '", path_, "' were written to other places");
+  for (const hdf5::Piece& piece : plan.structure) file_.write(piece.position, piece.bytes);
+  file_.sync();
+  file_.close();
+  if (state != nullptr) verify(temporary_, tensors_, *state);
+  rename_file(temporary_, path_);
+  temporary_.clear();
+  sync_folder(folder_of(path_));
+  return {.name = std::filesystem::path(path_).filename().string(),
+          .bytes = plan.bytes,
+          .checksum = state == nullptr ? 0 : index_checksum(*state, tensors_)};
 }
 
 void check_output_file(const std::string& out, const std::string& in) {
@@ -118,18 +117,18 @@ void check_output_file(const std::string& out, const std::string& in) {
 }
 
 void write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {
-  write_snapshot(path, snapshot);
+  require_readable_names(snapshot.tensors);
+  NewFile file(path, snapshot.tensors);
+  for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) file.write(i, snapshot.of(snapshot.tensors[i]));
+  file.complete(&snapshot.state);
 }
 
 void write_array(const std::string& path, const std::string& name, const Shape& shape,
                  std::span<const float> values) {
-  require(static_cast<std::int64_t>(values.size()) == shape.size(), "wrong number of values for ", name);
-  const StoredTensor tensor{.path = name,
-                            .shape = shape,
-                            .checksum = checksum_of(std::as_bytes(values)),
-                            .position = {},
-                            .problem = {}};
-  write_atomically(path, {&tensor, 1}, {&values, 1}, nullptr, [](const std::string&) {});
+  const CheckpointTensor tensor{.path = name, .shape = shape};
+  NewFile file(path, {&tensor, 1});
+  file.write(0, values);
+  file.complete(nullptr);
 }
 
 }  // namespace flotilla

@@ -2,14 +2,42 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/disk_file.hpp"
+#include "src/checkpoint/file_index.hpp"
 
 namespace flotilla {
 
-/// As write_checkpoint_file. @returns the bytes of the file.
-std::int64_t write_snapshot(const std::string& path, const Snapshot& snapshot);
+/// A file that gets its name when it is complete. The values are written first, each read once: their
+/// checksums, which the rest of the file holds, are taken of what is written.
+class NewFile {
+ public:
+  /// Makes the file under a temporary name. @throws UserError.
+  NewFile(std::string path, std::span<const CheckpointTensor> tensors);
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile();  ///< Removes it unless it is complete.
+
+  /// Hands the plain values of a tensor to the system. @throws UserError.
+  void write(std::size_t tensor, std::span<const float> values);
+  /// Writes everything else, verifies the file if it has a state, and gives it its name. @param state null:
+  /// an HDF5 file of datasets only. @returns the file's bytes and its checksum. @throws UserError.
+  CheckpointPart complete(const CheckpointState* state);
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<std::int64_t> positions_;
+  DiskFile file_;
+};
+
+/// A name that the reader would not find is a mistake of the caller. @throws InternalError.
+void require_readable_names(std::span<const CheckpointTensor> tensors);
 
 /// The name under which `path` is written before it is complete: "step-00000400.h5.tmp-1234".
 std::string temporary_name(const std::string& path);

@@ -14,6 +14,7 @@
 #include "src/commands/load.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/print.hpp"
+#include "src/train/saving_workers.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
@@ -127,9 +128,10 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   Reporter reporter({.folder = "", .rank = world.rank()});
   const std::string folder = cat(config.run.output, "/bench-", arguments.steps);
   std::unique_ptr<CheckpointWriter> writer;
+  const SavingWorkers saving = saving_workers(world);
   agree(world, [&] {
-    if (world.is_root() && arguments.checkpoint_every > 0)
-      writer = std::make_unique<CheckpointWriter>(folder + "/checkpoints", 1);
+    if (arguments.checkpoint_every > 0)
+      writer = std::make_unique<CheckpointWriter>(folder + "/checkpoints", 1, saving);
   });
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
@@ -165,7 +167,8 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   }
   if (writer) {
     writer->finish();
-    std::filesystem::remove_all(folder);
+    world.barrier();
+    if (world.is_root()) std::filesystem::remove_all(folder);
   }
 
   const PhaseTimes& after = trainer.times();

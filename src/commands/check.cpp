@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -14,7 +15,7 @@
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/evaluation.hpp"
-#include "src/train/model_state.hpp"
+#include "src/train/state_source.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
@@ -33,11 +34,10 @@ std::int64_t bytes_of(DeviceSpan<const float> span) {
 struct HostMemory {
   std::int64_t process = 0;  ///< Before anything was made
   std::int64_t input = 0;
-  std::int64_t snapshot = 0;
   std::int64_t peak = 0;
 };
 
-void print_memory(Assembly& assembly, const HostMemory& host) {
+void print_memory(Assembly& assembly, const HostMemory& host, std::span<const StateSource> sources) {
   const auto line = [](const char* what, std::int64_t bytes) {
     print_line(fmt::format("  {:<28}{:>12.1f} MiB", what, static_cast<double>(bytes) / (1024.0 * 1024.0)));
   };
@@ -70,7 +70,10 @@ void print_memory(Assembly& assembly, const HostMemory& host) {
   line("workspaces", assembly.device->allocated_bytes() - known);
   if (assembly.validation_network) line("validation's activations", validation);
   line("input", host.input);
-  line("checkpoint copy", host.snapshot);
+  std::int64_t buffers = 0;
+  for (const StateSource& source : sources) buffers += source.buffer_bytes();
+  const bool copies = std::ranges::all_of(sources, &StateSource::copies);
+  line(copies ? "checkpoint copy" : "checkpoint buffer, no copy", buffers);
   line("process and libraries", host.process);
   line("peak, all together", host.peak);
   if (memory.recomputes()) line("recomputation saves", bytes_of(memory.recomputation_saves()));
@@ -84,6 +87,20 @@ std::string cost_of_shards(const Assembly& assembly) {
       "samples at a time instead of {}, and a gradient is added {} times on a worker",
       assembly.config.run.virtual_shards, sharding.batch, sharding.micro_steps, sharding.batch,
       sharding.batch * sharding.micro_steps, sharding.micro_steps - 1);
+}
+
+/// Collective. What worker 0 saves from.
+std::vector<StateSource> sources_of_saves(Assembly& assembly) {
+  const StrategyState state = assembly.strategy->state();
+  std::vector<StateSource> sources;
+  const auto add = [&](std::span<const StateArray> arrays) {
+    sources.emplace_back(*assembly.network, arrays);
+    sources.back().take(arrays);
+  };
+  add(state.shared);
+  if (!state.own.empty()) add(state.own);
+  if (assembly.config.checkpoint.per_rank) add(assembly.strategy->live());
+  return sources;
 }
 
 /// Those that a run takes, which is never written; null if the deck asks for no trace.
@@ -127,22 +144,14 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
     assembly.evaluator().forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
                                  Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
   }
-  std::vector<Snapshot> snapshots(std::size_t{world.is_root()} + std::size_t{config.checkpoint.per_rank});
-  std::int64_t snapshot_bytes = 0;
-  for (Snapshot& snapshot : snapshots) {
-    copy_state(*assembly.network, assembly.strategy->live(), snapshot);
-    make_plain(*assembly.network, snapshot);
-    snapshot_bytes += bytes_of(static_cast<std::int64_t>(snapshot.values.size()));
-  }
+  const std::vector<StateSource> sources = sources_of_saves(assembly);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   if (world.is_root()) {
     print_line(config.resolved_text);
     for (const std::string& note : notes) print_line(note);
     for (const std::string& line : loaded) print_line(line);
-    print_memory(
-        assembly,
-        {.process = process, .input = loader->buffer_bytes(), .snapshot = snapshot_bytes, .peak = peak[0]});
+    print_memory(assembly, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            assembly.sharding.steps_per_epoch(),
                            planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));

@@ -9,6 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/topology.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/observe/print.hpp"
@@ -26,12 +27,12 @@ LoadedDeck deck_for(const EvaluateArguments& arguments, const LoadedCheckpoint& 
   if (!arguments.deck.empty()) return load_deck_everywhere(arguments.deck, arguments.overrides, world);
   LoadedDeck deck;
   agree(world, [&] {
-    if (checkpoint.snapshot.state.deck.empty())
+    if (checkpoint.state.deck.empty())
       throw UserError(cat(checkpoint.path,
                           " holds weights only: give a deck as well "
                           "(flotilla evaluate FILE DECK)"));
-    deck = load_deck(
-        {.path = checkpoint.path, .text = checkpoint.snapshot.state.deck, .overrides = arguments.overrides});
+    deck =
+        load_deck({.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = arguments.overrides});
   });
   return deck;
 }
@@ -45,7 +46,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const LoadedDeck deck = deck_for(arguments, checkpoint, world);
   const Config& config = deck.config;
   const std::vector<mpi::Place> places = mpi::find_topology(world);
-  failure.set_step(checkpoint.snapshot.state.step);
+  failure.set_step(checkpoint.state.step);
 
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
@@ -70,8 +71,10 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
-    if (world.is_root())
-      restore(checkpoint.snapshot, checkpoint.path, *network, state_arrays(model, nullptr));
+    if (world.is_root()) {
+      CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
+      restore(file, checkpoint.path, *network, state_arrays(model, nullptr));
+    }
   });
   check_same_data(world, places, data->size(), "data.validation");
   network->bind({.parameters = model.parameters,
@@ -108,7 +111,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
       arguments.per_class ? classes.lines(world) : std::vector<std::string>();
   if (world.is_root()) {
     for (const std::string& warning : warnings) print_line(cat("warning: ", warning));
-    const CheckpointState& state = checkpoint.snapshot.state;
+    const CheckpointState& state = checkpoint.state;
     print_line(cat("checkpoint  ", checkpoint.path,
                    state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
     print_line(cat("data        ", data->description()));

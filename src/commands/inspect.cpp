@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/state_json.hpp"
@@ -78,6 +79,7 @@ Row describe(ValueReader& reader, const StoredTensor& tensor) {
   return row;
 }
 
+/// With the parts that a checkpoint names.
 std::string damage_of(const FileIndex& index, const std::vector<Row>& rows) {
   std::string damage;
   const auto mention = [&](const std::string& what) {
@@ -86,6 +88,7 @@ std::string damage_of(const FileIndex& index, const std::vector<Row>& rows) {
   for (const std::string& problem : index.problems) mention(problem);
   for (const Row& row : rows) mention(row.damage);
   if (damage.empty()) mention(index_problem(index));
+  for (const CheckpointPart& part : index.state.parts) mention(part_damage(index.path, part));
   return damage.empty() ? damage : cat("'", index.path, "' is damaged: ", damage);
 }
 
@@ -115,9 +118,10 @@ std::string as_json(const FileIndex& index, const std::vector<Row>& rows, const 
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string list(const std::map<std::string, std::string>& texts) {
+template <class Value>
+std::string list(const std::map<std::string, Value>& values) {
   std::string line;
-  for (const auto& [key, value] : texts) line += cat(line.empty() ? "" : ", ", key, " ", value);
+  for (const auto& [key, value] : values) line += cat(line.empty() ? "" : ", ", key, " ", value);
   return line.empty() ? "none" : line;
 }
 
@@ -143,8 +147,12 @@ void print_state(std::ostream& out, const FileIndex& index) {
       << "seed            " << state.seed << '\n'
       << "optimizer step  " << state.optimizer_step << '\n'
       << "versions        " << list(state.versions) << '\n'
-      << "choices         " << list(state.choices) << '\n'
-      << "schema          " << state.schema << '\n';
+      << "choices         " << list(state.choices) << '\n';
+  if (state.training_samples > 0) out << "training data   " << state.training_samples << " samples\n";
+  if (!state.numbers.empty()) out << "strategy        " << list(state.numbers) << '\n';
+  for (const CheckpointPart& part : state.parts)
+    out << "part            " << part.name << " (" << part.bytes << " bytes)\n";
+  out << "schema          " << state.schema << '\n';
 }
 
 void print_table(std::ostream& out, const std::vector<Row>& rows) {

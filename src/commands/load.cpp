@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/train/failure.hpp"
@@ -14,16 +15,16 @@ namespace flotilla {
 
 namespace {
 
-/// The state without tensors, as text to broadcast.
+/// As text to broadcast.
 std::string pack(const LoadedCheckpoint& checkpoint) {
-  return nlohmann::json{{"path", checkpoint.path}, {"state", checkpoint.snapshot.state}}.dump();
+  return nlohmann::json{{"path", checkpoint.path}, {"state", checkpoint.state}}.dump();
 }
 
 LoadedCheckpoint unpack(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   LoadedCheckpoint checkpoint;
   json.at("path").get_to(checkpoint.path);
-  json.at("state").get_to(checkpoint.snapshot.state);
+  json.at("state").get_to(checkpoint.state);
   return checkpoint;
 }
 
@@ -47,17 +48,17 @@ bool has_checkpoints(const std::string& folder) {
   return false;
 }
 
-std::string file_of(const std::string& path, std::vector<std::string>& warnings) {
-  return checkpoint_at(path, [&](const std::string& text) { warnings.push_back(text); });
+std::string file_of(const std::string& path, std::vector<std::string>& warnings, int workers = -1) {
+  return checkpoint_at(
+      path, [&](const std::string& text) { warnings.push_back(text); }, workers);
 }
 
 std::string absolute(const std::string& file) {
   return std::filesystem::absolute(file).lexically_normal().string();
 }
 
-LoadedCheckpoint read_file_or_folder(const std::string& path, std::vector<std::string>& warnings) {
-  const std::string file = file_of(path, warnings);
-  return {.path = absolute(file), .snapshot = read_checkpoint(file)};
+LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content content) {
+  return {.path = absolute(file), .state = CheckpointFile(file, content).state()};
 }
 
 /// What `run.resume` names. @throws UserError if it is not there.
@@ -70,17 +71,63 @@ const std::string& named_by_resume(const std::string& path) {
 }
 
 /// The newest good checkpoint of a run that has some. To start anew instead would throw its work away.
-LoadedCheckpoint read_newest(const std::string& output, std::vector<std::string>& warnings) {
+std::string find_newest(const std::string& output, int workers, std::vector<std::string>& warnings) {
   std::string newest_damage;
-  const auto found = find_newest_good(output, [&](const std::string& text) {
-    if (newest_damage.empty()) newest_damage = text;
-    warnings.push_back(text);
-  });
+  const auto found = find_newest_good(
+      output,
+      [&](const std::string& text) {
+        if (newest_damage.empty()) newest_damage = text;
+        warnings.push_back(text);
+      },
+      workers);
   if (!found)
     throw UserError(cat("none of the checkpoints in ", output, "/checkpoints is good",
                         newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),
                         "; to start anew, move them away or choose another run.output"));
-  return read_file_or_folder(*found, warnings);
+  return *found;
+}
+
+std::string kind_of(const CheckpointState& state) {
+  return read_saved_deck(state.deck).strategy.kind;
+}
+
+bool is_of_strategy(const StateArray& array) {
+  return array.group.starts_with("strategy/");
+}
+
+/// Samples are counted and shared out by their number in the data.
+void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t samples) {
+  const std::int64_t saved = checkpoint.state.training_samples;
+  if (saved != 0 && saved != samples)
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": data.train had ", saved,
+                        " samples when it was saved, and has ", samples,
+                        " now; give it the same ones, or start another run from its weights "
+                        "(model.initial_weights)"));
+}
+
+/// This worker's part into the groups that it holds, the checkpoint into the others.
+void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, Assembly& assembly) {
+  const std::string path = (std::filesystem::path(parts_folder(checkpoint.path)) / saved.name).string();
+  CheckpointFile part(path, CheckpointFile::Content::everything);
+  if (part.checksum() != saved.checksum)
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": its part '", path,
+                        "' was written by another save; use an older checkpoint, or another number of "
+                        "workers, which begin with what all shared"));
+  std::vector<StateArray> own;
+  std::vector<StateArray> shared;
+  for (const StateArray& array : assembly.strategy->live())
+    (has_group(part, array.group) ? own : shared).push_back(array);
+  restore(part, path, *assembly.network, own);
+  if (shared.empty()) return;
+  CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  restore(file, checkpoint.path, *assembly.network, shared);
+}
+
+void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, Assembly& assembly) {
+  std::vector<StateArray> arrays = assembly.strategy->live();
+  if (!same_strategy) std::erase_if(arrays, is_of_strategy);
+  CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  restore(file, checkpoint.path, *assembly.network, arrays);
 }
 
 /// Checkpoints of a run that is set back stay, and "auto" would take them again.
@@ -110,8 +157,7 @@ LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::
 LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
                                             std::vector<std::string>& warnings) {
   return *read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
-    const std::string file = file_of(path, warnings);
-    return LoadedCheckpoint{.path = absolute(file), .snapshot = read_weights(file)};
+    return read_state(file_of(path, warnings), CheckpointFile::Content::weights);
   });
 }
 
@@ -122,7 +168,8 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
   agree(assembly.world, [&] {
     if (!assembly.world.is_root()) return;
     const std::string file = file_of(path, warnings);
-    lines = load_matching(read_weights(file), file, *assembly.network, assembly.model);
+    CheckpointFile weights(file, CheckpointFile::Content::weights);
+    lines = load_matching(weights, file, *assembly.network, assembly.model);
   });
   return lines;
 }
@@ -140,25 +187,50 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
                 "folder, or set run.resume = \"auto\" to go on"));
       return std::nullopt;
     }
-    std::optional<LoadedCheckpoint> found;
-    if (config.run.resume == "auto") {
-      if (!present) return std::nullopt;
-      found = read_newest(output, warnings);
-    } else {
-      found = read_file_or_folder(named_by_resume(config.run.resume), warnings);
-      warn_of_later(output, found->snapshot.state.step, warnings);
+    const bool newest = config.run.resume == "auto";
+    if (newest && !present) return std::nullopt;
+    const std::string file = newest ? find_newest(output, world.size(), warnings)
+                                    : file_of(named_by_resume(config.run.resume), warnings, world.size());
+    std::optional<LoadedCheckpoint> found = read_state(file, CheckpointFile::Content::everything);
+    if (!newest) {
+      warn_of_later(output, found->state.step, warnings);
     }
-    if (found->snapshot.state.inference_only)
+    if (found->state.inference_only)
       throw UserError(cat(found->path,
                           " was made by `flotilla export` and cannot be resumed: give it as "
                           "model.initial_weights, or resume from a checkpoint"));
-    const std::string difference =
-        difference_that_forbids_resuming(found->snapshot.state.deck, config.resolved_text);
+    const std::string difference = difference_that_forbids_resuming(found->state.deck, config.resolved_text);
     if (!difference.empty())
       throw UserError(cat("cannot resume from ", found->path, ": ", difference,
                           "; choose another run.output to start anew, or restore the key"));
     return found;
   });
+}
+
+Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly) {
+  const CheckpointState& state = checkpoint.state;
+  const mpi::Communicator& world = assembly.world;
+  const std::size_t parts = state.parts.size();
+  Continuation continuation;
+  agree(world, [&] {
+    check_training_data(checkpoint, assembly.training_data->size());
+    const std::string kind = kind_of(state);
+    const bool same_strategy = kind == assembly.config.strategy.kind;
+    continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
+    if (same_strategy) continuation.numbers = state.numbers;
+    if (!same_strategy)
+      continuation.note =
+          cat("the checkpoint is of strategy.kind = \"", kind, "\": all workers begin with its model");
+    else if (parts > 0 && !continuation.own_state)
+      continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
+                              " begin with its model, what each held for itself is left");
+    if (continuation.own_state)
+      restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
+    else if (world.is_root())
+      restore_shared(checkpoint, same_strategy, assembly);
+  });
+  assembly.optimizer->set_steps(state.optimizer_step);
+  return continuation;
 }
 
 }  // namespace flotilla

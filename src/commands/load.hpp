@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,14 +18,14 @@ namespace flotilla {
 LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::string>& overrides,
                                 const mpi::Communicator& world);
 
-/// A checkpoint as the ranks see it: the state everywhere, the tensors on rank 0.
+/// A checkpoint whose values are still to be read.
 struct LoadedCheckpoint {
   std::string path;
-  Snapshot snapshot;
+  CheckpointState state;
 };
 
-/// Collective. Rank 0 reads the weights in `path`: a file, of weights only too, or a folder whose newest good
-/// checkpoint it takes. Damaged ones are told to `warnings`.
+/// Collective. Rank 0 looks for the weights in `path`: a file, of weights only too, or a folder whose newest
+/// good checkpoint it takes. Damaged ones are told to `warnings`.
 LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
                                             std::vector<std::string>& warnings);
 
@@ -32,9 +33,22 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::
 /// parameters of rank 0, if the deck names any. @returns one line per tensor of the model, on rank 0.
 std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<std::string>& warnings);
 
-/// Collective. The checkpoint that run.resume asks for; nothing to start afresh.
+/// Collective. The checkpoint that run.resume asks for; nothing to start afresh. With the state of each
+/// worker in it, it is one whose parts are good, if it is of as many workers.
 /// @throws UserError where the deck forbids resuming from what is there
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                std::vector<std::string>& warnings);
+
+/// How a run goes on from a checkpoint.
+struct Continuation {
+  bool own_state = false;  ///< Every worker has its own state again; else worker 0 the shared one
+  std::map<std::string, double> numbers{};  ///< For Strategy::resume
+  std::string note{};                       ///< What is not as it was: a line for the start; empty: nothing
+};
+
+/// Collective. Puts a checkpoint into the strategy's live arrays: of each worker from its part where there is
+/// one for each, else of worker 0 what all share.
+/// @throws UserError if it is not of this model, data or damaged
+Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly);
 
 }  // namespace flotilla

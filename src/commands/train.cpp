@@ -19,7 +19,7 @@
 #include "src/observe/run_lock.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/model_state.hpp"
+#include "src/train/saving_workers.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
@@ -122,8 +122,8 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
   if (const std::string straggler = assembly.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler));
   if (resumed)
-    reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->snapshot.state.step, ", epoch ",
-                     resumed->snapshot.state.position.epoch));
+    reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->state.step, ", epoch ",
+                     resumed->state.position.epoch));
 }
 
 }  // namespace
@@ -141,58 +141,54 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   });
   std::vector<std::string> warnings;
   std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
-  const auto saved_choices = resumed ? resumed->snapshot.state.choices : std::map<std::string, std::string>{};
+  const auto saved_choices = resumed ? resumed->state.choices : std::map<std::string, std::string>{};
   Tracing tracing(config, world);
   Assembly assembly(config, world, failure, saved_choices,
                     tracing.communication(config.strategy.communicators));
 
+  const Continuation continuation = resumed ? restore_run(*resumed, assembly) : Continuation();
   const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(assembly, warnings);
 
   // The run's folder. From here on there is something to write a failure into.
   std::unique_ptr<Reporter> reporter;
   std::unique_ptr<CheckpointWriter> writer;
   std::unique_ptr<CheckpointWriter> own_writer;
+  const SavingWorkers saving = saving_workers(world);
   const std::string checkpoints = config.run.output + "/checkpoints";
+  const auto open = [&] {
+    reporter = std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
+                                                          .rank = world.rank(),
+                                                          .append = resumed.has_value(),
+                                                          .resumed_step = resumed ? resumed->state.step : 0,
+                                                          .resolved_deck = config.resolved_text});
+    writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep, saving);
+    if (config.checkpoint.per_rank)
+      own_writer = std::make_unique<CheckpointWriter>(rank_file(checkpoints, world.rank(), ""),
+                                                      config.checkpoint.keep);
+  };
   agree(world, [&] {
     if (!world.is_root()) return;
     if (!lock) {
       make_output_folder(config.run.output);
       lock.emplace(config.run.output);
     }
-    reporter =
-        std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
-                                                   .rank = 0,
-                                                   .append = resumed.has_value(),
-                                                   .resumed_step = resumed ? resumed->snapshot.state.step : 0,
-                                                   .resolved_deck = config.resolved_text});
-    writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep);
+    open();
   });
   agree(world, [&] {
-    if (!world.is_root())
-      reporter = std::make_unique<Reporter>(
-          ReporterOptions{.folder = config.run.output, .rank = world.rank(), .append = resumed.has_value()});
-    if (config.checkpoint.per_rank)
-      own_writer = std::make_unique<CheckpointWriter>(rank_file(checkpoints, world.rank(), ""),
-                                                      config.checkpoint.keep);
+    if (!world.is_root()) open();
   });
   failure.set_folder(config.run.output);
 
   Beginning beginning;
-  if (resumed) {
-    const CheckpointState& state = resumed->snapshot.state;
-    beginning = {.step = state.step,
-                 .position = state.position,
-                 .samples = state.samples,
+  if (resumed)
+    beginning = {.step = resumed->state.step,
+                 .position = resumed->state.position,
+                 .samples = resumed->state.samples,
                  .checkpoint = resumed->path};
-    agree(world, [&] {
-      if (world.is_root())
-        restore(resumed->snapshot, resumed->path, *assembly.network, assembly.strategy->live());
-    });
-    assembly.optimizer->set_steps(state.optimizer_step);
-    std::vector<float>().swap(resumed->snapshot.values);  // as large as the model and its optimizer
-  }
-  assembly.strategy->start();
+  if (!continuation.own_state) assembly.strategy->start();
+  if (resumed) assembly.strategy->resume(continuation.numbers, continuation.own_state);
   introduce(arguments.deck, assembly, resumed, *reporter);
+  if (!continuation.note.empty()) reporter->say(continuation.note);
   for (const std::string& line : loaded) reporter->say(line);
   for (const std::string& note : deck.notes) reporter->say(note);
   for (const std::string& warning : warnings) reporter->warn(warning);

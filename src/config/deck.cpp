@@ -76,19 +76,6 @@ void derive(const config::GivenValues& given, Config& config) {
     strategy.last_bucket_mb = std::min(strategy.last_bucket_mb, strategy.bucket_mb);
 }
 
-/// A saved deck, read leniently: keys that this version does not know are left out.
-Config read_saved_deck(const std::string& text) {
-  auto parsed = config::parse_toml(text);
-  if (const auto* mistake = std::get_if<config::SyntaxMistake>(&parsed)) {
-    throw UserError(
-        cat("the deck in the checkpoint cannot be read: line ", mistake->position.line, ": ", mistake->text));
-  }
-  config::Mistakes ignored("");
-  config::GivenValues given;
-  config::collect_deck(std::get<config::Table>(parsed), given, ignored);
-  return config::merged(given);
-}
-
 }  // namespace
 
 LoadedDeck load_deck(const DeckSource& source) {
@@ -132,6 +119,18 @@ std::string read_deck_file(const std::string& path) {
     throw UserError(cat("the deck ", path, " has more than ", most_bytes, " bytes: is it a deck?", remedy));
   }
   return text;
+}
+
+Config read_saved_deck(const std::string& text) {
+  auto parsed = config::parse_toml(text);
+  if (const auto* mistake = std::get_if<config::SyntaxMistake>(&parsed)) {
+    throw UserError(
+        cat("the deck in the checkpoint cannot be read: line ", mistake->position.line, ": ", mistake->text));
+  }
+  config::Mistakes ignored("");
+  config::GivenValues given;
+  config::collect_deck(std::get<config::Table>(parsed), given, ignored);
+  return config::merged(given);
 }
 
 std::string difference_that_forbids_resuming(const std::string& saved_deck, const std::string& current_deck) {

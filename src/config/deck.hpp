@@ -28,6 +28,10 @@ LoadedDeck load_deck(const DeckSource& source);
 /// The text of a deck file. @throws UserError if it cannot be read.
 std::string read_deck_file(const std::string& path);
 
+/// The deck of a checkpoint, read leniently: keys that this version does not know are left out.
+/// @throws UserError if it is not TOML.
+Config read_saved_deck(const std::string& text);
+
 /// Keys whose change forbids resuming (model, optimizer, data …): the first that differs between two resolved
 /// decks, as "model.widths: [128, 128] in the checkpoint, [64] now"; empty if none does.
 std::string difference_that_forbids_resuming(const std::string& saved_deck, const std::string& current_deck);

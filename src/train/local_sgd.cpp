@@ -46,9 +46,7 @@ void LocalSgd::resume(const std::map<std::string, double>& numbers, bool own_sta
   samples_ = numbers.at("samples");
   loss_ = numbers.at("loss");
   if (own_state) {
-    for (const StateArray& array : outer_.arrays())
-      parts_.workers.broadcast(std::span<float>(array.values.address(), array.values.size()));
-    alike_ = false;
+    alike_ = parts_.workers.size() == 1;
   } else {
     parts_.period->begin_again(steps_);
   }
@@ -205,8 +203,8 @@ StrategyState LocalSgd::state() {
   state.numbers["steps"] = static_cast<double>(steps_);
   state.numbers["samples"] = samples_;
   state.numbers["loss"] = loss_;
-  if (parts_.workers.size() == 1) return state;
   state.own = state_arrays(parts_.model, &parts_.optimizer);
+  if (parts_.workers.size() == 1) return state;
   average_slots();  // in the room of the consensus: first
   const Model model = consensus();
   state.shared[0].values = model.parameters;

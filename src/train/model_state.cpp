@@ -10,38 +10,17 @@ namespace flotilla {
 
 namespace {
 
-/// The tensors that one flat array holds, and the group they have in a checkpoint.
-struct Group {
-  std::string prefix;  ///< "parameters/"
-  const TensorSet& tensors;
-  DeviceSpan<float> values;
-
-  const ArenaLayout& layout() const { return tensors.layout(); }
-};
-
-std::vector<Group> groups_of(const Network& network, std::span<const StateArray> arrays) {
-  std::vector<Group> groups;
-  for (const StateArray& array : arrays) {
-    const bool statistics = array.layout == StateArray::Layout::statistics;
-    groups.push_back(
-        {array.group + "/", statistics ? network.statistics() : network.parameters(), array.values});
-  }
-  return groups;
-}
-
-/// Calls visit(group, slice, tensor) for every tensor of checkpoint_tensors, in their order.
-template <class Tensors, class Visit>
-void for_each_tensor(const std::vector<Group>& groups, Tensors& tensors, Visit visit) {
-  std::size_t next = 0;
-  for (const Group& group : groups)
-    for (std::size_t slice = 0; slice < group.layout().slices().size(); ++slice)
-      visit(group, slice, tensors[next++]);
+/// Where the tensors of a file are, by path.
+std::map<std::string, std::size_t> places_in(const ValueSource& file) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < file.tensors().size(); ++i) places.emplace(file.tensors()[i].path, i);
+  return places;
 }
 
 /// The last parameter is the bias of the last layer: one value for each class.
-void check_classes(const Snapshot& snapshot, const std::string& path, const Network& network) {
+void check_classes(const ValueSource& file, const std::string& path, const Network& network) {
   const Slice& last = network.layout().slices().back();
-  for (const CheckpointTensor& tensor : snapshot.tensors)
+  for (const CheckpointTensor& tensor : file.tensors())
     if (tensor.path == "parameters/" + last.name && tensor.shape.rank() == 1 && tensor.shape != last.shape)
       throw UserError(cat("'", path, "' holds a model of ", tensor.shape[0], " classes (", tensor.path,
                           "), model.classes is ", last.shape[0],
@@ -49,6 +28,15 @@ void check_classes(const Snapshot& snapshot, const std::string& path, const Netw
 }
 
 }  // namespace
+
+std::vector<StateGroup> state_groups(const Network& network, std::span<const StateArray> arrays) {
+  std::vector<StateGroup> groups;
+  for (const StateArray& array : arrays) {
+    const bool statistics = array.layout == StateArray::Layout::statistics;
+    groups.push_back({array.group, statistics ? network.statistics() : network.parameters(), array.values});
+  }
+  return groups;
+}
 
 std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
   std::vector<StateArray> arrays = {{"parameters", StateArray::Layout::parameters, model.parameters},
@@ -62,86 +50,53 @@ std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays) {
   std::vector<CheckpointTensor> tensors;
   std::int64_t offset = 0;
-  for (const Group& group : groups_of(network, arrays)) {
-    for (const Slice& slice : group.layout().slices()) {
-      tensors.push_back({.path = group.prefix + slice.name, .shape = slice.shape, .offset = offset});
+  for (const StateGroup& group : state_groups(network, arrays)) {
+    for (const Slice& slice : group.tensors.layout().slices()) {
+      tensors.push_back({.path = group.name + "/" + slice.name, .shape = slice.shape, .offset = offset});
       offset += slice.shape.size();
     }
   }
   return tensors;
 }
 
-void copy_state(const Network& network, std::span<const StateArray> arrays, Snapshot& snapshot) {
-  const std::vector<Group> groups = groups_of(network, arrays);
-  if (snapshot.tensors.empty()) {
-    snapshot.tensors = checkpoint_tensors(network, arrays);
-    std::size_t next = 0;
-    std::int64_t first = 0;
-    for (const Group& group : groups) {
-      for (const Slice& slice : group.layout().slices())
-        snapshot.tensors[next++].offset = first + slice.offset;
-      first += group.layout().size();
-    }
-    snapshot.values.resize(static_cast<std::size_t>(first));
-  }
-  std::size_t first = 0;
-  for (const Group& group : groups) {
-    network.device().download(group.values, std::span(snapshot.values).subspan(first, group.values.size()));
-    first += group.values.size();
-  }
+bool has_group(const ValueSource& file, const std::string& group) {
+  return std::ranges::any_of(
+      file.tensors(), [&](const CheckpointTensor& tensor) { return tensor.path.starts_with(group + "/"); });
 }
 
-void make_plain(const Network& network, Snapshot& snapshot) {
-  std::vector<float> stored;
-  std::size_t slice = 0;
-  for (const CheckpointTensor& tensor : snapshot.tensors) {
-    const TensorSet& tensors =
-        tensor.path.starts_with("statistics/") ? network.statistics() : network.parameters();
-    if (!tensors.is_plain(slice)) {
-      const float* first = snapshot.values.data() + tensor.offset;
-      stored.assign(first, first + tensors.layout()[slice].size);
-      tensors.to_plain(slice, stored, snapshot.of(tensor));
-    }
-    slice = (slice + 1) % tensors.layout().slices().size();
-  }
-}
-
-void restore(const Snapshot& snapshot, const std::string& path, const Network& network,
+void restore(ValueSource& file, const std::string& path, const Network& network,
              std::span<const StateArray> arrays) {
+  check_classes(file, path, network);
   const std::vector<CheckpointTensor> expected = checkpoint_tensors(network, arrays);
-  const bool slots = std::ranges::any_of(
-      arrays, [](const StateArray& array) { return array.group.starts_with("optimizer/"); });
-  Snapshot needed;  // What an evaluation needs: the optimizer's state may be there or not.
-  for (const CheckpointTensor& tensor : snapshot.tensors)
-    if (slots || !tensor.path.starts_with("optimizer/")) needed.tensors.push_back(tensor);
-  check_classes(snapshot, path, network);
-  check_tensors(needed, expected, path);
-  std::map<std::string, const CheckpointTensor*> saved;
-  for (const CheckpointTensor& tensor : snapshot.tensors) saved[tensor.path] = &tensor;
-  for_each_tensor(groups_of(network, arrays), expected,
-                  [&](const Group& group, std::size_t slice, const CheckpointTensor& tensor) {
-                    group.tensors.import_slice(network.device(), slice, snapshot.of(*saved.at(tensor.path)),
-                                               group.values);
-                  });
+  std::vector<CheckpointTensor> found;
+  for (const CheckpointTensor& tensor : file.tensors())
+    if (std::ranges::any_of(
+            arrays, [&](const StateArray& array) { return tensor.path.starts_with(array.group + "/"); }))
+      found.push_back(tensor);
+  check_tensors(found, expected, path);
+  const std::map<std::string, std::size_t> places = places_in(file);
+  auto tensor = expected.begin();
+  for (const StateGroup& group : state_groups(network, arrays))
+    for (std::size_t slice = 0; slice < group.tensors.layout().slices().size(); ++slice, ++tensor)
+      group.tensors.import_slice(network.device(), slice, file.values(places.at(tensor->path)), group.values);
 }
 
-std::vector<std::string> load_matching(const Snapshot& weights, const std::string& path,
-                                       const Network& network, const Model& model) {
-  std::map<std::string, const CheckpointTensor*> given;
-  for (const CheckpointTensor& tensor : weights.tensors) given[tensor.path] = &tensor;
+std::vector<std::string> load_matching(ValueSource& weights, const std::string& path, const Network& network,
+                                       const Model& model) {
+  std::map<std::string, std::size_t> given = places_in(weights);
   std::vector<std::string> lines;
   bool any = false;
-  for (const Group& group : groups_of(network, state_arrays(model, nullptr))) {
-    for (std::size_t i = 0; i < group.layout().slices().size(); ++i) {
-      const Slice& slice = group.layout()[i];
-      const auto found = given.find(group.prefix + slice.name);
+  for (const StateGroup& group : state_groups(network, state_arrays(model, nullptr))) {
+    for (std::size_t i = 0; i < group.tensors.layout().slices().size(); ++i) {
+      const Slice& slice = group.tensors.layout()[i];
+      const auto found = given.find(group.name + "/" + slice.name);
       if (found == given.end()) {
         lines.push_back(cat("missing        ", slice.name));
         continue;
       }
-      const CheckpointTensor& tensor = *found->second;
+      const CheckpointTensor& tensor = weights.tensors()[found->second];
       if (tensor.shape == slice.shape) {
-        group.tensors.import_slice(network.device(), i, weights.of(tensor), group.values);
+        group.tensors.import_slice(network.device(), i, weights.values(found->second), group.values);
         lines.push_back(cat("loaded         ", slice.name));
         any = true;
       } else {
@@ -151,7 +106,7 @@ std::vector<std::string> load_matching(const Snapshot& weights, const std::strin
       given.erase(found);
     }
   }
-  for (const auto& [name, tensor] : given) lines.push_back(cat("not needed     ", name));
+  for (const auto& [name, place] : given) lines.push_back(cat("not needed     ", name));
   if (!any)
     throw UserError(
         cat(path, ": no tensor has a name and shape of this model (flotilla inspect lists them)"));

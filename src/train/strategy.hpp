@@ -50,8 +50,13 @@ struct StrategyState {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Collective. Every worker leaves with worker 0's values (a broadcast, never an average).
+  /// Collective. Every worker leaves with worker 0's values (a broadcast, never an average). Not called where
+  /// each worker goes on with its own state.
   virtual void start() = 0;
+  /// Collective. A run goes on: the values are in place. `numbers` are StrategyState::numbers; empty where
+  /// the checkpoint is of another strategy. @param own_state this worker's own values are in live(), beside
+  /// what all share; else they are those of start(), which was called before.
+  virtual void resume(const std::map<std::string, double>& numbers, bool own_state) = 0;
   /// Where this worker's loss sums of the step belong: loss_sums floats, zeroed by the caller before the
   /// forward pass.
   virtual DeviceSpan<float> loss_sums() = 0;
@@ -71,9 +76,6 @@ class Strategy {
   virtual StrategyState state() = 0;
   /// Where the values of a checkpoint go before start(): the groups of state().shared.
   virtual std::vector<StateArray> live() = 0;
-  /// Collective, instead of start(): the values are in place. @param numbers as state() gave them
-  /// @param own_state every worker has what was its own; else worker 0 has what is shared
-  virtual void resume(const std::map<std::string, double>& numbers, bool own_state) = 0;
   /// What every worker holds alike between this step and the next; empty spans: nothing.
   virtual Model alike() const = 0;
   virtual StrategyTimes times() const = 0;

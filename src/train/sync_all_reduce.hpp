@@ -39,6 +39,7 @@ class SyncAllReduce : public Strategy {
   explicit SyncAllReduce(Parts parts);
 
   void start() override;
+  void resume(const std::map<std::string, double>&, bool) override {}
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
   void clear_gradients() override;
   void end_micro_step(std::int64_t micro_step) override;
@@ -48,7 +49,6 @@ class SyncAllReduce : public Strategy {
   Model consensus() override { return parts_.model; }
   StrategyState state() override { return {.shared = live(), .own = {}, .numbers = {}}; }
   std::vector<StateArray> live() override { return state_arrays(parts_.model, &parts_.optimizer); }
-  void resume(const std::map<std::string, double>&, bool) override { start(); }
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
   /// Whether the next steps are taken by all workers together, as they are at first; else this one goes on

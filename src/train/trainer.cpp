@@ -73,11 +73,14 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       replaced_(config_.data),
       waiting_(assembly_.world),
       agreement_(assembly_.world, *assembly_.network) {
-  // Makes the snapshots' memory now: fresh pages would stall the first save for longer than its copy.
-  if (parts_.writer != nullptr) save_places_.push_back({parts_.writer, true});
-  if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false});
-  for (const SavePlace& place : save_places_)
-    copy_state(*assembly_.network, assembly_.strategy->live(), place.writer->begin());
+  // Makes the copies' memory now: fresh pages would stall the first save for longer than its copy.
+  const auto source = [this] {
+    return std::make_shared<StateSource>(*assembly_.network, assembly_.strategy->live());
+  };
+  const bool root = assembly_.world.is_root();
+  if (parts_.writer != nullptr)
+    save_places_.push_back({parts_.writer, true, root, root ? source() : std::shared_ptr<StateSource>()});
+  if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false, !root, source()});
 }
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
@@ -186,6 +189,9 @@ StepOutcome Trainer::step(Loader& loader) {
     if (!last) strategy.end_micro_step(micro_step);
   }
   const Position next = sampler_.after(position_);
+  const std::int64_t stall_ns_before = times_.stall_ns;
+  wait_until_read();
+  times_.step_ns -= times_.stall_ns - stall_ns_before;
   const StepOutcome outcome =
       strategy.finish_step({.step = step_,
                             .learning_rate = learning_rate_,
@@ -401,6 +407,7 @@ void Trainer::report_waiting() {
 void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
   const Stopwatch watch(times_.validation_ns);
+  wait_until_read();
   assembly_.watchdog->beat("validating", step_);
   const Model model = assembly_.strategy->consensus();
   estimate_statistics(model);
@@ -426,6 +433,7 @@ void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
   const Stopwatch whole(times_.saving_ns);
+  wait_until_read();
   assembly_.watchdog->beat("saving", step_);
   check_agreement();
   const StrategyState state = assembly_.strategy->state();
@@ -434,29 +442,54 @@ void Trainer::save() {
     if (!assembly_.device->flat().all_finite(array.values))
       end_diverged(cat("a value of ", array.group, " is not finite"));
   last_saved_step_ = step_;
-  if (save_places_.empty()) return;
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    for (const SavePlace& place : save_places_)
-      write(*place.writer, place.consensus ? state.shared : assembly_.strategy->live());
+    for (SavePlace& place : save_places_) start_saving(place, state);
   }
-  times_.stall_ns += stall_ns;
-  stalls_[step_] = seconds(stall_ns);
+  add_stall(stall_ns);
 }
 
-void Trainer::write(CheckpointWriter& writer, std::span<const StateArray> arrays) {
-  Snapshot& snapshot = writer.begin();
-  snapshot.state.step = step_;
-  snapshot.state.position = position_;
-  snapshot.state.samples = samples_;
-  snapshot.state.seed = config_.run.seed;
-  snapshot.state.optimizer_step = assembly_.optimizer->steps();
-  snapshot.state.deck = config_.resolved_text;
-  snapshot.state.versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}};
-  snapshot.state.choices = assembly_.choices;
-  copy_state(*assembly_.network, arrays, snapshot);
-  writer.commit([this](Snapshot& filled) { make_plain(*assembly_.network, filled); });
+void Trainer::start_saving(SavePlace& place, const StrategyState& state) {
+  const bool parts = place.consensus && !state.own.empty();
+  if (!place.shared && !parts) return;
+  if (parts && !place.own) place.own = std::make_shared<StateSource>(*assembly_.network, state.own);
+  place.writer->finish();
+  if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
+  if (parts) place.own->take(state.own);
+  place.writer->start(
+      {.state = {.step = step_,
+                 .position = position_,
+                 .samples = samples_,
+                 .seed = config_.run.seed,
+                 .optimizer_step = assembly_.optimizer->steps(),
+                 .deck = config_.resolved_text,
+                 .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
+                 .choices = assembly_.choices,
+                 .numbers = state.numbers,
+                 .training_samples = assembly_.training_data->size()},
+       .shared = place.shared,
+       .own = parts ? place.own : nullptr});
+  being_read_ = being_read_ || (place.shared && !place.shared->copies()) || (parts && !place.own->copies());
+}
+
+/// Before anything changes the arrays that a save is written from.
+void Trainer::wait_until_read() {
+  if (!being_read_) return;
+  const trace::Span span("wait for checkpoint");
+  assembly_.watchdog->beat("saving", step_);
+  std::int64_t stall_ns = 0;
+  {
+    const Stopwatch watch(stall_ns);
+    for (const SavePlace& place : save_places_) place.writer->wait_until_read();
+  }
+  being_read_ = false;
+  add_stall(stall_ns);
+}
+
+void Trainer::add_stall(std::int64_t stall_ns) {
+  times_.stall_ns += stall_ns;
+  if (std::ranges::any_of(save_places_, &SavePlace::speaks)) stalls_[last_saved_step_] += seconds(stall_ns);
 }
 
 void Trainer::report_saves() {
@@ -465,8 +498,7 @@ void Trainer::report_saves() {
       place.failure = saved.error;
       if (!saved.error.empty()) {
         parts_.reporter.warn(saved.error);
-      } else if (&place ==
-                 &save_places_.front()) {  // a worker's own beside the consensus goes without saying
+      } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
         last_checkpoint_ = saved.path;
         parts_.reporter.checkpoint({.step = saved.step,
                                     .path = saved.path,
@@ -474,7 +506,7 @@ void Trainer::report_saves() {
                                     .stall_s = stalls_[saved.step],
                                     .write_s = saved.write_s});
       }
-      if (&place == &save_places_.front()) stalls_.erase(saved.step);
+      if (place.speaks) stalls_.erase(saved.step);
     }
   }
 }

@@ -3,14 +3,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/waiting.hpp"
+#include "src/train/state_source.hpp"
 
 namespace flotilla {
 
@@ -49,7 +53,7 @@ class Trainer {
   struct Parts {
     Assembly& assembly;
     Reporter& reporter;
-    CheckpointWriter* writer;      ///< Of the consensus; null: not from this rank
+    CheckpointWriter* writer;      ///< Of the consensus, and of what workers hold themselves; null: none
     CheckpointWriter* own_writer;  ///< Of this worker's own model (checkpoint.per_rank); null: none
     FailureHandler& failure;
     LoaderOptions loading;
@@ -81,7 +85,10 @@ class Trainer {
   Spending spending() const;
   void report_waiting();
   void validate();
-  void write(CheckpointWriter& writer, std::span<const StateArray> arrays);
+  struct SavePlace;
+  void start_saving(SavePlace& place, const StrategyState& state);
+  void wait_until_read();
+  void add_stall(std::int64_t stall_ns);
   void report_saves();
   void check_finite(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
@@ -107,10 +114,14 @@ class Trainer {
   std::string last_checkpoint_;
   struct SavePlace {
     CheckpointWriter* writer;
-    bool consensus;         ///< Else this worker's own model
-    std::string failure{};  ///< Why the newest save failed; empty: it did not
+    bool consensus;                         ///< Else this worker's own model
+    bool speaks;                            ///< Its saves are those of the reports
+    std::shared_ptr<StateSource> shared{};  ///< For Save, which says why it is not owned alone
+    std::shared_ptr<StateSource> own{};     ///< Null: not needed so far
+    std::string failure{};                  ///< Why the newest save failed; empty: it did not
   };
   std::vector<SavePlace> save_places_;
+  bool being_read_ = false;  ///< The last save may still be reading the arrays that a step changes
   double learning_rate_ = 0.0;
 
   PhaseTimes times_;

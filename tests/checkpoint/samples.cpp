@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include "kernels/error.hpp"
 
@@ -26,6 +27,8 @@ Snapshot sample_snapshot(std::int64_t step) {
   state.deck = "# A deck: \"quotes\", ü\n[train]\nepochs = 3\n";
   state.versions = {{"flotilla", "0.1.0"}, {"oneDNN", "2.6.3"}};
   state.choices = {{"strategy.all_reduce", "shared-memory"}};
+  state.numbers = {{"period", 8.0}, {"first loss", 0.1}};
+  state.training_samples = 10000;
   const auto value = static_cast<float>(step);
   add_tensor(snapshot, "parameters/layers.0.weight", {3, 5}, value);
   add_tensor(snapshot, "parameters/layers.0.bias", {3}, value + 0.25F);
@@ -34,7 +37,12 @@ Snapshot sample_snapshot(std::int64_t step) {
   add_tensor(snapshot, "optimizer/first/layers.0.weight", {3, 5}, 100.0F);
   add_tensor(snapshot, "optimizer/second/layers.0.weight", {3, 5}, 200.0F);
   add_tensor(snapshot, "optimizer/scale/loss", {}, 65536.0F);
+  add_tensor(snapshot, "strategy/outer_momentum/layers.0.weight", {3, 5}, 300.0F);
   return snapshot;
+}
+
+Save save_of(const Snapshot& snapshot) {
+  return {.state = snapshot.state, .shared = std::make_shared<SnapshotSource>(snapshot)};
 }
 
 std::vector<std::byte> bytes_of(const std::string& path) {
@@ -61,7 +69,13 @@ bool equal(const Snapshot& a, const Snapshot& b) {
   const bool states = x.schema == y.schema && x.step == y.step && x.position == y.position &&
                       x.samples == y.samples && x.seed == y.seed && x.optimizer_step == y.optimizer_step &&
                       x.deck == y.deck && x.versions == y.versions && x.choices == y.choices &&
-                      x.inference_only == y.inference_only;
+                      x.inference_only == y.inference_only && x.numbers == y.numbers &&
+                      std::ranges::equal(x.parts, y.parts,
+                                         [](const CheckpointPart& left, const CheckpointPart& right) {
+                                           return left.name == right.name && left.bytes == right.bytes &&
+                                                  left.checksum == right.checksum;
+                                         }) &&
+                      x.training_samples == y.training_samples;
   const auto same = [&](const CheckpointTensor& left, const CheckpointTensor& right) {
     const auto v = a.of(left);
     const auto w = b.of(right);

@@ -64,8 +64,9 @@ TEST_F(DamagedCheckpoint, NamesTheTensorWhoseValuesChanged) {
 
 TEST_F(DamagedCheckpoint, NamesEveryMissingAttribute) {
   const auto whole = bytes_of(path_);
-  for (const char* name : {"step", "epoch", "offset", "samples", "seed", "optimizer_step", "deck", "versions",
-                           "choices", "inference_only", "schema", "xxh3"}) {
+  for (const char* name :
+       {"step", "epoch", "offset", "samples", "seed", "optimizer_step", "deck", "versions", "choices",
+        "inference_only", "numbers", "parts", "training_samples", "schema", "xxh3"}) {
     put_bytes(path_, whole);
 
     delete_attribute(path_, "/", name);
@@ -119,7 +120,7 @@ TEST_F(DamagedCheckpoint, IsRefusedWhenATensorChangedItsTypeOrShape) {
 TEST_F(DamagedCheckpoint, FromANewerSchemaSaysSo) {
   set_attribute(path_, "schema", CheckpointState::newest_schema + 1);
 
-  EXPECT_TRUE(mentions(reading_error(), {path_, "newer Flotilla (schema 2; this one reads up to 1)"}));
+  EXPECT_TRUE(mentions(reading_error(), {path_, "newer Flotilla (schema 3; this one reads up to 2)"}));
 }
 
 TEST_F(DamagedCheckpoint, WithGroupsOfOthersIsGood) {
@@ -219,7 +220,9 @@ TEST(Weights, ThatAreIntegersAreRefusedNamingTheTensor) {
 TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
   const Snapshot snapshot = sample_snapshot(1);
   auto expected = snapshot.tensors;
-  const auto complaint = [&] { return user_error([&] { check_tensors(snapshot, expected, "a.h5"); }); };
+  const auto complaint = [&] {
+    return user_error([&] { check_tensors(snapshot.tensors, expected, "a.h5"); });
+  };
 
   EXPECT_EQ(complaint(), "");
   expected[1].shape = {4};
@@ -228,7 +231,8 @@ TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
   expected.push_back({"parameters/new", {2, 2}, 0});
   EXPECT_TRUE(mentions(complaint(), {"no tensor parameters/new (2x2)"}));
   expected.resize(snapshot.tensors.size() - 1);
-  EXPECT_TRUE(mentions(complaint(), {"optimizer/scale/loss (scalar), which the model does not know"}));
+  EXPECT_TRUE(mentions(complaint(),
+                       {"strategy/outer_momentum/layers.0.weight (3x5), which the model does not know"}));
 }
 
 }  // namespace flotilla

@@ -40,7 +40,7 @@ TEST(CheckpointFile, HoldsDecksOfAnyLengthAndTensorsWithoutValues) {
     Snapshot written = sample_snapshot(1);
     written.state.deck = std::string(length, 'x');
     written.state.versions.clear();
-    add_tensor(written, "optimizer/zero/empty", {0, 4}, 0.0F);
+    add_tensor(written, "strategy/zero/empty", {0, 4}, 0.0F);
 
     write_checkpoint_file(folder.path("a.h5"), written);
 
@@ -71,7 +71,7 @@ TEST(CheckpointFile, IsTheSameBytesForTheSameSnapshot) {
 TEST(CheckpointFile, RefusesNamesThatAReaderWouldNotFind) {
   const test::TemporaryFolder folder;
   for (const char* path :
-       {"weight", "parameters/a/b", "optimizer/a", "parameters/", "parameters/conv.weight"}) {
+       {"weight", "parameters/a/b", "optimizer/a", "strategy/a", "parameters/", "parameters/conv.weight"}) {
     Snapshot snapshot = sample_snapshot(1);
     add_tensor(snapshot, path, {1}, 0.0F);
 

@@ -85,7 +85,7 @@ TEST(CheckpointFolder, WithoutGoodCheckpointHasNoNewest) {
 TEST(CheckpointFolder, FromANewerProgramIsNotPassedOver) {
   const test::TemporaryFolder folder;
   for (const std::int64_t step : {1, 2}) write_step(folder.path(), step);
-  set_attribute(folder.path("step-00000002.h5"), "schema", 2);
+  set_attribute(folder.path("step-00000002.h5"), "schema", CheckpointState::newest_schema + 1);
 
   EXPECT_TRUE(mentions(user_error([&] { search(folder.path()); }), {"step-00000002.h5", "newer Flotilla"}));
 }

@@ -20,7 +20,7 @@ namespace {
 Snapshot large_snapshot(std::int64_t step) {
   Snapshot snapshot = sample_snapshot(step);
   for (int i = 0; i < 20; ++i)
-    add_tensor(snapshot, cat("optimizer/third/", i), {16384}, static_cast<float>(step));
+    add_tensor(snapshot, cat("strategy/third/", i), {16384}, static_cast<float>(step));
   return snapshot;
 }
 
@@ -28,8 +28,7 @@ Snapshot large_snapshot(std::int64_t step) {
 [[noreturn]] void save_until_killed(const std::string& folder, std::int64_t first, int pipe) {
   CheckpointWriter writer(folder, 2);
   for (std::int64_t step = first;; ++step) {
-    writer.begin() = large_snapshot(step);
-    writer.commit();
+    writer.start(save_of(large_snapshot(step)));
     writer.finish();
     if (!writer.reports().front().error.empty()) ::_exit(1);
     if (::write(pipe, &step, sizeof(step)) != sizeof(step)) ::_exit(1);

@@ -17,8 +17,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 SaveReport save(CheckpointWriter& writer, std::int64_t step) {
-  writer.begin() = sample_snapshot(step);
-  writer.commit();
+  writer.start(save_of(sample_snapshot(step)));
   writer.finish();
   return writer.reports().back();
 }
@@ -85,13 +84,13 @@ TEST_F(FailingDisk, ThatCannotSyncOrRenameIsReported) {
 
 TEST_F(FailingDisk, ThatStoresWrongBytesIsFoundBeforeTheRename) {
   const auto whole = static_cast<std::ptrdiff_t>(bytes_of(folder_.path("step-00000001.h5")).size());
-  for (const std::ptrdiff_t byte : {3, 100, 500}) {
-    calls_.spoilt_byte = byte;
+  for (const std::ptrdiff_t byte : {5, 700, 1500}) {
+    calls_.spoilt_byte = whole - byte;
 
     EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5"})) << byte;
   }
-  calls_.spoilt_byte = whole - 5;  // The values are written last
-  EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5", "/optimizer/second/layers.0.weight"}));
+  calls_.spoilt_byte = 3;  // The values are written first
+  EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5", "/parameters/layers.0.weight"}));
 }
 
 }  // namespace flotilla

@@ -37,7 +37,7 @@ TEST(Inspect, ShowsStateAndStatisticsAsJson) {
   EXPECT_EQ(json["deck"], snapshot.state.deck);
   EXPECT_EQ(json["versions"]["oneDNN"], "2.6.3");
   EXPECT_EQ(json["choices"]["strategy.all_reduce"], "shared-memory");
-  ASSERT_EQ(json["tensors"].size(), 7U);
+  ASSERT_EQ(json["tensors"].size(), 8U);
   const auto& bias = json["tensors"][1];
   EXPECT_EQ(bias["path"], "parameters/layers.0.bias");
   EXPECT_EQ(bias["shape"], nlohmann::json({3}));
@@ -57,7 +57,8 @@ TEST(Inspect, ShowsATableAndTheDeckOnRequest) {
   const std::string with_deck = inspect(folder.path(), {.deck = true}).text;
 
   EXPECT_TRUE(mentions(plain, {"step            400", "oneDNN 2.6.3", "strategy.all_reduce shared-memory",
-                               "parameters/conv.weight", "2x1x3x3", "scalar", "ok", "7 with 69 values"}));
+                               "parameters/conv.weight", "2x1x3x3", "scalar", "ok", "8 with 84 values",
+                               "training data   10000 samples", "strategy        first loss 0.1, period 8"}));
   EXPECT_FALSE(mentions(plain, {"epochs = 3"}));
   EXPECT_TRUE(mentions(with_deck, {"[train]\nepochs = 3\n"}));
 }

@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
 #include "tests/runs/program.hpp"
 
 // Residual networks in the program: what their statistics and names go through. Images are random, as small

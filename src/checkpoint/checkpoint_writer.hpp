@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/value_source.hpp"
+
+namespace flotilla {
+
+/// What became of one save.
+struct SaveReport {
+  std::int64_t step = 0;
+  std::string path;
+  std::int64_t bytes = 0;  ///< With its parts
+  double write_s = 0.0;
+  std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
+};
+
+/// The workers that save together.
+struct SavingWorkers {
+  int rank = 0;  ///< Worker 0 writes the checkpoint, and reports
+  /// Collective over the workers, on their writing threads: each gives a text and gets those of all, in the
+  /// order of ranks. Null: this worker saves alone.
+  std::function<std::vector<std::string>(const std::string&)> exchange{};
+};
+
+/// What is to be saved. The sources are asked on the writing thread, which may outlive who made them.
+struct Save {
+  CheckpointState state;
+  std::shared_ptr<ValueSource> shared{};  ///< Of the checkpoint itself; null but on worker 0
+  std::shared_ptr<ValueSource> own{};     ///< Of this worker's part; null on all workers: no parts
+};
+
+/// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.
+/// Parts come first, and the checkpoint that names them only if all workers have written theirs.
+/// Keeps the last `keep`, and never removes the newest good one.
+class CheckpointWriter {
+ public:
+  /// Makes `folder`; worker 0 removes what a killed run left there: a folder belongs to one run.
+  /// @param keep 1 or more. @throws UserError if the folder is not writable.
+  CheckpointWriter(std::string folder, std::int64_t keep, SavingWorkers workers = {});
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  /// Waits for the write in progress. While an exception is being thrown it gives it up, and waits only until
+  /// the sources are left alone.
+  ~CheckpointWriter();
+
+  /// Waits for the write in progress, then starts this one. `save`'s sources must not change until
+  /// wait_until_read().
+  void start(Save save);
+  void wait_until_read();             ///< Waits until nothing reads from the sources of the last save.
+  std::vector<SaveReport> reports();  ///< Saves that ended since the last call; on worker 0 only.
+  void finish();                      ///< Waits until nothing is being written.
+  static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flotilla

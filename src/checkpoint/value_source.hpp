@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "src/checkpoint/checkpoint.hpp"
+
+namespace flotilla {
+
+/// Where the values of tensors come from, one after the other, so that nobody needs memory for all of them.
+class ValueSource {
+ public:
+  virtual ~ValueSource() = default;
+  virtual std::span<const CheckpointTensor> tensors() const = 0;  ///< Their paths and shapes.
+  /// The plain values of a tensor, valid until the next call.
+  virtual std::span<const float> values(std::size_t tensor) = 0;
+};
+
+}  // namespace flotilla

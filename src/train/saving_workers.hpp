@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mpi/communicator.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
+
+namespace flotilla {
+
+/// Collective. The workers for a CheckpointWriter on each of them, whose threads get a message space of their
+/// own. All writers must be destroyed together.
+SavingWorkers saving_workers(const mpi::Communicator& workers);
+
+}  // namespace flotilla

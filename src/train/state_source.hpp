@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/network.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/train/model_state.hpp"
+
+namespace flotilla {
+
+/// Hands arrays of a network's layouts to a checkpoint's writer, tensor by tensor: from a copy where they are
+/// small, else from where they lie while training leaves them alone.
+class StateSource : public ValueSource {
+ public:
+  /// Below this much a step may be shorter than a write: training would wait for it.
+  static constexpr std::int64_t copied_below_bytes = std::int64_t{32} << 20;
+
+  /// Makes all memory. `network` must outlive this, and the arrays too where they are not copied.
+  StateSource(const Network& network, std::span<const StateArray> arrays);
+  /// The next save is of these, which are of the constructor's groups. Copies them, or else they must not
+  /// change until the writer has read them.
+  void take(std::span<const StateArray> arrays);
+  bool copies() const { return copies_; }
+  std::int64_t buffer_bytes() const;  ///< The copy, and room for the largest tensor that is not stored plain
+
+  std::span<const CheckpointTensor> tensors() const override { return tensors_; }
+  std::span<const float> values(std::size_t tensor) override;
+
+ private:
+  /// Where a tensor lies.
+  struct Place {
+    std::size_t group;
+    std::size_t slice;
+  };
+
+  const Network& network_;
+  std::vector<StateGroup> groups_;
+  std::vector<CheckpointTensor> tensors_;
+  std::vector<Place> places_;  ///< Of each tensor
+  bool copies_ = false;
+  std::vector<std::vector<float>> copy_;  ///< Of each group
+  std::vector<float> plain_;
+};
+
+}  // namespace flotilla
