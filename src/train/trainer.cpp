@@ -118,9 +118,8 @@ void Trainer::check_agreement() {
   const auto different = agreement_.compare(assembly_.strategy->alike());
   if (!different) return;
   finish_saves();
-  parts_.failure.end_job_together(
-      cat(different->text(assembly_.world.size(), step_), "; ", last_good()),
-      exit_internal_error, different->ranks.front());
+  parts_.failure.end_job_together(cat(different->text(assembly_.world.size(), step_), "; ", last_good()),
+                                  exit_internal_error, different->ranks.front());
 }
 
 bool Trainer::asked_to_stop() {
@@ -346,20 +345,19 @@ void Trainer::report(const StepOutcome& outcome) {
     rated_ns = step_ns;
   }
   const auto per_step = [&](std::int64_t ns) { return seconds(ns) / static_cast<double>(steps); };
-  StepReport report{
-      .step = step_,
-      .epoch = epoch_of_last_step(),
-      .loss = outcome.loss,
-      .learning_rate = learning_rate_,
-      .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
-                       std::max(1e-9, seconds(rated_ns)),
-      .step_s = per_step(step_ns),
-      .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
-      .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
-      .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
-      .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
-      .accuracy_top1 = outcome.accuracy_top1,
-      .accuracy_top5 = outcome.accuracy_top5};
+  StepReport report{.step = step_,
+                    .epoch = epoch_of_last_step(),
+                    .loss = outcome.loss,
+                    .learning_rate = learning_rate_,
+                    .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
+                                     std::max(1e-9, seconds(rated_ns)),
+                    .step_s = per_step(step_ns),
+                    .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
+                    .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
+                    .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
+                    .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
+                    .accuracy_top1 = outcome.accuracy_top1,
+                    .accuracy_top5 = outcome.accuracy_top5};
   const std::string& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)].host;
   if (waiting.meetings > 0) {
     report.wait_s = waiting.wait_s / static_cast<double>(steps);

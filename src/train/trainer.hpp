@@ -13,8 +13,8 @@
 #include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/replaced_samples.hpp"
-#include "src/train/waiting.hpp"
 #include "src/train/state_source.hpp"
+#include "src/train/waiting.hpp"
 
 namespace flotilla {
 

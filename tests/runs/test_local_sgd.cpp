@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// Local SGD as a user runs it: interrupted, gone on with by as many or other workers, asked to stop.
+
+namespace flotilla::test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts arguments(const std::string& output, const Texts& more) {
+  Texts all = {"train",
+               source_path("inputs/mnist_mlp.toml"),
+               "run.output=" + output,
+               "device.threads=1",
+               "train.global_batch_size=64",
+               "run.log_every=40",
+               "optimizer.kind=momentum",
+               "schedule.learning_rate=0.05"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+const std::vector<Texts>& strategies() {
+  static const std::vector<Texts> all = {
+      {"strategy.kind=local-sgd", "strategy.period=16"},
+      {"strategy.kind=local-sgd", "strategy.period=16", "strategy.outer.kind=momentum",
+       "strategy.outer.momentum=0.5"},
+      {"strategy.kind=adaptive-local-sgd", "strategy.rule=fleet2", "strategy.initial_period=64"}};
+  return all;
+}
+
+Snapshot final_model(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
+}
+
+TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
+  for (const Texts& strategy : strategies()) {
+    for (const int ranks : {1, 2, 4}) {
+      const TemporaryFolder folder;
+      Texts whole = arguments(folder.path("whole"), strategy);
+      Texts parts = arguments(folder.path("parts"), strategy);
+      whole.emplace_back("train.steps=130");
+      ASSERT_EQ(flotilla(ranks, whole).exit_code, 0);
+      parts.emplace_back("train.steps=75");
+      ASSERT_EQ(flotilla(ranks, parts).exit_code, 0);
+      parts.back() = "train.steps=130";
+
+      const Result resumed = flotilla(ranks, parts);
+
+      ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+      EXPECT_NE(resumed.output.find("step 75"), std::string::npos) << resumed.output;
+      const Snapshot expected = final_model(folder.path("whole"));
+      const Snapshot found = final_model(folder.path("parts"));
+      EXPECT_EQ(found.values, expected.values) << strategy.back() << " on " << ranks;
+      EXPECT_EQ(found.state.numbers, expected.state.numbers);
+    }
+  }
+}
+
+TEST(LocalSgdRuns, GoOnFromTheConsensusWithOtherWorkers) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), strategies()[0]);
+  run.emplace_back("train.epochs=2");
+  ASSERT_EQ(flotilla(4, run).exit_code, 0);
+  run.back() = "train.epochs=3";
+
+  const Result resumed = flotilla(2, run);
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("the checkpoint is of 4 workers"), std::string::npos) << resumed.output;
+  const auto validations = metrics(folder.path("run"), "validation");
+  const double before = validations[1].at("accuracy_top1").get<double>();
+  EXPECT_GT(validations[2].at("accuracy_top1").get<double>(), before - 0.01);
+}
+
+TEST(LocalSgdRuns, StopWithoutWaitingForTheirNextAveraging) {
+  const TemporaryFolder folder;
+  const Texts run =
+      arguments(folder.path("run"), {"strategy.kind=local-sgd", "strategy.period=100000000",
+                                     "train.epochs=100000", "validation.every=0", "run.log_every=157"});
+  Program program(flotilla_command(2, run));
+  for (int i = 0; i < 3000 && metrics(folder.path("run"), "step").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
+
+  kill(ranks.back(), SIGUSR1);  // one of them hears of it first
+  const Result stopped = program.wait();
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "stopped");
+  Texts on = run;
+  on.emplace_back(
+      "train.steps=" +
+      std::to_string(metrics(folder.path("run"), "end").back().at("step").get<std::int64_t>() + 50));
+  EXPECT_EQ(flotilla(2, on).exit_code, 0);
+}
+
+TEST(LocalSgdRuns, TellEveryChangeOfThePeriodWithItsNumbers) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), strategies()[2]);
+  run.emplace_back("train.steps=150");
+
+  const Result result = flotilla(2, run);
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("period       64 → "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("(at first 0.05)"), std::string::npos) << result.output;
+  for (const auto& step : metrics(folder.path("run"), "step")) EXPECT_LE(step.at("period"), 64);
+}
+
+TEST(LocalSgdRuns, EndAJobInWhichOneWorkerDiverges) {
+  const TemporaryFolder folder;
+  const Texts run = arguments(folder.path("run"), {"strategy.kind=local-sgd", "strategy.period=1000",
+                                                   "schedule.learning_rate=1e30", "train.epochs=1"});
+
+  const Result result = flotilla(2, run);
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("training diverged"), std::string::npos) << result.errors;
+  EXPECT_FALSE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
+}
+
+}  // namespace
+}  // namespace flotilla::test
