@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/trace.hpp"
 #include "mpi/backoff.hpp"
 #include "mpi/native.hpp"
 
@@ -15,6 +16,8 @@ namespace {
 
 constexpr int note_tag = 7;
 constexpr int spins = 200;
+/// Between two looks of a worker that steps alone: a look may give the processor away.
+constexpr std::int64_t look_every_ns = 1'000'000;
 
 /// An all-gather that goes on while its owner looks elsewhere. Its memory is made once.
 class Gathering {
@@ -101,6 +104,7 @@ struct Rendezvous::Impl {
   Gathering meeting;
   Gathering agreement;
   std::vector<MPI_Request> sent;
+  std::int64_t looked_ns = 0;
   bool asked = false;  ///< By this worker
   bool knows = false;  ///< Somebody wants to stop
   bool told = false;   ///< … and this worker has passed it on
@@ -130,7 +134,10 @@ void Rendezvous::ask_to_stop() {
 
 bool Rendezvous::must_meet(std::int64_t steps) {
   Impl& own = *impl_;
-  own.look();
+  if (const std::int64_t now_ns = trace::now_ns(); own.asked || now_ns - own.looked_ns >= look_every_ns) {
+    own.looked_ns = now_ns;
+    own.look();
+  }
   if (!own.knows || own.alone()) return own.knows;
   if (!own.has_agreed) {
     if (!own.agreement.started()) own.name(steps);

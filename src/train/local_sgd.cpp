@@ -46,7 +46,7 @@ void LocalSgd::resume(const std::map<std::string, double>& numbers, bool own_sta
   samples_ = numbers.at("samples");
   loss_ = numbers.at("loss");
   if (own_state) {
-    alike_ = parts_.workers.size() == 1;
+    alike_ = parameters_alike_ = parts_.workers.size() == 1;
   } else {
     parts_.period->begin_again(steps_);
   }
@@ -87,6 +87,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
     tell({});
   }
   alike_ = alike_ && everybody;
+  parameters_alike_ = parameters_alike_ && everybody;
   outcome.all_workers = false;
   const std::int64_t begin_ns = trace::now_ns();
   const bool due = parts_.period->due(steps);
@@ -178,6 +179,7 @@ void LocalSgd::average(const StepInfo& info) {
   } else {
     outer_.set_anchor(parts_.model.parameters);
   }
+  parameters_alike_ = true;
   alike_ = averages_statistics() || parts_.model.statistics.empty();
   if (parts_.workers.size() == 1 || !begun) return;
   if (parts_.config.momentum == "average") {
@@ -215,7 +217,7 @@ StrategyState LocalSgd::state() {
 
 Model LocalSgd::alike() const {
   if (alike_) return parts_.model;
-  return {outer_.anchor(), {}};
+  return {parameters_alike_ ? parts_.model.parameters : outer_.anchor(), {}};
 }
 
 StrategyTimes LocalSgd::times() const {

@@ -76,10 +76,11 @@ class LocalSgd : public Strategy {
   std::array<double, told> mine_{};
   std::vector<double> all_;
   std::vector<OptimizerSlot> slots_;
-  double samples_ = 0.0;             ///< Of all workers since the last averaging, up to the last meeting
-  double loss_ = 0.0;                ///< Sum over them
-  std::int64_t steps_ = 0;           ///< Done
-  bool alike_ = true;                ///< All workers hold one model
+  double samples_ = 0.0;    ///< Of all workers since the last averaging, up to the last meeting
+  double loss_ = 0.0;       ///< Sum over them
+  std::int64_t steps_ = 0;  ///< Done
+  bool alike_ = true;       ///< All workers hold one model
+  bool parameters_alike_ = true;
   std::vector<Storage> slot_means_;  ///< Of the optimizer's slots, for checkpoints
   StrategyTimes times_;
 };
