@@ -15,6 +15,8 @@ std::string export_model(const std::string& checkpoint_or_folder, const std::str
     throw UserError(cat(
         "'", path, "' has no deck, so it is not a checkpoint of a run; a file of weights needs no export"));
   model.state.inference_only = true;
+  model.state.numbers.clear();  // these and the parts are for going on
+  model.state.parts.clear();
   write_checkpoint_file(out, model);
   return path;
 }

@@ -69,7 +69,7 @@ template <class Visitor>
 void describe(const CheckpointReport& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("path", report.path, "", "the file");
-  key("bytes", report.bytes, "bytes", "of the file");
+  key("bytes", report.bytes, "bytes", "of the file and its parts");
   key("stall_s", report.stall_s, "s", "that training waited");
   key("write_s", report.write_s, "s", "of the writing thread");
 }

@@ -33,6 +33,33 @@ TEST(CheckpointFile, KeepsNotANumberInfinityAndNegativeZeroBitForBit) {
   EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
 }
 
+TEST(CheckpointFile, KeepsNumbersThatAreInfiniteOrNone) {
+  const test::TemporaryFolder folder;
+  Snapshot written = sample_snapshot(1);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  written.state.numbers = {{"third", 1.0 / 3.0}, {"much", infinity}, {"little", -infinity}, {"zero", -0.0}};
+
+  write_checkpoint_file(folder.path("a.h5"), written);
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
+  EXPECT_TRUE(std::signbit(read_checkpoint(folder.path("a.h5")).state.numbers.at("zero")));
+
+  written.state.numbers = {{"none", -std::nan("")}};
+  write_checkpoint_file(folder.path("b.h5"), written);
+  EXPECT_TRUE(std::isnan(read_checkpoint(folder.path("b.h5")).state.numbers.at("none")));
+}
+
+TEST(CheckpointFile, OfTheFirstSchemaIsStillRead) {
+  const test::TemporaryFolder folder;
+  Snapshot written = sample_snapshot(400);
+  written.state.schema = 1;
+  written.state.numbers.clear();
+  written.state.training_samples = 0;
+
+  write_checkpoint_file(folder.path("a.h5"), written);
+
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
+}
+
 TEST(CheckpointFile, HoldsDecksOfAnyLengthAndTensorsWithoutValues) {
   const test::TemporaryFolder folder;
   for (const std::size_t length :

@@ -104,7 +104,9 @@ TEST(Inspect, RefusesWhatIsNoHdf5File) {
 TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("run"));
-  write_checkpoint_file(folder.path("run/step-00000400.h5"), sample_snapshot(400));
+  Snapshot checkpoint = sample_snapshot(400);
+  checkpoint.state.parts = {{.name = "worker-0000.h5", .bytes = 7, .checksum = 9}};
+  write_checkpoint_file(folder.path("run/step-00000400.h5"), checkpoint);
   put_bytes(folder.path("model.h5"), std::vector<std::byte>(10));
 
   const std::string taken = export_model(folder.path("run"), folder.path("model.h5"), ignore);
@@ -114,6 +116,7 @@ TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
   Snapshot expected = sample_snapshot(400);
   expected.tensors.resize(4);
   expected.state.inference_only = true;
+  expected.state.numbers.clear();
   EXPECT_TRUE(equal(model, expected));
 }
 

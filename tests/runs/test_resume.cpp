@@ -26,14 +26,25 @@ std::vector<std::string> arguments(const std::string& output, const std::vector<
   return all;
 }
 
+void ignore(const std::string&) {}
+
 Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
+  return read_checkpoint(find_newest_good(run_folder, ignore).value());
 }
 
 /// Waits until the run has reported a step.
 void wait_for_steps(const std::string& run_folder) {
   for (int i = 0; i < 3000 && metrics(run_folder, "step").empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Waits until the run has reported a checkpoint that is newer than a file.
+void wait_for_checkpoint_after(const std::string& run_folder, const std::string& file) {
+  const auto is_newer = [&] {
+    const auto saved = metrics(run_folder, "checkpoint");
+    return !saved.empty() && saved.back().at("path").get<std::string>() > file;
+  };
+  for (int i = 0; i < 3000 && !is_newer(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 TEST(Resume, GivesTheBitsOfTheUninterruptedRunAfterAnyStep) {
@@ -101,7 +112,7 @@ TEST(Resume, IsAskedForThoughMetricsWereLost) {
   EXPECT_NE(stopped.errors.find("flotilla: warning: cannot write " + folder.path("run") + "/metrics.jsonl"),
             std::string::npos)
       << stopped.errors;
-  EXPECT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
+  EXPECT_TRUE(find_newest_good(folder.path("run"), ignore).has_value());
 }
 
 TEST(Resume, GoesOnAfterATimeLimit) {
@@ -119,14 +130,15 @@ TEST(Resume, UsesTheNewestGoodCheckpointAfterAKill) {
   const std::vector<std::string> run =
       arguments(folder.path("run"), {"train.epochs=40", "checkpoint.every=3"});
   for (int round = 0; round < 3; ++round) {
+    const std::string newest = find_newest_good(folder.path("run"), ignore).value_or("");
     Program program(flotilla_command(2, run));
     const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300 + 170 * round));
+    wait_for_checkpoint_after(folder.path("run"), newest);
     kill(ranks[static_cast<std::size_t>(round % 2)], SIGKILL);
     const Result killed = program.wait();
     EXPECT_NE(killed.exit_code, 0);
   }
-  ASSERT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
+  ASSERT_TRUE(find_newest_good(folder.path("run"), ignore).has_value());
 
   const Result resumed = flotilla(2, arguments(folder.path("run"), {"train.epochs=41"}));
 

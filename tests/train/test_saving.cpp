@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/commands/load.hpp"
+#include "src/train/saving_workers.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/train/training_run.hpp"
+
+// Saving and going on, in process, on 1, 2 and 4 workers.
+
+namespace flotilla {
+namespace {
+
+/// Every worker drifts off from the common model in its own direction, and the strategy counts its steps and
+/// sums up the common model in an array of its own.
+class Drifting : public Strategy {
+ public:
+  explicit Drifting(Assembly& assembly)
+      : assembly_(assembly),
+        inner_(std::move(assembly.strategy)),
+        sum_(assembly.device->allocate(assembly.model.parameters.size())),
+        mean_(assembly.device->allocate(assembly.model.parameters.size())) {}
+
+  void start() override {
+    inner_->start();
+    broadcast(sum_.span());
+  }
+  void resume(const std::map<std::string, double>& numbers, bool own_state) override {
+    resumed_with_own = own_state;
+    if (!numbers.empty()) steps_ = numbers.at("steps");
+  }
+  DeviceSpan<float> loss_sums() override { return inner_->loss_sums(); }
+  void clear_gradients() override { inner_->clear_gradients(); }
+  void vote_to_stop() override { inner_->vote_to_stop(); }
+  void gradient_ready(std::int64_t begin) override { inner_->gradient_ready(begin); }
+  StepOutcome finish_step(const StepInfo& info) override {
+    const StepOutcome outcome = inner_->finish_step(info);
+    assembly_.device->flat().axpy(1.0F, mean(), sum_.span());
+    const float factor = 1.0F + 1e-3F * static_cast<float>((assembly_.world.rank() + 1) * (++steps_ + 1.0));
+    assembly_.device->flat().scale(assembly_.model.parameters, factor);
+    return outcome;
+  }
+  Model consensus() override { return {mean(), assembly_.model.statistics}; }
+  StrategyState state() override {
+    std::vector<StateArray> own = state_arrays(assembly_.model, assembly_.optimizer.get());
+    std::vector<StateArray> shared = own;
+    shared.front().values = mean();
+    shared.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
+    return {.shared = shared, .own = own, .numbers = {{"steps", steps_}}};
+  }
+  std::vector<StateArray> live() override {
+    std::vector<StateArray> arrays = state_arrays(assembly_.model, assembly_.optimizer.get());
+    arrays.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
+    return arrays;
+  }
+  Model alike() const override { return {}; }
+  StrategyTimes times() const override { return inner_->times(); }
+
+  std::optional<bool> resumed_with_own;
+
+ private:
+  void broadcast(DeviceSpan<float> values) {
+    assembly_.world.broadcast(std::span<float>(values.address(), values.size()));
+  }
+  DeviceSpan<float> mean() {
+    const DeviceSpan<float> mean = mean_.span();
+    std::vector<float> values(mean.size());
+    assembly_.device->download(assembly_.model.parameters, values);
+    assembly_.world.all_reduce(std::span<float>(values));
+    assembly_.device->upload(values, mean);
+    assembly_.device->flat().scale(mean, 1.0F / static_cast<float>(assembly_.world.size()));
+    return mean;
+  }
+
+  Assembly& assembly_;
+  std::unique_ptr<Strategy> inner_;
+  Storage sum_;
+  Storage mean_;
+  double steps_ = 0.0;
+};
+
+enum class Kind { all_reduce, drifting };
+
+/// A training that saves into a folder, and may go on from a checkpoint.
+struct SavingRun {
+  SavingRun(mpi::Communicator communicator, const std::string& folder, Kind kind,
+            const std::vector<std::string>& more, const std::string& resumed = {})
+      : world(std::move(communicator)),
+        deck(load_deck({.path = "test.toml",
+                        .text = read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
+                        .overrides = with_defaults(more)})),
+        failure(world.rank(), world.size(), "test"),
+        assembly(deck.config, world, failure, {}),
+        reporter({.folder = "", .rank = 1}),
+        writer(folder, 9, saving_workers(world)) {
+    if (kind == Kind::drifting) assembly.strategy = std::make_unique<Drifting>(assembly);
+    Beginning beginning;
+    if (!resumed.empty()) {
+      const CheckpointState state = read_checkpoint(resumed).state;
+      continuation = restore_run({.path = resumed, .state = state}, assembly);
+      beginning = {.step = state.step, .position = state.position, .samples = state.samples};
+    }
+    if (!continuation.own_state) assembly.strategy->start();
+    if (!resumed.empty()) assembly.strategy->resume(continuation.numbers, continuation.own_state);
+    trainer = std::make_unique<Trainer>(Trainer::Parts{.assembly = assembly,
+                                                       .reporter = reporter,
+                                                       .writer = &writer,
+                                                       .own_writer = nullptr,
+                                                       .failure = failure,
+                                                       .loading = {.threads = 1, .prefetch = 2, .sink = {}},
+                                                       .build = ""},
+                                        beginning);
+    loader = trainer->make_loader();
+  }
+  static std::vector<std::string> with_defaults(std::vector<std::string> more) {
+    more.insert(more.begin(), {"run.output=/nowhere", "device.threads=1", "train.global_batch_size=32",
+                               "optimizer.kind=adam"});
+    return more;
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) trainer->step(*loader);
+  }
+  /// Parameters, slots and the strategy's own, as they are on this worker.
+  std::vector<std::vector<float>> values() {
+    std::vector<std::vector<float>> all;
+    for (const StateArray& array : assembly.strategy->live()) {
+      all.emplace_back(array.values.size());
+      assembly.device->download(array.values, all.back());
+    }
+    return all;
+  }
+  std::vector<float> common_parameters() {
+    const Model common = assembly.strategy->consensus();
+    std::vector<float> values(common.parameters.size());
+    assembly.device->download(common.parameters, values);
+    return values;
+  }
+  void finish() {
+    writer.finish();
+    for (const SaveReport& report : writer.reports()) EXPECT_EQ(report.error, "");
+    world.barrier();
+  }
+
+  mpi::Communicator world;
+  LoadedDeck deck;
+  FailureHandler failure;
+  Assembly assembly;
+  Reporter reporter;
+  CheckpointWriter writer;
+  Continuation continuation;
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Loader> loader;
+};
+
+/// One folder for all workers; removed by worker 0.
+class Saving : public testing::Test {
+ protected:
+  Saving() {
+    folder_ = own_.path();
+    world_.broadcast(folder_);
+  }
+  ~Saving() override { world_.barrier(); }
+  std::string checkpoint(std::int64_t step) const {
+    return folder_ + "/" + CheckpointWriter::file_name(step);
+  }
+
+  mpi::Communicator world_ = mpi::Communicator::world();
+  test::TemporaryFolder own_;
+  std::string folder_;
+};
+
+/// Above StateSource::copied_below_bytes with the optimizer's slots.
+const std::vector<std::string> large = {"model.widths=[1700,1700]"};
+
+TEST_F(Saving, OfALargeModelTakesNoCopyAndIsOfItsOwnStep) {
+  if (world_.size() > 2) GTEST_SKIP() << "as on two workers, but slow";
+  SavingRun run(mpi::Communicator::world(), folder_, Kind::all_reduce, large);
+  ASSERT_FALSE(StateSource(*run.assembly.network, run.assembly.strategy->live()).copies());
+  std::map<std::int64_t, std::vector<std::vector<float>>> expected;
+
+  for (const std::int64_t step : {1, 2}) {
+    run.steps(1);
+    expected[step] = run.values();
+    run.trainer->save();
+  }
+  run.steps(1);
+  run.finish();
+
+  for (const auto& [step, values] : expected) {
+    const Snapshot saved = read_checkpoint(checkpoint(step));
+    for (const CheckpointTensor& tensor : saved.tensors) {
+      if (tensor.path != "parameters/fc2.bias" && tensor.path != "optimizer/first/fc2.bias") continue;
+      const Slice& slice =
+          *std::ranges::find(run.assembly.network->layout().slices(), "fc2.bias", &Slice::name);
+      const auto& array = values[tensor.path.starts_with("parameters") ? 0 : 2];
+      const auto begin = array.begin() + slice.offset;
+      EXPECT_TRUE(std::ranges::equal(saved.of(tensor), std::vector<float>(begin, begin + slice.shape.size())))
+          << tensor.path << " of step " << step;
+    }
+  }
+}
+
+TEST_F(Saving, GivesEachWorkerItsOwnStateBackToTheBit) {
+  for (const auto& more : {std::vector<std::string>{}, large}) {
+    if (world_.size() > 2 && more == large) break;  // as on two workers, but slow
+    SavingRun whole(mpi::Communicator::world(), folder_, Kind::drifting, more);
+    whole.steps(2);
+    whole.trainer->save();
+    whole.steps(2);
+    whole.finish();
+
+    SavingRun resumed(mpi::Communicator::world(), folder_, Kind::drifting, more, checkpoint(2));
+    resumed.steps(2);
+
+    EXPECT_TRUE(resumed.continuation.own_state);
+    EXPECT_EQ(resumed.continuation.note, "");
+    EXPECT_EQ(resumed.values(), whole.values());
+    EXPECT_EQ(read_checkpoint(checkpoint(2)).state.parts.size(), static_cast<std::size_t>(world_.size()));
+    std::vector<float> roots = whole.values().front();
+    world_.broadcast(std::span(roots));
+    EXPECT_EQ(roots == whole.values().front(), world_.is_root()) << "the workers were to differ";
+  }
+}
+
+TEST_F(Saving, LetsAnotherNumberOfWorkersBeginWithTheSharedModel) {
+  if (world_.size() == 1) GTEST_SKIP() << "there is no smaller number of workers";
+  SavingRun whole(mpi::Communicator::world(), folder_, Kind::drifting, {});
+  whole.steps(3);
+  whole.trainer->save();
+  const std::vector<float> common = whole.common_parameters();
+  whole.finish();
+
+  SavingRun resumed(world_.split(world_.rank()), own_.path(), Kind::drifting, {}, checkpoint(3));
+
+  EXPECT_FALSE(resumed.continuation.own_state);
+  EXPECT_NE(resumed.continuation.note.find(cat("of ", world_.size(), " workers")), std::string::npos)
+      << resumed.continuation.note;
+  EXPECT_EQ(resumed.values().front(), common);
+  EXPECT_NE(resumed.values().front(), whole.values().front());
+  EXPECT_EQ(resumed.values().back(), whole.values().back()) << "what the strategy has of its own";
+}
+
+TEST_F(Saving, GoesOnWithTheSameDataOnly) {
+  SavingRun run(mpi::Communicator::world(), folder_, Kind::all_reduce, {});
+  run.steps(1);
+  run.trainer->save();
+  run.finish();
+  CheckpointState state = read_checkpoint(checkpoint(1)).state;
+  EXPECT_EQ(state.training_samples, 128128);
+  state.training_samples = 128127;
+  std::string error;
+
+  try {
+    restore_run({.path = checkpoint(1), .state = state}, run.assembly);
+  } catch (const AgreedFailure& failure) {
+    error = failure.what();
+  }
+
+  EXPECT_NE(error.find("had 128127 samples when it was saved, and has 128128 now"), std::string::npos)
+      << error;
+}
+
+TEST_F(Saving, RefusesAPartOfAnotherSave) {
+  SavingRun run(mpi::Communicator::world(), folder_, Kind::drifting, {});
+  for (int step = 0; step < 2; ++step) {
+    run.steps(1);
+    run.trainer->save();
+  }
+  run.finish();
+  if (world_.is_root())
+    std::filesystem::copy_file(folder_ + "/step-00000001.parts/worker-0000.h5",
+                               folder_ + "/step-00000002.parts/worker-0000.h5",
+                               std::filesystem::copy_options::overwrite_existing);
+  world_.barrier();
+  std::string error;
+
+  try {
+    restore_run({.path = checkpoint(2), .state = read_checkpoint(checkpoint(2)).state}, run.assembly);
+  } catch (const AgreedFailure& failure) {
+    error = failure.what();
+  }
+
+  EXPECT_NE(error.find("worker-0000.h5' was written by another save"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace flotilla
