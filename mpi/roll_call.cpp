@@ -131,11 +131,13 @@ void RollCall::ask(const Presence& mine, double patience_s) {
   while (trace::now_ns() < deadline_ns) {
     answer(mine);
     while (const auto reply = impl_->receive(answer_tag)) impl_->note(reply->first, reply->second);
-    const bool all =
-        std::ranges::all_of(impl_->answers, [](const auto& answer) { return answer.has_value(); });
-    if (all && trace::now_ns() > begin_ns + least_patience_ns) return;
+    if (!silent() && trace::now_ns() > begin_ns + least_patience_ns) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+}
+
+bool RollCall::silent() const {
+  return !std::ranges::all_of(impl_->answers, [](const auto& answer) { return answer.has_value(); });
 }
 
 bool RollCall::left_to_another() const {

@@ -24,8 +24,9 @@ using Seconds = std::chrono::duration<double>;
 
 // Together less than the 5 s within which the process is to be gone.
 constexpr unsigned patience_with_on_hang_s = 4;
-constexpr double patience_with_others_s = 2.0;
-constexpr double patience_with_speaker_s = 1.0;
+constexpr double patience_with_others_s = 1.5;
+constexpr double patience_with_speaker_s = 2.0;
+constexpr double patience_before_the_kill_s = 0.45;  // the rest of the second went by until the next look
 constexpr double longest_period_s = 0.25;
 
 double now_s() {
@@ -46,6 +47,7 @@ struct Watchdog::Impl {
   std::function<void(const std::string&)> on_hang;
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
   double quiet_s = 0;                   // the same
+  bool was_stopped = false;             // the same: between this look and the one before
 
   // Written by the training thread. They need not fit together: they are read when nothing moves.
   std::atomic<const char*> what{"starting"};
@@ -57,7 +59,9 @@ struct Watchdog::Impl {
 
   std::mutex mutex;
   std::condition_variable wake;
-  bool stop = false;  // under mutex
+  bool stop = false;                                // under mutex
+  std::function<bool()> asked_to_end;               // under mutex
+  std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
   std::atomic<bool> orphaned{false};
   std::thread thread;
 
@@ -93,7 +97,9 @@ struct Watchdog::Impl {
       const double now = now_s();
       // A process that was stopped (SIGSTOP, a suspended machine) did not see that time pass: a look counts
       // for one second at most.
-      quiet_s += std::min(now - looked_s, std::max(1.0, period_s));
+      const double most_s = std::max(1.0, period_s);
+      was_stopped = now - looked_s > most_s;
+      quiet_s += std::min(now - looked_s, most_s);
       looked_s = now;
       const std::uint64_t beat = beats.load(std::memory_order_acquire);
       if (beat != seen) quiet_s = 0;
@@ -103,12 +109,29 @@ struct Watchdog::Impl {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
+      if (quiet_s > 0) look_for_lost_ranks();
       const double deadline = deadline_s.load(std::memory_order_acquire);
       if (deadline > 0 && now > deadline) {
         return end_job(cat("asked to stop, but not there after ", granted_s.load(std::memory_order_relaxed),
                            " s: ", presence(true).text(), "; leaving without saving"));
       }
     }
+  }
+
+  void look_for_lost_ranks() {
+    std::function<void(const std::string&)> say;
+    {
+      const std::lock_guard lock(mutex);
+      if (!on_loss || !asked_to_end()) return;
+      say.swap(on_loss);
+    }
+    if (was_stopped) return;  // by now the others may have been killed
+    const Presence here = presence(true);
+    with_roll_call([&](RollCall& call) {
+      call.ask(here, patience_before_the_kill_s);
+      if (call.silent() && !call.left_to_another())
+        say(cat("asked to end: ", here.text(), "; ", call.text(here, {})));
+    });
   }
 
   /// True if the watchdog is to end.
@@ -158,6 +181,12 @@ Watchdog::~Watchdog() {
   }
   impl_->wake.notify_one();
   impl_->thread.join();
+}
+
+void Watchdog::tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->asked_to_end = std::move(asked);
+  impl_->on_loss = std::move(say);
 }
 
 void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {

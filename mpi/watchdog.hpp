@@ -34,6 +34,9 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
+  /// A launcher whose rank dies asks all others to end and kills them a second later. Once `asked` says so
+  /// and nothing moves, `say` gets a sentence, if there are ranks that do not answer. Before the first beat.
+  void tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say);
   void beat(const char* what, std::int64_t step, std::int64_t index = -1);
   /// From now on the job must reach its next beat("stopped", …) within `seconds`, or this process leaves
   /// without saving.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/assembly.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -12,6 +14,7 @@
 #include "src/data/mixup.hpp"
 #include "src/train/local_sgd.hpp"
 #include "src/train/same_data.hpp"
+#include "src/train/stop_request.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -272,6 +275,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       },
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
       std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
+  watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
+                               [&failure](const std::string& text) { failure.say_unless_told(text); });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());

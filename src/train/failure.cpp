@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "kernels/error.hpp"
-#include "src/observe/failure_report.hpp"
+#include "src/observe/print.hpp"
 
 namespace flotilla {
 
@@ -35,20 +35,27 @@ std::string text_of(const std::exception& error) {
 FailureHandler::FailureHandler(int rank, int ranks, std::string host)
     : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
 
+void FailureHandler::say_unless_told(const std::string& what) const {
+  if (folder_.empty() || access((folder_ + "/failure.json").c_str(), F_OK) == 0) return;
+  print_error_line(failure_line(failure(what, 0)));
+}
+
+Failure FailureHandler::failure(const std::string& what, int exit_code) const {
+  return {.rank = rank_,
+          .ranks = ranks_,
+          .host = host_,
+          .step = step_.load(std::memory_order_relaxed),
+          .what = what,
+          .exit_code = exit_code};
+}
+
 void FailureHandler::end_job(const std::exception& error) {
   end_job(text_of(error), exit_code_of(error));
 }
 
 void FailureHandler::end_job(const std::string& what, int exit_code) {
   // Two threads may fail at once (one because of the other): the first speaks.
-  if (!reported_.exchange(true))
-    report_failure({.rank = rank_,
-                    .ranks = ranks_,
-                    .host = host_,
-                    .step = step_.load(std::memory_order_relaxed),
-                    .what = what,
-                    .exit_code = exit_code},
-                   folder_);
+  if (!reported_.exchange(true)) report_failure(failure(what, exit_code), folder_);
   mpi::abort_job(exit_code);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "mpi/communicator.hpp"
+#include "src/observe/failure_report.hpp"
 
 namespace flotilla {
 
@@ -22,6 +23,8 @@ class FailureHandler {
   void set_folder(const std::string& folder) { folder_ = folder; }  ///< Before other threads start.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
+  /// The line alone, unless a rank has told already why the job ends (failure.json). Returns.
+  void say_unless_told(const std::string& what) const;
   [[noreturn]] void end_job(const std::exception& error);
   [[noreturn]] void end_job(const std::string& what, int exit_code);
   /// For a failure that every rank sees alike: `speaker` speaks and ends the others, which wait for that.
@@ -29,6 +32,8 @@ class FailureHandler {
   [[noreturn]] void end_job_for_current_exception();  ///< Inside a catch block.
 
  private:
+  Failure failure(const std::string& what, int exit_code) const;
+
   int rank_;
   int ranks_;
   std::string host_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -96,6 +97,15 @@ void fail_with_lanes_in_flight(const std::string& kind, const Communicator& worl
   communication.finish();
 }
 
+/// The last rank is gone without a word: the launcher ends the others.
+void leave(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
+  if (world.rank() == world.size() - 1) {
+    wait_until_others_wait();
+    _exit(9);
+  }
+  collectives.all_reduce(storage.mine());
+}
+
 /// A rank that neither fails nor arrives: the others' watchdogs end the job.
 void hang(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
   if (world.rank() == world.size() - 1) {
@@ -139,6 +149,7 @@ int run(const std::string& scenario, const std::string& kind) {
     if (scenario == "in-flight") fail_with_collective_in_flight(world, *collectives, storage);
     if (scenario == "in-lanes") fail_with_lanes_in_flight(kind, world, storage);
     if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
+    if (scenario == "leave") leave(world, *collectives, storage);
     if (scenario == "hang") hang(world, *collectives, storage);
     if (scenario == "elsewhere" || scenario == "stopped")
       hang_with_roll_call(scenario, world, *collectives, storage);

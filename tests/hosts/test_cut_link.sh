@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A training on two hosts (hosts.sh) whose link is cut: every process of it must be gone within run.watchdog_s + 5 s, on both
+# sides, and the line on the launcher's side must name the ranks that it does not hear of. By hand:
+#   tests/hosts/test_cut_link.sh build/cpu [mpi hierarchical …]
+set -euo pipefail
+build=$(readlink -f "${1:?folder of the build}")
+shift
+source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+hosts=$source/tests/hosts/hosts.sh
+watchdog_s=4
+output=$(mktemp -d)
+trap '"$hosts" down; rm -rf "$output"' EXIT
+
+left() { { "$hosts" exec h0 pgrep -x flotilla; "$hosts" exec h1 pgrep -x flotilla; } | wc -l; }
+
+cut() {
+  local word=$1 began ended
+  rm -rf "${output:?}"/*
+  SLOTS=2 "$hosts" up 2
+  "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$output/run" \
+    device.threads=1 train.epochs=100000 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \
+    > "$output/out" 2> "$output/errors" &
+  until grep -q '"step"' "$output/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done
+  "$hosts" cut h1
+  began=$(date +%s%N)
+  until [ "$(left)" = 0 ]; do sleep 0.05; done
+  ended=$(date +%s%N)
+  echo "== $word: all gone $(((ended - began) / 1000000)) ms after the cut, watchdog_s = $watchdog_s"
+  grep "flotilla: rank [01] on h0" "$output/errors" | tee "$output/line"
+  grep -q "all-reduce of bucket.*rank 2 on h1, rank 3 on h1 do not answer" "$output/line"
+  "$hosts" down
+  wait || true # mpirun, which hears no more of its daemon on h1
+}
+
+for word in "${@:-hierarchical}"; do cut "$word"; done
+echo "all passed"
