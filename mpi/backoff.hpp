@@ -15,8 +15,9 @@ inline void spin_pause() {
 /// hundredth of one more does not count, sleeps.
 class Backoff {
  public:
-  /// `spins`: pauses of 20 to 50 ns before the first sched_yield().
-  explicit Backoff(int spins) : spins_(spins) {}
+  /// `spins`: pauses of 20 to 50 ns before the first sched_yield(); `yields`: of these before the first nap
+  /// of 50 µs.
+  explicit Backoff(int spins, int yields = 20'000) : spins_(spins), yields_(yields) {}
 
   void pause() {
     ++rounds_;
@@ -31,8 +32,8 @@ class Backoff {
   }
 
  private:
-  static constexpr int yields_ = 20'000;
   int spins_;
+  int yields_;
   int rounds_ = 0;
 };
 

@@ -25,12 +25,20 @@ Communicator same_slice(const Communicator& world, const Communicator& group, in
   return world.split(group.rank() < slices ? group.rank() : slices + world.rank());
 }
 
+/// Across groups. Up to some number of them every slice goes straight to its owner: MPI_Allreduce would keep
+/// a processor busy while the wire is (docs/performance.md). Beyond, MPI's algorithms send fewer messages.
+std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire, SumOrder order) {
+  constexpr int few = 16;
+  const bool straight = wire == Wire::float32 && members.size() <= few;
+  return make_mpi_all_reduce(members, wire, straight ? SumOrder::tree : order);
+}
+
 class Hierarchical : public Collectives {
  public:
   Hierarchical(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
       : ranks_(world.size()),
         slices_(smallest_size(world, group)),
-        across_(make_mpi_all_reduce(same_slice(world, group, slices_), wire, order)),
+        across_(make_across(same_slice(world, group, slices_), wire, order)),
         member_(group.rank()) {
     const int own = world.rank();
     members_ = group.all_gather(std::span(&own, 1));

@@ -54,7 +54,7 @@ class SliceExchange {
   std::vector<const float*> arrays_;  ///< By rank: its values of this rank's slice
   std::vector<MPI_Request> requests_;
   std::vector<int> from_;                    ///< Of each request: the rank it receives from; −1: it sends
-  std::vector<int> finished_;                ///< MPI_Waitsome's
+  std::vector<int> finished_;                ///< MPI_Testsome's
   std::vector<std::atomic<bool>> expected_;  ///< By rank: waited for now
 };
 
