@@ -6,12 +6,18 @@
 #include <source_location>
 
 #include "mpi/communicator.hpp"
+#include "mpi/wire.hpp"
 
 // Private to mpi/: what needs the vendor's header.
 namespace flotilla::mpi {
 
 /// @throws LibraryError with MPI's own text unless `code` is MPI_SUCCESS.
 void check(int code, const char* call, std::source_location at = std::source_location::current());
+
+/// What carries values of a wire: their bytes, in units that an int counts.
+inline MPI_Datatype carrier_of(Wire wire) {
+  return wire == Wire::float32 ? MPI_FLOAT : MPI_UINT16_T;
+}
 
 struct Communicator::Handle {
   MPI_Comm comm = MPI_COMM_NULL;

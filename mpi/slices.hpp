@@ -9,6 +9,7 @@ namespace flotilla::mpi {
 struct SliceBounds {
   std::size_t begin = 0;
   std::size_t end = 0;
+  friend bool operator==(const SliceBounds&, const SliceBounds&) = default;
 };
 
 /// The part of [offset, offset + count) that `rank` of `ranks` adds. The parts are disjoint and complete;

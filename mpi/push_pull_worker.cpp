@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/push_pull_worker.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "mpi/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+/// Sent from the arena, received in it.
+bool in_place(const ServerShare& share, Wire wire) {
+  return wire == Wire::float32 && share.runs.size() == 1;
+}
+
+std::byte* grown(std::vector<std::byte>& buffer, std::size_t bytes) {
+  if (buffer.size() < bytes) buffer.resize(bytes);
+  return buffer.data();
+}
+
+}  // namespace
+
+/// One of each kind for each server: (servers, parts).
+struct PushPullWorker::Requests {
+  enum Part : std::size_t { head, push, pull, parts };
+
+  explicit Requests(std::size_t servers) : all(servers * parts, MPI_REQUEST_NULL), finished(all.size()) {}
+  MPI_Request& of(std::size_t server, Part part) { return all[server * parts + part]; }
+  int size() const { return static_cast<int>(all.size()); }
+
+  std::vector<MPI_Request> all;
+  std::vector<int> finished;  ///< MPI's list of them
+};
+
+PushPullWorker::PushPullWorker(const Communicator& all, std::vector<ServerShare> shares, PushPullWires wires)
+    : all_(all.collective_clone()),
+      wires_(wires),
+      requests_(std::make_unique<Requests>(shares.size())),
+      expected_(shares.size()) {
+  for (ServerShare& share : shares) {
+    std::size_t values = 0;
+    for (const SliceBounds& run : share.runs) values += run.end - run.begin;
+    require(values <= largest_share, "a server owns ", values, " values: more than one message may have");
+    links_.push_back({.share = std::move(share), .values = values});
+  }
+}
+
+PushPullWorker::~PushPullWorker() {
+  if (std::uncaught_exceptions() > 0 || pending_ == 0) return;
+  MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
+}
+
+void PushPullWorker::send_values(std::size_t server, std::span<const float> from) {
+  Link& link = links_[server];
+  const std::size_t value_bytes = bytes_per_value(wires_.push);
+  const auto* bytes = reinterpret_cast<const std::byte*>(from.data());
+  if (in_place(link.share, wires_.push)) {
+    bytes += link.share.runs.front().begin * sizeof(float);
+  } else {
+    std::byte* to = grown(link.outgoing, link.values * value_bytes);
+    bytes = to;
+    for (const SliceBounds& run : link.share.runs) {
+      encode(wires_.push, from.subspan(run.begin, run.end - run.begin), to);
+      to += (run.end - run.begin) * value_bytes;
+    }
+  }
+  // Who pulls as well waits for the answer. Who does not waits for the server to take the values: small
+  // messages would else pile up there.
+  const auto send = head_.kind == RequestKind::push ? MPI_Issend : MPI_Isend;
+  check(send(bytes, static_cast<int>(link.values), carrier_of(wires_.push), link.share.rank, push_tag,
+             NativeHandle::of(all_), &requests_->of(server, Requests::push)),
+        "MPI_Isend");
+  ++pending_;
+  sent_bytes_ += static_cast<std::int64_t>(link.values * value_bytes);
+}
+
+void PushPullWorker::expect_values(std::size_t server, std::span<float> to) {
+  Link& link = links_[server];
+  std::byte* into = in_place(link.share, wires_.pull)
+                        ? reinterpret_cast<std::byte*>(to.data() + link.share.runs.front().begin)
+                        : grown(link.incoming, link.values * bytes_per_value(wires_.pull));
+  check(MPI_Irecv(into, static_cast<int>(link.values), carrier_of(wires_.pull), link.share.rank, pull_tag,
+                  NativeHandle::of(all_), &requests_->of(server, Requests::pull)),
+        "MPI_Irecv");
+  ++pending_;
+  expected_[server].store(true, std::memory_order_relaxed);
+}
+
+void PushPullWorker::start(const PushPullRequest& head, std::span<const float> from, std::span<float> to) {
+  require(pending_ == 0, "a worker pushes or pulls while it still does");
+  head_ = head;
+  to_ = to;
+  const bool pulls = head.kind == RequestKind::pull || head.kind == RequestKind::push_pull;
+  const bool pushes = head.kind == RequestKind::push || head.kind == RequestKind::push_pull;
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    const std::size_t needed = links_[server].share.runs.empty() ? 0 : links_[server].share.runs.back().end;
+    require((!pushes || needed <= from.size()) && (!pulls || needed <= to.size()), "what server ", server,
+            " owns ends at ", needed, ", behind the arena");
+    if (pulls) expect_values(server, to);
+  }
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    // Every worker begins with another server.
+    const std::size_t server = (i + static_cast<std::size_t>(all_.rank())) % links_.size();
+    check(MPI_Isend(&head_, sizeof(head_), MPI_BYTE, links_[server].share.rank, request_tag,
+                    NativeHandle::of(all_), &requests_->of(server, Requests::head)),
+          "MPI_Isend");
+    ++pending_;
+    sent_bytes_ += static_cast<std::int64_t>(sizeof(head_));
+    if (pushes) send_values(server, from);
+  }
+}
+
+void PushPullWorker::start_push(std::int64_t step, int batches, std::span<const float> from) {
+  start({.kind = RequestKind::push, .batches = batches, .step = step}, from, {});
+}
+
+void PushPullWorker::start_pull(std::int64_t step, std::span<float> to) {
+  start({.kind = RequestKind::pull, .batches = 0, .step = step}, {}, to);
+}
+
+void PushPullWorker::start_push_pull(std::int64_t step, int batches, std::span<const float> from,
+                                     std::span<float> to) {
+  start({.kind = RequestKind::push_pull, .batches = batches, .step = step}, from, to);
+}
+
+/// Brings what came to its places.
+void PushPullWorker::finish(std::span<const int> indices) {
+  for (const int index : indices) {
+    const std::size_t server = static_cast<std::size_t>(index) / Requests::parts;
+    if (static_cast<std::size_t>(index) % Requests::parts != Requests::pull) continue;
+    expected_[server].store(false, std::memory_order_relaxed);
+    const Link& link = links_[server];
+    if (in_place(link.share, wires_.pull)) continue;
+    const std::byte* from = link.incoming.data();
+    for (const SliceBounds& run : link.share.runs) {
+      decode(wires_.pull, from, to_.subspan(run.begin, run.end - run.begin));
+      from += (run.end - run.begin) * bytes_per_value(wires_.pull);
+    }
+  }
+  pending_ -= indices.size();
+}
+
+bool PushPullWorker::test() {
+  if (pending_ == 0) return true;
+  int count = 0;
+  check(MPI_Testsome(requests_->size(), requests_->all.data(), &count, requests_->finished.data(),
+                     MPI_STATUSES_IGNORE),
+        "MPI_Testsome");
+  finish(std::span(requests_->finished).first(static_cast<std::size_t>(count)));
+  return pending_ == 0;
+}
+
+void PushPullWorker::wait() {
+  while (pending_ > 0) {
+    int count = 0;
+    check(MPI_Waitsome(requests_->size(), requests_->all.data(), &count, requests_->finished.data(),
+                       MPI_STATUSES_IGNORE),
+          "MPI_Waitsome");
+    finish(std::span(requests_->finished).first(static_cast<std::size_t>(count)));
+  }
+}
+
+void PushPullWorker::farewell() {
+  wait();
+  start({.kind = RequestKind::farewell}, {}, {});
+  wait();
+}
+
+std::vector<int> PushPullWorker::missing_servers() const {
+  std::vector<int> missing;
+  for (std::size_t server = 0; server < expected_.size(); ++server)
+    if (expected_[server].load(std::memory_order_relaxed)) missing.push_back(static_cast<int>(server));
+  return missing;
+}
+
+}  // namespace flotilla::mpi

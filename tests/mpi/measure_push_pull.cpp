@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "mpi/push_pull_server.hpp"
+#include "mpi/push_pull_worker.hpp"
+
+// A measurement, not a test: mpirun -n 2 measure_push_pull [MB]. Rank 0 serves, rank 1 pushes and pulls.
+
+namespace flotilla::mpi {
+namespace {
+
+constexpr int rounds = 15;
+
+double median_seconds(const std::function<void()>& once) {
+  std::vector<double> seconds;
+  for (int round = 0; round < rounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    once();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
+}
+
+void measure(const Communicator& world, const char* name, std::size_t floats, std::size_t run,
+             PushPullWires wires) {
+  ServerShare share{.rank = 0};
+  for (std::size_t begin = 0; begin < floats; begin += run + (run < floats ? 16 : 0))
+    share.runs.push_back({begin, std::min(begin + run, floats)});
+  std::size_t values = 0;
+  for (const auto& part : share.runs) values += part.end - part.begin;
+  if (world.rank() == 0) {
+    PushPullServer server(world, {1}, values, wires);
+    const std::vector<float> parameters(values, 1.0F);
+    while (const auto request = server.next()) {
+      server.release(*request);
+      if (request->head.kind == RequestKind::farewell) continue;
+      if (wires.pull == Wire::float32) {
+        server.answer_in_place(request->worker, parameters);
+      } else {
+        server.answer(request->worker, parameters);
+      }
+    }
+    return;
+  }
+  PushPullWorker worker(world, {share}, wires);
+  std::vector<float> from(floats, 1.0F);
+  std::vector<float> to(floats);
+  const double seconds = median_seconds([&] {
+    worker.start_push_pull(0, 1, from, to);
+    worker.wait();
+  });
+  const double copy = median_seconds([&] { std::memcpy(to.data(), from.data(), floats * sizeof(float)); });
+  // Both ways.
+  const double rate = 2.0 * static_cast<double>(values * sizeof(float)) / seconds * 1e-9;
+  const double limit = static_cast<double>(floats * sizeof(float)) / copy * 1e-9;
+  std::printf("%-28s %7.1f MB: %8.3f ms, %6.2f GB/s, memcpy %6.2f GB/s, ratio %.2f\n", name,
+              static_cast<double>(values * sizeof(float)) * 1e-6, seconds * 1e3, rate, limit, rate / limit);
+  worker.farewell();
+}
+
+void measure_all(std::size_t floats) {
+  const auto world = Communicator::world();
+  measure(world, "one run", floats, floats, {});
+  measure(world, "runs of 1,000,000", floats, 1'000'000, {});
+  measure(world, "runs of 10,000", floats, 10'000, {});
+  measure(world, "one run, float16", floats, floats, {.push = Wire::float16, .pull = Wire::float16});
+}
+
+}  // namespace
+}  // namespace flotilla::mpi
+
+int main(int argc, char** argv) {
+  const flotilla::mpi::Environment environment(argc, argv);
+  flotilla::mpi::measure_all(static_cast<std::size_t>(argc > 1 ? std::atof(argv[1]) * 250'000 : 25'000'000));
+  return 0;
+}

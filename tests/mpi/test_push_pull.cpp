@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/push_pull_server.hpp"
+#include "mpi/push_pull_worker.hpp"
+#include "mpi/role_communicators.hpp"
+#include "tests/support/allocation_count.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+// Even ranks serve, odd ranks work.
+
+namespace flotilla::mpi {
+namespace {
+
+constexpr float padding = -7.0F;
+
+enum class Sharing { one_run_each, many_runs, all_to_the_first };
+
+std::vector<ServerShare> shares_of(Sharing sharing, std::size_t floats, const std::vector<int>& servers) {
+  std::vector<ServerShare> shares;
+  for (const int rank : servers) shares.push_back({.rank = rank});
+  const std::size_t n = servers.size();
+  switch (sharing) {
+    case Sharing::one_run_each:
+      for (std::size_t s = 0; s < n; ++s) shares[s].runs.push_back({floats * s / n, floats * (s + 1) / n});
+      break;
+    case Sharing::many_runs:
+      // Gaps of two floats belong to nobody.
+      for (std::size_t begin = 0, i = 0; begin < floats; begin += 13 + 2, ++i)
+        shares[i % n].runs.push_back({begin, std::min(begin + 13, floats)});
+      break;
+    case Sharing::all_to_the_first: shares[0].runs.push_back({0, floats}); break;
+  }
+  return shares;
+}
+
+std::size_t values_in(const ServerShare& share) {
+  std::size_t values = 0;
+  for (const SliceBounds& run : share.runs) values += run.end - run.begin;
+  return values;
+}
+
+/// One side of a job of servers and workers.
+class Job {
+ public:
+  explicit Job(const Communicator& world)
+      : roles_(world, assign_roles({.kind = RoleKind::symmetric}, find_topology(world))) {}
+
+  bool is_server() const { return roles_.is_server(); }
+  int index() const { return roles_.mine().index; }
+  int workers() const { return roles_.table().count(Role::worker); }
+  const Communicator& same_role() const { return roles_.same_role(); }
+  /// Collective. Makes this rank's end and runs its side.
+  void run(Sharing sharing, std::size_t floats, PushPullWires wires, int slots,
+           const std::function<void(PushPullServer&, std::size_t)>& serve,
+           const std::function<void(PushPullWorker&, const std::vector<ServerShare>&)>& work) const {
+    const auto shares = shares_of(sharing, floats, roles_.table().ranks(Role::server));
+    if (is_server()) {
+      const std::size_t values = values_in(shares[static_cast<std::size_t>(index())]);
+      PushPullServer server(roles_.all(), roles_.table().ranks(Role::worker), values, wires, slots);
+      serve(server, values);
+    } else {
+      PushPullWorker worker(roles_.all(), shares, wires);
+      work(worker, shares);
+      worker.farewell();
+    }
+  }
+
+ private:
+  RoleCommunicators roles_;
+};
+
+/// Adds what all workers push, in their order, and answers all at once.
+void serve_synchronously(PushPullServer& server, std::size_t values) {
+  std::vector<float> parameters(values);
+  std::vector<WorkerRequest> pushes;
+  while (const auto request = server.next()) {
+    if (request->head.kind != RequestKind::farewell) pushes.push_back(*request);
+    if (pushes.empty() || static_cast<int>(pushes.size()) < server.workers_left()) continue;
+    std::ranges::sort(pushes, {}, &WorkerRequest::worker);
+    for (const WorkerRequest& push : pushes) {
+      EXPECT_EQ(push.head.step, pushes.front().head.step);
+      EXPECT_EQ(push.head.batches, 3);
+      for (std::size_t i = 0; i < values; ++i) parameters[i] += push.values[i];
+      server.release(push);
+    }
+    for (const WorkerRequest& push : pushes) server.answer(push.worker, parameters);
+    pushes.clear();
+  }
+}
+
+/// Adds each push when it comes.
+void serve_at_once(PushPullServer& server, std::size_t values) {
+  std::vector<float> parameters(values);
+  while (const auto request = server.next()) {
+    for (std::size_t i = 0; i < request->values.size(); ++i) parameters[i] += request->values[i];
+    server.release(*request);
+    const RequestKind kind = request->head.kind;
+    if (kind == RequestKind::pull || kind == RequestKind::push_pull)
+      server.answer(request->worker, parameters);
+  }
+}
+
+float gradient(int worker, std::size_t i) {
+  return static_cast<float>((worker + 1) * (static_cast<int>(i % 7) - 3));
+}
+
+TEST(PushPull, SumsOfAllWorkersAreExact) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  for (const Sharing sharing : {Sharing::one_run_each, Sharing::many_runs, Sharing::all_to_the_first}) {
+    for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16}) {
+      for (const std::size_t floats : {std::size_t{1}, std::size_t{1001}, std::size_t{100'003}}) {
+        const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
+          std::vector<float> gradients(floats);
+          for (std::size_t i = 0; i < floats; ++i) gradients[i] = gradient(job.index(), i);
+          std::vector<float> parameters(floats, padding);
+          for (int step = 1; step <= 4; ++step) {
+            worker.start_push_pull(step, 3, gradients, parameters);
+            worker.wait();
+
+            std::vector<float> expected(floats, padding);
+            const int all = job.workers() * (job.workers() + 1) / 2;
+            for (const ServerShare& share : shares) {
+              for (const SliceBounds& run : share.runs) {
+                for (std::size_t i = run.begin; i < run.end; ++i)
+                  expected[i] = static_cast<float>(step * all) * gradient(0, i);
+              }
+            }
+            ASSERT_EQ(parameters, expected) << step;
+          }
+        };
+
+        job.run(sharing, floats, {.push = wire, .pull = wire}, 0, serve_synchronously, work);
+      }
+    }
+  }
+}
+
+TEST(PushPull, AWorkersRequestsComeInItsOrder) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  constexpr int rounds = 40;
+  for (const std::size_t floats : {std::size_t{60}, std::size_t{300'000}}) {
+    for (const int slots : {0, 1}) {
+      const auto serve = [&](PushPullServer& server, std::size_t values) {
+        std::vector<std::int64_t> next(static_cast<std::size_t>(job.workers()));
+        std::vector<float> parameters(values);
+        while (const auto request = server.next()) {
+          if (request->head.kind == RequestKind::farewell) continue;
+          EXPECT_EQ(request->head.step, next[static_cast<std::size_t>(request->worker)]++);
+          EXPECT_EQ(request->head.kind == RequestKind::pull, request->head.step % 3 == 2);
+          for (std::size_t i = 0; i < request->values.size(); ++i) parameters[i] += request->values[i];
+          server.release(*request);
+          if (request->head.kind == RequestKind::pull) server.answer(request->worker, parameters);
+        }
+        EXPECT_EQ(next, std::vector<std::int64_t>(next.size(), 3 * rounds));
+      };
+      const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
+        // Each worker adds to a value of its own, and sees what it added.
+        const std::size_t mine = shares.back().runs.front().begin + static_cast<std::size_t>(job.index());
+        std::vector<float> gradients(floats);
+        std::vector<float> parameters(floats);
+        gradients[mine] = 1.0F;
+        for (int step = 0; step < 3 * rounds; ++step) {
+          if (step % 3 == 2) {
+            worker.start_pull(step, parameters);
+          } else {
+            worker.start_push(step, 1, gradients);
+          }
+          worker.wait();
+          if (step % 3 == 2) {
+            ASSERT_EQ(parameters[mine], static_cast<float>((step + 1) / 3 * 2));
+          }
+        }
+      };
+
+      job.run(Sharing::one_run_each, floats, {}, slots, serve, work);
+    }
+  }
+}
+
+/// Waits without a call to MPI: this process is as good as stopped.
+void wait_for_file(const std::string& path) {
+  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(PushPull, AStoppedWorkerDelaysNoOther) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
+  const std::string meeting = world.all_gather(folder.path())[1];
+  constexpr std::size_t floats = 600'000;  // Too many to be on their way while nobody attends to them.
+  const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
+    std::vector<float> gradients(floats, 1.0F);
+    std::vector<float> parameters(floats);
+    if (job.index() == 0) {
+      worker.start_push_pull(0, 1, gradients, parameters);
+      for (int other = 1; other < job.workers(); ++other)
+        wait_for_file(meeting + "/done" + std::to_string(other));
+      worker.wait();
+      return;
+    }
+    // The servers must not wait for worker 0's values, nor for it to take its answer.
+    for (int step = 0; step < 20; ++step) {
+      worker.start_push_pull(step, 1, gradients, parameters);
+      worker.wait();
+      EXPECT_GE(parameters[0], static_cast<float>(step + 1));
+    }
+    std::ofstream(meeting + "/done" + std::to_string(job.index())) << "done";
+  };
+
+  job.run(Sharing::one_run_each, floats, {}, 0, serve_at_once, work);
+  world.barrier();  // The folder of worker 0 stays until all are done.
+}
+
+TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  for (const Wire wire : {Wire::float32, Wire::float16}) {
+    const auto serve = [&](PushPullServer& server, std::size_t values) {
+      std::vector<float> parameters(values);
+      std::int64_t after_first = -1;
+      while (const auto request = server.next()) {
+        server.release(*request);
+        if (request->head.kind != RequestKind::push_pull) continue;
+        server.answer(request->worker, parameters);
+        // The workers' first steps may mix with others' second ones; by the third all have answers.
+        if (request->head.step == 3 && after_first < 0) after_first = test::allocations_of_this_thread();
+      }
+      EXPECT_EQ(test::allocations_of_this_thread(), after_first);
+    };
+    const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
+      std::vector<float> arena(10'000);
+      std::int64_t after_first = 0;
+      for (int step = 0; step < 10; ++step) {
+        worker.start_push_pull(step, 1, arena, arena);
+        worker.wait();
+        job.same_role().barrier();
+        if (step == 0) after_first = test::allocations_of_this_thread();
+      }
+      EXPECT_EQ(test::allocations_of_this_thread(), after_first);
+    };
+
+    job.run(Sharing::many_runs, 10'000, {.push = wire, .pull = wire}, 0, serve, work);
+  }
+}
+
+TEST(PushPull, AServerKnowsWhoIsLeft) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  const auto serve = [&](PushPullServer& server, std::size_t /*values*/) {
+    int left = job.workers();
+    EXPECT_EQ(server.workers_left(), left);
+    while (const auto request = server.next()) {
+      EXPECT_EQ(request->head.kind, RequestKind::farewell);
+      EXPECT_EQ(server.workers_left(), --left);
+    }
+    EXPECT_EQ(left, 0);
+  };
+
+  job.run(Sharing::many_runs, 100, {}, 0, serve, [](PushPullWorker&, const auto&) {});
+}
+
+TEST(PushPull, ContractsAreChecked) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  const auto serve = [&](PushPullServer& server, std::size_t values) {
+    const std::vector<float> parameters(values);
+    EXPECT_THROW(server.answer(0, parameters), InternalError);
+    serve_at_once(server, values);
+  };
+  const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
+    std::vector<float> arena(100);
+    EXPECT_THROW(worker.start_pull(0, std::span(arena).first(50)), InternalError);
+    worker.start_pull(0, arena);
+    EXPECT_THROW(worker.start_pull(1, arena), InternalError);
+    worker.wait();
+    EXPECT_TRUE(worker.missing_servers().empty());
+    EXPECT_TRUE(worker.test());
+  };
+
+  job.run(Sharing::all_to_the_first, 100, {}, 0, serve, work);
+}
+
+}  // namespace
+}  // namespace flotilla::mpi
