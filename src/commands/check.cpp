@@ -53,16 +53,19 @@ void print_memory(Assembly& assembly, const HostMemory& host, std::span<const St
   if (assembly.validation_network)
     validation = bytes_of(assembly.validation_network->memory().kept_values() +
                           assembly.validation_network->memory().shared_values());
-  const std::int64_t in_windows = assembly.gradient_window ? gradients : 0;
+  const std::int64_t strategy = assembly.strategy->held_bytes();
+  const std::int64_t in_windows = (assembly.gradient_window ? gradients : 0) +
+                                  (assembly.model_window ? 2 * (parameters + statistics) : 0);
   const std::int64_t shard_sums = assembly.shard_sums ? assembly.shard_sums->bytes() : 0;
-  const std::int64_t known =
-      parameters + statistics + gradients - in_windows + slots + activations + validation + shard_sums;
+  const std::int64_t known = parameters + statistics + gradients + strategy - in_windows + slots +
+                             activations + validation + shard_sums;
 
   print_line("memory per rank:");
   line("parameters", parameters);
   line("gradients", gradients);
   if (assembly.shard_sums) line("partial sums of shards", shard_sums);
   line("optimizer", slots);
+  if (strategy > 0) line("means and outer step", strategy);
   if (statistics > 0) line("statistics", statistics);
   line("activations, kept", bytes_of(memory.kept_values()));
   if (memory.shared_values() > 0) line("activations, shared", bytes_of(memory.shared_values()));

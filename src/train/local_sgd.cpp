@@ -228,4 +228,10 @@ StrategyTimes LocalSgd::times() const {
   return times;
 }
 
+std::int64_t LocalSgd::held_bytes() const {
+  std::size_t floats = all_of(parts_.consensus).size() + outer_.held();
+  for (const Storage& mean : slot_means_) floats += mean.size();
+  return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
 }  // namespace flotilla

@@ -52,6 +52,7 @@ class LocalSgd : public Strategy {
   void resume(const std::map<std::string, double>& numbers, bool own_state) override;
   Model alike() const override;
   StrategyTimes times() const override;
+  std::int64_t held_bytes() const override;
 
  private:
   /// What every worker tells the others in a meeting, in doubles: sums over the step, and since the last

@@ -27,6 +27,7 @@ class OuterStep {
   void set_anchor(DeviceSpan<const float> parameters);
   /// `parameters` hold m, and then the new θ.
   void step(DeviceSpan<float> parameters, double learning_rate);
+  std::size_t held() const { return anchor_.size() + velocity_.size(); }  ///< Floats
   /// θ and u, for checkpoints.
   std::vector<StateArray> arrays();
 

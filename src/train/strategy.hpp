@@ -79,6 +79,7 @@ class Strategy {
   /// What every worker holds alike between this step and the next; empty spans: nothing.
   virtual Model alike() const = 0;
   virtual StrategyTimes times() const = 0;
+  virtual std::int64_t held_bytes() const = 0;  ///< Arrays of its own, beside this worker's model
 };
 
 }  // namespace flotilla

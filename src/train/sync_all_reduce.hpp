@@ -51,6 +51,7 @@ class SyncAllReduce : public Strategy {
   std::vector<StateArray> live() override { return state_arrays(parts_.model, &parts_.optimizer); }
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
+  std::int64_t held_bytes() const override { return 0; }
   /// Whether the next steps are taken by all workers together, as they are at first; else this one goes on
   /// alone, with its own gradients. The same on every worker.
   void step_together(bool together) { together_ = together; }
