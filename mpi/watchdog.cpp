@@ -47,7 +47,6 @@ struct Watchdog::Impl {
   std::function<void(const std::string&)> on_hang;
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
   double quiet_s = 0;                   // the same
-  bool was_stopped = false;             // the same: between this look and the one before
 
   // Written by the training thread. They need not fit together: they are read when nothing moves.
   std::atomic<const char*> what{"starting"};
@@ -97,9 +96,7 @@ struct Watchdog::Impl {
       const double now = now_s();
       // A process that was stopped (SIGSTOP, a suspended machine) did not see that time pass: a look counts
       // for one second at most.
-      const double most_s = std::max(1.0, period_s);
-      was_stopped = now - looked_s > most_s;
-      quiet_s += std::min(now - looked_s, most_s);
+      quiet_s += std::min(now - looked_s, std::max(1.0, period_s));
       looked_s = now;
       const std::uint64_t beat = beats.load(std::memory_order_acquire);
       if (beat != seen) quiet_s = 0;
@@ -125,7 +122,6 @@ struct Watchdog::Impl {
       if (!on_loss || !asked_to_end()) return;
       say.swap(on_loss);
     }
-    if (was_stopped) return;  // by now the others may have been killed
     const Presence here = presence(true);
     with_roll_call([&](RollCall& call) {
       call.ask(here, patience_before_the_kill_s);

@@ -38,13 +38,16 @@ class LostRank : public testing::TestWithParam<Loss> {
   Result lose() {
     const Loss& loss = GetParam();
     const std::string output = folder_.path("run");
-    // The launcher gives the others more than its usual second before it kills them: the machine may be busy.
-    std::vector<std::string> command;
-    if (loss.signal == SIGKILL) command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=5"};
+    // A launcher that notices a death asks the others to end and kills them a little later: more than its
+    // usual second, because the machine may be busy, and before their watchdogs speak.
+    std::vector<std::string> command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=3"};
+    if (loss.signal == SIGSTOP) command.clear();
     for (const std::string& word : flotilla_command(
-             loss.ranks, arguments(output, {"train.epochs=100000", "run.watchdog_s=4", "train.batch_size=16",
-                                            std::string("strategy.all_reduce=") + loss.all_reduce,
-                                            "strategy.ranks_per_group=" + std::to_string(groups(loss))})))
+             loss.ranks,
+             arguments(output, {"train.epochs=100000", "validation.every=0", "train.batch_size=16",
+                                loss.signal == SIGSTOP ? "run.watchdog_s=4" : "run.watchdog_s=60",
+                                std::string("strategy.all_reduce=") + loss.all_reduce,
+                                "strategy.ranks_per_group=" + std::to_string(ranks_per_group(loss))})))
       command.push_back(word);
     Program program(command);
     ranks_ = rank_processes(program.pid(), loss.ranks);
@@ -61,7 +64,7 @@ class LostRank : public testing::TestWithParam<Loss> {
   std::vector<pid_t> ranks_;
 
  private:
-  static int groups(const Loss& loss) {
+  static int ranks_per_group(const Loss& loss) {
     return loss.all_reduce == std::string("hierarchical") ? loss.ranks / 2 : 0;
   }
 };
