@@ -185,6 +185,11 @@ class Rules {
     refuse(train.global_batch_size % config_.run.virtual_shards != 0, "train.global_batch_size",
            cat("needs a train.global_batch_size that is a multiple of run.virtual_shards (",
                config_.run.virtual_shards, "), got ", train.global_batch_size));
+    const std::int64_t pairs = 2 * config_.run.virtual_shards;
+    refuse(train.mixup > 0.0 && train.global_batch_size % pairs != 0, "train.mixup",
+           cat("with train.mixup needs a train.global_batch_size that is a multiple of twice "
+               "run.virtual_shards (",
+               pairs, "): pairs are mixed inside a shard"));
     refuse(train.accumulate_steps > 1, "train.accumulate_steps",
            "and train.accumulate_steps exclude each other: every shard is a micro-step already; give more "
            "run.virtual_shards");

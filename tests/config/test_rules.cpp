@@ -276,6 +276,10 @@ TEST(Rules, WhatIsReproducibleDependsOnNothingThatChangesWithTheWorkers) {
                 "run.reproducible needs a train.global_batch_size that is a multiple of run.virtual_shards "
                 "(8), got 20"));
   EXPECT_NE(mistake("train.accumulate_steps=2"), "");
+  EXPECT_EQ(mistake("train.mixup=0.2"), "");
+  EXPECT_NE(mistakes_of(good_deck, {"run.reproducible=true", "train.global_batch_size=24", "device.threads=1",
+                                    "train.mixup=0.2"}),
+            "");
   EXPECT_NE(mistake("strategy.wire=float16"), "");
   EXPECT_EQ(
       mistakes_of(good_deck, {"run.reproducible=true", "device.threads=1"}),

@@ -42,6 +42,13 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     step.accuracy_top1 = 0.75;
     step.accuracy_top5 = 1.0;
     step.period = 4;
+    step.wait_s = 0.25;
+    step.compute_s = 0.5;
+    step.slowest_rank = 1;
+    step.slowest_host = "node2";
+    step.slowest_phase = "compute";
+    step.slowest_times = 3;
+    step.slowest_cost_s = 0.125;
     reporter.step(step);
     reporter.validation({.step = 1, .loss = 0.25, .samples = 7});
     reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
