@@ -63,6 +63,7 @@ class Drifting : public Strategy {
   }
   Model alike() const override { return {}; }
   StrategyTimes times() const override { return inner_->times(); }
+  std::int64_t held_bytes() const override { return 0; }
 
   std::optional<bool> resumed_with_own;
 
