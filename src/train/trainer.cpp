@@ -12,6 +12,7 @@
 #include "src/train/model_state.hpp"
 #include "src/train/re_estimate.hpp"
 #include "src/train/stop_request.hpp"
+#include "src/train/stopwatch.hpp"
 
 namespace flotilla {
 
@@ -24,19 +25,6 @@ constexpr double agreement_deadline_s = 10.0;
 double seconds(std::int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
-
-/// Adds the time from its construction to its destruction.
-class Stopwatch {
- public:
-  explicit Stopwatch(std::int64_t& total_ns) : total_ns_(total_ns), begin_ns_(trace::now_ns()) {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() { total_ns_ += trace::now_ns() - begin_ns_; }
-
- private:
-  std::int64_t& total_ns_;
-  std::int64_t begin_ns_;
-};
 
 /// The same for computing: without what synchronised batch norm waited for other workers meanwhile.
 class ComputeWatch {
@@ -69,19 +57,10 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
-      last_checkpoint_(beginning.checkpoint),
+      saves_({parts_.assembly, parts_.reporter, parts_.writer, parts_.own_writer}, beginning.checkpoint),
       replaced_(config_.data),
       waiting_(assembly_.world),
-      agreement_(assembly_.world, *assembly_.network) {
-  // Makes the copies' memory now: fresh pages would stall the first save for longer than its copy.
-  const auto source = [this] {
-    return std::make_shared<StateSource>(*assembly_.network, assembly_.strategy->live());
-  };
-  const bool root = assembly_.world.is_root();
-  if (parts_.writer != nullptr)
-    save_places_.push_back({parts_.writer, true, root, root ? source() : std::shared_ptr<StateSource>()});
-  if (parts_.own_writer != nullptr) save_places_.push_back({parts_.own_writer, false, !root, source()});
-}
+      agreement_(assembly_.world, *assembly_.network) {}
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
@@ -117,9 +96,10 @@ void Trainer::check_agreement() {
   assembly_.watchdog->beat("comparing the workers' models", step_);
   const auto different = agreement_.compare(assembly_.strategy->alike());
   if (!different) return;
-  finish_saves();
-  parts_.failure.end_job_together(cat(different->text(assembly_.world.size(), step_), "; ", last_good()),
-                                  exit_internal_error, different->ranks.front());
+  saves_.finish();
+  parts_.failure.end_job_together(
+      cat(different->text(assembly_.world.size(), step_), "; ", saves_.last_good()), exit_internal_error,
+      different->ranks.front());
 }
 
 bool Trainer::asked_to_stop() {
@@ -189,7 +169,8 @@ StepOutcome Trainer::step(Loader& loader) {
   }
   const Position next = sampler_.after(position_);
   const std::int64_t stall_ns_before = times_.stall_ns;
-  wait_until_read();
+  saves_.wait_until_read(step_);
+  times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
   const StepOutcome outcome =
       strategy.finish_step({.step = step_,
@@ -261,15 +242,7 @@ Ending Trainer::run() {
     validate();
     save();
   }
-  if (!save_places_.empty()) {
-    assembly_.watchdog->beat("writing the last checkpoint", step_);
-    for (const SavePlace& place : save_places_) place.writer->finish();
-    report_saves();
-    for (const SavePlace& place : save_places_)
-      if (!place.failure.empty())
-        throw UserError(cat("the last checkpoint could not be written: ", place.failure,
-                            "; mend that and run it again; ", last_good()));
-  }
+  saves_.finish_last(step_);
   report_waiting();
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);
@@ -291,23 +264,18 @@ std::string Trainer::divergence(const std::string& what, const std::string& wher
   return cat(what, " after step ", step_, " (learning rate ", learning_rate_, "): ", where,
              "training diverged, nothing more was saved; try a smaller schedule.learning_rate or "
              "train.gradient_clip_norm; ",
-             last_good());
-}
-
-void Trainer::finish_saves() {
-  for (const SavePlace& place : save_places_) place.writer->finish();
-  report_saves();
+             saves_.last_good());
 }
 
 /// Collective. Ends the job once what is being written is known to be good.
 void Trainer::end_diverged(const std::string& what) {
-  finish_saves();
+  saves_.finish();
   parts_.failure.end_job_together(divergence(what, where_not_finite()), exit_user_error);
 }
 
 /// The same where the others do not know of it: their own samples may be good.
 void Trainer::end_diverged_alone(const std::string& what) {
-  finish_saves();
+  saves_.finish();
   const std::string layer = assembly_.network->first_non_finite();
   const std::string where = layer.empty() ? "" : cat("the output of ", layer, " is not finite; ");
   parts_.failure.end_job(cat("rank ", assembly_.world.rank(), ": ", divergence(what, where)),
@@ -322,11 +290,6 @@ std::string Trainer::where_not_finite() const {
       return cat("the output of ", layers[rank], " is not finite on rank ", rank, "; ");
   return assembly_.sharding.micro_steps > 1 ? "the outputs of the last micro-step are finite; "
                                             : "the outputs of all layers are finite; ";
-}
-
-std::string Trainer::last_good() const {
-  return last_checkpoint_.empty() ? "no checkpoint was written"
-                                  : "the last good checkpoint is " + last_checkpoint_;
 }
 
 std::int64_t Trainer::epoch_of_last_step() const {
@@ -371,7 +334,7 @@ void Trainer::report(const StepOutcome& outcome) {
   parts_.reporter.step(report);
   if (waiting.stands_out()) parts_.reporter.say(cat("straggler    ", waiting.text(slowest)));
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
-  report_saves();
+  saves_.report();
 }
 
 /// Collective. Where statistics are neither averaged nor each worker's: those of training batches, into a
@@ -405,7 +368,7 @@ void Trainer::report_waiting() {
 void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
   const Stopwatch watch(times_.validation_ns);
-  wait_until_read();
+  saves_.wait_until_read(step_);
   assembly_.watchdog->beat("validating", step_);
   const Model model = assembly_.strategy->consensus();
   estimate_statistics(model);
@@ -431,7 +394,7 @@ void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
   const Stopwatch whole(times_.saving_ns);
-  wait_until_read();
+  saves_.wait_until_read(step_);
   assembly_.watchdog->beat("saving", step_);
   check_agreement();
   const StrategyState state = assembly_.strategy->state();
@@ -440,73 +403,17 @@ void Trainer::save() {
     if (!assembly_.device->flat().all_finite(array.values))
       end_diverged(cat("a value of ", array.group, " is not finite"));
   last_saved_step_ = step_;
-  std::int64_t stall_ns = 0;
-  {
-    const Stopwatch watch(stall_ns);
-    for (SavePlace& place : save_places_) start_saving(place, state);
-  }
-  add_stall(stall_ns);
-}
-
-void Trainer::start_saving(SavePlace& place, const StrategyState& state) {
-  const bool parts = place.consensus && !state.own.empty();
-  if (!place.shared && !parts) return;
-  if (parts && !place.own) place.own = std::make_shared<StateSource>(*assembly_.network, state.own);
-  place.writer->finish();
-  if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
-  if (parts) place.own->take(state.own);
-  place.writer->start(
-      {.state = {.step = step_,
-                 .position = position_,
-                 .samples = samples_,
-                 .seed = config_.run.seed,
-                 .optimizer_step = assembly_.optimizer->steps(),
-                 .deck = config_.resolved_text,
-                 .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
-                 .choices = assembly_.choices,
-                 .numbers = state.numbers,
-                 .training_samples = assembly_.training_data->size()},
-       .shared = place.shared,
-       .own = parts ? place.own : nullptr});
-  being_read_ = being_read_ || (place.shared && !place.shared->copies()) || (parts && !place.own->copies());
-}
-
-/// Before anything changes the arrays that a save is written from.
-void Trainer::wait_until_read() {
-  if (!being_read_) return;
-  const trace::Span span("wait for checkpoint");
-  assembly_.watchdog->beat("saving", step_);
-  std::int64_t stall_ns = 0;
-  {
-    const Stopwatch watch(stall_ns);
-    for (const SavePlace& place : save_places_) place.writer->wait_until_read();
-  }
-  being_read_ = false;
-  add_stall(stall_ns);
-}
-
-void Trainer::add_stall(std::int64_t stall_ns) {
-  times_.stall_ns += stall_ns;
-  if (std::ranges::any_of(save_places_, &SavePlace::speaks)) stalls_[last_saved_step_] += seconds(stall_ns);
-}
-
-void Trainer::report_saves() {
-  for (SavePlace& place : save_places_) {
-    for (const SaveReport& saved : place.writer->reports()) {
-      place.failure = saved.error;
-      if (!saved.error.empty()) {
-        parts_.reporter.warn(saved.error);
-      } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
-        last_checkpoint_ = saved.path;
-        parts_.reporter.checkpoint({.step = saved.step,
-                                    .path = saved.path,
-                                    .bytes = saved.bytes,
-                                    .stall_s = stalls_[saved.step],
-                                    .write_s = saved.write_s});
-      }
-      if (place.speaks) stalls_.erase(saved.step);
-    }
-  }
+  saves_.start({.step = step_,
+                .position = position_,
+                .samples = samples_,
+                .seed = config_.run.seed,
+                .optimizer_step = assembly_.optimizer->steps(),
+                .deck = config_.resolved_text,
+                .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
+                .choices = assembly_.choices,
+                .training_samples = assembly_.training_data->size()},
+               state);
+  times_.stall_ns = saves_.stall_ns();
 }
 
 }  // namespace flotilla

@@ -3,17 +3,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/replaced_samples.hpp"
-#include "src/train/state_source.hpp"
+#include "src/train/saves.hpp"
 #include "src/train/waiting.hpp"
 
 namespace flotilla {
@@ -42,7 +40,7 @@ struct PhaseTimes {
   std::int64_t forward_ns = 0;  ///< Without waiting for other workers; so is the next
   std::int64_t backward_ns = 0;
   std::int64_t pause_ns = 0;   ///< run.emulate_straggler
-  std::int64_t stall_ns = 0;   ///< Checkpoints: copying
+  std::int64_t stall_ns = 0;   ///< Checkpoints: waiting for copies and reads
   std::int64_t saving_ns = 0;  ///< Checkpoints: all of it
   std::int64_t validation_ns = 0;
 };
@@ -85,18 +83,11 @@ class Trainer {
   Spending spending() const;
   void report_waiting();
   void validate();
-  struct SavePlace;
-  void start_saving(SavePlace& place, const StrategyState& state);
-  void wait_until_read();
-  void add_stall(std::int64_t stall_ns);
-  void report_saves();
   void check_finite(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
   [[noreturn]] void end_diverged_alone(const std::string& what);
   std::string divergence(const std::string& what, const std::string& where) const;
-  void finish_saves();
   std::string where_not_finite() const;
-  std::string last_good() const;
 
   Parts parts_;
   Assembly& assembly_;
@@ -111,17 +102,6 @@ class Trainer {
   std::int64_t begin_ns_ = 0;
   std::int64_t longest_step_ns_ = 0;
   std::string stop_reason_;
-  std::string last_checkpoint_;
-  struct SavePlace {
-    CheckpointWriter* writer;
-    bool consensus;                         ///< Else this worker's own model
-    bool speaks;                            ///< Its saves are those of the reports
-    std::shared_ptr<StateSource> shared{};  ///< For Save, which says why it is not owned alone
-    std::shared_ptr<StateSource> own{};     ///< Null: not needed so far
-    std::string failure{};                  ///< Why the newest save failed; empty: it did not
-  };
-  std::vector<SavePlace> save_places_;
-  bool being_read_ = false;  ///< The last save may still be reading the arrays that a step changes
   double learning_rate_ = 0.0;
 
   PhaseTimes times_;
@@ -134,11 +114,11 @@ class Trainer {
   Mark mark_;
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
+  Saves saves_;
   ReplacedSamples replaced_;
   WaitingLog waiting_;
   AgreementCheck agreement_;
   std::int64_t last_agreed_step_ = -1;
-  std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
 };
 
 }  // namespace flotilla

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/saves.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "src/train/stopwatch.hpp"
+
+namespace flotilla {
+
+Saves::Saves(Parts parts, std::string last_good) : parts_(parts), last_good_(std::move(last_good)) {
+  Assembly& assembly = parts_.assembly;
+  // Makes the copies' memory now: fresh pages would stall the first save for longer than its copy.
+  const auto source = [&] {
+    return std::make_shared<StateSource>(*assembly.network, assembly.strategy->live());
+  };
+  const bool root = assembly.world.is_root();
+  if (parts_.writer != nullptr)
+    places_.push_back({parts_.writer, true, root, root ? source() : std::shared_ptr<StateSource>()});
+  if (parts_.own_writer != nullptr) places_.push_back({parts_.own_writer, false, !root, source()});
+}
+
+void Saves::start(const CheckpointState& counters, const StrategyState& state) {
+  last_step_ = counters.step;
+  std::int64_t stall_ns = 0;
+  {
+    const Stopwatch watch(stall_ns);
+    for (Place& place : places_) start(place, counters, state);
+  }
+  add_stall(stall_ns);
+}
+
+void Saves::start(Place& place, const CheckpointState& counters, const StrategyState& state) {
+  Assembly& assembly = parts_.assembly;
+  const bool parts = place.consensus && !state.own.empty();
+  if (!place.shared && !parts) return;
+  if (parts && !place.own) place.own = std::make_shared<StateSource>(*assembly.network, state.own);
+  place.writer->finish();
+  if (place.shared) place.shared->take(place.consensus ? state.shared : assembly.strategy->live());
+  if (parts) place.own->take(state.own);
+  CheckpointState all = counters;
+  all.numbers = state.numbers;
+  place.writer->start({.state = all, .shared = place.shared, .own = parts ? place.own : nullptr});
+  being_read_ = being_read_ || (place.shared && !place.shared->copies()) || (parts && !place.own->copies());
+}
+
+void Saves::wait_until_read(std::int64_t step) {
+  if (!being_read_) return;
+  const trace::Span span("wait for checkpoint");
+  parts_.assembly.watchdog->beat("saving", step);
+  std::int64_t stall_ns = 0;
+  {
+    const Stopwatch watch(stall_ns);
+    for (const Place& place : places_) place.writer->wait_until_read();
+  }
+  being_read_ = false;
+  add_stall(stall_ns);
+}
+
+void Saves::add_stall(std::int64_t stall_ns) {
+  stall_ns_ += stall_ns;
+  if (std::ranges::any_of(places_, &Place::speaks))
+    stalls_[last_step_] += static_cast<double>(stall_ns) * 1e-9;
+}
+
+void Saves::report() {
+  for (Place& place : places_) {
+    for (const SaveReport& saved : place.writer->reports()) {
+      place.failure = saved.error;
+      if (!saved.error.empty()) {
+        parts_.reporter.warn(saved.error);
+      } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
+        last_good_ = saved.path;
+        parts_.reporter.checkpoint({.step = saved.step,
+                                    .path = saved.path,
+                                    .bytes = saved.bytes,
+                                    .stall_s = stalls_[saved.step],
+                                    .write_s = saved.write_s});
+      }
+      if (place.speaks) stalls_.erase(saved.step);
+    }
+  }
+}
+
+void Saves::finish() {
+  for (const Place& place : places_) place.writer->finish();
+  report();
+}
+
+void Saves::finish_last(std::int64_t step) {
+  if (places_.empty()) return;
+  parts_.assembly.watchdog->beat("writing the last checkpoint", step);
+  finish();
+  for (const Place& place : places_)
+    if (!place.failure.empty())
+      throw UserError(cat("the last checkpoint could not be written: ", place.failure,
+                          "; mend that and run it again; ", last_good()));
+}
+
+std::string Saves::last_good() const {
+  return last_good_.empty() ? "no checkpoint was written" : "the last good checkpoint is " + last_good_;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/observe/reporter.hpp"
+#include "src/train/assembly.hpp"
+#include "src/train/state_source.hpp"
+
+namespace flotilla {
+
+/// Where a worker's checkpoints go: hands them to the writers, waits for these where it must, and reports
+/// what became of them.
+class Saves {
+ public:
+  struct Parts {
+    Assembly& assembly;
+    Reporter& reporter;
+    CheckpointWriter* writer;      ///< Of the consensus, and of what workers hold themselves; null: none
+    CheckpointWriter* own_writer;  ///< Of this worker's own model (checkpoint.per_rank); null: none
+  };
+  /// @param last_good of an earlier run; empty: none
+  Saves(Parts parts, std::string last_good);
+
+  /// `counters`: the state but for what is in `state`.
+  void start(const CheckpointState& counters, const StrategyState& state);
+  /// Before anything changes the arrays that a save is written from.
+  void wait_until_read(std::int64_t step);
+  void report();  ///< Of those that ended since the last call
+  void finish();  ///< Waits until nothing is being written, and reports.
+  /// The same at the end. @throws UserError if the last save failed.
+  void finish_last(std::int64_t step);
+  std::string last_good() const;                       ///< As the end of a sentence
+  std::int64_t stall_ns() const { return stall_ns_; }  ///< That training waited for copies and reads
+
+ private:
+  struct Place {
+    CheckpointWriter* writer;
+    bool consensus;                         ///< Else this worker's own model
+    bool speaks;                            ///< Its saves are those of the reports
+    std::shared_ptr<StateSource> shared{};  ///< For Save, which says why it is not owned alone
+    std::shared_ptr<StateSource> own{};     ///< Null: not needed so far
+    std::string failure{};                  ///< Why the newest save failed; empty: it did not
+  };
+  void start(Place& place, const CheckpointState& counters, const StrategyState& state);
+  void add_stall(std::int64_t stall_ns);
+
+  Parts parts_;
+  std::string last_good_;
+  std::vector<Place> places_;
+  std::int64_t last_step_ = -1;  ///< Saved last
+  bool being_read_ = false;      ///< The last save may still be reading the arrays that a step changes
+  std::int64_t stall_ns_ = 0;
+  std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
+};
+
+}  // namespace flotilla

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/trace.hpp"
+
+namespace flotilla {
+
+/// Adds the time from its construction to its destruction.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::int64_t& total_ns) : total_ns_(total_ns), begin_ns_(trace::now_ns()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { total_ns_ += trace::now_ns() - begin_ns_; }
+
+ private:
+  std::int64_t& total_ns_;
+  std::int64_t begin_ns_;
+};
+
+}  // namespace flotilla
