@@ -4,6 +4,7 @@
 # sides, and the line on the launcher's side must name the ranks that it does not hear of. By hand:
 #   tests/hosts/test_cut_link.sh build/cpu [mpi hierarchical …]
 set -euo pipefail
+set -m # the launcher, which hears no more of its daemon on the other host, is ended with its group
 build=$(readlink -f "${1:?folder of the build}")
 shift
 source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
@@ -12,7 +13,8 @@ watchdog_s=4
 output=$(mktemp -d)
 trap '"$hosts" down; rm -rf "$output"' EXIT
 
-left() { { "$hosts" exec h0 pgrep -x flotilla; "$hosts" exec h1 pgrep -x flotilla; } | wc -l; }
+# A process that has ended stays as an entry there: nobody collects it.
+left() { { for host in h0 h1; do "$hosts" exec "$host" pgrep -r D,R,S,T,t -x flotilla; done; } | wc -l; }
 
 cut() {
   local word=$1 began ended
@@ -21,6 +23,7 @@ cut() {
   "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$output/run" \
     device.threads=1 train.epochs=100000 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \
     > "$output/out" 2> "$output/errors" &
+  local launcher=$!
   until grep -q '"step"' "$output/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done
   "$hosts" cut h1
   began=$(date +%s%N)
@@ -29,8 +32,9 @@ cut() {
   echo "== $word: all gone $(((ended - began) / 1000000)) ms after the cut, watchdog_s = $watchdog_s"
   grep "flotilla: rank [01] on h0" "$output/errors" | tee "$output/line"
   grep -q "all-reduce of bucket.*rank 2 on h1, rank 3 on h1 do not answer" "$output/line"
+  kill -9 -- "-$launcher" 2> "$output/none" || true # it may have ended
+  wait "$launcher" 2>> "$output/none" || true
   "$hosts" down
-  wait || true # mpirun, which hears no more of its daemon on h1
 }
 
 for word in "${@:-hierarchical}"; do cut "$word"; done

@@ -166,6 +166,18 @@ TEST(EmulatedStraggler, IsFoundInATraining) {
   }
 }
 
+TEST(Assembly, CountsTheWaitOfSynchronisedBatchNormAsCommunication) {
+  if (mpi::Communicator::world().size() > 2) GTEST_SKIP() << "two will do";
+  TrainingRun run(mpi::Communicator::world(), test::resnet_deck, {"model.batch_norm=synchronised"});
+  run.step();
+
+  const std::int64_t exchange_ns = run.assembly.exchange->waited_ns();
+
+  EXPECT_GT(exchange_ns, 0);
+  EXPECT_EQ(run.assembly.times().exposed_comm_ns,
+            run.assembly.strategy->times().exposed_comm_ns + exchange_ns);
+}
+
 TEST(EmulatedStraggler, PausesInEverySoManySteps) {
   const EmulatedStraggler straggler({.rank = 1, .slow_factor = 3.0, .pause_s = 0.0, .every = 4}, 1, 2);
 
