@@ -43,6 +43,28 @@ std::array<Four, 4> transposed(const Four& a, const Four& b, const Four& c, cons
           __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
 }
 
+/// The same in each quarter of a, b, c, d.
+std::array<Ints, 4> transposed_quarters(const Ints& a, const Ints& b, const Ints& c, const Ints& d) {
+  const auto low_pairs = [](const Ints& u, const Ints& v) {
+    return __builtin_shufflevector(u, v, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+  };
+  const auto high_pairs = [](const Ints& u, const Ints& v) {
+    return __builtin_shufflevector(u, v, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  };
+  const auto low_halves = [](const Ints& u, const Ints& v) {
+    return __builtin_shufflevector(u, v, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+  };
+  const auto high_halves = [](const Ints& u, const Ints& v) {
+    return __builtin_shufflevector(u, v, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  };
+  const Ints ab_low = low_pairs(a, b);
+  const Ints cd_low = low_pairs(c, d);
+  const Ints ab_high = high_pairs(a, b);
+  const Ints cd_high = high_pairs(c, d);
+  return {low_halves(ab_low, cd_low), high_halves(ab_low, cd_low), low_halves(ab_high, cd_high),
+          high_halves(ab_high, cd_high)};
+}
+
 /// Of `pixels` without their fourth byte. Cheaper than widening bytes.
 std::array<Ints, colours> parted(const Ints& pixels) {
   return {pixels & 255, (pixels >> 8) & 255, pixels >> 16};
@@ -210,14 +232,11 @@ class SeparableResizer final : public Resizer {
         Arithmetic::store(resized<constant>(x + i), pixels.data() + i * lanes, 4 * lanes);
       }
       for (std::size_t p = 0; p < planes; ++p) {
-        for (std::size_t r = 0; r < lanes; r += 4) {
-          const auto four = [&](std::size_t i) {
-            return load<Four>(pixels.data() + (p * 4 + i) * lanes + r);
-          };
-          const auto columns = transposed(four(0), four(1), four(2), four(3));
-          for (std::size_t i = 0; i < 4; ++i) {
-            std::memcpy(to[r + i] + p * plane_ + x, &columns[i], sizeof(Four));
-          }
+        const auto pixel = [&](std::size_t i) { return load<Ints>(pixels.data() + (p * 4 + i) * lanes); };
+        const auto four = transposed_quarters(pixel(0), pixel(1), pixel(2), pixel(3));
+        for (std::size_t r = 0; r < lanes; ++r) {
+          std::memcpy(to[r] + p * plane_ + x, reinterpret_cast<const Pixel*>(&four[r % 4]) + r / 4 * 4,
+                      4 * sizeof(Pixel));
         }
       }
     }
