@@ -107,9 +107,8 @@ void Trainer::check_agreement() {
   const auto different = agreement_.compare(assembly_.strategy->alike());
   if (!different) return;
   finish_saves();
-  parts_.failure.end_job_together(
-      cat(different->text(assembly_.world.size(), step_), "; ", last_good()),
-      exit_internal_error, different->ranks.front());
+  parts_.failure.end_job_together(cat(different->text(assembly_.world.size(), step_), "; ", last_good()),
+                                  exit_internal_error, different->ranks.front());
 }
 
 bool Trainer::asked_to_stop() {
