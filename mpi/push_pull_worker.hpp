@@ -40,7 +40,7 @@ class PushPullWorker {
   void start_push_pull(std::int64_t step, int batches, std::span<const float> from, std::span<float> to);
   bool test();      ///< Whether the exchange is over.
   void wait();      ///< Until it is.
-  void farewell();  ///< Tells all servers that nothing more will come, and waits until they took it.
+  void farewell();  ///< Tells all servers that nothing more will come, after what is on its way.
 
   std::int64_t sent_bytes() const { return sent_bytes_; }  ///< Since the start, requests included.
   std::vector<int> missing_servers()

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +18,18 @@
 #include "tests/train/training_run.hpp"
 
 // Saving and going on, in process, on 1, 2 and 4 workers.
+
+namespace {
+
+/// While it is set, the disk takes longer than a step.
+std::atomic<bool> disk_is_slow = false;
+
+}  // namespace
+
+extern "C" ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t position) {
+  if (disk_is_slow) ::usleep(10000);
+  return static_cast<ssize_t>(::syscall(SYS_pwrite64, descriptor, bytes, count, position));
+}
 
 namespace flotilla {
 namespace {
@@ -190,9 +205,11 @@ TEST_F(Saving, OfALargeModelTakesNoCopyAndIsOfItsOwnStep) {
   for (const std::int64_t step : {1, 2}) {
     run.steps(1);
     expected[step] = run.values();
+    disk_is_slow = true;
     run.trainer->save();
   }
   run.steps(1);
+  disk_is_slow = false;
   run.finish();
 
   for (const auto& [step, values] : expected) {
