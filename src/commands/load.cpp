@@ -87,10 +87,6 @@ std::string find_newest(const std::string& output, int workers, std::vector<std:
   return *found;
 }
 
-std::string kind_of(const CheckpointState& state) {
-  return read_saved_deck(state.deck).strategy.kind;
-}
-
 bool is_of_strategy(const StateArray& array) {
   return array.group.starts_with("strategy/");
 }
@@ -138,6 +134,23 @@ void warn_of_later(const std::string& output, std::int64_t step, std::vector<std
     warnings.push_back(cat("'", files.rbegin()->second, "' is later than step ", step,
                            ", from which this run goes on: move it away, or run.resume = \"auto\" will take "
                            "it the next time"));
+}
+
+/// What a strategy keeps from step to step depends on these: "strategy.kind = "local-sgd"".
+std::string kinds_of(const StrategyConfig& strategy) {
+  std::string text = cat("strategy.kind = \"", strategy.kind, "\"");
+  if (strategy.outer.kind != "none") text += cat(", strategy.outer.kind = \"", strategy.outer.kind, "\"");
+  return text;
+}
+
+/// Whether the checkpoint holds what this run's strategy keeps.
+bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, Assembly& assembly) {
+  if (kinds_of(read_saved_deck(checkpoint.state.deck).strategy) != kinds_of(assembly.config.strategy))
+    return false;
+  const CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  return std::ranges::all_of(assembly.strategy->live(), [&](const StateArray& array) {
+    return !is_of_strategy(array) || has_group(file, array.group);
+  });
 }
 
 }  // namespace
@@ -214,13 +227,13 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
   Continuation continuation;
   agree(world, [&] {
     check_training_data(checkpoint, assembly.training_data->size());
-    const std::string kind = kind_of(state);
-    const bool same_strategy = kind == assembly.config.strategy.kind;
+    const bool same_strategy = is_of_same_strategy(checkpoint, assembly);
     continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
     if (same_strategy) continuation.numbers = state.numbers;
     if (!same_strategy)
       continuation.note =
-          cat("the checkpoint is of strategy.kind = \"", kind, "\": all workers begin with its model");
+          cat("the checkpoint is of another strategy (", kinds_of(read_saved_deck(state.deck).strategy),
+              "): all workers begin with its model");
     else if (parts > 0 && !continuation.own_state)
       continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                               " begin with its model, what each held for itself is left");

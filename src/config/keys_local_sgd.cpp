@@ -81,7 +81,6 @@ std::vector<Key> local_sgd_keys() {
        .rule = one_of({"none", "sgd", "momentum", "nesterov"}),
        .help = "What is done with the averaged difference: \"none\" takes it, \"momentum\" is SlowMo, "
                "\"nesterov\" is DiLoCo's",
-       .on_resume = must_match,
        .condition = local},
       {.path = "strategy.outer.learning_rate",
        .field = field<&Config::strategy, &StrategyConfig::outer, &OuterConfig::learning_rate>,

@@ -11,8 +11,7 @@ std::vector<Key> strategy_keys() {
        .field = field<&Config::strategy, &StrategyConfig::kind>,
        .rule = one_of({"all-reduce", "local-sgd", "adaptive-local-sgd"}),
        .help = "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
-               "\"local-sgd\" their parameters now and then",
-       .on_resume = must_match},
+               "\"local-sgd\" their parameters now and then"},
       {.path = "strategy.all_reduce",
        .field = field<&Config::strategy, &StrategyConfig::all_reduce>,
        .rule = one_of({"auto", "mpi", "shared-memory", "hierarchical"}),

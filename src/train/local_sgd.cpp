@@ -40,11 +40,13 @@ void LocalSgd::start() {
   parts_.steps->step_together(together_in(0));
 }
 
-void LocalSgd::resume(const std::map<std::string, double>& numbers, bool own_state) {
-  parts_.period->set_numbers(numbers);
-  steps_ = static_cast<std::int64_t>(numbers.at("steps"));
-  samples_ = numbers.at("samples");
-  loss_ = numbers.at("loss");
+void LocalSgd::resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) {
+  steps_ = steps;
+  if (!numbers.empty()) {
+    parts_.period->set_numbers(numbers);
+    samples_ = numbers.at("samples");
+    loss_ = numbers.at("loss");
+  }
   if (own_state) {
     alike_ = parameters_alike_ = parts_.workers.size() == 1;
   } else {
@@ -202,7 +204,6 @@ Model LocalSgd::consensus() {
 
 StrategyState LocalSgd::state() {
   StrategyState state{.shared = live(), .own = {}, .numbers = parts_.period->numbers()};
-  state.numbers["steps"] = static_cast<double>(steps_);
   state.numbers["samples"] = samples_;
   state.numbers["loss"] = loss_;
   state.own = state_arrays(parts_.model, &parts_.optimizer);

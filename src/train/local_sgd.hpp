@@ -49,7 +49,7 @@ class LocalSgd : public Strategy {
   Model consensus() override;
   StrategyState state() override;
   std::vector<StateArray> live() override;
-  void resume(const std::map<std::string, double>& numbers, bool own_state) override;
+  void resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) override;
   Model alike() const override;
   StrategyTimes times() const override;
   std::int64_t held_bytes() const override;

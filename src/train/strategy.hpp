@@ -54,9 +54,9 @@ class Strategy {
   /// each worker goes on with its own state.
   virtual void start() = 0;
   /// Collective. A run goes on: the values are in place. `numbers` are StrategyState::numbers; empty where
-  /// the checkpoint is of another strategy. @param own_state this worker's own values are in live(), beside
-  /// what all share; else they are those of start(), which was called before.
-  virtual void resume(const std::map<std::string, double>& numbers, bool own_state) = 0;
+  /// the checkpoint is of another strategy. @param steps done so far @param own_state this worker's own
+  /// values are in live(), beside what all share; else they are those of start(), which was called before.
+  virtual void resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) = 0;
   /// Where this worker's loss sums of the step belong: loss_sums floats, zeroed by the caller before the
   /// forward pass.
   virtual DeviceSpan<float> loss_sums() = 0;

@@ -137,11 +137,9 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
       "train.steps",     "train.batch_size",    "train.global_batch_size", "train.accumulate_steps",
       "data.cache",      "data.max_bad_images", "data.max_pixels",         "data.on_bad_image"};
   for (const Key& key : all_keys()) {
-    // What a strategy keeps from step to step is another thing with another one of these.
-    const bool is_kind = key.path == "strategy.kind" || key.path == "strategy.outer.kind";
-    const bool may_change =
-        !is_kind && (free_tables.contains(key.table()) || free_keys.contains(key.path) ||
-                     (key.table() == "run" && key.path != "run.seed") || key.table() == "strategy.outer");
+    const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
+                            key.table() == "strategy.outer" || key.table() == "run.emulate_straggler" ||
+                            (key.table() == "run" && key.path != "run.seed");
     EXPECT_EQ(key.on_resume == OnResume::may_change, may_change) << key.path;
   }
 }

@@ -48,7 +48,7 @@ class Drifting : public Strategy {
     inner_->start();
     broadcast(sum_.span());
   }
-  void resume(const std::map<std::string, double>& numbers, bool own_state) override {
+  void resume(std::int64_t, const std::map<std::string, double>& numbers, bool own_state) override {
     resumed_with_own = own_state;
     if (!numbers.empty()) steps_ = numbers.at("steps");
   }
@@ -125,7 +125,7 @@ struct SavingRun {
       beginning = {.step = state.step, .position = state.position, .samples = state.samples};
     }
     if (!continuation.own_state) assembly.strategy->start();
-    if (!resumed.empty()) assembly.strategy->resume(continuation.numbers, continuation.own_state);
+    if (!resumed.empty()) assembly.strategy->resume(0, continuation.numbers, continuation.own_state);
     trainer = std::make_unique<Trainer>(Trainer::Parts{.assembly = assembly,
                                                        .reporter = reporter,
                                                        .writer = &writer,
