@@ -102,32 +102,32 @@ class HierarchicalInMemory final : public Hierarchical {
 class HierarchicalOverMpi final : public Hierarchical {
  public:
   HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
-      : Hierarchical(world, group, wire, order), inside_(group, slices(), Wire::float32) {}
+      : Hierarchical(world, group, wire, order), inside_(new SliceExchange(group, slices(), Wire::float32)) {}
 
   void all_reduce(std::span<float> data) override {
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
-      inside_.reduce_scatter(piece);
-      const SliceBounds mine = inside_.slice(piece.size());
+      inside_->reduce_scatter(piece);
+      const SliceBounds mine = inside_->slice(piece.size());
       if (has_slice()) across().all_reduce(piece.subspan(mine.begin, mine.end - mine.begin));
-      inside_.all_gather(piece);
+      inside_->all_gather(piece);
     });
   }
 
   std::size_t sent_bytes(std::size_t count) const override {
     std::size_t sum = 0;
     for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
-      const SliceBounds mine = inside_.slice(static_cast<std::size_t>(piece));
-      sum += inside_.sent_bytes(static_cast<std::size_t>(piece));
+      const SliceBounds mine = inside_->slice(static_cast<std::size_t>(piece));
+      sum += inside_->sent_bytes(static_cast<std::size_t>(piece));
       if (has_slice()) sum += across().sent_bytes(mine.end - mine.begin);
     });
     return sum;
   }
 
-  std::vector<int> missing_ranks() const override { return in_world(inside_.missing_ranks()); }
+  std::vector<int> missing_ranks() const override { return in_world(inside_->missing_ranks()); }
 
  private:
-  SliceExchange inside_;
+  SliceExchangeHandle inside_;
 };
 
 }  // namespace

@@ -33,30 +33,31 @@ class MpiAllReduce final : public Collectives {
 /// MPI has no half type to add and names no order.
 class SlicedAllReduce final : public Collectives {
  public:
-  SlicedAllReduce(const Communicator& group, Wire wire) : exchange_(group, group.size(), wire) {}
+  SlicedAllReduce(const Communicator& group, Wire wire)
+      : exchange_(new SliceExchange(group, group.size(), wire)) {}
 
   std::string_view name() const override { return "mpi"; }
-  int ranks() const override { return exchange_.ranks(); }
+  int ranks() const override { return exchange_->ranks(); }
   void all_reduce(std::span<float> data) override {
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
-      exchange_.reduce_scatter(piece);
-      exchange_.all_gather(piece);
+      exchange_->reduce_scatter(piece);
+      exchange_->all_gather(piece);
     });
   }
 
   std::size_t sent_bytes(std::size_t count) const override {
     std::size_t sum = 0;
     for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
-      sum += exchange_.sent_bytes(static_cast<std::size_t>(piece));
+      sum += exchange_->sent_bytes(static_cast<std::size_t>(piece));
     });
     return sum;
   }
 
-  std::vector<int> missing_ranks() const override { return exchange_.missing_ranks(); }
+  std::vector<int> missing_ranks() const override { return exchange_->missing_ranks(); }
 
  private:
-  SliceExchange exchange_;
+  SliceExchangeHandle exchange_;
 };
 
 }  // namespace

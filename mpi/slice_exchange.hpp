@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -57,5 +59,15 @@ class SliceExchange {
   std::vector<int> finished_;                ///< MPI_Testsome's
   std::vector<std::atomic<bool>> expected_;  ///< By rank: waited for now
 };
+
+/// Leaves an exchange where it is while an exception is being thrown: a communication thread may be inside
+/// it.
+struct LeaveWhileThrowing {
+  int exceptions = std::uncaught_exceptions();
+  void operator()(SliceExchange* exchange) const {
+    if (std::uncaught_exceptions() <= exceptions) delete exchange;
+  }
+};
+using SliceExchangeHandle = std::unique_ptr<SliceExchange, LeaveWhileThrowing>;
 
 }  // namespace flotilla::mpi
