@@ -15,6 +15,7 @@ struct EmulatedStragglerConfig {
   double slow_factor = 0.0;  ///< Its computation takes this many times as long; 0: pause_s is given
   double pause_s = 0.0;      ///< Pause in a step; 0: slow_factor is given
   std::int64_t every = 1;    ///< Its first step in this many
+  bool take_turns = false;   ///< Each pause hits the next worker, beginning with `rank`
 };
 
 struct RunConfig {

@@ -215,8 +215,9 @@ class Rules {
     const bool slow = given_.find(factor) != nullptr;
     const bool pauses = given_.find(pause) != nullptr;
     if (given_.find(rank) == nullptr) {
-      if (slow || pauses || given_.find(every) != nullptr)
-        mistakes_.add(origin({factor, pause, every}), rank + " is missing: the worker to make slow");
+      const std::string turns = table + ".take_turns";
+      if (slow || pauses || given_.find(every) != nullptr || given_.find(turns) != nullptr)
+        mistakes_.add(origin({factor, pause, every, turns}), rank + " is missing: the worker to make slow");
     } else if (slow == pauses) {
       mistakes_.add(origin({slow ? pause : rank}),
                     cat(table, slow ? ": slow_factor and pause_s exclude each other; give one of them"

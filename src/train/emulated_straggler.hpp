@@ -14,16 +14,17 @@ class EmulatedStraggler {
   /// @throws UserError if there is no such worker
   EmulatedStraggler(const EmulatedStragglerConfig& config, int rank, int workers);
 
-  bool here() const { return here_; }  ///< This worker is the slow one.
+  bool emulates() const { return config_.rank >= 0; }
   /// Sleeps as the deck asks at the end of a backward pass of `step`, whose computation took `compute_ns` so
-  /// far. Returns how long, ns; 0 on the other workers.
+  /// far. Returns how long, ns; 0 on the others.
   std::int64_t pause(std::int64_t step, std::int64_t compute_ns) const;
   /// "rank 1 takes 2 times as long in every 10th step"; empty: none is emulated.
   std::string description() const;
 
  private:
   EmulatedStragglerConfig config_;
-  bool here_;
+  int rank_;
+  int workers_;
 };
 
 }  // namespace flotilla

@@ -186,7 +186,7 @@ StepOutcome Trainer::step(Loader& loader) {
 }
 
 void Trainer::pause_if_emulated(std::int64_t compute_ns) {
-  if (!assembly_.straggler->here()) return;
+  if (!assembly_.straggler->emulates()) return;
   assembly_.watchdog->beat("in an emulated pause", step_);
   const std::int64_t pause_ns = assembly_.straggler->pause(step_, compute_ns);
   times_.pause_ns += pause_ns;

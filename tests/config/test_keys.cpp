@@ -25,8 +25,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, straggler] = run;
     add_addresses(all, a, b, c, d, e, f, g, h, i, j);
-    const auto& [rank, slow_factor, pause_s, every] = straggler;
-    add_addresses(all, rank, slow_factor, pause_s, every);
+    const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
+    add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
   }
   {
     const auto& [a, b, c, d] = device;

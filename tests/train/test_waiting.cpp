@@ -179,16 +179,31 @@ TEST(Assembly, CountsTheWaitOfSynchronisedBatchNormAsCommunication) {
 }
 
 TEST(EmulatedStraggler, PausesInEverySoManySteps) {
-  const EmulatedStraggler straggler({.rank = 1, .slow_factor = 3.0, .pause_s = 0.0, .every = 4}, 1, 2);
+  const EmulatedStraggler straggler(
+      {.rank = 1, .slow_factor = 3.0, .pause_s = 0.0, .every = 4, .take_turns = false}, 1, 2);
 
   EXPECT_GE(straggler.pause(8, 2 * ms), 4 * ms);
   EXPECT_EQ(straggler.pause(9, 2 * ms), 0);
   EXPECT_EQ(straggler.description(), "rank 1 computes 3 times as long in every 4 steps the first");
 }
 
+TEST(EmulatedStraggler, TakesTurns) {
+  const EmulatedStragglerConfig config{
+      .rank = 1, .slow_factor = 3.0, .pause_s = 0.0, .every = 4, .take_turns = true};
+  const EmulatedStraggler first(config, 1, 2);
+  const EmulatedStraggler second(config, 0, 2);
+
+  EXPECT_GT(first.pause(0, ms), 0);
+  EXPECT_EQ(second.pause(0, ms), 0);
+  EXPECT_EQ(first.pause(4, ms), 0);
+  EXPECT_GT(second.pause(4, ms), 0);
+  EXPECT_EQ(first.description(),
+            "in turn, beginning with rank 1 computes 3 times as long in every 4 steps the first");
+}
+
 TEST(EmulatedStraggler, MustBeAWorker) {
   try {
-    EmulatedStraggler({.rank = 2, .slow_factor = 3.0, .pause_s = 0.0, .every = 1}, 0, 2);
+    EmulatedStraggler({.rank = 2, .slow_factor = 3.0, .pause_s = 0.0, .every = 1, .take_turns = false}, 0, 2);
     FAIL() << "was taken";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(), "run.emulate_straggler.rank = 2, but there are 2 workers: give at most 1");
