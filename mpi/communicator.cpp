@@ -2,7 +2,9 @@
 #include "mpi/communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -97,6 +99,17 @@ Communicator Communicator::split_by_host() const {
 
 void Communicator::barrier() const {
   check(MPI_Barrier(handle_->comm), "MPI_Barrier");
+}
+
+void Communicator::patient_barrier() const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(handle_->comm, &request), "MPI_Ibarrier");
+  int done = 0;
+  for (;;) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 template <Scalar T>

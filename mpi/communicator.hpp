@@ -59,6 +59,8 @@ class Communicator {
   Communicator split_by_host() const;     ///< Collective. The ranks that can share memory with this one.
 
   void barrier() const;  ///< Collective.
+  /// Collective. The same for a thread that has nothing better to do: it sleeps meanwhile.
+  void patient_barrier() const;
   template <Scalar T>
   void broadcast(std::span<T> data,
                  int root = 0) const;  ///< Collective. Any count, cut into pieces that fit an int.

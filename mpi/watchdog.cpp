@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -191,8 +190,6 @@ void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
   impl_->index.store(index, std::memory_order_relaxed);
   // One thread beats: no read-modify-write needed.
   impl_->beats.store(impl_->beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  if (impl_->deadline_s.load(std::memory_order_relaxed) > 0 && std::strcmp(what, "stopped") == 0)
-    clear_deadline();
 }
 
 void Watchdog::set_deadline(double seconds) {

@@ -38,8 +38,7 @@ class Watchdog {
   /// and nothing moves, `say` gets a sentence, if there are ranks that do not answer. Before the first beat.
   void tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say);
   void beat(const char* what, std::int64_t step, std::int64_t index = -1);
-  /// From now on the job must reach its next beat("stopped", …) within `seconds`, or this process leaves
-  /// without saving.
+  /// From now on clear_deadline() must come within `seconds`, or this process leaves without saving.
   void set_deadline(double seconds);
   void clear_deadline();
   Activity activity() const;

@@ -39,7 +39,7 @@ int run_alone(const CommandLine& line) {
   const auto warn = [](const std::string& text) { flotilla::print_error_line("flotilla: warning: " + text); };
   if (line.command == CommandLine::Command::inspect) {
     const flotilla::Inspection inspection =
-        flotilla::inspect(line.checkpoint, {.json = line.json, .deck = line.show_deck});
+        flotilla::inspect(line.checkpoint, {.json = line.json, .deck = line.show_deck, .on_damaged = warn});
     flotilla::print_line(inspection.text);
     if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
     return flotilla::exit_done;

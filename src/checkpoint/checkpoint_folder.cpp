@@ -131,7 +131,7 @@ void CheckpointFolder::remove_unfinished() const {
     if (is_unfinished(name)) ::unlink(file.c_str());
     std::string_view rest = name;
     const auto step = take_number(rest, "step-", ".parts");
-    if (step && rest.empty() && !fs::exists(path_of(*step))) remove_parts(*step);
+    if (step && rest.empty()) remove_orphaned_parts(*step);
   }
 }
 
@@ -141,6 +141,10 @@ void CheckpointFolder::remove_parts(std::int64_t step) const {
   for (const fs::path& file : files_in(parts))
     if (is_part(file.filename().string())) ::unlink(file.c_str());
   ::rmdir(parts.c_str());  // stays if it holds files of others
+}
+
+void CheckpointFolder::remove_orphaned_parts(std::int64_t step) const {
+  if (!fs::exists(path_of(step))) remove_parts(step);
 }
 
 bool CheckpointFolder::good(std::int64_t step, const std::string& path) {
@@ -224,10 +228,16 @@ std::string checkpoint_at(const std::string& file_or_folder,
         cat("cannot open '", file_or_folder,
             "': No such file or directory; give a checkpoint, an exported model or a run's folder"));
   }
-  if (auto newest = find_newest_good(file_or_folder, on_damaged, workers)) return *newest;
-  throw UserError(
-      cat("the folder '", file_or_folder,
-          "' holds no good checkpoint (step-*.h5, there or in checkpoints/); name another folder or a file"));
+  std::string newest_damage;
+  const auto note = [&](const std::string& text) {
+    if (newest_damage.empty()) newest_damage = text;
+    on_damaged(text);
+  };
+  if (auto newest = find_newest_good(file_or_folder, note, workers)) return *newest;
+  throw UserError(cat("the folder '", file_or_folder,
+                      "' holds no good checkpoint (step-*.h5, there or in checkpoints/)",
+                      newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),
+                      "; name another folder or a file"));
 }
 
 }  // namespace flotilla

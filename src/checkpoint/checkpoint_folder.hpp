@@ -23,6 +23,7 @@ class CheckpointFolder {
   void remove_unfinished() const;
   /// The parts of a checkpoint that was not written, or is no more.
   void remove_parts(std::int64_t step) const;
+  void remove_orphaned_parts(std::int64_t step) const;  ///< Unless a checkpoint of that step is there
   /// To be called when `step` was saved. Removes the good checkpoints before it, but for the newest `keep`
   /// − 1. Damaged ones neither count nor go: they may be all that is left of something. Nor do later ones, of
   /// a run that was set back.

@@ -129,13 +129,18 @@ std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
     if (desk.given_up) throw UserError(error);  // the others are not there any more
     state.parts = gather_parts(desk.workers, told(mine, error));
     for (const CheckpointPart& part : state.parts) bytes += part.bytes;
-    if (draft.checkpoint) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
   } else if (!error.empty()) {
     throw UserError(error);
   }
-  if (!draft.checkpoint) return bytes;
-  bytes += draft.checkpoint->complete(&state).bytes;
-  desk.folder.saved(state.step, desk.keep);
+  error = error_of([&] {
+    if (!draft.checkpoint) return;
+    if (desk.save.own) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
+    bytes += draft.checkpoint->complete(&state).bytes;
+    desk.folder.saved(state.step, desk.keep);
+  });
+  // Nobody has saved before the checkpoint is there.
+  if (desk.save.own && desk.workers.exchange) error = desk.workers.exchange(error).front();
+  if (!error.empty()) throw UserError(error);
   return bytes;
 }
 
@@ -149,7 +154,7 @@ SaveReport write(Desk& desk) {
   error = error_of([&] { report.bytes = complete(desk, draft, error); });
   if (!error.empty()) {
     report.error = cat("the checkpoint of step ", step, " was not saved: ", error);
-    if (desk.save.own && desk.workers.rank == 0) error_of([&] { desk.folder.remove_parts(step); });
+    if (desk.save.own && desk.workers.rank == 0) error_of([&] { desk.folder.remove_orphaned_parts(step); });
   }
   report.write_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
@@ -163,7 +168,7 @@ void serve(Desk& desk) {
     lock.unlock();
     SaveReport report = write(desk);
     lock.lock();
-    if (desk.workers.rank == 0) desk.reports.push_back(std::move(report));
+    desk.reports.push_back(std::move(report));
     desk.pending = false;
     desk.changed.notify_all();
   }

@@ -53,9 +53,10 @@ class CheckpointWriter {
   /// Waits for the write in progress, then starts this one. `save`'s sources must not change until
   /// wait_until_read().
   void start(Save save);
-  void wait_until_read();             ///< Waits until nothing reads from the sources of the last save.
-  std::vector<SaveReport> reports();  ///< Saves that ended since the last call; on worker 0 only.
-  void finish();                      ///< Waits until nothing is being written.
+  void wait_until_read();  ///< Waits until nothing reads from the sources of the last save.
+  std::vector<SaveReport>
+  reports();      ///< Saves that ended since the last call; where all write parts, on all.
+  void finish();  ///< Waits until nothing is being written.
   static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
 
  private:

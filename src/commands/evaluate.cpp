@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "kernels/error.hpp"
+#include "mpi/roll_call.hpp"
 #include "mpi/topology.hpp"
+#include "mpi/watchdog.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
@@ -76,6 +78,12 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
       restore(file, checkpoint.path, *network, state_arrays(model, nullptr));
     }
   });
+  mpi::Watchdog watchdog(
+      config.run.watchdog_s, [] { return std::vector<int>(); },
+      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
+      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
+  std::int64_t batches = 0;
+  watchdog.beat("comparing the data of the ranks", 0);
   check_same_data(world, places, data->size(), "data.validation");
   network->bind({.parameters = model.parameters,
                  .gradients = {},
@@ -89,6 +97,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   std::vector<float> rows(static_cast<std::size_t>(network->batch() * config.model.classes));
   const Evaluation result =
       evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1, [&](const Batch& batch) {
+        watchdog.beat("evaluating", checkpoint.state.step, batches++);
         if (!needs_rows) return;
         device->download(network->logits().span(), rows);
         const auto valid = static_cast<std::size_t>(batch.valid);
@@ -106,6 +115,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
                         "`flotilla inspect ",
                         checkpoint.path, "` shows the range of each tensor"));
   });
+  watchdog.beat("collecting the results", checkpoint.state.step);
   if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);
   const std::vector<std::string> table =
       arguments.per_class ? classes.lines(world) : std::vector<std::string>();

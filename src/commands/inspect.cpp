@@ -187,7 +187,9 @@ std::string as_table(const FileIndex& index, const std::vector<Row>& rows, bool 
 }  // namespace
 
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options) {
-  const std::string path = checkpoint_at(file_or_folder, [](const std::string&) {});
+  const std::string path = checkpoint_at(file_or_folder, [&](const std::string& text) {
+    if (options.on_damaged) options.on_damaged(text);
+  });
   const FileIndex index = hdf5::read_index(path);
   ValueReader reader(index);
   std::vector<Row> rows;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace flotilla {
 
 /// `flotilla inspect`: how to show a checkpoint.
 struct InspectOptions {
-  bool json = false;  ///< Else a table
-  bool deck = false;  ///< Append the deck; JSON always has it
+  bool json = false;                                     ///< Else a table
+  bool deck = false;                                     ///< Append the deck; JSON always has it
+  std::function<void(const std::string&)> on_damaged{};  ///< Of a folder: what is passed over
 };
 
 struct Inspection {

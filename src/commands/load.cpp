@@ -104,11 +104,11 @@ void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t sample
 /// This worker's part into the groups that it holds, the checkpoint into the others.
 void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, Assembly& assembly) {
   const std::string path = (std::filesystem::path(parts_folder(checkpoint.path)) / saved.name).string();
+  if (const std::string damage = part_damage(checkpoint.path, saved); !damage.empty())
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", damage,
+                        "; name an older checkpoint in run.resume, or use another number of workers, which "
+                        "begin with what all shared"));
   CheckpointFile part(path, CheckpointFile::Content::everything);
-  if (part.checksum() != saved.checksum)
-    throw UserError(cat("cannot resume from ", checkpoint.path, ": its part '", path,
-                        "' was written by another save; use an older checkpoint, or another number of "
-                        "workers, which begin with what all shared"));
   std::vector<StateArray> own;
   std::vector<StateArray> shared;
   for (const StateArray& array : assembly.strategy->live())

@@ -42,13 +42,18 @@ void LocalSgd::start() {
 
 void LocalSgd::resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) {
   steps_ = steps;
+  bool same_model = true;
+  bool same_parameters = true;
   if (!numbers.empty()) {
     parts_.period->set_numbers(numbers);
     samples_ = numbers.at("samples");
+    same_model = numbers.at("alike") > 0.0;
+    same_parameters = numbers.at("parameters_alike") > 0.0;
     loss_ = numbers.at("loss");
   }
   if (own_state) {
-    alike_ = parameters_alike_ = parts_.workers.size() == 1;
+    alike_ = same_model;
+    parameters_alike_ = same_parameters;
   } else {
     parts_.period->begin_again(steps_);
   }
@@ -205,6 +210,8 @@ Model LocalSgd::consensus() {
 StrategyState LocalSgd::state() {
   StrategyState state{.shared = live(), .own = {}, .numbers = parts_.period->numbers()};
   state.numbers["samples"] = samples_;
+  state.numbers["alike"] = alike_ ? 1.0 : 0.0;
+  state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;
   state.numbers["loss"] = loss_;
   state.own = state_arrays(parts_.model, &parts_.optimizer);
   if (parts_.workers.size() == 1) return state;

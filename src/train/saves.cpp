@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/train/stopwatch.hpp"
 
 namespace flotilla {
@@ -69,10 +70,10 @@ void Saves::report() {
   for (Place& place : places_) {
     for (const SaveReport& saved : place.writer->reports()) {
       place.failure = saved.error;
+      if (saved.error.empty() && place.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
-        parts_.reporter.warn(saved.error);
+        if (place.speaks || !place.consensus) parts_.reporter.warn(saved.error);
       } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
-        last_good_ = saved.path;
         parts_.reporter.checkpoint({.step = saved.step,
                                     .path = saved.path,
                                     .bytes = saved.bytes,
@@ -100,7 +101,16 @@ void Saves::finish_last(std::int64_t step) {
 }
 
 std::string Saves::last_good() const {
-  return last_good_.empty() ? "no checkpoint was written" : "the last good checkpoint is " + last_good_;
+  std::string path = last_good_;
+  if (!parts_.assembly.world.is_root()) {  // where only worker 0 writes it knows what it wrote
+    try {
+      const auto files = checkpoints_in(parts_.assembly.config.run.output + "/checkpoints");
+      if (!files.empty()) path = files.rbegin()->second;
+    } catch (const UserError&) {
+      // The folder may be gone; what is being told is worse.
+    }
+  }
+  return path.empty() ? "no checkpoint was written" : "the last good checkpoint is " + path;
 }
 
 }  // namespace flotilla

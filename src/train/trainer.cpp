@@ -230,11 +230,10 @@ Ending Trainer::run() {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
       assembly_.watchdog->clear_deadline();
       save();
+      if (validates_now()) validate();  // a resumed run would not
       break;
     }
-    if (position_.offset == 0 && config_.validation.every > 0 &&
-        position_.epoch % config_.validation.every == 0)
-      validate();
+    if (validates_now()) validate();
     if (config_.checkpoint.every > 0 && step_ % config_.checkpoint.every == 0) save();
   }
   const bool stopped = !done() || !stop_reason_.empty();
@@ -256,7 +255,10 @@ void Trainer::check_finite(const StepOutcome& outcome) {
   const std::string what = loss_is_finite             ? "a running statistic is not finite"
                            : std::isnan(outcome.loss) ? "the loss is NaN"
                                                       : "the loss is infinite";
-  if (outcome.all_workers) end_diverged(what);
+  // Statistics may be this worker's own although all have met.
+  const bool all_see_it =
+      outcome.all_workers && (!loss_is_finite || !assembly_.strategy->alike().statistics.empty());
+  if (all_see_it) end_diverged(what);
   end_diverged_alone(what);
 }
 
@@ -278,8 +280,7 @@ void Trainer::end_diverged_alone(const std::string& what) {
   saves_.finish();
   const std::string layer = assembly_.network->first_non_finite();
   const std::string where = layer.empty() ? "" : cat("the output of ", layer, " is not finite; ");
-  parts_.failure.end_job(cat("rank ", assembly_.world.rank(), ": ", divergence(what, where)),
-                         exit_user_error);
+  parts_.failure.end_job(divergence(what, where), exit_user_error);
 }
 
 /// Collective. The first layer whose output is not finite, on the lowest rank that has one.
@@ -290,6 +291,12 @@ std::string Trainer::where_not_finite() const {
       return cat("the output of ", layers[rank], " is not finite on rank ", rank, "; ");
   return assembly_.sharding.micro_steps > 1 ? "the outputs of the last micro-step are finite; "
                                             : "the outputs of all layers are finite; ";
+}
+
+/// An epoch has ended after which the deck wants it.
+bool Trainer::validates_now() const {
+  const std::int64_t every = config_.validation.every;
+  return position_.offset == 0 && every > 0 && position_.epoch % every == 0;
 }
 
 std::int64_t Trainer::epoch_of_last_step() const {

@@ -73,6 +73,7 @@ class Trainer {
   bool done_at(std::int64_t step, const Position& position) const;
   bool reports_at(std::int64_t step, const Position& position) const;
   bool meets_at(std::int64_t step, const Position& position) const;
+  bool validates_now() const;
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
   bool checks_agreement_at(std::int64_t step) const;

@@ -120,18 +120,6 @@ TEST_F(WatchdogDeathTest, IsOffWithoutALimit) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(WatchdogDeathTest, ForgetsTheDeadlineOfAJobThatStopped) {
-  const auto run = [] {
-    Watchdog watchdog(0, {}, say_and_leave);
-    watchdog.set_deadline(0.3);
-    watchdog.beat("stopped", 7);
-    std::this_thread::sleep_for(milliseconds(900));
-    _exit(0);
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
-}
-
 TEST_F(WatchdogDeathTest, ForgetsADeadlineThatIsCleared) {
   const auto run = [] {
     Watchdog watchdog(0, {}, say_and_leave);

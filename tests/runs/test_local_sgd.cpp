@@ -67,6 +67,43 @@ TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
   }
 }
 
+TEST(LocalSgdRuns, GiveTheSameBitsFromWithinTheStepsTakenTogether) {
+  for (const std::string wire : {"float32", "bfloat16"}) {
+    const TemporaryFolder folder;
+    const Texts strategy = {"strategy.kind=local-sgd",   "strategy.period=8",
+                            "strategy.begin_step=30",    "strategy.before_begin=all-reduce",
+                            "strategy.all_reduce=mpi",   "strategy.wire=" + wire,
+                            "train.global_batch_size=63"};
+    Texts whole = arguments(folder.path("whole"), strategy);
+    Texts parts = arguments(folder.path("parts"), strategy);
+    whole.emplace_back("train.steps=60");
+    ASSERT_EQ(flotilla(3, whole).exit_code, 0);
+    for (const std::string steps : {"17", "35", "60"}) {
+      Texts until = parts;
+      until.emplace_back("train.steps=" + steps);
+      ASSERT_EQ(flotilla(3, until).exit_code, 0);
+    }
+
+    EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values) << wire;
+  }
+}
+
+TEST(LocalSgdRuns, GoOnWithAnotherStrategyFromTheModel) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), {"train.steps=40"});
+  ASSERT_EQ(flotilla(2, run).exit_code, 0);
+  run.back() = "train.steps=60";
+  run.insert(run.end(), {"strategy.kind=local-sgd", "strategy.period=8", "strategy.outer.kind=nesterov",
+                         "strategy.outer.momentum=0.9"});
+
+  const Result resumed = flotilla(2, run);
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("of another strategy (strategy.kind = \"all-reduce\")"), std::string::npos)
+      << resumed.output;
+  EXPECT_EQ(final_model(folder.path("run")).state.numbers.at("period.last_averaging"), 56.0);
+}
+
 TEST(LocalSgdRuns, GoOnFromTheConsensusWithOtherWorkers) {
   const TemporaryFolder folder;
   Texts run = arguments(folder.path("run"), strategies()[0]);
