@@ -132,13 +132,20 @@ void Rendezvous::ask_to_stop() {
   impl_->knows = true;
 }
 
-bool Rendezvous::must_meet(std::int64_t steps) {
+bool Rendezvous::knows() {
   Impl& own = *impl_;
   if (const std::int64_t now_ns = trace::now_ns(); own.asked || now_ns - own.looked_ns >= look_every_ns) {
     own.looked_ns = now_ns;
     own.look();
   }
-  if (!own.knows || own.alone()) return own.knows;
+  return own.knows;
+}
+
+bool Rendezvous::must_meet(std::int64_t steps) {
+  Impl& own = *impl_;
+  own.knows = true;  // or it learned from those it steps with
+  if (own.alone()) return true;
+  own.look();
   if (!own.has_agreed) {
     if (!own.agreement.started()) own.name(steps);
     Backoff backoff(spins);

@@ -15,6 +15,8 @@ namespace flotilla::mpi {
 /// Whoever learns that somebody wants to stop tells it to the others (through rank 0), names the steps it has
 /// done, and stays there until all have done so; the largest number is where they meet once more. Nobody is
 /// waited for by a worker that has gone further: one that waits in meet() answers too, with that step.
+///
+///     if (rendezvous.knows() && rendezvous.must_meet(steps)) stop = rendezvous.meet(steps, mine, all);
 class Rendezvous {
  public:
   /// Collective. `values`: doubles that each worker brings to a meeting.
@@ -24,8 +26,12 @@ class Rendezvous {
   ~Rendezvous();  ///< Collective; nothing while an exception is being thrown.
 
   void ask_to_stop();
-  /// After a step at which the workers do not meet anyway, `steps` being done: whether they meet after it
-  /// nevertheless. To be called by every worker after every such step.
+  /// Takes what others have told. @returns whether somebody wants to stop, as far as this worker knows.
+  bool knows();
+  /// After a step at which the workers do not meet anyway, `steps` being done, by a worker that knows: stays
+  /// until all know, and says whether they meet after this step. From then on to be called after every such
+  /// step. A worker that takes steps together with others may call it only after a step after which they all
+  /// do: one that stayed alone would be missing in their next step.
   bool must_meet(std::int64_t steps);
   /// Collective, `steps` being done. Every worker's values, in rank order, on every worker.
   /// @returns whether somebody wants to stop here, the same on every worker.

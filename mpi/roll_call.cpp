@@ -140,6 +140,14 @@ bool RollCall::silent() const {
   return !std::ranges::all_of(impl_->answers, [](const auto& answer) { return answer.has_value(); });
 }
 
+bool RollCall::somebody_moved_within(double seconds) const {
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    const auto& answer = impl_->answers[rank];
+    if (static_cast<int>(rank) != impl_->world.rank() && answer && answer->quiet_s < seconds) return true;
+  }
+  return false;
+}
+
 bool RollCall::left_to_another() const {
   for (int rank = 0; rank < impl_->world.rank(); ++rank) {
     const auto& answer = impl_->answers[static_cast<std::size_t>(rank)];

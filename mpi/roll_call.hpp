@@ -41,6 +41,8 @@ class RollCall {
   /// answer: their own watchdogs may be about to ask.
   void ask(const Presence& mine, double patience_s);
   bool silent() const;  ///< After ask(): is there a rank that did not answer?
+  /// After ask(): did a rank answer that has moved in the last `seconds`?
+  bool somebody_moved_within(double seconds) const;
   /// After ask(): did a lower rank answer whose watchdog ends the job too? Then that one speaks.
   bool left_to_another() const;
   /// After ask(): "rank 3 on node7 does not answer; the others wait in the same place". `missing`: ranks that

@@ -22,8 +22,9 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 // Together less than the 5 s within which the process is to be gone.
-constexpr unsigned patience_with_on_hang_s = 4;
-constexpr double patience_with_others_s = 1.5;
+constexpr unsigned patience_with_on_hang_s = 3;
+constexpr double patience_with_others_s = 1.0;
+constexpr double patience_with_movers_s = 0.75;
 constexpr double patience_with_speaker_s = 2.0;
 constexpr double patience_before_the_kill_s = 0.45;  // the rest of the second went by until the next look
 constexpr double longest_period_s = 0.25;
@@ -101,7 +102,7 @@ struct Watchdog::Impl {
       if (beat != seen) quiet_s = 0;
       seen = beat;
       with_roll_call([this](RollCall& call) { call.answer(presence(false)); });
-      if (limit_s > 0 && quiet_s > limit_s) {
+      if (limit_s > 0 && quiet_s > limit_s && !others_move()) {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
@@ -112,6 +113,17 @@ struct Watchdog::Impl {
                            " s: ", presence(true).text(), "; leaving without saving"));
       }
     }
+  }
+
+  /// A worker that is ahead waits as long as the others take: nothing hangs while all answer and one of them
+  /// moves. quiet_s goes on meanwhile, or workers that wait for each other would spare each other for ever.
+  bool others_move() {
+    bool move = false;
+    with_roll_call([&](RollCall& call) {
+      call.ask(presence(false), patience_with_movers_s);
+      move = !call.silent() && call.somebody_moved_within(limit_s);
+    });
+    return move;
   }
 
   void look_for_lost_ranks() {

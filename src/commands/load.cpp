@@ -232,8 +232,8 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
     if (same_strategy) continuation.numbers = state.numbers;
     if (!same_strategy)
       continuation.note =
-          cat("the checkpoint is of another strategy (", kinds_of(read_saved_deck(state.deck).strategy),
-              "): all workers begin with its model");
+          cat("the checkpoint has not all that this strategy keeps, it is of ",
+              kinds_of(read_saved_deck(state.deck).strategy), ": all workers begin with its model");
     else if (parts > 0 && !continuation.own_state)
       continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                               " begin with its model, what each held for itself is left");

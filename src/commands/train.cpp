@@ -186,7 +186,11 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                  .samples = resumed->state.samples,
                  .checkpoint = resumed->path};
   if (!continuation.own_state) assembly.strategy->start();
-  if (resumed) assembly.strategy->resume(beginning.step, continuation.numbers, continuation.own_state);
+  if (resumed)
+    assembly.strategy->resume({.steps = beginning.step,
+                               .epochs = progress_of(config, assembly.sharding, beginning.position).epochs,
+                               .numbers = continuation.numbers,
+                               .own_state = continuation.own_state});
   introduce(arguments.deck, assembly, resumed, *reporter);
   if (!continuation.note.empty()) reporter->say(continuation.note);
   for (const std::string& line : loaded) reporter->say(line);

@@ -158,6 +158,15 @@ class Rules {
               quoted(optimizer)));
     exclude("strategy.momentum", strategy.momentum != "local", "optimizer.kind", optimizer == "sgd",
             "plain \"sgd\" keeps no state");
+    if (usable({"strategy.before_begin", "strategy.begin_step", "strategy.begin_epoch"}) &&
+        strategy.before_begin == "all-reduce" && strategy.begin_step == 0 && strategy.begin_epoch == 0.0)
+      mistakes_.add(origin({"strategy.before_begin"}),
+                    "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or "
+                    "strategy.begin_epoch: else nothing comes before the beginning");
+    exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
+            "strategy.kind", true,
+            "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
+            "\"all-reduce\"");
     exclude("strategy.statistics", strategy.statistics != "average", "model.kind",
             config_.model.kind != "resnet", "this model has no batch norm");
   }

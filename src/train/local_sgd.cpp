@@ -40,24 +40,30 @@ void LocalSgd::start() {
   parts_.steps->step_together(together_in(0));
 }
 
-void LocalSgd::resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) {
-  steps_ = steps;
-  bool same_model = true;
-  bool same_parameters = true;
-  if (!numbers.empty()) {
-    parts_.period->set_numbers(numbers);
-    samples_ = numbers.at("samples");
-    same_model = numbers.at("alike") > 0.0;
-    same_parameters = numbers.at("parameters_alike") > 0.0;
-    loss_ = numbers.at("loss");
+void LocalSgd::resume(const Resumption& resumed) {
+  steps_ = resumed.steps;
+  if (!resumed.numbers.empty()) {
+    parts_.period->set_numbers(resumed.numbers);
+    samples_ = resumed.numbers.at("samples");
+    loss_ = resumed.numbers.at("loss");
   }
-  if (own_state) {
-    alike_ = same_model;
-    parameters_alike_ = same_parameters;
+  if (resumed.own_state) {
+    alike_ = resumed.numbers.at("alike") > 0.0;
+    parameters_alike_ = resumed.numbers.at("parameters_alike") > 0.0;
   } else {
-    parts_.period->begin_again(steps_);
+    parts_.period->begin_again(steps_, resumed.epochs);
   }
   parts_.steps->step_together(together_in(steps_));
+}
+
+void LocalSgd::clear_gradients() {
+  parts_.steps->clear_gradients();
+  if (parts_.groups && rendezvous_.knows()) parts_.steps->vote_to_stop();  // it was cleared, too
+}
+
+void LocalSgd::vote_to_stop() {
+  rendezvous_.ask_to_stop();
+  if (parts_.groups) parts_.steps->vote_to_stop();
 }
 
 std::vector<StateArray> LocalSgd::live() {
@@ -98,12 +104,24 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   outcome.all_workers = false;
   const std::int64_t begin_ns = trace::now_ns();
   const bool due = parts_.period->due(steps);
-  if (!due && !info.meet) parts_.watchdog.beat("waiting to agree on a stop", info.step);
-  if (due || info.meet || rendezvous_.must_meet(steps)) outcome = meet(info, due);
+  if (due || info.meet || stops_after(steps, outcome.stop)) {
+    outcome = meet(info, due);
+  } else {
+    outcome.stop = false;
+  }
+  if (parts_.groups && rendezvous_.knows()) parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   parts_.steps->step_together(together_in(steps));
   return outcome;
+}
+
+/// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
+/// together, so they must hear of it together: through their gradients.
+bool LocalSgd::stops_after(std::int64_t steps, bool group_stops) {
+  if (!(parts_.groups ? group_stops : rendezvous_.knows())) return false;
+  parts_.watchdog.beat("waiting to agree on a stop", steps - 1);
+  return rendezvous_.must_meet(steps);
 }
 
 /// Collective.
@@ -188,8 +206,8 @@ void LocalSgd::average(const StepInfo& info) {
   }
   parameters_alike_ = true;
   alike_ = averages_statistics() || parts_.model.statistics.empty();
-  if (parts_.workers.size() == 1 || !begun) return;
-  if (parts_.config.momentum == "average") {
+  if (!begun) return;
+  if (parts_.config.momentum == "average" && parts_.workers.size() > 1) {
     average_slots();
     std::size_t next = 0;
     for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
@@ -203,7 +221,11 @@ Model LocalSgd::consensus() {
   if (alike_ || parts_.workers.size() == 1) return parts_.model;
   parts_.watchdog.beat("averaging for a consensus", steps_);
   parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.consensus));
-  average_values(parts_.consensus);
+  if (parameters_alike_) {
+    all_reduce(half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(), parts_.consensus.statistics);
+  } else {
+    average_values(parts_.consensus);
+  }
   return parts_.consensus;
 }
 

@@ -41,15 +41,15 @@ class LocalSgd : public Strategy {
 
   void start() override;
   DeviceSpan<float> loss_sums() override { return parts_.steps->loss_sums(); }
-  void clear_gradients() override { parts_.steps->clear_gradients(); }
+  void clear_gradients() override;
   void end_micro_step(std::int64_t micro_step) override { parts_.steps->end_micro_step(micro_step); }
-  void vote_to_stop() override { rendezvous_.ask_to_stop(); }
+  void vote_to_stop() override;
   void gradient_ready(std::int64_t begin) override { parts_.steps->gradient_ready(begin); }
   StepOutcome finish_step(const StepInfo& info) override;
   Model consensus() override;
   StrategyState state() override;
   std::vector<StateArray> live() override;
-  void resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) override;
+  void resume(const Resumption& resumed) override;
   Model alike() const override;
   StrategyTimes times() const override;
   std::int64_t held_bytes() const override;
@@ -62,6 +62,7 @@ class LocalSgd : public Strategy {
   bool together_in(std::int64_t step) const;
   void tell(const StepOutcome& outcome);
   double sum_of(Told what) const;
+  bool stops_after(std::int64_t steps, bool group_stops);
   StepOutcome meet(const StepInfo& info, bool averages);
   void average(const StepInfo& info);
   void average_values(const Model& model);

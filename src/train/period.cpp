@@ -20,8 +20,8 @@ std::int64_t whole(double epochs) {
 /// Up to `last`: at once, or one value per epoch after the beginning.
 class GivenPeriod final : public Period {
  public:
-  GivenPeriod(const StrategyConfig& strategy, std::int64_t begin_step, double begin_epoch)
-      : Period(begin_step, at(strategy, 0)), strategy_(strategy), begin_epoch_(begin_epoch) {}
+  GivenPeriod(const StrategyConfig& strategy, const Begin& begin, double begin_epoch)
+      : Period(begin, at(strategy, 0)), strategy_(strategy), begin_epoch_(begin_epoch) {}
 
  private:
   static std::int64_t at(const StrategyConfig& strategy, std::int64_t epochs) {
@@ -48,8 +48,8 @@ class GivenPeriod final : public Period {
 /// The adaptive rules: what they have in common is when they look at what.
 class AdaptivePeriod : public Period {
  public:
-  AdaptivePeriod(const StrategyConfig& strategy, std::int64_t begin_step, bool each_epoch)
-      : Period(begin_step, strategy.initial_period), each_epoch_(each_epoch) {}
+  AdaptivePeriod(const StrategyConfig& strategy, const Begin& begin, bool each_epoch)
+      : Period(begin, strategy.initial_period), each_epoch_(each_epoch) {}
 
  protected:
   static constexpr double longest = 1e6;
@@ -121,8 +121,8 @@ class AdaptivePeriod : public Period {
 
 class GuidePeriod final : public AdaptivePeriod {
  public:
-  GuidePeriod(const StrategyConfig& strategy, std::int64_t begin_step)
-      : AdaptivePeriod(strategy, begin_step, true),
+  GuidePeriod(const StrategyConfig& strategy, const Begin& begin)
+      : AdaptivePeriod(strategy, begin, true),
         initial_(static_cast<double>(strategy.initial_period)),
         lowest_loss_(strategy.lowest_loss) {}
 
@@ -140,8 +140,8 @@ class GuidePeriod final : public AdaptivePeriod {
 
 class Fleet2Period final : public AdaptivePeriod {
  public:
-  Fleet2Period(const StrategyConfig& strategy, std::int64_t begin_step)
-      : AdaptivePeriod(strategy, begin_step, false), initial_(static_cast<double>(strategy.initial_period)) {}
+  Fleet2Period(const StrategyConfig& strategy, const Begin& begin)
+      : AdaptivePeriod(strategy, begin, false), initial_(static_cast<double>(strategy.initial_period)) {}
 
  private:
   std::int64_t next(double loss, double learning_rate) const override {
@@ -154,8 +154,8 @@ class Fleet2Period final : public AdaptivePeriod {
 
 class PaperPeriod final : public AdaptivePeriod {
  public:
-  PaperPeriod(const StrategyConfig& strategy, std::int64_t begin_step)
-      : AdaptivePeriod(strategy, begin_step, true), initial_(static_cast<double>(strategy.initial_period)) {}
+  PaperPeriod(const StrategyConfig& strategy, const Begin& begin)
+      : AdaptivePeriod(strategy, begin, true), initial_(static_cast<double>(strategy.initial_period)) {}
 
  private:
   std::int64_t next(double loss, double learning_rate) const override {
@@ -198,19 +198,27 @@ void Period::set_numbers(const std::map<std::string, double>& numbers) {
   restore(number);
 }
 
+void Period::begin_again(std::int64_t steps, double epochs) {
+  last_ = steps;
+  if (begin_.epoch == 0.0) return;
+  const double left = std::max(0.0, begin_.epoch - epochs);
+  begin_.step = left > 0.0 ? steps + static_cast<std::int64_t>(std::ceil(left * begin_.steps_per_epoch))
+                           : std::min(begin_.step, steps);
+}
+
 std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch) {
   const auto per_epoch = static_cast<double>(steps_per_epoch);
-  const std::int64_t begin_step = strategy.begin_epoch > 0.0
-                                      ? static_cast<std::int64_t>(std::ceil(strategy.begin_epoch * per_epoch))
-                                      : strategy.begin_step;
+  Period::Begin begin{
+      .step = strategy.begin_step, .epoch = strategy.begin_epoch, .steps_per_epoch = per_epoch};
+  if (begin.epoch > 0.0) begin.step = static_cast<std::int64_t>(std::ceil(begin.epoch * per_epoch));
   if (strategy.kind == "local-sgd") {
-    const double begin_epoch = std::floor(static_cast<double>(begin_step) / per_epoch);
-    return std::make_unique<GivenPeriod>(strategy, begin_step, begin_epoch);
+    const double epoch = begin.epoch > 0.0 ? begin.epoch : static_cast<double>(begin.step) / per_epoch;
+    return std::make_unique<GivenPeriod>(strategy, begin, std::floor(epoch));
   }
-  if (strategy.rule == "guide") return std::make_unique<GuidePeriod>(strategy, begin_step);
-  if (strategy.rule == "fleet2") return std::make_unique<Fleet2Period>(strategy, begin_step);
+  if (strategy.rule == "guide") return std::make_unique<GuidePeriod>(strategy, begin);
+  if (strategy.rule == "fleet2") return std::make_unique<Fleet2Period>(strategy, begin);
   require(strategy.rule == "paper", "no rule \"", strategy.rule, "\"");
-  return std::make_unique<PaperPeriod>(strategy, begin_step);
+  return std::make_unique<PaperPeriod>(strategy, begin);
 }
 
 }  // namespace flotilla

@@ -25,26 +25,33 @@ class Period {
     double samples_since = 0.0;  ///< Their number, over all workers
   };
 
-  /// Local steps begin when `begin_step` steps are done; `length`: the first period.
-  Period(std::int64_t begin_step, std::int64_t length) : begin_step_(begin_step), length_(length) {}
+  /// When local steps begin.
+  struct Begin {
+    std::int64_t step = 0;  ///< Steps done
+    double epoch = 0.0;     ///< The same in epochs where the deck says it so; 0: it does not
+    double steps_per_epoch = 1.0;
+  };
+  /// @param length the first period
+  Period(const Begin& begin, std::int64_t length) : begin_(begin), length_(length) {}
   Period(const Period&) = delete;
   Period& operator=(const Period&) = delete;
   virtual ~Period() = default;
 
   /// Whether step 0, 1, … is one of those before local steps begin: all workers take it together.
-  bool before_begin(std::int64_t step) const { return step < begin_step_; }
+  bool before_begin(std::int64_t step) const { return step < begin_.step; }
   /// Whether to average when so many steps are done.
-  bool due(std::int64_t steps) const { return steps <= begin_step_ || steps - last_ >= length_; }
+  bool due(std::int64_t steps) const { return steps <= begin_.step || steps - last_ >= length_; }
   std::int64_t length() const { return length_; }  ///< Steps from one averaging to the next
   /// Tells of an averaging. @returns what changed and why: "period 8 → 5: …"; empty: nothing.
   std::string averaged(const Averaging& averaging);
-  void begin_again(std::int64_t steps) { last_ = steps; }  ///< As if averaged then
+  /// As if averaged now. Epochs may take another number of steps than before.
+  void begin_again(std::int64_t steps, double epochs);
 
   std::map<std::string, double> numbers() const;  ///< For checkpoints
   void set_numbers(const std::map<std::string, double>& numbers);
 
  protected:
-  bool begun(std::int64_t steps) const { return steps >= begin_step_; }
+  bool begun(std::int64_t steps) const { return steps >= begin_.step; }
   /// The next length; before the beginning it stays as it is.
   virtual std::int64_t decide(const Averaging& averaging) = 0;
   virtual std::string reason(const Averaging& averaging) const = 0;  ///< For what was decided last
@@ -53,7 +60,7 @@ class Period {
   virtual void restore(const std::function<double(const char* name)>&) {}
 
  private:
-  std::int64_t begin_step_;
+  Begin begin_;
   std::int64_t length_;
   std::int64_t last_ = 0;  ///< Steps done at the last averaging
 };
@@ -71,9 +78,8 @@ class Period {
 ///               jump of more than 20 keeps the old period. F_inf = strategy.lowest_loss (fleet.md §3.2)
 ///     "fleet2"  ⌈√(η₀ F / (η F₀) k₀)⌉ within 1 and 16, at every averaging, F the step's (fleet.md §3.4: k₀
 ///               stands inside the root there)
-///     "paper"   ⌈√(η₀ F / (η F₀)) k₀⌉, at least 1, once an epoch, F its mean; where that would not shrink
-///     the
-///               period, half of the old one, rounded up (Wang & Joshi 2019, AdaComm)
+///     "paper"   ⌈√(η₀ F / (η F₀)) k₀⌉, at least 1, once an epoch, F its mean; where that would not be
+///               less than the old period, half of that, rounded up (Wang & Joshi 2019, AdaComm)
 ///
 /// F₀ and η₀ are those of the first averaging after the beginning at which η is not 0.
 std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch);

@@ -46,6 +46,16 @@ struct StrategyState {
   std::map<std::string, double> numbers;  ///< The strategy's own, alike on all workers
 };
 
+/// Where a run goes on.
+struct Resumption {
+  std::int64_t steps = 0;                   ///< Done
+  double epochs = 0.0;                      ///< Progress::epochs
+  std::map<std::string, double> numbers{};  ///< StrategyState::numbers; empty: of another strategy
+  /// This worker's own values are in live(), beside what all share; else they are those of start(), which was
+  /// called before.
+  bool own_state = false;
+};
+
 /// How the workers agree on one model. The trainer calls it at these points and nowhere else.
 class Strategy {
  public:
@@ -53,10 +63,8 @@ class Strategy {
   /// Collective. Every worker leaves with worker 0's values (a broadcast, never an average). Not called where
   /// each worker goes on with its own state.
   virtual void start() = 0;
-  /// Collective. A run goes on: the values are in place. `numbers` are StrategyState::numbers; empty where
-  /// the checkpoint is of another strategy. @param steps done so far @param own_state this worker's own
-  /// values are in live(), beside what all share; else they are those of start(), which was called before.
-  virtual void resume(std::int64_t steps, const std::map<std::string, double>& numbers, bool own_state) = 0;
+  /// Collective. A run goes on: the values are in place.
+  virtual void resume(const Resumption& resumed) = 0;
   /// Where this worker's loss sums of the step belong: loss_sums floats, zeroed by the caller before the
   /// forward pass.
   virtual DeviceSpan<float> loss_sums() = 0;

@@ -39,7 +39,7 @@ class SyncAllReduce : public Strategy {
   explicit SyncAllReduce(Parts parts);
 
   void start() override;
-  void resume(std::int64_t, const std::map<std::string, double>&, bool) override {}
+  void resume(const Resumption&) override {}
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
   void clear_gradients() override;
   void end_micro_step(std::int64_t micro_step) override;

@@ -93,6 +93,7 @@ bool Trainer::checks_agreement_at(std::int64_t step) const {
 void Trainer::check_agreement() {
   if (last_agreed_step_ == step_) return;
   last_agreed_step_ = step_;
+  agreement_due_ = false;
   assembly_.watchdog->beat("comparing the workers' models", step_);
   const auto different = agreement_.compare(assembly_.strategy->alike());
   if (!different) return;
@@ -224,7 +225,9 @@ Ending Trainer::run() {
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
                           parts_.failure);
-    if (checks_agreement_at(step_)) check_agreement();
+    agreement_due_ = agreement_due_ || checks_agreement_at(step_);
+    // Where workers differ between averagings, after the next one.
+    if (agreement_due_ && !assembly_.strategy->alike().parameters.empty()) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked

@@ -120,6 +120,7 @@ class Trainer {
   WaitingLog waiting_;
   AgreementCheck agreement_;
   std::int64_t last_agreed_step_ = -1;
+  bool agreement_due_ = false;
 };
 
 }  // namespace flotilla

@@ -236,7 +236,8 @@ TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
   EXPECT_EQ(mistake({"strategy.begin_step=4", "strategy.begin_epoch=1"}),
             one("command line: strategy.begin_step=4",
                 "strategy.begin_step and strategy.begin_epoch exclude each other here: give one of them"));
-  EXPECT_EQ(mistake({"strategy.group_all_reduce=true", "strategy.before_begin=all-reduce"}),
+  EXPECT_EQ(mistake({"strategy.group_all_reduce=true", "strategy.before_begin=all-reduce",
+                     "strategy.begin_step=1"}),
             one("command line: strategy.group_all_reduce=true",
                 "strategy.group_all_reduce and strategy.before_begin exclude each other here: before_begin = "
                 "\"average\" comes to the same"));
@@ -247,6 +248,11 @@ TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
   EXPECT_EQ(mistake({"strategy.statistics=local"}),
             one("command line: strategy.statistics=local",
                 "strategy.statistics and model.kind exclude each other here: this model has no batch norm"));
+  EXPECT_EQ(
+      mistake({"strategy.before_begin=all-reduce"}),
+      one("command line: strategy.before_begin=all-reduce",
+          "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or strategy.begin_epoch: else "
+          "nothing comes before the beginning"));
   EXPECT_NE(mistake({"strategy.outer.kind=momentum"}).find("strategy.outer.momentum is missing"),
             std::string::npos);
 }

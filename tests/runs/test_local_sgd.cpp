@@ -99,7 +99,7 @@ TEST(LocalSgdRuns, GoOnWithAnotherStrategyFromTheModel) {
   const Result resumed = flotilla(2, run);
 
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_NE(resumed.output.find("of another strategy (strategy.kind = \"all-reduce\")"), std::string::npos)
+  EXPECT_NE(resumed.output.find("it is of strategy.kind = \"all-reduce\""), std::string::npos)
       << resumed.output;
   EXPECT_EQ(final_model(folder.path("run")).state.numbers.at("period.last_averaging"), 56.0);
 }
@@ -140,6 +140,41 @@ TEST(LocalSgdRuns, StopWithoutWaitingForTheirNextAveraging) {
       "train.steps=" +
       std::to_string(metrics(folder.path("run"), "end").back().at("step").get<std::int64_t>() + 50));
   EXPECT_EQ(flotilla(2, on).exit_code, 0);
+}
+
+TEST(LocalSgdRuns, StopWhereGroupsTakeStepsTogether) {
+  struct Case {
+    int ranks;
+    std::string per_group;
+    std::string micro_steps;
+  };
+  for (const Case& one : {Case{2, "2", "1"}, Case{3, "2", "2"}, Case{4, "2", "1"}}) {
+    const TemporaryFolder folder;
+
+    // Rank 0 alone looks at the clock, so it always hears of it first.
+    const Result stopped = flotilla(
+        one.ranks,
+        arguments(folder.path("run"),
+                  {"strategy.kind=local-sgd", "strategy.period=100000000", "strategy.group_all_reduce=true",
+                   "strategy.ranks_per_group=" + one.per_group, "train.global_batch_size=48",
+                   "train.accumulate_steps=" + one.micro_steps, "run.time_limit_s=0.5",
+                   "run.log_every=100000", "train.epochs=100000", "validation.every=0"}));
+
+    EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+    EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+  }
+}
+
+TEST(LocalSgdRuns, WaitLongerThanTheWatchdogForAWorkerThatGoesOn) {
+  const TemporaryFolder folder;
+  const Texts run =
+      arguments(folder.path("run"),
+                {"strategy.kind=local-sgd", "strategy.period=40", "run.log_every=40", "train.steps=40",
+                 "run.watchdog_s=1", "run.emulate_straggler.rank=1", "run.emulate_straggler.pause_s=0.1"});
+
+  const Result result = flotilla(2, run);
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
 }
 
 TEST(LocalSgdRuns, TellEveryChangeOfThePeriodWithItsNumbers) {

@@ -81,6 +81,17 @@ TEST(Period, BeforeTheBeginningEveryStepAverages) {
   EXPECT_FALSE(period->before_begin(4));
 }
 
+TEST(Period, BeginsAtItsEpochWithOtherStepsPerEpoch) {
+  StrategyConfig config = fixed(4);
+  config.begin_epoch = 4;
+  const auto period = make_period(config, 20);  // 120 steps of another number of workers were 3 epochs
+
+  period->begin_again(120, 3.0);
+
+  EXPECT_TRUE(period->before_begin(139));
+  EXPECT_FALSE(period->before_begin(140));
+}
+
 TEST(Period, WarmsUpByThePowersOfTwoOnePerEpoch) {
   StrategyConfig config = fixed(5, "exponential");
   config.begin_epoch = 1;

@@ -48,9 +48,9 @@ class Drifting : public Strategy {
     inner_->start();
     broadcast(sum_.span());
   }
-  void resume(std::int64_t, const std::map<std::string, double>& numbers, bool own_state) override {
-    resumed_with_own = own_state;
-    if (!numbers.empty()) steps_ = numbers.at("steps");
+  void resume(const Resumption& resumed) override {
+    resumed_with_own = resumed.own_state;
+    if (!resumed.numbers.empty()) steps_ = resumed.numbers.at("steps");
   }
   DeviceSpan<float> loss_sums() override { return inner_->loss_sums(); }
   void clear_gradients() override { inner_->clear_gradients(); }
@@ -125,7 +125,9 @@ struct SavingRun {
       beginning = {.step = state.step, .position = state.position, .samples = state.samples};
     }
     if (!continuation.own_state) assembly.strategy->start();
-    if (!resumed.empty()) assembly.strategy->resume(0, continuation.numbers, continuation.own_state);
+    if (!resumed.empty())
+      assembly.strategy->resume(
+          {.steps = 0, .epochs = 0.0, .numbers = continuation.numbers, .own_state = continuation.own_state});
     trainer = std::make_unique<Trainer>(Trainer::Parts{.assembly = assembly,
                                                        .reporter = reporter,
                                                        .writer = &writer,
