@@ -307,6 +307,7 @@ std::int64_t Trainer::epoch_of_last_step() const {
 }
 
 void Trainer::report(const StepOutcome& outcome) {
+  assembly_.watchdog->beat("reporting", step_);
   const StrategyTimes strategy = assembly_.times();
   const Waiting waiting = waiting_.gather();
   const std::int64_t steps = times_.steps - mark_.times.steps;
