@@ -158,6 +158,30 @@ TEST(LocalSgd, NeverAveragedEndsInTheMeanOfRunsOfTheirOwn) {
   EXPECT_EQ(training.parameters(), before);
 }
 
+TEST(LocalSgd, HasItsIdentitiesOnAResidualNetworkToo) {
+  const auto world = mpi::Communicator::world();
+  const Texts one_group = {"strategy.group_all_reduce=true",
+                           "strategy.ranks_per_group=" + std::to_string(world.size())};
+  EXPECT_LT(distance(run(resnet_deck, calm + local(2) + one_group, 4).parameters,
+                     run(resnet_deck, calm, 4).parameters),
+            1e-6);
+  EXPECT_LT(distance(run(resnet_deck, calm + local(3) + Texts{"strategy.outer.kind=sgd"}, 3).parameters,
+                     run(resnet_deck, calm + local(3), 3).parameters),
+            1e-6);
+
+  TrainingRun apart(mpi::Communicator::world(), resnet_deck, calm + local(1000));
+  for (int i = 0; i < 3; ++i) apart.step();
+  std::vector<float> mean = apart.parameters();
+  std::vector<float> mean_statistics = apart.statistics();
+  for (std::vector<float>* values : {&mean, &mean_statistics}) {
+    world.all_reduce(std::span<float>(*values));
+    for (float& value : *values) value /= static_cast<float>(world.size());
+  }
+  const Model consensus = apart.assembly.strategy->consensus();
+  EXPECT_LT(distance(apart.values(consensus.parameters), mean), 1e-6);
+  EXPECT_LT(distance(apart.values(consensus.statistics), mean_statistics), 1e-6);
+}
+
 TEST(LocalSgd, WithAnOuterNesterovAndPeriodOneIsNesterov) {
   // Inner SGD of rate η and an outer step of rate γ: Nesterov's momentum with rate η γ.
   constexpr int steps = 50;
