@@ -330,7 +330,6 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                       .consensus = consensus,
                       .period = make_period(config.strategy, sharding.steps_per_epoch()),
                       .config = config.strategy,
-                      .groups = config.strategy.group_all_reduce,
                       .speaks = !step_group || step_group->workers.is_root()});
 }
 

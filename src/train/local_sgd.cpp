@@ -30,12 +30,11 @@ LocalSgd::LocalSgd(Parts parts)
 }
 
 bool LocalSgd::together_in(std::int64_t step) const {
-  return parts_.groups || (post_local_ && parts_.period->before_begin(step));
+  return parts_.config.group_all_reduce || (post_local_ && parts_.period->before_begin(step));
 }
 
 void LocalSgd::start() {
-  for (const StateArray& array : live())
-    parts_.workers.broadcast(std::span<float>(array.values.address(), array.values.size()));
+  broadcast(parts_.workers, live());
   outer_.set_anchor(parts_.model.parameters);
   parts_.steps->step_together(together_in(0));
 }
@@ -58,12 +57,13 @@ void LocalSgd::resume(const Resumption& resumed) {
 
 void LocalSgd::clear_gradients() {
   parts_.steps->clear_gradients();
-  if (parts_.groups && rendezvous_.knows()) parts_.steps->vote_to_stop();  // it was cleared, too
+  if (parts_.config.group_all_reduce && rendezvous_.knows())
+    parts_.steps->vote_to_stop();  // it was cleared, too
 }
 
 void LocalSgd::vote_to_stop() {
   rendezvous_.ask_to_stop();
-  if (parts_.groups) parts_.steps->vote_to_stop();
+  if (parts_.config.group_all_reduce) parts_.steps->vote_to_stop();
 }
 
 std::vector<StateArray> LocalSgd::live() {
@@ -93,7 +93,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const bool together = together_in(info.step);
   StepOutcome outcome = parts_.steps->finish_step(info);
   // Steps of all workers together are counted once: in them everybody has everybody's sums.
-  const bool everybody = together && !parts_.groups;
+  const bool everybody = together && !parts_.config.group_all_reduce;
   if (!everybody || parts_.workers.is_root()) {
     tell(outcome);
   } else {
@@ -109,7 +109,8 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   } else {
     outcome.stop = false;
   }
-  if (parts_.groups && rendezvous_.knows()) parts_.steps->vote_to_stop();  // in the group's next step
+  if (parts_.config.group_all_reduce && rendezvous_.knows())
+    parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   parts_.steps->step_together(together_in(steps));
@@ -119,7 +120,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
 /// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
 /// together, so they must hear of it together: through their gradients.
 bool LocalSgd::stops_after(std::int64_t steps, bool group_stops) {
-  if (!(parts_.groups ? group_stops : rendezvous_.knows())) return false;
+  if (!(parts_.config.group_all_reduce ? group_stops : rendezvous_.knows())) return false;
   parts_.watchdog.beat("waiting to agree on a stop", steps - 1);
   return rendezvous_.must_meet(steps);
 }
@@ -170,18 +171,17 @@ void LocalSgd::average_values(const Model& model) {
   flat.axpy(-1.0F, outer_.anchor(), model.parameters);
   all_reduce(collectives, model.parameters);
   flat.axpy(1.0F, outer_.anchor(), model.parameters);
-  if (!model.statistics.empty()) all_reduce(*parts_.averaging.exact, model.statistics);
+  if (!model.statistics.empty()) all_reduce(exact(), model.statistics);
 }
 
 /// Collective. The optimizer's slots ← their mean; `consensus` is where averaging can reach.
 void LocalSgd::average_slots() {
   const DeviceSpan<float> room = parts_.consensus.parameters;
   FlatMath& flat = parts_.device.flat();
-  mpi::Collectives& exact = half_wire_ ? *parts_.averaging.exact : parts_.averaging.first();
   std::size_t next = 0;
   for (const OptimizerSlot& slot : slots_) {
     flat.copy(slot.values, room);
-    all_reduce(exact, room);
+    all_reduce(exact(), room);
     flat.copy(room, slot_means_[next++].span());
   }
 }
@@ -222,7 +222,7 @@ Model LocalSgd::consensus() {
   parts_.watchdog.beat("averaging for a consensus", steps_);
   parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.consensus));
   if (parameters_alike_) {
-    all_reduce(half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(), parts_.consensus.statistics);
+    all_reduce(exact(), parts_.consensus.statistics);
   } else {
     average_values(parts_.consensus);
   }

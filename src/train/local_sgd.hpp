@@ -34,8 +34,7 @@ class LocalSgd : public Strategy {
     Model consensus;  ///< Room for another one, likewise; both where `averaging` can reach them
     std::unique_ptr<Period> period;
     const StrategyConfig& config;
-    bool groups = false;  ///< A group's workers always step together
-    bool speaks = true;   ///< Its samples count: of a group one worker's, who has the sums of all
+    bool speaks = true;  ///< Its samples count: of a group one worker's, who has the sums of all
   };
   explicit LocalSgd(Parts parts);
 
@@ -68,6 +67,8 @@ class LocalSgd : public Strategy {
   void average_values(const Model& model);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
+  /// What rounds nothing on the way.
+  mpi::Collectives& exact() const { return half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(); }
   bool averages_statistics() const { return parts_.config.statistics == "average"; }
 
   Parts parts_;

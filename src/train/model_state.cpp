@@ -47,6 +47,11 @@ std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
   return arrays;
 }
 
+void broadcast(const mpi::Communicator& workers, std::span<const StateArray> arrays) {
+  for (const StateArray& array : arrays)
+    workers.broadcast(std::span<float>(array.values.address(), array.values.size()));
+}
+
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays) {
   std::vector<CheckpointTensor> tensors;
   std::int64_t offset = 0;

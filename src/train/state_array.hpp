@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "mpi/communicator.hpp"
 #include "src/train/optimizer.hpp"
 
 namespace flotilla {
@@ -25,5 +27,8 @@ struct StateArray {
 
 /// The model, and the optimizer's slots unless it is null.
 std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer);
+
+/// Collective. Every worker's arrays ← worker 0's.
+void broadcast(const mpi::Communicator& workers, std::span<const StateArray> arrays);
 
 }  // namespace flotilla

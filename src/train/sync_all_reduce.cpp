@@ -20,12 +20,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
 }
 
 void SyncAllReduce::start() {
-  const auto broadcast = [this](DeviceSpan<float> values) {
-    parts_.workers.broadcast(std::span<float>(values.address(), values.size()));
-  };
-  broadcast(parts_.model.parameters);
-  broadcast(parts_.model.statistics);
-  for (const OptimizerSlot& slot : parts_.optimizer.slots()) broadcast(slot.values);
+  broadcast(parts_.workers, live());
 }
 
 void SyncAllReduce::clear_gradients() {

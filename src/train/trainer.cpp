@@ -68,6 +68,14 @@ std::unique_ptr<Loader> Trainer::make_loader() const {
   return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, options);
 }
 
+/// Training's batches stay in memory as well, and its threads may still be recording into their sinks.
+LoaderOptions Trainer::loading_beside_training() const {
+  LoaderOptions options = parts_.loading;
+  options.prefetch = std::min<std::int64_t>(options.prefetch, 2);
+  options.sink = {};
+  return options;
+}
+
 bool Trainer::done_at(std::int64_t step, const Position& position) const {
   const TrainConfig& train = config_.train;
   return (train.epochs > 0 && position.epoch >= train.epochs) || (train.steps > 0 && step >= train.steps);
@@ -77,16 +85,19 @@ bool Trainer::reports_at(std::int64_t step, const Position& position) const {
   return step % config_.run.log_every == 0 || done_at(step, position);
 }
 
-/// Whether the workers do something together then.
-bool Trainer::meets_at(std::int64_t step, const Position& position) const {
-  return reports_at(step, position) || position.offset == 0 ||
-         (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) ||
-         (config_.run.agreement_every > 0 && step % config_.run.agreement_every == 0);
+bool Trainer::saves_at(std::int64_t step) const {
+  const std::int64_t every = config_.checkpoint.every;
+  return every > 0 && step % every == 0;
 }
 
-bool Trainer::checks_agreement_at(std::int64_t step) const {
-  return reports_at(step, position_) ||
-         (config_.run.agreement_every > 0 && step % config_.run.agreement_every == 0);
+bool Trainer::checks_agreement_at(std::int64_t step, const Position& position) const {
+  const std::int64_t every = config_.run.agreement_every;
+  return reports_at(step, position) || (every > 0 && step % every == 0);
+}
+
+/// Whether the workers do something together then.
+bool Trainer::meets_at(std::int64_t step, const Position& position) const {
+  return checks_agreement_at(step, position) || position.offset == 0 || saves_at(step);
 }
 
 /// Collective. Ends the job where the workers hold different models.
@@ -225,7 +236,7 @@ Ending Trainer::run() {
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
                           parts_.failure);
-    agreement_due_ = agreement_due_ || checks_agreement_at(step_);
+    agreement_due_ = agreement_due_ || checks_agreement_at(step_, position_);
     // Where workers differ between averagings, after the next one.
     if (agreement_due_ && !assembly_.strategy->alike().parameters.empty()) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
@@ -237,7 +248,7 @@ Ending Trainer::run() {
       break;
     }
     if (validates_now()) validate();
-    if (config_.checkpoint.every > 0 && step_ % config_.checkpoint.every == 0) save();
+    if (saves_at(step_)) save();
   }
   const bool stopped = !done() || !stop_reason_.empty();
   if (!stopped) {
@@ -353,11 +364,8 @@ void Trainer::report(const StepOutcome& outcome) {
 void Trainer::estimate_statistics(const Model& model) {
   const bool own = model.parameters.address() == assembly_.model.parameters.address();
   if (config_.strategy.statistics != "re-estimate" || own) return;
-  LoaderOptions loading = parts_.loading;
-  loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
-  loading.sink = {};
-  const auto loader =
-      make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, loading);
+  const auto loader = make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(),
+                                           position_, loading_beside_training());
   re_estimate_statistics(assembly_, model, *loader, config_.strategy.estimate_batches);
 }
 
@@ -384,13 +392,10 @@ void Trainer::validate() {
   const Model model = assembly_.strategy->consensus();
   estimate_statistics(model);
   assembly_.evaluate_with(model);
-  LoaderOptions loading = parts_.loading;
-  // Training's batches stay in memory as well, and its threads may still be recording into their sinks.
-  loading.prefetch = std::min<std::int64_t>(loading.prefetch, 2);
-  loading.sink = {};
-  const Evaluation result = evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world,
-                                     loading, assembly_.validation_sums.span(), assembly_.shards(),
-                                     [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
+  const Evaluation result =
+      evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world, loading_beside_training(),
+               assembly_.validation_sums.span(), assembly_.shards(),
+               [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
   assembly_.evaluate_with(assembly_.model);
   parts_.reporter.validation({.step = step_,
                               .epoch = epoch_of_last_step(),

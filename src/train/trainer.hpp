@@ -74,9 +74,11 @@ class Trainer {
   bool reports_at(std::int64_t step, const Position& position) const;
   bool meets_at(std::int64_t step, const Position& position) const;
   bool validates_now() const;
+  LoaderOptions loading_beside_training() const;
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
-  bool checks_agreement_at(std::int64_t step) const;
+  bool saves_at(std::int64_t step) const;
+  bool checks_agreement_at(std::int64_t step, const Position& position) const;
   void check_agreement();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
