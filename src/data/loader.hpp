@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/trace.hpp"
+#include "models/bags.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/sampler.hpp"
 
@@ -23,6 +24,7 @@ struct Batch {
   /// Samples that could not be read and were replaced by others, and the lowest number of them
   std::int64_t replaced = 0;
   std::int64_t first_replaced = -1;
+  Bags bags = {};  ///< Click data; those of padding rows are empty
 };
 
 /// Reads batches ahead on threads of its own, which share a batch of large samples, into buffers made once:
