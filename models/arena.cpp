@@ -14,6 +14,17 @@ std::size_t ArenaLayout::add(std::string name, const Shape& shape, ParameterKind
   return slices_.size() - 1;
 }
 
+void ArenaLayout::add_at(std::int64_t offset, std::string name, const Shape& shape, ParameterKind kind) {
+  require(offset >= size_, "slice ", name, " begins at ", offset, ", inside the one before it");
+  slices_.push_back({std::move(name), shape, kind, offset, shape.size()});
+  size_ = offset + shape.size();
+}
+
+void ArenaLayout::grow_to(std::int64_t size) {
+  require(size >= size_, "an arena of ", size_, " floats cannot shrink to ", size);
+  size_ = size;
+}
+
 std::int64_t ArenaLayout::values() const {
   std::int64_t count = 0;
   for (const Slice& slice : slices_) count += slice.shape.size();

@@ -28,6 +28,9 @@ class ArenaLayout {
 
   /// Appends a slice and returns its index. `stored_size` 0: shape.size().
   std::size_t add(std::string name, const Shape& shape, ParameterKind kind, std::int64_t stored_size = 0);
+  /// Appends a slice of plain values that begins at `offset`, behind all others; not aligned.
+  void add_at(std::int64_t offset, std::string name, const Shape& shape, ParameterKind kind);
+  void grow_to(std::int64_t size);  ///< Floats in all, at least size().
   const std::vector<Slice>& slices() const { return slices_; }
   const Slice& operator[](std::size_t index) const { return slices_[index]; }
   std::int64_t size() const { return size_; }  ///< Floats in all, padding included.

@@ -20,6 +20,8 @@ struct PushPullRequest {
   RequestKind kind = RequestKind::push;
   std::int32_t batches = 0;  ///< That were merged into the values pushed
   std::int64_t step = 0;     ///< The worker's own
+  std::int64_t array = 0;    ///< Pull: which of the server's arrays; 0: the values that pushes change
+  double learning_rate = 0.0;
 };
 
 /// What values travel as. Gradients lose less by rounding than parameters do.

@@ -118,13 +118,14 @@ void PushPullWorker::start_push(std::int64_t step, int batches, std::span<const 
   start({.kind = RequestKind::push, .batches = batches, .step = step}, from, {});
 }
 
-void PushPullWorker::start_pull(std::int64_t step, std::span<float> to) {
-  start({.kind = RequestKind::pull, .batches = 0, .step = step}, {}, to);
+void PushPullWorker::start_pull(std::int64_t step, std::span<float> to, std::int64_t array) {
+  start({.kind = RequestKind::pull, .batches = 0, .step = step, .array = array}, {}, to);
 }
 
-void PushPullWorker::start_push_pull(std::int64_t step, int batches, std::span<const float> from,
-                                     std::span<float> to) {
-  start({.kind = RequestKind::push_pull, .batches = batches, .step = step}, from, to);
+void PushPullWorker::start_push_pull(std::int64_t step, int batches, double learning_rate,
+                                     std::span<const float> from, std::span<float> to) {
+  start({.kind = RequestKind::push_pull, .batches = batches, .step = step, .learning_rate = learning_rate},
+        from, to);
 }
 
 /// Brings what came to its places.

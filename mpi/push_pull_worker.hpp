@@ -34,10 +34,12 @@ class PushPullWorker {
   /// take the values, however many are on their way. So no worker gets ahead of a server by more than one
   /// push.
   void start_push(std::int64_t step, int batches, std::span<const float> from);
-  /// Begins to fetch what servers own into the arena `to`; what lies between stays.
-  void start_pull(std::int64_t step, std::span<float> to);
+  /// Begins to fetch what servers own (`array`: of which of their arrays) into the arena `to`; what lies
+  /// between stays.
+  void start_pull(std::int64_t step, std::span<float> to, std::int64_t array = 0);
   /// Both in one request; the servers answer as their update mode has it.
-  void start_push_pull(std::int64_t step, int batches, std::span<const float> from, std::span<float> to);
+  void start_push_pull(std::int64_t step, int batches, double learning_rate, std::span<const float> from,
+                       std::span<float> to);
   bool test();      ///< Whether the exchange is over.
   void wait();      ///< Until it is.
   void farewell();  ///< Tells all servers that nothing more will come, after what is on its way.

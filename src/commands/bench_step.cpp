@@ -12,6 +12,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/commands/load.hpp"
+#include "src/commands/with_servers.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/saving_workers.hpp"
@@ -62,6 +63,7 @@ std::vector<Operation> operations_of(Assembly& assembly, const Targets& targets)
   std::vector<Operation> operations;
   for (TimedOperation& operation : network.operations(targets, sums))
     operations.push_back({std::move(operation), {}});
+  if (assembly.servers != nullptr) return operations;  // the optimizer is theirs
   operations.push_back({{"optimizer", "optimizer", 0.0,
                          [&assembly] {
                            assembly.optimizer->step(assembly.model.parameters, assembly.parameter_gradients(),
@@ -119,12 +121,9 @@ class StepTable {
   double step_s_;
 };
 
-}  // namespace
-
-int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
-  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
-  const Config& config = deck.config;
-  Assembly assembly(config, world, failure, {});
+int bench_worker(const BenchStepArguments& arguments, const Config& config, const mpi::Communicator& world,
+                 ServerLink* servers, FailureHandler& failure) {
+  Assembly assembly(config, world, failure, {}, {}, servers);
   Reporter reporter({.folder = "", .rank = world.rank()});
   const std::string folder = cat(config.run.output, "/bench-", arguments.steps);
   std::unique_ptr<CheckpointWriter> writer;
@@ -211,7 +210,9 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
                                   {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
     print_line(cat(assembly.device->description(), ", ", world.size(), " worker(s), global batch ",
-                   assembly.sharding.global_batch(), ", all-reduce ", assembly.reduction.description));
+                   assembly.sharding.global_batch(),
+                   servers == nullptr ? ", all-reduce " : ", parameter-server ",
+                   servers == nullptr ? assembly.reduction.description : config.server.mode));
     const StepTable table(step_median_s);
     print_line("operations alone, sums of medians");
     for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);
@@ -236,6 +237,15 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   }
   world.barrier();
   return exit_done;
+}
+
+}  // namespace
+
+int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+  return with_servers(deck.config, world, failure, [&](const auto& workers, ServerLink* servers) {
+    return bench_worker(arguments, deck.config, workers, servers, failure);
+  });
 }
 
 }  // namespace flotilla

@@ -43,7 +43,8 @@ void print_memory(Assembly& assembly, const HostMemory& host, std::span<const St
   };
   const ActivationMemory& memory = assembly.network->memory();
   std::int64_t slots = 0;
-  for (const OptimizerSlot& slot : assembly.optimizer->slots()) slots += bytes_of(slot.values);
+  if (assembly.optimizer)
+    for (const OptimizerSlot& slot : assembly.optimizer->slots()) slots += bytes_of(slot.values);
   const std::int64_t parameters = bytes_of(assembly.model.parameters);
   const std::int64_t statistics = bytes_of(assembly.model.statistics);
   const std::int64_t gradients = bytes_of(assembly.gradients);
@@ -118,11 +119,12 @@ std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
 
 }  // namespace
 
-int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure) {
+int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
+          FailureHandler& failure) {
   const Config& config = deck.config;
   const std::int64_t process = resident_memory_bytes();
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
-  Assembly assembly(config, world, failure, {});
+  Assembly assembly(config, world, failure, {}, {}, servers);
   std::vector<std::string> notes = deck.notes;
   const std::vector<std::string> loaded = load_initial_weights(assembly, notes);
   Reporter reporter({.folder = "", .rank = world.rank()});
@@ -159,6 +161,10 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler
                            assembly.sharding.steps_per_epoch(),
                            planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));
     if (assembly.shard_sums) print_line(cost_of_shards(assembly));
+    if (servers != nullptr) {
+      for (const std::string& line : mpi::lines_of(servers->roles().table())) print_line(line);
+      for (const std::string& line : servers->placement_lines()) print_line(line);
+    }
     print_line("the deck is good");
   }
   world.barrier();

@@ -4,11 +4,14 @@
 #include "mpi/communicator.hpp"
 #include "src/config/deck.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/server_link.hpp"
 
 namespace flotilla {
 
 /// Collective. `flotilla train DECK --check`: constructs everything, runs two steps and a validation batch in
 /// memory, prints the resolved deck, the memory per rank and the steps per epoch. Writes no file.
-int check(const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure);
+/// @param world the workers; `servers`: null without parameter servers
+int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
+          FailureHandler& failure);
 
 }  // namespace flotilla

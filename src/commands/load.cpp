@@ -137,16 +137,18 @@ void warn_of_later(const std::string& output, std::int64_t step, std::vector<std
 }
 
 /// What a strategy keeps from step to step depends on these: "strategy.kind = "local-sgd"".
-std::string kinds_of(const StrategyConfig& strategy) {
+std::string kinds_of(const Config& config) {
+  const StrategyConfig& strategy = config.strategy;
   std::string text = cat("strategy.kind = \"", strategy.kind, "\"");
   if (strategy.outer.kind != "none") text += cat(", strategy.outer.kind = \"", strategy.outer.kind, "\"");
+  // The other modes keep the same.
+  if (strategy.kind == "parameter-server" && config.server.mode == "geo") text += ", server.mode = \"geo\"";
   return text;
 }
 
 /// Whether the checkpoint holds what this run's strategy keeps.
 bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, Assembly& assembly) {
-  if (kinds_of(read_saved_deck(checkpoint.state.deck).strategy) != kinds_of(assembly.config.strategy))
-    return false;
+  if (kinds_of(read_saved_deck(checkpoint.state.deck)) != kinds_of(assembly.config)) return false;
   const CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
   return std::ranges::all_of(assembly.strategy->live(), [&](const StateArray& array) {
     return !is_of_strategy(array) || has_group(file, array.group);
@@ -231,9 +233,8 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
     continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
     if (same_strategy) continuation.numbers = state.numbers;
     if (!same_strategy)
-      continuation.note =
-          cat("the checkpoint has not all that this strategy keeps, it is of ",
-              kinds_of(read_saved_deck(state.deck).strategy), ": all workers begin with its model");
+      continuation.note = cat("the checkpoint has not all that this strategy keeps, it is of ",
+                              kinds_of(read_saved_deck(state.deck)), ": all workers begin with its model");
     else if (parts > 0 && !continuation.own_state)
       continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                               " begin with its model, what each held for itself is left");
@@ -242,7 +243,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
     else if (world.is_root())
       restore_shared(checkpoint, same_strategy, assembly);
   });
-  assembly.optimizer->set_steps(state.optimizer_step);
+  if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
   return continuation;
 }
 

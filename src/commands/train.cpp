@@ -15,6 +15,7 @@
 #include "src/commands/check.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/version.hpp"
+#include "src/commands/with_servers.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/run_lock.hpp"
 #include "src/observe/trace_file.hpp"
@@ -69,6 +70,26 @@ class Tracing {
   LoaderOptions loading_;
 };
 
+/// Who is what, and which server holds how much.
+void introduce_servers(const Assembly& assembly, Reporter& reporter) {
+  const ServerConfig& server = assembly.config.server;
+  std::string mode = server.mode;
+  if (mode == "half-async" || mode == "geo") mode += cat(", a push every ", server.push_every, " steps");
+  if (mode == "async" && server.max_staleness > 0)
+    mode += cat(", at most ", server.max_staleness, " pushes ahead");
+  reporter.say(cat("strategy     parameter-server, ", mode));
+  for (const std::string& line : mpi::lines_of(assembly.servers->roles().table()))
+    reporter.say(cat("  ", line));
+  for (const std::string& line : assembly.servers->placement_lines()) reporter.say(cat("  ", line));
+}
+
+/// What carries the workers' values to each other, for the start report.
+std::string exchange_of(const Assembly& assembly) {
+  if (assembly.servers != nullptr) return "parameter-server";
+  const bool sums = assembly.config.strategy.kind == "all-reduce";
+  return std::string((sums ? assembly.reduction : assembly.averaging).first().name());
+}
+
 /// "period 8, from step 500 on".
 std::string describe_period(const StrategyConfig& strategy) {
   std::string text = strategy.kind == "local-sgd"
@@ -104,7 +125,9 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
           assembly.sharding.batch,
           assembly.sharding.micro_steps > 1 ? cat(" × ", assembly.sharding.micro_steps, " micro-steps") : "",
           ", ", assembly.sharding.steps_per_epoch(), " steps per epoch"));
-  if (config.strategy.kind != "all-reduce") {
+  if (assembly.servers != nullptr) {
+    introduce_servers(assembly, reporter);
+  } else if (config.strategy.kind != "all-reduce") {
     reporter.say(cat("strategy     ", config.strategy.kind, ", ", describe_period(config.strategy)));
     reporter.say(cat("averaging    ", assembly.averaging.description, " of parameters",
                      config.strategy.statistics == "average" && !assembly.model.statistics.empty()
@@ -113,7 +136,8 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
     for (const std::string& line : assembly.averaging.table) reporter.say(cat("  measured   ", line));
   }
   // Workers that always step alone reduce nothing.
-  if (assembly.reduction.first().ranks() > 1 || config.strategy.kind == "all-reduce")
+  if (config.strategy.kind == "all-reduce" ||
+      (assembly.servers == nullptr && assembly.reduction.first().ranks() > 1))
     reporter.say(cat("all-reduce   ", assembly.reduction.description, ", ", describe(assembly.buckets),
                      !assembly.communication               ? ", in the training thread"
                      : assembly.communication->size() == 1 ? ", on a thread of its own"
@@ -126,13 +150,9 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
                      resumed->state.position.epoch));
 }
 
-}  // namespace
-
-int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
-  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const mpi::Communicator& world,
+                 ServerLink* servers, FailureHandler& failure) {
   const Config& config = deck.config;
-  if (arguments.check) return check(deck, world, failure);
-
   // Nobody else may write into the run's folder, from before its checkpoints are read.
   std::optional<RunLock> lock;
   agree(world, [&] {
@@ -144,7 +164,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   const auto saved_choices = resumed ? resumed->state.choices : std::map<std::string, std::string>{};
   Tracing tracing(config, world);
   Assembly assembly(config, world, failure, saved_choices,
-                    tracing.communication(config.strategy.communicators));
+                    tracing.communication(config.strategy.communicators), servers);
 
   const Continuation continuation = resumed ? restore_run(*resumed, assembly) : Continuation();
   const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(assembly, warnings);
@@ -154,10 +174,12 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   std::unique_ptr<CheckpointWriter> writer;
   std::unique_ptr<CheckpointWriter> own_writer;
   const SavingWorkers saving = saving_workers(world);
+  const int job_rank = assembly.places[static_cast<std::size_t>(world.rank())].rank;
   const std::string checkpoints = config.run.output + "/checkpoints";
   const auto open = [&] {
     reporter = std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
                                                           .rank = world.rank(),
+                                                          .job_rank = job_rank,
                                                           .append = resumed.has_value(),
                                                           .resumed_step = resumed ? resumed->state.step : 0,
                                                           .resolved_deck = config.resolved_text});
@@ -198,17 +220,15 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   for (const std::string& warning : warnings) reporter->warn(warning);
 
   const std::int64_t begin_ns = trace::now_ns();
-  reporter->start(
-      {.deck = arguments.deck,
-       .workers = world.size(),
-       .steps = planned_steps(config.train, assembly.sharding),
-       .steps_per_epoch = assembly.sharding.steps_per_epoch(),
-       .first_step = beginning.step,
-       .global_batch_size = assembly.sharding.global_batch(),
-       .parameters = assembly.network->layout().values(),
-       .device = assembly.device->description(),
-       .all_reduce = std::string(
-           (config.strategy.kind == "all-reduce" ? assembly.reduction : assembly.averaging).first().name())});
+  reporter->start({.deck = arguments.deck,
+                   .workers = world.size(),
+                   .steps = planned_steps(config.train, assembly.sharding),
+                   .steps_per_epoch = assembly.sharding.steps_per_epoch(),
+                   .first_step = beginning.step,
+                   .global_batch_size = assembly.sharding.global_batch(),
+                   .parameters = assembly.network->layout().values(),
+                   .device = assembly.device->description(),
+                   .all_reduce = exchange_of(assembly)});
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
                    .writer = writer.get(),
@@ -217,7 +237,12 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
                    .loading = tracing.loading(),
                    .build = version_line()},
                   beginning);
-  const Ending ending = end_job_on_failure(failure, [&] { return trainer.run(); });
+  const Ending ending = end_job_on_failure(failure, [&] {
+    const Ending done = trainer.run();
+    if (servers != nullptr)
+      for (const std::string& line : servers->leave()) reporter->say(cat("servers      ", line));
+    return done;
+  });
   // After a stop the checkpoint is there: whoever submits again on 75 is to do so, though a report was lost.
   try {
     agree(world, [&] { tracing.write(); });
@@ -238,6 +263,17 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   }
   world.barrier();
   return ending.stopped ? exit_stopped : exit_done;
+}
+
+}  // namespace
+
+int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+  return with_servers(deck.config, world, failure,
+                      [&](const mpi::Communicator& workers, ServerLink* servers) {
+                        if (arguments.check) return check(deck, workers, servers, failure);
+                        return train_worker(arguments, deck, workers, servers, failure);
+                      });
 }
 
 }  // namespace flotilla

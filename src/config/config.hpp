@@ -159,6 +159,25 @@ struct StrategyConfig {
   OuterConfig outer;
 };
 
+/// Which ranks work and which serve (mpi/roles.hpp).
+struct RolesConfig {
+  std::string kind;          ///< "collective", "symmetric", "ratio", "user-defined"; empty: by the strategy
+  std::int64_t servers = 0;  ///< ratio
+  std::string server_ranks;  ///< user-defined: "0, 4-7"
+  std::string worker_ranks;  ///< user-defined; empty: those that do not serve
+};
+
+/// The parameter servers (src/server).
+struct ServerConfig {
+  std::string mode = "sync";          ///< "sync", "half-async", "async", "geo"
+  std::string split = "round-robin";  ///< "round-robin", "hash-name"
+  bool slice_parameters = true;
+  std::int64_t min_block_size = 8192;  ///< values
+  std::int64_t push_every = 1;         ///< half-async, geo: steps
+  std::int64_t max_staleness = 0;      ///< async: pushes; 0: no bound
+  std::string wire = "float32";        ///< Of pushes: "float32", "float16", "bfloat16"
+};
+
 struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: at the end only
   std::int64_t keep = 3;
@@ -179,6 +198,8 @@ struct Config {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   StrategyConfig strategy;
+  RolesConfig roles;
+  ServerConfig server;
   CheckpointConfig checkpoint;
   ValidationConfig validation;
   std::string resolved_text;  ///< The resolved deck as TOML: goes into the run's folder and checkpoints

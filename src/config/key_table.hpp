@@ -20,6 +20,7 @@ std::vector<Key> data_source_keys();
 std::vector<Key> training_keys();
 std::vector<Key> strategy_keys();
 std::vector<Key> local_sgd_keys();
+std::vector<Key> server_keys();
 std::vector<Key> checkpoint_and_validation_keys();
 
 // What the entries are written with.

@@ -9,9 +9,10 @@ std::vector<Key> strategy_keys() {
   return {
       {.path = "strategy.kind",
        .field = field<&Config::strategy, &StrategyConfig::kind>,
-       .rule = one_of({"all-reduce", "local-sgd", "adaptive-local-sgd"}),
+       .rule = one_of({"all-reduce", "local-sgd", "adaptive-local-sgd", "parameter-server"}),
        .help = "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
-               "\"local-sgd\" their parameters now and then"},
+               "\"local-sgd\" their parameters now and then; \"parameter-server\" has ranks that hold the "
+               "parameters and update them"},
       {.path = "strategy.all_reduce",
        .field = field<&Config::strategy, &StrategyConfig::all_reduce>,
        .rule = one_of({"auto", "mpi", "shared-memory", "hierarchical"}),

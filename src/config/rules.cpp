@@ -142,7 +142,8 @@ class Rules {
 
   void local_sgd() {
     const StrategyConfig& strategy = config_.strategy;
-    if (!usable({"strategy.kind"}) || strategy.kind == "all-reduce") return;
+    if (!usable({"strategy.kind"}) || strategy.kind == "all-reduce" || strategy.kind == "parameter-server")
+      return;
     exclude("strategy.begin_step", strategy.begin_step > 0, "strategy.begin_epoch", strategy.begin_epoch > 0,
             "give one of them");
     exclude("strategy.group_all_reduce", strategy.group_all_reduce, "strategy.before_begin",
@@ -169,6 +170,36 @@ class Rules {
             "\"all-reduce\"");
     exclude("strategy.statistics", strategy.statistics != "average", "model.kind",
             config_.model.kind != "resnet", "this model has no batch norm");
+  }
+
+  void roles() {
+    if (!usable({"strategy.kind", "roles.kind"}) || config_.roles.kind.empty()) return;
+    const bool served = config_.strategy.kind == "parameter-server";
+    if (served != (config_.roles.kind == "collective")) return;
+    mistakes_.add(origin({"roles.kind"}),
+                  served
+                      ? std::string("roles.kind = \"collective\" has no servers: strategy.kind = "
+                                    "\"parameter-server\" needs \"symmetric\", \"ratio\" or \"user-defined\"")
+                      : cat("roles.kind = ", quoted(config_.roles.kind),
+                            " needs strategy.kind = \"parameter-server\", it is ",
+                            quoted(config_.strategy.kind), ", where all ranks work"));
+  }
+
+  void parameter_server() {
+    if (!usable({"strategy.kind", "server.mode"}) || config_.strategy.kind != "parameter-server") return;
+    const std::string& mode = config_.server.mode;
+    const std::string& optimizer = config_.optimizer.kind;
+    const bool geo = mode == "geo";
+    exclude("train.gradient_clip_norm", config_.train.gradient_clip_norm > 0.0, "server.mode",
+            mode == "async" || mode == "half-async",
+            "no server sees the whole gradient of a worker; use \"sync\" or \"geo\"");
+    exclude("optimizer.kind", (optimizer == "lars" || optimizer == "lamb") && !geo, "server.slice_parameters",
+            config_.server.slice_parameters,
+            cat(quoted(optimizer), " needs the norm of whole tensors; use slice_parameters = false"));
+    exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
+            "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
+    exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,
+            "the servers hold the one model");
   }
 
   void overlap() {
@@ -290,6 +321,8 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.ranks_per_group();
   rules.wire();
   rules.local_sgd();
+  rules.roles();
+  rules.parameter_server();
   rules.overlap();
   rules.reproducible();
   rules.no_decay();

@@ -116,8 +116,9 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
                                     : std::make_unique<MetricsFile>(path);
     impl_->console = Console(terminal_columns());
   }
-  impl_->logger =
-      open_log(fmt::format("{}/log/rank-{:04}.log", options.folder, options.rank), options.append);
+  impl_->logger = open_log(fmt::format("{}/log/rank-{:04}.log", options.folder,
+                                       options.job_rank < 0 ? options.rank : options.job_rank),
+                           options.append);
   // spdlog's own handler would write lines that do not begin with "flotilla:".
   impl_->logger->set_error_handler([told = false](const std::string& message) mutable {
     if (!told) print_error_line("flotilla: warning: cannot write the log: " + message);

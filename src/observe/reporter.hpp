@@ -69,6 +69,7 @@ struct EndReport {
 struct ReporterOptions {
   std::string folder{};           ///< The run's folder; made if need be. Empty: no files, console only
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
+  int job_rank = -1;              ///< In the name of its log file; −1: `rank`
   bool append = false;            ///< After a resume
   std::int64_t resumed_step = 0;  ///< With append: lines after this step are dropped from metrics.jsonl
   std::string resolved_deck{};    ///< Written as deck.toml by rank 0, unless empty

@@ -19,9 +19,11 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
 
 /// Values of each block but the last: whole rows; at most one block per server, none below min_block_size.
 std::int64_t block_size(const Slice& tensor, int servers, const PlacementOptions& options) {
-  const std::int64_t values = tensor.shape.size();
+  const std::int64_t values = tensor.size;
   if (!options.slice_parameters) return values;
-  const std::int64_t row = tensor.shape.rank() < 2 ? 1 : values / tensor.shape[0];
+  const std::int64_t row = tensor.size != tensor.shape.size() ? ArenaLayout::alignment
+                           : tensor.shape.rank() < 2          ? 1
+                                                              : values / tensor.shape[0];
   const std::int64_t most = std::max<std::int64_t>(1, values / options.min_block_size);
   const std::int64_t size = ceil_divide(values, std::min<std::int64_t>(servers, most));
   return ceil_divide(size, row) * row;
@@ -36,9 +38,7 @@ Placement::Placement(const ArenaLayout& layout, int servers, const PlacementOpti
   int next = 0;
   for (std::size_t i = 0; i < layout.slices().size(); ++i) {
     const Slice& tensor = layout[i];
-    const std::int64_t values = tensor.shape.size();
-    require(tensor.size == values, tensor.name, " is stored as ", tensor.size, " floats instead of ", values,
-            ": servers hold plain tensors");
+    const std::int64_t values = tensor.size;
     if (values == 0) continue;
     const std::int64_t size = block_size(tensor, servers, options);
     const bool whole = size >= values;

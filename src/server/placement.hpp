@@ -38,7 +38,7 @@ class Placement {
  public:
   /// As the original: a tensor of n values makes min(servers, n ÷ min_block_size) blocks of equally many
   /// values, rounded up to whole rows (what lies behind the first dimension), the last with what is left.
-  /// @param layout of plain tensors: what the device stores is as large as the shape says
+  /// Of a tensor that the device stores larger than it is, 64 bytes count as a row.
   Placement(const ArenaLayout& layout, int servers, const PlacementOptions& options);
 
   int servers() const { return static_cast<int>(values_.size()); }

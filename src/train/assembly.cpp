@@ -12,7 +12,9 @@
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
 #include "src/data/mixup.hpp"
+#include "src/train/geo.hpp"
 #include "src/train/local_sgd.hpp"
+#include "src/train/parameter_server.hpp"
 #include "src/train/same_data.hpp"
 #include "src/train/stop_request.hpp"
 #include "src/train/sync_all_reduce.hpp"
@@ -78,6 +80,23 @@ void check_one_order(const mpi::Communicator& world, const TensorSet& parameters
                         " keeps weights in another order than rank 0, as oneDNN does on another kind of "
                         "processor: run on hosts of one kind, or set ONEDNN_MAX_CPU_ISA to what all have"));
   });
+}
+
+/// Where the workers run, counting what servers beside them take of the cores.
+std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
+  if (servers == nullptr) return mpi::find_topology(workers);
+  const mpi::RoleTable& table = servers->roles().table();
+  std::vector<mpi::Place> places;
+  for (const int rank : table.ranks(mpi::Role::worker))
+    places.push_back(servers->places()[static_cast<std::size_t>(rank)]);
+  return places;
+}
+
+/// Over all ranks of the job.
+std::unique_ptr<mpi::RollCall> make_roll_call(const mpi::Communicator& workers, const ServerLink* servers,
+                                              const std::vector<mpi::Place>& places) {
+  if (servers == nullptr) return std::make_unique<mpi::RollCall>(workers, mpi::host_names(places));
+  return std::make_unique<mpi::RollCall>(servers->roles().all(), mpi::host_names(servers->places()));
 }
 
 }  // namespace
@@ -159,14 +178,17 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 
 Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, FailureHandler& failure,
                    const std::map<std::string, std::string>& saved_choices,
-                   std::span<trace::Sink* const> communication_sinks)
-    : config(deck), world(all_ranks), places(mpi::find_topology(all_ranks)), host(all_ranks.split_by_host()) {
+                   std::span<trace::Sink* const> communication_sinks, ServerLink* parameter_servers)
+    : config(deck),
+      world(all_ranks),
+      servers(parameter_servers),
+      places(places_of_workers(all_ranks, parameter_servers)),
+      host(all_ranks.split_by_host()) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   AllReducePlan plan;
   AllReducePlan averaging_plan;
-  const bool averages = config.strategy.kind != "all-reduce";
+  const bool averages = config.strategy.kind != "all-reduce" && servers == nullptr;
   step_group = make_step_group(config.strategy, world, places);
-  const mpi::Communicator& stepping = step_group ? step_group->workers : world;
   exchange = make_exchange(config.model, world);
   agree(world, [&] {
     device = make_device(config.device, place);
@@ -202,62 +224,26 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       const auto found = saved_choices.find(choice);
       return found == saved_choices.end() ? std::string() : found->second;
     };
-    plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
-                           step_group ? step_group->places : places, device->shares_host_memory(),
-                           saved("strategy.all_reduce"), buckets.size(),
-                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any);
+    if (servers == nullptr)
+      plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
+                             step_group ? step_group->places : places, device->shares_host_memory(),
+                             saved("strategy.all_reduce"), buckets.size(),
+                             config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any);
     if (averages)
       averaging_plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
                                        saved("strategy.averaging"), 1, mpi::SumOrder::any);
-    optimizer = make_optimizer(config.optimizer, network->layout(), *device);
+    if (servers == nullptr || config.server.mode == "geo" || world.is_root())
+      optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     validation_sums = device->allocate(ArenaLayout::alignment);
   });
   check_one_order(world, network->parameters());
   check_same_data(world, places, training_data->size(), "data.train");
   if (validation_data) check_same_data(world, places, validation_data->size(), "data.validation");
 
-  const auto parameter_count = static_cast<std::size_t>(network->layout().size());
-  const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
-  const std::size_t model_count = parameter_count + statistics_count;
-  const std::size_t models_count = averages ? 2 * model_count : model_count;
-  DeviceSpan<float> models;
-  if (averaging_plan.window) {
-    throw_alike([&] { model_window = std::make_unique<mpi::SharedStorage>(*host, models_count); });
-    models = {model_window->mine().data(), models_count};
+  if (servers == nullptr) {
+    lay_out(plan, averaging_plan);
   } else {
-    model_storage = device->allocate(models_count);
-    models = model_storage.span();
-  }
-  const auto model_at = [&](std::size_t begin) -> Model {
-    return {models.subspan(begin, parameter_count),
-            models.subspan(begin + parameter_count, statistics_count)};
-  };
-  model = model_at(0);
-  if (averages) consensus = model_at(model_count);
-  const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
-  const std::size_t gradient_count = leading + model.parameters.size();
-  if (plan.window) {
-    throw_alike([&] {
-      gradient_window =
-          std::make_unique<mpi::SharedStorage>(step_group ? step_group->host : *host, gradient_count);
-    });
-    gradients = {gradient_window->mine().data(), gradient_count};
-  } else {
-    gradient_storage = device->allocate(gradient_count);
-    gradients = gradient_storage.span();
-  }
-  if (config.run.reproducible)
-    shard_sums = std::make_unique<ShardSums>(*device, gradients, sharding.micro_steps);
-  std::vector<std::span<float>> spans;
-  for (const Bucket& bucket : buckets) spans.push_back(span_of(gradients, bucket));
-  reduction =
-      make_reduction(plan, stepping, step_group ? step_group->host : *host, gradient_window.get(), spans);
-  if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading);
-  choices["strategy.all_reduce"] = reduction.first().name();
-  if (averages) {
-    const std::span<float> all(models.address(), model_count);
-    averaging = make_reduction(averaging_plan, world, *host, model_window.get(), std::span(&all, 1));
-    choices["strategy.averaging"] = averaging.first().name();
+    lay_out_served();
   }
   bind(*network, model);
   if (validation_network) bind(*validation_network, model);
@@ -265,22 +251,29 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   network->parameters().initialise(*device, seed, model.parameters);
   network->statistics().initialise(*device, seed, model.statistics);
 
+  if (servers != nullptr)
+    servers->open({.layout = network->layout(),
+                   .leading = passenger_floats + static_cast<std::int64_t>(model.statistics.size()),
+                   .micro_steps = sharding.micro_steps,
+                   .workers = world.size()});
   watchdog = std::make_unique<mpi::Watchdog>(
       config.run.watchdog_s,
       [this] {
+        if (servers != nullptr) return servers->missing_ranks();
         std::vector<int> missing = averaging.missing_ranks();
         if (!step_group)
           for (const int rank : reduction.missing_ranks()) missing.push_back(rank);
         return missing;
       },
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
+      make_roll_call(world, servers, places));
   watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
                                [&failure](const std::string& text) { failure.say_unless_told(text); });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
-  if (stepping.size() > 1 && buckets.size() > 1 && config.strategy.overlap)
+  if (servers == nullptr && (step_group ? step_group->workers : world).size() > 1 && buckets.size() > 1 &&
+      config.strategy.overlap)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
   strategy = make_strategy();
@@ -304,6 +297,7 @@ void Assembly::train_with(const Model& trained) {
 }
 
 std::unique_ptr<Strategy> Assembly::make_strategy() {
+  if (servers != nullptr) return make_served_strategy();
   auto steps = std::make_unique<SyncAllReduce>(
       SyncAllReduce::Parts{.device = *device,
                            .workers = step_group ? step_group->workers : world,
@@ -331,6 +325,30 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                       .period = make_period(config.strategy, sharding.steps_per_epoch()),
                       .config = config.strategy,
                       .speaks = !step_group || step_group->workers.is_root()});
+}
+
+std::unique_ptr<Strategy> Assembly::make_served_strategy() {
+  if (config.server.mode == "geo")
+    return std::make_unique<Geo>(Geo::Parts{.device = *device,
+                                            .servers = *servers,
+                                            .workers = world,
+                                            .watchdog = *watchdog,
+                                            .config = config,
+                                            .optimizer = *optimizer,
+                                            .model = model,
+                                            .values = served_values,
+                                            .gradients = gradients,
+                                            .micro_steps = sharding.micro_steps});
+  return std::make_unique<ParameterServer>(ParameterServer::Parts{.device = *device,
+                                                                  .servers = *servers,
+                                                                  .workers = world,
+                                                                  .watchdog = *watchdog,
+                                                                  .config = config.server,
+                                                                  .slots = optimizer.get(),
+                                                                  .model = model,
+                                                                  .values = served_values,
+                                                                  .gradients = gradients,
+                                                                  .micro_steps = sharding.micro_steps});
 }
 
 StrategyTimes Assembly::times() const {

@@ -29,6 +29,7 @@
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
 #include "src/train/schedule.hpp"
+#include "src/train/server_link.hpp"
 #include "src/train/step_group.hpp"
 #include "src/train/strategy.hpp"
 
@@ -59,17 +60,18 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
 
 /// What a run computes with, in the order in which it is made; destroyed in reverse.
 struct Assembly {
-  /// Collective. Mistakes of the user are agreed on: every rank throws the same error. `communication_sinks`:
-  /// one per communicator; empty: no trace.
+  /// Collective over the workers. Mistakes of the user are agreed on: every rank throws the same error.
+  /// `communication_sinks`: one per communicator; empty: no trace. `servers`: null without parameter servers
   Assembly(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
            const std::map<std::string, std::string>& choices,
-           std::span<trace::Sink* const> communication_sinks = {});
+           std::span<trace::Sink* const> communication_sinks = {}, ServerLink* servers = nullptr);
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
   const Config& config;
-  const mpi::Communicator& world;
-  std::vector<mpi::Place> places;
+  const mpi::Communicator& world;  ///< The workers
+  ServerLink* servers;             ///< Null: all ranks work
+  std::vector<mpi::Place> places;  ///< Of the workers, whose ranks are those of the job
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
@@ -85,10 +87,12 @@ struct Assembly {
   Storage gradient_storage;  ///< Or, with shared memory, gradient_window
   std::unique_ptr<mpi::SharedStorage> gradient_window;
   Model model;
-  Model consensus;              ///< Local SGD: room for a model that is not this worker's
-  DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
+  Model consensus;                  ///< Local SGD: room for a model that is not this worker's
+  DeviceSpan<float> gradients;      ///< Passengers, step statistics, gradients (buckets.hpp)
+  DeviceSpan<float> served_values;  ///< With servers: passengers, statistics, parameters
   Storage validation_sums;
-  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Optimizer>
+      optimizer;  ///< Null where servers run it, but for worker 0, which saves its state
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
   Reduction reduction;  ///< Of gradients
@@ -115,6 +119,9 @@ struct Assembly {
  private:
   void bind(Network& bound, const Model& with) const;
   std::unique_ptr<Strategy> make_strategy();
+  std::unique_ptr<Strategy> make_served_strategy();
+  void lay_out(const AllReducePlan& plan, const AllReducePlan& averaging_plan);
+  void lay_out_served();
 };
 
 /// A Schedule's position after `position` of an epoch of `samples`.

@@ -230,7 +230,10 @@ Model LocalSgd::consensus() {
 }
 
 StrategyState LocalSgd::state() {
-  StrategyState state{.shared = live(), .own = {}, .numbers = parts_.period->numbers()};
+  StrategyState state{.shared = live(),
+                      .own = {},
+                      .numbers = parts_.period->numbers(),
+                      .optimizer_steps = parts_.optimizer.steps()};
   state.numbers["samples"] = samples_;
   state.numbers["alike"] = alike_ ? 1.0 : 0.0;
   state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;

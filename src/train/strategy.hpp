@@ -44,6 +44,7 @@ struct StrategyState {
   std::vector<StateArray> shared;
   std::vector<StateArray> own;            ///< What this worker holds instead of it; empty: the same
   std::map<std::string, double> numbers;  ///< The strategy's own, alike on all workers
+  std::int64_t optimizer_steps = 0;       ///< Optimizer::steps()
 };
 
 /// Where a run goes on.
@@ -86,6 +87,8 @@ class Strategy {
   virtual std::vector<StateArray> live() = 0;
   /// What every worker holds alike between this step and the next; empty spans: nothing.
   virtual Model alike() const = 0;
+  /// Whether workers go on without each other until a step at which StepInfo::meet is set.
+  virtual bool independent() const { return false; }
   virtual StrategyTimes times() const = 0;
   virtual std::int64_t held_bytes() const = 0;  ///< Arrays of its own, beside this worker's model
 };

@@ -47,7 +47,9 @@ class SyncAllReduce : public Strategy {
   void gradient_ready(std::int64_t begin) override;
   StepOutcome finish_step(const StepInfo& info) override;
   Model consensus() override { return parts_.model; }
-  StrategyState state() override { return {.shared = live(), .own = {}, .numbers = {}}; }
+  StrategyState state() override {
+    return {.shared = live(), .own = {}, .numbers = {}, .optimizer_steps = parts_.optimizer.steps()};
+  }
   std::vector<StateArray> live() override { return state_arrays(parts_.model, &parts_.optimizer); }
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }

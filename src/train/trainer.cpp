@@ -91,13 +91,15 @@ bool Trainer::saves_at(std::int64_t step) const {
 }
 
 bool Trainer::checks_agreement_at(std::int64_t step, const Position& position) const {
+  if (assembly_.strategy->independent()) return false;
   const std::int64_t every = config_.run.agreement_every;
   return reports_at(step, position) || (every > 0 && step % every == 0);
 }
 
 /// Whether the workers do something together then.
 bool Trainer::meets_at(std::int64_t step, const Position& position) const {
-  return checks_agreement_at(step, position) || position.offset == 0 || saves_at(step);
+  return checks_agreement_at(step, position) || position.offset == 0 || saves_at(step) ||
+         done_at(step, position);
 }
 
 /// Collective. Ends the job where the workers hold different models.
@@ -111,7 +113,7 @@ void Trainer::check_agreement() {
   saves_.finish();
   parts_.failure.end_job_together(
       cat(different->text(assembly_.world.size(), step_), "; ", saves_.last_good()), exit_internal_error,
-      different->ranks.front());
+      assembly_.places[static_cast<std::size_t>(different->ranks.front())].rank);
 }
 
 bool Trainer::asked_to_stop() {
@@ -286,7 +288,8 @@ std::string Trainer::divergence(const std::string& what, const std::string& wher
 /// Collective. Ends the job once what is being written is known to be good.
 void Trainer::end_diverged(const std::string& what) {
   saves_.finish();
-  parts_.failure.end_job_together(divergence(what, where_not_finite()), exit_user_error);
+  parts_.failure.end_job_together(divergence(what, where_not_finite()), exit_user_error,
+                                  assembly_.places.front().rank);
 }
 
 /// The same where the others do not know of it: their own samples may be good.
@@ -320,7 +323,7 @@ std::int64_t Trainer::epoch_of_last_step() const {
 void Trainer::report(const StepOutcome& outcome) {
   assembly_.watchdog->beat("reporting", step_);
   const StrategyTimes strategy = assembly_.times();
-  const Waiting waiting = waiting_.gather();
+  const Waiting waiting = assembly_.strategy->independent() ? Waiting() : waiting_.gather();
   const std::int64_t steps = times_.steps - mark_.times.steps;
   const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
   std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
@@ -343,18 +346,19 @@ void Trainer::report(const StepOutcome& outcome) {
                     .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
                     .accuracy_top1 = outcome.accuracy_top1,
                     .accuracy_top5 = outcome.accuracy_top5};
-  const std::string& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)].host;
+  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)];
   if (waiting.meetings > 0) {
     report.wait_s = waiting.wait_s / static_cast<double>(steps);
     report.compute_s = waiting.compute_s / static_cast<double>(steps);
-    report.slowest_rank = waiting.slowest;
-    report.slowest_host = slowest;
+    report.slowest_rank = slowest.rank;
+    report.slowest_host = slowest.host;
     report.slowest_phase = waiting.phase;
     report.slowest_times = waiting.times_last;
     report.slowest_cost_s = waiting.cost_s;
   }
   parts_.reporter.step(report);
-  if (waiting.stands_out()) parts_.reporter.say(cat("straggler    ", waiting.text(slowest)));
+  if (waiting.stands_out())
+    parts_.reporter.say(cat("straggler    ", waiting.text(slowest.rank, slowest.host)));
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   saves_.report();
 }
@@ -373,11 +377,11 @@ void Trainer::estimate_statistics(const Model& model) {
 void Trainer::report_waiting() {
   const Waiting waiting = waiting_.whole();
   if (waiting.meetings == 0) return;
+  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)];
   if (const std::string emulated = assembly_.straggler->description(); !emulated.empty())
     parts_.reporter.say(cat("straggler    emulated: ", emulated));
   if (waiting.stands_out())
-    parts_.reporter.say(cat("straggler    in the whole run ",
-                            waiting.text(assembly_.places[static_cast<std::size_t>(waiting.slowest)].host)));
+    parts_.reporter.say(cat("straggler    in the whole run ", waiting.text(slowest.rank, slowest.host)));
   parts_.reporter.log(
       fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
                   waiting_.times_last(), waiting.meetings, waiting_.cost_s(),
@@ -423,7 +427,7 @@ void Trainer::save() {
                 .position = position_,
                 .samples = samples_,
                 .seed = config_.run.seed,
-                .optimizer_step = assembly_.optimizer->steps(),
+                .optimizer_step = state.optimizer_steps,
                 .deck = config_.resolved_text,
                 .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
                 .choices = assembly_.choices,

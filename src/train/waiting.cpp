@@ -65,9 +65,9 @@ bool Waiting::stands_out() const {
   return meetings > 0 && cost_s > worth_a_word_s && cost_s - usual_s > worth_a_word * elapsed_s;
 }
 
-std::string Waiting::text(const std::string& host) const {
-  return fmt::format("rank {} on {}: last {} of {} times, in {}, cost all {:.0f} % ({:.{}f} s)", slowest,
-                     host, times_last, meetings, phase, 100.0 * cost_s / std::max(elapsed_s, 1e-9), cost_s,
+std::string Waiting::text(int rank, const std::string& host) const {
+  return fmt::format("rank {} on {}: last {} of {} times, in {}, cost all {:.0f} % ({:.{}f} s)", rank, host,
+                     times_last, meetings, phase, 100.0 * cost_s / std::max(elapsed_s, 1e-9), cost_s,
                      cost_s < 1.0 ? 2 : 1);
 }
 

@@ -39,7 +39,8 @@ struct Waiting {
   /// Does the slowest cost so much more than the others that it is worth a word?
   bool stands_out() const;
   /// "rank 3 on node7: last 81 of 100 times, in compute, cost all 12 % (4.1 s)".
-  std::string text(const std::string& host) const;
+  /// @param rank of `slowest` in the job, on `host`
+  std::string text(int rank, const std::string& host) const;
 };
 
 /// Finds stragglers by what the workers waited for each other, which each of them measures anyway: no barrier

@@ -41,7 +41,7 @@ TEST(Deck, AllMistakesAreToldAtOnceInTheOrderOfTheText) {
             "  bad.toml:2:17: train.batch_size must be positive, got -4\n"
             "  bad.toml:4:1: optimizer.momentun is not a known key; did you mean \"momentum\"?\n"
             "  bad.toml:7:8: strategy.kind must be one of \"all-reduce\", \"local-sgd\", "
-            "\"adaptive-local-sgd\", got \"localsgd\"");
+            "\"adaptive-local-sgd\", \"parameter-server\", got \"localsgd\"");
 }
 
 TEST(Deck, OneMistakeIsCalledOneMistake) {

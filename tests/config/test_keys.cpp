@@ -20,8 +20,8 @@ void add_addresses(std::multiset<const void*>& to, const Fields&... fields) {
 /// Every field that a deck can set. A field added to one of the structures stops this from compiling.
 std::multiset<const void*> addresses_of_fields(const Config& config) {
   std::multiset<const void*> all;
-  const auto& [run, device, model, data, train, optimizer, schedule, strategy, checkpoint, validation,
-               resolved_text] = config;
+  const auto& [run, device, model, data, train, optimizer, schedule, strategy, roles, server, checkpoint,
+               validation, resolved_text] = config;
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, straggler] = run;
     add_addresses(all, a, b, c, d, e, f, g, h, i, j);
@@ -63,6 +63,14 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     const auto& [outer_kind, outer_rate, outer_momentum] = outer;
     add_addresses(all, outer_kind, outer_rate, outer_momentum);
+  }
+  {
+    const auto& [a, b, c, d] = roles;
+    add_addresses(all, a, b, c, d);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g] = server;
+    add_addresses(all, a, b, c, d, e, f, g);
   }
   {
     const auto& [a, b, c] = checkpoint;
@@ -130,8 +138,8 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 }
 
 TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
-  const std::set<std::string> free_tables = {"run.emulate_straggler", "device", "strategy", "checkpoint",
-                                             "validation"};
+  const std::set<std::string> free_tables = {
+      "run.emulate_straggler", "device", "strategy", "checkpoint", "validation", "roles", "server"};
   const std::set<std::string> free_keys = {
       "model.recompute", "data.threads",        "data.prefetch",           "train.epochs",
       "train.steps",     "train.batch_size",    "train.global_batch_size", "train.accumulate_steps",

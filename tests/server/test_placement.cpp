@@ -139,11 +139,18 @@ TEST(Placement, TellsTheBalance) {
   EXPECT_EQ(Placement(layout_of({{100, 1000}}), 2, {}).imbalance(), 1.0);
 }
 
-TEST(Placement, RefusesTensorsThatAreNotPlain) {
+TEST(Placement, CutsWhatADeviceStoresLargerThanItIsAtWhole64Bytes) {
   ArenaLayout layout;
-  layout.add("blocked", {3, 3}, ParameterKind::weight, 16);
+  layout.add("blocked", {3, 11}, ParameterKind::weight, 48);
 
-  EXPECT_THROW(Placement(layout, 2, {}), InternalError);
+  const Placement placement(layout, 2, {.min_block_size = 4});
+
+  ASSERT_EQ(placement.blocks().size(), 2U);
+  EXPECT_EQ(placement.blocks()[0].size, 32);
+  EXPECT_EQ(placement.blocks()[1].size, 16);
+}
+
+TEST(Placement, NeedsAServer) {
   EXPECT_THROW(Placement(layout_of({{3}}), 0, {}), InternalError);
 }
 

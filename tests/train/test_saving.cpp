@@ -69,7 +69,10 @@ class Drifting : public Strategy {
     std::vector<StateArray> shared = own;
     shared.front().values = mean();
     shared.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
-    return {.shared = shared, .own = own, .numbers = {{"steps", steps_}}};
+    return {.shared = shared,
+            .own = own,
+            .numbers = {{"steps", steps_}},
+            .optimizer_steps = assembly_.optimizer->steps()};
   }
   std::vector<StateArray> live() override {
     std::vector<StateArray> arrays = state_arrays(assembly_.model, assembly_.optimizer.get());

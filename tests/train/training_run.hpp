@@ -36,12 +36,12 @@ learning_rate = 0.01
 /// A training without folder and checkpoints, in process.
 struct TrainingRun {
   TrainingRun(mpi::Communicator communicator, const std::string& deck_text, std::vector<std::string> more,
-              trace::Sink* communication = nullptr)
+              trace::Sink* communication = nullptr, ServerLink* servers = nullptr)
       : world(std::move(communicator)),
         deck(
             load_deck({.path = "test.toml", .text = deck_text, .overrides = with_defaults(std::move(more))})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, {}, sinks_of(communication)),
+        assembly(deck.config, world, failure, {}, sinks_of(communication), servers),
         reporter({.folder = "", .rank = 1}),
         trainer({.assembly = assembly,
                  .reporter = reporter,

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/with_servers.hpp"
+
+#include "kernels/error.hpp"
+#include "mpi/role_communicators.hpp"
+#include "src/server/serve.hpp"
+
+namespace flotilla {
+
+namespace {
+
+mpi::RoleOptions options_of(const RolesConfig& roles) {
+  mpi::RoleOptions options{.kind = mpi::RoleKind::symmetric,
+                           .servers = static_cast<int>(roles.servers),
+                           .server_ranks = roles.server_ranks,
+                           .worker_ranks = roles.worker_ranks};
+  if (roles.kind == "ratio") options.kind = mpi::RoleKind::ratio;
+  if (roles.kind == "user-defined") options.kind = mpi::RoleKind::user_defined;
+  return options;
+}
+
+}  // namespace
+
+int with_servers(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+                 const std::function<int(const mpi::Communicator& workers, ServerLink* servers)>& work) {
+  if (config.strategy.kind != "parameter-server") return work(world, nullptr);
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  mpi::RoleTable table;
+  throw_alike([&] { table = mpi::assign_roles(options_of(config.roles), places); });
+  const mpi::RoleCommunicators roles(world, table);
+  if (roles.is_server()) return serve(roles, config, places, failure);
+  ServerLink servers(roles, config.server, places);
+  try {
+    const int exit_code = work(roles.same_role(), &servers);
+    servers.close(exit_code, "");
+    return exit_code;
+  } catch (const AgreedFailure& error) {
+    servers.close(error.exit_code, error.what());
+    throw;
+  }
+}
+
+}  // namespace flotilla

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/key_table.hpp"
+
+namespace flotilla::config {
+
+std::vector<Key> server_keys() {
+  const Condition ratio = {"roles.kind", {"ratio"}};
+  const Condition listed = {"roles.kind", {"user-defined"}};
+  const Condition served = {"strategy.kind", {"parameter-server"}};
+  const Condition pushes_now_and_then = {"server.mode", {"half-async", "geo"}};
+  const Condition async = {"server.mode", {"async"}};
+  return {
+      {.path = "roles.kind",
+       .field = field<&Config::roles, &RolesConfig::kind>,
+       .rule = one_of({"collective", "symmetric", "ratio", "user-defined"}),
+       .help = "What ranks do: \"collective\" all work; \"symmetric\" even ranks serve and odd ones work; "
+               "\"ratio\" some of each host serve; \"user-defined\" as listed",
+       .presence = Presence::optional,
+       .default_text = "\"symmetric\" with a parameter server, else \"collective\""},
+      {.path = "roles.servers",
+       .field = field<&Config::roles, &RolesConfig::servers>,
+       .rule = at_least(1, most_count),
+       .help = "\"ratio\": ranks that serve, spread evenly over the hosts",
+       .condition = ratio,
+       .presence = Presence::required},
+      {.path = "roles.server_ranks",
+       .field = field<&Config::roles, &RolesConfig::server_ranks>,
+       .rule = any(),
+       .help = "\"user-defined\": ranks that serve, such as \"0, 4-7\"",
+       .condition = listed,
+       .presence = Presence::required},
+      {.path = "roles.worker_ranks",
+       .field = field<&Config::roles, &RolesConfig::worker_ranks>,
+       .rule = any(),
+       .help = "\"user-defined\": ranks that work, likewise",
+       .condition = listed,
+       .presence = Presence::optional,
+       .default_text = "those that do not serve"},
+      {.path = "server.mode",
+       .field = field<&Config::server, &ServerConfig::mode>,
+       .rule = one_of({"sync", "half-async", "async", "geo"}),
+       .help =
+           "When a server updates: \"sync\" once all workers' gradients are there; \"async\" with each at "
+           "once; \"half-async\" the same, a worker merges some first; \"geo\" workers update themselves and "
+           "push differences",
+       .condition = served},
+      {.path = "server.push_every",
+       .field = field<&Config::server, &ServerConfig::push_every>,
+       .rule = at_least(1, most_count),
+       .help = "Steps that a worker merges into one push",
+       .condition = pushes_now_and_then,
+       .presence = Presence::required},
+      {.path = "server.max_staleness",
+       .field = field<&Config::server, &ServerConfig::max_staleness>,
+       .rule = at_least(0, most_count),
+       .help = "A worker that is more pushes than this ahead of the last one waits; 0: nobody waits",
+       .condition = async},
+      {.path = "server.split",
+       .field = field<&Config::server, &ServerConfig::split>,
+       .rule = one_of({"round-robin", "hash-name"}),
+       .help = "Which server owns a block of parameters: one after another, or by a hash of its name",
+       .condition = served},
+      {.path = "server.slice_parameters",
+       .field = field<&Config::server, &ServerConfig::slice_parameters>,
+       .rule = any(),
+       .help = "Large tensors are cut into blocks of whole rows; false: each stays whole",
+       .condition = served},
+      {.path = "server.min_block_size",
+       .field = field<&Config::server, &ServerConfig::min_block_size>,
+       .rule = at_least(1, most_steps),
+       .help = "Values of the smallest block that a tensor is cut into",
+       .condition = served},
+      {.path = "server.wire",
+       .field = field<&Config::server, &ServerConfig::wire>,
+       .rule = one_of({"float32", "float16", "bfloat16"}),
+       .help = "What is pushed travels as; what is pulled is not rounded",
+       .condition = served},
+  };
+}
+
+}  // namespace flotilla::config

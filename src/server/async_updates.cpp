@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/server/async_updates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+
+/// 0, 1, 2, 3–4, 5–8 …
+std::size_t bin_of(std::int64_t updates) {
+  if (updates <= 1) return static_cast<std::size_t>(updates);
+  return 1 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(updates - 1)));
+}
+
+std::string name_of(std::size_t bin) {
+  if (bin <= 2) return std::to_string(bin);
+  const std::int64_t last = std::int64_t{1} << (bin - 1);
+  return fmt::format("{}–{}", last / 2 + 1, last);
+}
+
+}  // namespace
+
+void StalenessHistogram::add(std::int64_t updates) {
+  ++counts_[std::min(bin_of(updates), counts_.size() - 1)];
+  ++pushes_;
+  sum_ += updates;
+  most_ = std::max(most_, updates);
+}
+
+std::string StalenessHistogram::text() const {
+  std::string text = fmt::format("staleness of {} pushes:", pushes_);
+  const double all = static_cast<double>(std::max<std::int64_t>(1, pushes_));
+  const char* before = " ";
+  for (std::size_t bin = 0; bin < counts_.size(); ++bin) {
+    if (counts_[bin] == 0) continue;
+    text +=
+        fmt::format("{}{}: {:.1f} %", before, name_of(bin), 100.0 * static_cast<double>(counts_[bin]) / all);
+    before = ", ";
+  }
+  return text + fmt::format("; mean {:.2f}, most {}", static_cast<double>(sum_) / all, most_);
+}
+
+AsyncUpdates::AsyncUpdates(const Parts& parts)
+    : UpdateMode(parts),
+      adds_differences_(parts.config.server.mode == "geo"),
+      workers_(static_cast<std::size_t>(parts.workers)) {}
+
+void AsyncUpdates::take(const mpi::WorkerRequest& request) {
+  Worker& worker = workers_.at(static_cast<std::size_t>(request.worker));
+  switch (request.head.kind) {
+    case mpi::RequestKind::pull:
+      parts().requests.answer(request.worker, parts().shard.array(request.head.array));
+      worker.seen = updates_;
+      return;
+    case mpi::RequestKind::farewell: worker.left = true; break;
+    case mpi::RequestKind::push_pull:
+      update(request);
+      worker.waits = true;
+      break;
+    case mpi::RequestKind::push: throw InternalError("a push without a pull to a server");
+  }
+  answer_who_may_go_on();
+  const bool somebody_waits = std::ranges::any_of(workers_, &Worker::waits);
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    wait_for(i, somebody_waits && !workers_[i].left && !workers_[i].waits);
+}
+
+/// Server 0 alone has them: the sums over the workers of what each pushed last.
+void AsyncUpdates::tell_passengers(const mpi::WorkerRequest& request) {
+  Worker& worker = workers_[static_cast<std::size_t>(request.worker)];
+  std::copy_n(request.values.begin(), passengers, worker.passengers.begin());
+  float* sums = parts().shard.values().address();
+  std::fill_n(sums, passengers, 0.0F);
+  for (const Worker& other : workers_)
+    for (std::size_t i = 0; i < passengers; ++i) sums[i] += other.passengers[i];
+}
+
+void AsyncUpdates::update(const mpi::WorkerRequest& request) {
+  const trace::Span span("update");
+  Shard& shard = parts().shard;
+  FlatMath& flat = shard.device().flat();
+  Worker& worker = workers_[static_cast<std::size_t>(request.worker)];
+  const DeviceSpan<const float> pushed(request.values.data(), request.values.size());
+  const DeviceSpan<float> running = shard.statistics();
+  if (shard.leading() > 0) tell_passengers(request);
+  if (!running.empty()) {
+    if (!adds_differences_)
+      flat.scale(running, std::pow(statistics_momentum,
+                                   static_cast<float>(parts().micro_steps * request.head.batches)));
+    flat.axpy(1.0F, pushed.subspan(passengers, running.size()), running);
+  }
+  if (adds_differences_) {
+    flat.axpy(1.0F, pushed.subspan(shard.leading(), pushed.size() - shard.leading()), shard.parameters());
+  } else {
+    shard.optimizer().step(shard.values(), pushed, request.head.learning_rate, 1.0);
+  }
+  parts().requests.release(request);
+  staleness_.add(updates_ - worker.seen);
+  ++worker.pushes;
+  ++updates_;
+}
+
+void AsyncUpdates::answer(int worker) {
+  parts().requests.answer(worker, parts().shard.array(0));
+  workers_[static_cast<std::size_t>(worker)].seen = updates_;
+}
+
+bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
+  const std::int64_t bound = parts().config.server.max_staleness;
+  if (bound == 0 || parts().config.server.mode != "async") return false;
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  for (const Worker& other : workers_)
+    if (!other.left) last = std::min(last, other.pushes);
+  return worker.pushes - last > bound;
+}
+
+void AsyncUpdates::answer_who_may_go_on() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    if (!worker.waits || too_far_ahead(worker)) continue;
+    worker.waits = false;
+    answer(static_cast<int>(i));
+  }
+}
+
+std::vector<std::string> AsyncUpdates::report() const {
+  return {staleness_.text()};
+}
+
+}  // namespace flotilla

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/server/serve.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "kernels/error.hpp"
+#include "mpi/push_pull_server.hpp"
+#include "mpi/topology.hpp"
+#include "mpi/watchdog.hpp"
+#include "src/server/notice.hpp"
+#include "src/server/shard.hpp"
+#include "src/server/update_mode.hpp"
+#include "src/train/stop_request.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own.
+void fill(Shard& shard, const mpi::RoleCommunicators& roles, const ServePlan& plan) {
+  const auto head = nlohmann::json::parse(exchange(roles, {}).content);
+  shard.optimizer().set_steps(head.at("optimizer_steps").get<std::int64_t>());
+  const auto size = static_cast<std::size_t>(plan.leading + plan.layout.size());
+  std::vector<float> piece(std::min(fill_piece, size));
+  for (std::int64_t number = 0; number < head.at("arrays").get<std::int64_t>(); ++number) {
+    for (std::size_t begin = 0; begin < size; begin += fill_piece) {
+      const auto values = std::span(piece).first(std::min(fill_piece, size - begin));
+      roles.all().broadcast(values, speaker_of(roles));
+      shard.load(number, begin, values);
+    }
+  }
+}
+
+}  // namespace
+
+int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
+          FailureHandler& failure) {
+  const std::vector<int> workers = roles.table().ranks(mpi::Role::worker);
+  const std::vector<int> servers = roles.table().ranks(mpi::Role::server);
+  const int index = roles.mine().index;
+  const ServePlan plan = plan_from(exchange(roles, {}).content);
+  const Placement placement = place(plan, config.server, static_cast<int>(servers.size()));
+  const mpi::ServerShare share = shares_of(plan, placement, servers)[static_cast<std::size_t>(index)];
+
+  return end_job_on_failure(failure, [&] {
+    const mpi::Place& at = places[static_cast<std::size_t>(roles.all().rank())];
+    const std::unique_ptr<Device> device =
+        make_device({.kind = "cpu",
+                     .threads = static_cast<int>(config.device.threads > 0 ? config.device.threads
+                                                                           : mpi::default_threads(at))});
+    // Workers that update themselves keep the optimizer's state.
+    OptimizerConfig optimizer = config.optimizer;
+    if (config.server.mode == "geo") optimizer.kind = "sgd";
+    Shard shard(*device, optimizer, plan, placement, index, share);
+    mpi::PushPullServer requests(roles.all(), workers, shard.size(),
+                                 {.push = mpi::wire_of(config.server.wire), .pull = mpi::Wire::float32});
+    const auto mode = make_update_mode({.shard = shard,
+                                        .requests = requests,
+                                        .servers = roles.same_role(),
+                                        .config = config,
+                                        .micro_steps = plan.micro_steps,
+                                        .workers = plan.workers});
+    mpi::Watchdog watchdog(
+        config.run.watchdog_s,
+        [&] {
+          std::vector<int> missing;
+          for (const int worker : mode->missing_workers())
+            missing.push_back(workers[static_cast<std::size_t>(worker)]);
+          return missing;
+        },
+        [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
+        std::make_unique<mpi::RollCall>(roles.all(), mpi::host_names(places)));
+    watchdog.tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
+                                [&failure](const std::string& text) { failure.say_unless_told(text); });
+    watchdog.beat("waiting for the model", 0);
+    fill(shard, roles, plan);
+    watchdog.beat("waiting for a worker", 0);
+    while (const auto request = requests.next()) {
+      failure.set_step(request->head.step);
+      watchdog.beat("updating", request->head.step);
+      mode->take(*request);
+      watchdog.beat("waiting for a worker", request->head.step);
+    }
+    watchdog.beat("waiting for the end", mode->updates());
+    std::string lines;
+    for (const std::string& line : mode->report()) lines += line + "\n";
+    roles.all().all_gather(lines);
+    return exchange(roles, {}).exit_code;
+  });
+}
+
+}  // namespace flotilla

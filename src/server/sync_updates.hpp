@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "src/server/update_mode.hpp"
+
+namespace flotilla {
+
+/// server.mode = "sync": an update once every worker that has not left has pushed, with the mean of their
+/// gradients, added in the order of the workers: what an all-reduce gives.
+class SyncUpdates : public UpdateMode {
+ public:
+  explicit SyncUpdates(const Parts& parts);
+
+  void take(const mpi::WorkerRequest& request) override;
+  std::int64_t updates() const override { return updates_; }
+
+ private:
+  void update();
+  DeviceSpan<const float> sum();
+  double clip_factor(DeviceSpan<const float> gradients, double scale) const;
+
+  std::vector<std::optional<mpi::WorkerRequest>> pushes_;  ///< Of this step, by worker
+  std::vector<bool> left_;
+  int present_ = 0;  ///< Workers that have not left
+  int pushed_ = 0;   ///< Of them in this step
+  Storage sum_;      ///< Of several workers' gradients
+  std::int64_t updates_ = 0;
+};
+
+}  // namespace flotilla

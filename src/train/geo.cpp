@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/geo.hpp"
+
+#include <array>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+
+}  // namespace
+
+Geo::Geo(const Parts& parts)
+    : parts_(parts),
+      meeting_(parts_.workers),
+      old_(parts_.device.allocate(parts_.values.size())),
+      pushed_(parts_.device.allocate(parts_.values.size())),
+      servers_(parts_.device.allocate(parts_.values.size())) {}
+
+Model Geo::model_in(Storage& array) const {
+  const std::size_t statistics = parts_.model.statistics.size();
+  const std::size_t leading = passengers + statistics;
+  return {array.span().subspan(leading, parts_.values.size() - leading),
+          array.span().subspan(passengers, statistics)};
+}
+
+void Geo::start() {
+  fill_servers(parts_.servers, parts_.workers, parts_.device, parts_.values, nullptr, 0);
+  for (const OptimizerSlot& slot : parts_.optimizer.slots())
+    parts_.workers.broadcast(std::span(slot.values.address(), slot.values.size()));
+  parts_.device.flat().copy(parts_.values, old_.span());
+}
+
+void Geo::resume(const Resumption& resumed) {
+  steps_ = resumed.steps;
+  // What all had pushed is worker 0's memory of it, too.
+  if (resumed.own_state) parts_.servers.fill(std::span(old_.span().address(), old_.size()), {}, 0);
+}
+
+std::vector<StateArray> Geo::live() {
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  const Model old = model_in(old_);
+  arrays.push_back({"strategy/geo_old", StateArray::Layout::parameters, old.parameters});
+  arrays.push_back({"strategy/geo_old_statistics", StateArray::Layout::statistics, old.statistics});
+  return arrays;
+}
+
+/// This worker's own step.
+void Geo::update(const StepInfo& info) {
+  const trace::Span span("optimizer");
+  const std::int64_t begin_ns = trace::now_ns();
+  FlatMath& flat = parts_.device.flat();
+  const DeviceSpan<float> running = parts_.model.statistics;
+  const std::size_t leading = passengers + running.size();
+  if (!running.empty()) {
+    for (std::int64_t i = 0; i < parts_.micro_steps; ++i) flat.scale(running, statistics_momentum);
+    flat.axpy(1.0F, parts_.gradients.subspan(passengers, running.size()), running);
+  }
+  const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
+  const double factor = clip_factor(flat, gradients, 1.0, parts_.config.train.gradient_clip_norm);
+  parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, factor);
+  times_.optimizer_ns += trace::now_ns() - begin_ns;
+}
+
+/// Takes over what the servers have: the others' differences.
+void Geo::follow() {
+  FlatMath& flat = parts_.device.flat();
+  const std::size_t rest = parts_.values.size() - passengers;
+  const auto behind = [&](DeviceSpan<float> array) { return array.subspan(passengers, rest); };
+  const DeviceSpan<float> difference = behind(pushed_.span());
+  flat.copy(behind(servers_.span()), difference);
+  flat.axpy(-1.0F, behind(old_.span()), difference);
+  flat.axpy(1.0F, difference, behind(parts_.values));
+  flat.copy(behind(servers_.span()), behind(old_.span()));
+}
+
+void Geo::exchange(std::int64_t step) {
+  const trace::Span span("push and pull");
+  parts_.watchdog.beat("push to the servers and pull", step);
+  FlatMath& flat = parts_.device.flat();
+  const DeviceSpan<float> pushed = pushed_.span();
+  flat.copy(parts_.values, pushed);
+  flat.axpy(-1.0F, old_.span(), pushed);
+  flat.scale(pushed, 1.0F / static_cast<float>(parts_.workers.size()));
+  flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+  mpi::PushPullWorker& servers = parts_.servers.exchange();
+  const std::int64_t sent_before = servers.sent_bytes();
+  servers.start_push_pull(step, static_cast<int>(since_push_), 0.0,
+                          std::span(pushed.address(), pushed.size()),
+                          std::span(servers_.span().address(), servers_.size()));
+  servers.wait();
+  times_.sent_bytes += servers.sent_bytes() - sent_before;
+  const std::size_t rest = pushed.size() - passengers;
+  flat.axpy(1.0F, pushed.subspan(passengers, rest), old_.span().subspan(passengers, rest));
+  follow();
+  since_push_ = 0;
+}
+
+StepOutcome Geo::finish_step(const StepInfo& info) {
+  steps_ = info.step + 1;
+  const StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, false);
+  StepOutcome outcome = own;
+  outcome.stop = false;
+  update(info);
+  ++since_push_;
+  const std::int64_t begin_ns = trace::now_ns();
+  const bool meets = info.meet || meeting_.stops_after(steps_);
+  if (since_push_ == parts_.config.server.push_every || meets) {
+    exchange(info.step);
+    outcome = outcome_of_sums(parts_.device, servers_.span(), false);
+    outcome.stop = false;
+  }
+  if (meets) {
+    parts_.watchdog.beat("waiting for the other workers", info.step);
+    outcome = meeting_.meet(steps_, own);
+    times_.sent_bytes += meeting_.sent_bytes();
+    ++times_.meetings;
+    parts_.watchdog.beat("pull from the servers", info.step);
+    mpi::PushPullWorker& servers = parts_.servers.exchange();
+    servers.start_pull(info.step, std::span(servers_.span().address(), servers_.size()));
+    servers.wait();
+    parts_.workers.barrier();  // before anybody pushes again
+    follow();
+  }
+  parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
+  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  return outcome;
+}
+
+/// What the servers had when all had pushed.
+Model Geo::consensus() {
+  return model_in(servers_);
+}
+
+StrategyState Geo::state() {
+  parts_.watchdog.beat("averaging the optimizers' state", steps_);
+  StrategyState state{.shared = live(),
+                      .own = state_arrays(parts_.model, &parts_.optimizer),
+                      .numbers = {},
+                      .optimizer_steps = parts_.optimizer.steps()};
+  const Model model = consensus();
+  state.shared[0].values = model.parameters;
+  state.shared[1].values = model.statistics;
+  const std::vector<OptimizerSlot> slots = parts_.optimizer.slots();
+  slot_means_.resize(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Storage& mean = slot_means_[i];
+    if (mean.size() == 0) mean = parts_.device.allocate(slots[i].values.size());
+    parts_.device.flat().copy(slots[i].values, mean.span());
+    parts_.workers.all_reduce(std::span(mean.span().address(), mean.size()));
+    parts_.device.flat().scale(mean.span(), 1.0F / static_cast<float>(parts_.workers.size()));
+    state.shared[2 + i].values = mean.span();
+  }
+  return state;
+}
+
+std::int64_t Geo::held_bytes() const {
+  return static_cast<std::int64_t>((old_.size() + pushed_.size() + servers_.size()) * sizeof(float));
+}
+
+}  // namespace flotilla

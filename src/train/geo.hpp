@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "src/train/parameter_server.hpp"
+
+namespace flotilla {
+
+/// server.mode = "geo" (GEO-SGD, fleet.md §6.3): each worker takes optimizer steps of its own and pushes
+/// every push_every steps how far it has come, divided by the workers; what the others did comes back:
+///
+///     Δ = (p − old) / workers;  server: s ← s + Δ;  old ← old + Δ;  p ← p + (s − old);  old ← s
+///
+/// Running statistics go the same way.
+class Geo : public Strategy {
+ public:
+  struct Parts {
+    Device& device;
+    ServerLink& servers;
+    const mpi::Communicator& workers;
+    mpi::Watchdog& watchdog;
+    const Config& config;
+    Optimizer& optimizer;
+    Model model;                  ///< Inside `values`
+    DeviceSpan<float> values;     ///< Passengers, statistics, parameters
+    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
+    std::int64_t micro_steps = 1;
+  };
+  explicit Geo(const Parts& parts);
+
+  void start() override;
+  void resume(const Resumption& resumed) override;
+  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
+  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
+  void vote_to_stop() override { meeting_.ask_to_stop(); }
+  void gradient_ready(std::int64_t) override {}
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override;
+  StrategyState state() override;
+  std::vector<StateArray> live() override;
+  Model alike() const override { return {}; }
+  bool independent() const override { return true; }
+  StrategyTimes times() const override { return times_; }
+  std::int64_t held_bytes() const override;
+
+ private:
+  void update(const StepInfo& info);
+  void exchange(std::int64_t step);
+  void follow();
+  Model model_in(Storage& array) const;
+
+  Parts parts_;
+  Meeting meeting_;
+  Storage old_;                      ///< What the servers had when this worker last pulled
+  Storage pushed_;                   ///< Room for differences
+  Storage servers_;                  ///< And for what comes back: the one model to evaluate
+  std::vector<Storage> slot_means_;  ///< Of the optimizer, for checkpoints
+  std::int64_t since_push_ = 0;      ///< Steps
+  std::int64_t steps_ = 0;
+  StrategyTimes times_;
+};
+
+}  // namespace flotilla

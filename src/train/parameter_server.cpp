@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/parameter_server.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+
+namespace flotilla {
+
+namespace {
+
+std::span<float> host(DeviceSpan<float> span) {
+  return {span.address(), span.size()};
+}
+
+constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+
+}  // namespace
+
+void fill_servers(ServerLink& servers, const mpi::Communicator& workers, Device& device,
+                  DeviceSpan<float> values, Optimizer* slots, std::int64_t optimizer_steps) {
+  require(device.shares_host_memory(), "what goes to servers must lie in host memory");
+  workers.broadcast(host(values));
+  std::vector<std::span<const float>> arrays;
+  if (slots != nullptr)
+    for (const OptimizerSlot& slot : slots->slots()) arrays.push_back(host(slot.values));
+  servers.fill(host(values), arrays, optimizer_steps);
+}
+
+StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers) {
+  std::array<float, passengers> sums{};
+  device.download(array.subspan(0, passengers), sums);
+  const double samples = std::max(1.0F, sums[sum_samples]);
+  return {.loss = sums[sum_loss] / samples,
+          .accuracy_top1 = sums[sum_top1] / samples,
+          .accuracy_top5 = sums[sum_top5] / samples,
+          .stop = sums[passenger_stop] > 0.0F,
+          .samples = sums[sum_samples],
+          .all_workers = all_workers};
+}
+
+ParameterServer::ParameterServer(Parts parts)
+    : parts_(parts),
+      independent_(parts.config.mode != "sync"),
+      push_every_(parts.config.mode == "half-async" ? parts.config.push_every : 1) {
+  if (push_every_ > 1) merged_ = parts_.device.allocate(parts_.gradients.size());
+  if (independent_) meeting_ = std::make_unique<Meeting>(parts_.workers);
+}
+
+void ParameterServer::start() {
+  // Those of a run that goes on are worker 0's.
+  std::array<std::int64_t, 1> done{parts_.slots == nullptr ? 0 : parts_.slots->steps()};
+  parts_.workers.broadcast(std::span<std::int64_t>(done));
+  optimizer_steps_ = done[0];
+  fill_servers(parts_.servers, parts_.workers, parts_.device, parts_.values, parts_.slots, optimizer_steps_);
+}
+
+void ParameterServer::resume(const Resumption& resumed) {
+  steps_ = resumed.steps;
+}
+
+void ParameterServer::vote_to_stop() {
+  if (meeting_) {
+    meeting_->ask_to_stop();
+  } else {
+    parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
+  }
+}
+
+/// Adds this step's to those since the last push. Statistics are those of a step of so many micro-steps more.
+void ParameterServer::merge() {
+  FlatMath& flat = parts_.device.flat();
+  const std::size_t statistics = parts_.model.statistics.size();
+  const std::size_t rest = parts_.gradients.size() - passengers;
+  if (batches_ == 0) flat.fill(merged_.span(), 0.0F);
+  flat.copy(parts_.gradients.subspan(0, passengers), merged_.span().subspan(0, passengers));
+  float decay = 1.0F;
+  for (std::int64_t i = 0; i < parts_.micro_steps; ++i) decay *= statistics_momentum;
+  if (statistics > 0) flat.scale(merged_.span().subspan(passengers, statistics), decay);
+  flat.axpy(1.0F, parts_.gradients.subspan(passengers, rest), merged_.span().subspan(passengers, rest));
+}
+
+void ParameterServer::exchange(const StepInfo& info) {
+  const trace::Span span("push and pull");
+  parts_.watchdog.beat("push to the servers and pull", info.step);
+  DeviceSpan<float> pushed = parts_.gradients;
+  if (push_every_ > 1) {
+    pushed = merged_.span();
+    const std::size_t leading = passengers + parts_.model.statistics.size();
+    parts_.device.flat().scale(pushed.subspan(leading, pushed.size() - leading),
+                               1.0F / static_cast<float>(batches_));
+  }
+  mpi::PushPullWorker& servers = parts_.servers.exchange();
+  const std::int64_t sent_before = servers.sent_bytes();
+  servers.start_push_pull(info.step, static_cast<int>(batches_), info.learning_rate, host(pushed),
+                          host(parts_.values));
+  servers.wait();
+  times_.sent_bytes += servers.sent_bytes() - sent_before;
+  optimizer_steps_ += independent_ ? parts_.workers.size() : 1;
+  batches_ = 0;
+}
+
+/// Collective. Leaves the same values on all workers: those of the servers once all have pushed.
+StepOutcome ParameterServer::meet(const StepInfo& info, const StepOutcome& own) {
+  parts_.watchdog.beat("waiting for the other workers", info.step);
+  const StepOutcome outcome = meeting_->meet(steps_, own);
+  times_.sent_bytes += meeting_->sent_bytes();
+  mpi::PushPullWorker& servers = parts_.servers.exchange();
+  parts_.watchdog.beat("pull from the servers", info.step);
+  servers.start_pull(info.step, host(parts_.values));
+  servers.wait();
+  parts_.workers.barrier();  // before anybody pushes again
+  return outcome;
+}
+
+StepOutcome ParameterServer::finish_step(const StepInfo& info) {
+  steps_ = info.step + 1;
+  const std::int64_t begin_ns = trace::now_ns();
+  if (push_every_ > 1) merge();
+  ++batches_;
+  const StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, !independent_);
+  const bool meets = meeting_ && (info.meet || meeting_->stops_after(steps_));
+  const bool exchanges = batches_ == push_every_ || meets;
+  if (exchanges) exchange(info);
+  // Of all workers; where they do not wait for each other, of what each pushed last.
+  StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
+  parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
+  if (meets) {
+    outcome = meet(info, own);
+  } else if (independent_) {
+    outcome.stop = false;
+  }
+  if (meets || !independent_) ++times_.meetings;
+  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  return outcome;
+}
+
+StrategyState ParameterServer::state() {
+  StrategyState state{.shared = {}, .own = {}, .numbers = {}, .optimizer_steps = optimizer_steps_};
+  if (parts_.slots != nullptr) {
+    parts_.watchdog.beat("pull the optimizer's state from the servers", steps_);
+    mpi::PushPullWorker& servers = parts_.servers.exchange();
+    std::vector<float> array(parts_.values.size());
+    std::int64_t number = 0;
+    for (const OptimizerSlot& slot : parts_.slots->slots()) {
+      servers.start_pull(steps_, array, ++number);
+      servers.wait();
+      parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
+    }
+  }
+  if (independent_) parts_.workers.barrier();  // before anybody pushes again
+  state.shared = live();
+  return state;
+}
+
+std::int64_t ParameterServer::held_bytes() const {
+  return static_cast<std::int64_t>(merged_.size() * sizeof(float));
+}
+
+}  // namespace flotilla

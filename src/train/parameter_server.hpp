@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi/watchdog.hpp"
+#include "src/train/buckets.hpp"
+#include "src/train/meeting.hpp"
+#include "src/train/server_link.hpp"
+#include "src/train/strategy.hpp"
+
+namespace flotilla {
+
+/// A worker of parameter servers that run the optimizer: gradients go there, values come back.
+///
+/// server.mode = "sync": in every step, and the servers wait for all workers: what all-reduce gives.
+/// "async": in every step, and nobody waits. "half-async": the same after push_every steps, with their mean.
+class ParameterServer : public Strategy {
+ public:
+  struct Parts {
+    Device& device;
+    ServerLink& servers;
+    const mpi::Communicator& workers;
+    mpi::Watchdog& watchdog;
+    const ServerConfig& config;
+    Optimizer* slots;             ///< Where worker 0 puts the servers' slots to save them; null: another one
+    Model model;                  ///< Inside `values`
+    DeviceSpan<float> values;     ///< Passengers, statistics, parameters
+    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
+    std::int64_t micro_steps = 1;
+  };
+  explicit ParameterServer(Parts parts);
+
+  void start() override;
+  void resume(const Resumption& resumed) override;
+  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
+  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
+  void vote_to_stop() override;
+  void gradient_ready(std::int64_t) override {}
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override { return parts_.model; }
+  StrategyState state() override;
+  std::vector<StateArray> live() override { return state_arrays(parts_.model, parts_.slots); }
+  Model alike() const override { return parts_.model; }
+  bool independent() const override { return independent_; }
+  StrategyTimes times() const override { return times_; }
+  std::int64_t held_bytes() const override;
+
+ private:
+  void exchange(const StepInfo& info);
+  void merge();
+  StepOutcome meet(const StepInfo& info, const StepOutcome& own);
+
+  Parts parts_;
+  bool independent_;
+  std::int64_t push_every_;
+  Storage merged_;                    ///< half-async: the sum of the gradients since the last push
+  std::int64_t batches_ = 0;          ///< In what is pushed next
+  std::unique_ptr<Meeting> meeting_;  ///< Null: workers meet in every step
+  std::int64_t optimizer_steps_ = 0;  ///< The servers'
+  std::int64_t steps_ = 0;
+  StrategyTimes times_;
+};
+
+/// What the sums at the start of `array` (passengers) say.
+StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers);
+
+/// The first part of every server strategy's start(): worker 0's values to the workers and to the servers.
+void fill_servers(ServerLink& servers, const mpi::Communicator& workers, Device& device,
+                  DeviceSpan<float> values, Optimizer* slots, std::int64_t optimizer_steps);
+
+}  // namespace flotilla
