@@ -46,7 +46,8 @@ std::vector<StateArray> Geo::live() {
   std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
   const Model old = model_in(old_);
   arrays.push_back({"strategy/geo_old", StateArray::Layout::parameters, old.parameters});
-  arrays.push_back({"strategy/geo_old_statistics", StateArray::Layout::statistics, old.statistics});
+  if (!old.statistics.empty())
+    arrays.push_back({"strategy/geo_old_statistics", StateArray::Layout::statistics, old.statistics});
   return arrays;
 }
 

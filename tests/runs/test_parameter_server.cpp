@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// Parameter servers as a user runs them: other numbers of servers, stops, lost ranks, mistakes.
+
+namespace flotilla::test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts arguments(const std::string& output, const Texts& more) {
+  Texts all = {"train",
+               source_path("inputs/mlp_parameter_server.toml"),
+               "run.output=" + output,
+               "device.threads=1",
+               "train.batch_size=32",
+               "run.log_every=40",
+               "server.min_block_size=1000"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Texts with_servers(int servers, const Texts& more) {
+  Texts all = {"roles.kind=ratio", "roles.servers=" + std::to_string(servers)};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Snapshot final_model(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
+}
+
+void wait_for_a_step(const std::string& run_folder) {
+  while (metrics(run_folder, "step").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST(ParameterServerRuns, GoOnWithOtherServersToTheSameBits) {
+  for (const std::string optimizer : {"adam", "momentum"}) {
+    const TemporaryFolder folder;
+    const Texts sync = {"server.mode=sync", "optimizer.kind=" + optimizer};
+    const auto until = [&](const std::string& output, int servers, const std::string& steps) {
+      Texts run = arguments(folder.path(output), with_servers(servers, sync));
+      run.push_back("train.steps=" + steps);
+      const Result result = flotilla(servers + 2, run);
+      ASSERT_EQ(result.exit_code, 0) << result.errors;
+    };
+    until("whole", 3, "90");
+    until("parts", 3, "30");
+    until("parts", 2, "60");
+    until("parts", 5, "90");
+
+    EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values);
+  }
+}
+
+TEST(ParameterServerRuns, ExchangeCheckpointsWithAllReduce) {
+  const TemporaryFolder folder;
+  Texts served = arguments(folder.path("run"), {"server.mode=sync", "train.steps=40"});
+  ASSERT_EQ(flotilla(4, served).exit_code, 0);
+  const Texts alone = {"train",
+                       source_path("inputs/mnist_mlp.toml"),
+                       "run.output=" + folder.path("run"),
+                       "device.threads=1",
+                       "train.batch_size=32",
+                       "train.steps=80"};
+  ASSERT_EQ(flotilla(2, alone).exit_code, 0);
+  served.back() = "train.steps=120";
+  ASSERT_EQ(flotilla(4, served).exit_code, 0);
+  Texts whole = arguments(folder.path("whole"), {"server.mode=sync", "train.steps=120"});
+  ASSERT_EQ(flotilla(4, whole).exit_code, 0);
+
+  EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
+  EXPECT_EQ(flotilla(1, {"evaluate", folder.path("run")}).exit_code, 0);
+}
+
+TEST(ParameterServerRuns, OneGeoWorkerIsNotChangedByAnInterruption) {
+  const TemporaryFolder folder;
+  const Texts geo = {"server.mode=geo", "server.push_every=7", "optimizer.kind=momentum",
+                     "schedule.learning_rate=0.01"};
+  Texts whole = arguments(folder.path("whole"), geo);
+  Texts parts = arguments(folder.path("parts"), geo);
+  whole.emplace_back("train.steps=90");
+  ASSERT_EQ(flotilla(2, whole).exit_code, 0);
+  for (const std::string steps : {"31", "90"}) {
+    Texts until = parts;
+    until.push_back("train.steps=" + steps);
+    const Result result = flotilla(2, until);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+
+  // The worker's own: what the servers have differs from it by the rounding of the pushes.
+  const std::string part = "/checkpoints/step-00000090.parts/worker-0000.h5";
+  EXPECT_EQ(read_checkpoint(folder.path("parts") + part).values,
+            read_checkpoint(folder.path("whole") + part).values);
+}
+
+class ServerMode : public testing::TestWithParam<Texts> {};
+
+INSTANTIATE_TEST_SUITE_P(Modes, ServerMode,
+                         testing::Values(Texts{"server.mode=sync"}, Texts{"server.mode=async"},
+                                         Texts{"server.mode=async", "server.max_staleness=2"},
+                                         Texts{"server.mode=half-async", "server.push_every=4"},
+                                         Texts{"server.mode=geo", "server.push_every=6"}));
+
+TEST_P(ServerMode, StopsOnRequestAndGoesOn) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), GetParam());
+  run.insert(run.end(), {"train.epochs=100000", "validation.every=0"});
+  Program program(flotilla_command(4, run));
+  wait_for_a_step(folder.path("run"));
+  const std::vector<pid_t> ranks = rank_processes(program.pid(), 4);
+
+  kill(ranks.back(), SIGUSR1);  // one worker hears of it first
+  const Result stopped = program.wait();
+
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.errors;
+  const auto end = metrics(folder.path("run"), "end").back();
+  EXPECT_EQ(end.at("reason"), "stopped");
+  run.push_back("train.steps=" + std::to_string(end.at("step").get<std::int64_t>() + 50));
+  EXPECT_EQ(flotilla(4, run).exit_code, 0);
+}
+
+TEST_P(ServerMode, LearnsTheDigits) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), GetParam());
+  run.emplace_back("train.epochs=3");
+
+  const Result result = flotilla(4, run);
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_GT(metrics(folder.path("run"), "validation").back().at("accuracy_top1").get<double>(), 0.87);
+  EXPECT_NE(result.output.find("largest ÷ mean"), std::string::npos) << result.output;
+}
+
+TEST(ParameterServerRuns, DoNotWaitForAWorkerThatPauses) {
+  const TemporaryFolder folder;
+  // Epochs without end: workers meet nowhere.
+  const Texts run = arguments(
+      folder.path("run"), {"server.mode=async", "train.steps=1000000", "validation.every=0",
+                           "data.train.images=" + source_path("inputs/data/mnist/train-images-idx3-ubyte.gz"),
+                           "train.batch_size=1", "run.log_every=10", "run.watchdog_s=60"});
+  Program program(flotilla_command(4, run));
+  wait_for_a_step(folder.path("run"));
+  const std::vector<pid_t> ranks = rank_processes(program.pid(), 4);
+  const auto steps_so_far = [&] {
+    return metrics(folder.path("run"), "step").back().at("step").get<std::int64_t>();
+  };
+
+  kill(ranks[3], SIGSTOP);  // worker 1
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const std::int64_t before = steps_so_far();
+  for (int i = 0; i < 1000 && steps_so_far() < before + 200; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::int64_t after = steps_so_far();
+  kill(ranks[3], SIGCONT);
+
+  EXPECT_GE(after, before + 200);
+}
+
+TEST(ParameterServerRuns, NameAServerOrWorkerThatHangs) {
+  for (const std::size_t lost : {std::size_t{2}, std::size_t{3}}) {
+    const TemporaryFolder folder;
+    const Texts run = arguments(folder.path("run"), {"server.mode=sync", "train.epochs=100000",
+                                                     "validation.every=0", "run.watchdog_s=3"});
+    Program program(flotilla_command(4, run));
+    wait_for_a_step(folder.path("run"));
+    const std::vector<pid_t> ranks = rank_processes(program.pid(), 4);
+
+    kill(ranks[lost], SIGSTOP);
+    const Result result = program.wait();
+
+    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    EXPECT_NE(result.errors.find("rank " + std::to_string(lost)), std::string::npos) << result.errors;
+    for (const pid_t rank : ranks) EXPECT_FALSE(runs(rank));
+  }
+}
+
+TEST(ParameterServerRuns, RefuseRolesThatCannotBe) {
+  struct Case {
+    int ranks;
+    Texts more;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {3, {}, "even number"},
+      {1, {}, "roles.kind"},
+      {2, {"roles.kind=ratio", "roles.servers=2"}, "roles.servers"},
+      {2, {"roles.kind=ratio"}, "roles.servers"},
+      {4, {"roles.kind=user-defined", "roles.server_ranks=0,9"}, "roles.server_ranks"},
+      {4, {"roles.kind=user-defined", "roles.server_ranks=0,0"}, "roles.server_ranks"},
+      {4, {"roles.kind=user-defined", "roles.server_ranks=0-3"}, "roles"},
+      {4, {"roles.kind=user-defined", "roles.server_ranks=0", "roles.worker_ranks=1,2"}, "roles"},
+      {2, {"roles.kind=collective"}, "roles.kind"},
+      {2, {"server.mode=geo"}, "server.push_every"},
+      {2, {"server.mode=async", "train.gradient_clip_norm=1"}, "train.gradient_clip_norm"},
+      {2, {"optimizer.kind=lars", "optimizer.momentum=0.9"}, "slice_parameters"},
+      {2, {"data.train.images=/nowhere/at/all"}, "/nowhere/at/all"},
+      {2, {"train.batch_size=100000"}, "batch"}};
+  for (const Case& one : cases) {
+    const TemporaryFolder folder;
+
+    const Result result = flotilla(one.ranks, arguments(folder.path("run"), one.more));
+
+    EXPECT_EQ(result.exit_code, 2) << one.says << result.errors;
+    EXPECT_NE(result.errors.find(one.says), std::string::npos) << result.errors;
+    EXPECT_EQ(count(result.errors, "flotilla:"), 1) << result.errors;
+  }
+}
+
+TEST(ParameterServerRuns, CheckShowsWhoOwnsWhat) {
+  const Result result = flotilla(4, arguments("/nowhere", {"--check"}));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("server 1:"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("the deck is good"), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace flotilla::test
