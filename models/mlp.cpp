@@ -23,7 +23,7 @@ std::unique_ptr<Network> make_mlp(Device& device, const MlpSpec& spec) {
                             .activation = last ? Activation::identity : spec.activation,
                             .accumulate = spec.accumulate};
     network->append(std::make_unique<LinearLayer>(network->building(), cat("fc", i + 1), linear,
-                                                  spec.initializer, i == 0));
+                                                  spec.initializer, i == 0 && !spec.input_gradient));
     in = linear.out;
     if (!last && spec.dropout > 0.0F)
       network->append(std::make_unique<DropoutLayer>(network->building(), cat("dropout", i + 1),

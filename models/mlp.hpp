@@ -21,6 +21,7 @@ struct MlpSpec {
   bool accumulate = false;  ///< backward adds to the gradients (micro-steps)
   float dropout = 0.0F;     ///< After each hidden layer
   std::uint64_t dropout_seed = 0;
+  bool input_gradient = false;  ///< backward leaves Network::input_gradient()
   Purpose purpose = Purpose::training;
 };
 

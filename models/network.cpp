@@ -53,6 +53,17 @@ Tensor& Network::backward_loss(const Targets& targets, float scale) {
   return dlogits_;
 }
 
+void Network::keep_input_gradient(const Tensor* gradient) {
+  input_gradient_ = gradient;
+  // The next backward pass may take its memory.
+  if (gradient != nullptr) memory_.give_back(*gradient);
+}
+
+const Tensor& Network::input_gradient() const {
+  require(input_gradient_ != nullptr, "no backward pass of this network has left a gradient of its input");
+  return *input_gradient_;
+}
+
 std::vector<TimedOperation> Network::operations(const Targets& targets, DeviceSpan<float> sums) {
   TimedOperations operations;
   for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i]->time_alone(input_of(i), operations);

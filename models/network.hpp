@@ -49,9 +49,13 @@ class Network {
     OutputGradient dy{.first = &backward_loss(targets, scale)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
       dy = layers_[i]->backward(input_of(i), dy);
+      if (i == 0) keep_input_gradient(dy.first);
       on_ready(layers_[i]->first_offset());
     }
   }
+  /// The gradient of the input that the last backward pass left, (N, …), until the next one; from the last
+  /// call of on_ready on. @throws InternalError if the network was not built to compute it.
+  const Tensor& input_gradient() const;
   /// The operations of a step but the optimizer, in its order, each to run alone in the state that a training
   /// step left.
   /// `targets` must outlive them.
@@ -62,6 +66,7 @@ class Network {
  private:
   void loss_forward(const Targets& targets, DeviceSpan<float> sums);
   Tensor& backward_loss(const Targets& targets, float scale);
+  void keep_input_gradient(const Tensor* gradient);
   const Tensor& input_of(std::size_t layer) const { return layer == 0 ? input_ : *outputs_[layer - 1]; }
 
   Device& device_;
@@ -73,6 +78,7 @@ class Network {
   Tensor input_;
   std::vector<const Tensor*> outputs_;  ///< Of each layer, in the last forward pass
   Tensor dlogits_;
+  const Tensor* input_gradient_ = nullptr;
 };
 
 }  // namespace flotilla

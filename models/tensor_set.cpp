@@ -13,8 +13,8 @@ namespace flotilla {
 
 namespace {
 
-/// Glorot & Bengio 2010 (xavier) and He et al. 2015 (gain √2); the original's defaults are Xavier
-/// uniform for linear layers and zero biases.
+/// Glorot & Bengio 2010 (xavier), He et al. 2015 (gain √2), LeCun et al. 1998 (gain 1); the original's
+/// defaults are Xavier uniform for linear layers and zero biases.
 void fill(std::span<float> values, const NamedTensor& tensor, Random random) {
   const auto in = static_cast<double>(tensor.fan_in);
   const auto out = static_cast<double>(tensor.fan_out);
@@ -35,6 +35,7 @@ void fill(std::span<float> values, const NamedTensor& tensor, Random random) {
     case Kind::he_uniform: uniform(std::sqrt(6.0 / in)); break;
     case Kind::he_normal: normal(std::sqrt(2.0 / in)); break;
     case Kind::he_normal_fan_out: normal(std::sqrt(2.0 / out)); break;
+    case Kind::lecun_normal: normal(std::sqrt(1.0 / in)); break;
   }
 }
 

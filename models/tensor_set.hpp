@@ -24,6 +24,7 @@ struct Initializer {
     he_uniform,
     he_normal,
     he_normal_fan_out,
+    lecun_normal,
   };
   Kind kind = Kind::xavier_uniform;
   double scale = 0.0;  ///< uniform: the bound; normal: the deviation
