@@ -40,8 +40,8 @@ struct DeviceConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";            ///< "mlp", "resnet"
-  std::vector<std::int64_t> widths;    ///< Hidden layers of an MLP
+  std::string kind = "mlp";            ///< "mlp", "resnet", "ctr-dnn"
+  std::vector<std::int64_t> widths;    ///< mlp, ctr-dnn: hidden layers
   std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
   std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
   std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
@@ -52,6 +52,10 @@ struct ModelConfig {
   std::string initializer = "xavier-uniform";
   double initializer_scale = 0.0;  ///< Bound or deviation of "uniform" and "normal"
   std::string initial_weights;     ///< Empty: none
+  // ctr-dnn
+  std::int64_t embedding_width = 10;
+  std::string embeddings = "shared";  ///< "shared", "per-slot"
+  double embedding_scale = 0.01;      ///< Bound of the uniform initial values
 };
 
 struct DataSourceConfig {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "models/ctr_dnn.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
 #include "src/data/mixup.hpp"
@@ -115,6 +116,20 @@ std::unique_ptr<Network> make_network(Device& device, const Config& config, cons
                                 .recompute = model.recompute,
                                 .exchange = use.exchange,
                                 .purpose = use.purpose});
+  }
+  if (model.kind == "ctr-dnn") {
+    if (use.slots == 0)
+      throw UserError(
+          "model.kind = \"ctr-dnn\" needs samples that name ids: use data.kind \"criteo\" or \"libsvm\"");
+    return make_ctr_dnn(device, {.batch = use.batch,
+                                 .features = use.sample.size() + use.slots * model.embedding_width,
+                                 .widths = model.widths,
+                                 .activation = activation_of(model.activation),
+                                 .label_smoothing = label_smoothing,
+                                 .accumulate = use.accumulate,
+                                 .dropout = dropout,
+                                 .dropout_seed = seed,
+                                 .purpose = use.purpose});
   }
   require(model.kind == "mlp", "no model \"", model.kind, "\"");
   return make_mlp(device, {.input = {use.batch, use.sample.size()},

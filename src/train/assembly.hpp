@@ -43,7 +43,8 @@ std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t
 
 /// What the network of a deck is made for.
 struct NetworkUse {
-  Shape sample;
+  Shape sample;            ///< Of click data: of its dense values
+  std::int64_t slots = 0;  ///< Of click data; else 0
   std::int64_t batch = 0;
   Purpose purpose = Purpose::training;
   bool accumulate = false;             ///< backward adds to the gradients (micro-steps)

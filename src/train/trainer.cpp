@@ -60,7 +60,11 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       saves_({parts_.assembly, parts_.reporter, parts_.writer, parts_.own_writer}, beginning.checkpoint),
       replaced_(config_.data),
       waiting_(assembly_.world),
-      agreement_(assembly_.world, *assembly_.network) {}
+      agreement_(assembly_.world, *assembly_.network) {
+  if (!foretells_clicks(config_.model)) return;
+  clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
+  logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
+}
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
@@ -164,6 +168,7 @@ StepOutcome Trainer::step(Loader& loader) {
       const std::int64_t pass =
           (step_ * sharding.workers + assembly_.world.rank()) * sharding.micro_steps + micro_step;
       network.forward(batch->images, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
+      log_clicks(*batch);
     }
     const trace::Span span("backward");
     const ComputeWatch watch(times_.backward_ns, assembly_.exchange.get());
@@ -195,6 +200,13 @@ StepOutcome Trainer::step(Loader& loader) {
   samples_ += sharding.global_batch();
   position_ = next;
   return outcome;
+}
+
+void Trainer::log_clicks(const Batch& batch) {
+  if (!clicks_) return;
+  assembly_.device->download(assembly_.network->logits().span(), logits_);
+  const auto valid = static_cast<std::size_t>(batch.valid);
+  clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
 }
 
 void Trainer::pause_if_emulated(std::int64_t compute_ns) {
@@ -240,6 +252,7 @@ Ending Trainer::run() {
     // Where workers differ between averagings, after the next one.
     if (agreement_due_ && !assembly_.strategy->alike().parameters.empty()) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
+    if (position_.offset == 0 && clicks_) clicks_->clear();
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
       assembly_.watchdog->clear_deadline();
@@ -353,6 +366,11 @@ void Trainer::report(const StepOutcome& outcome) {
     report.slowest_times = waiting.times_last;
     report.slowest_cost_s = waiting.cost_s;
   }
+  if (clicks_) {
+    const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &assembly_.world : nullptr);
+    report.auc = areas.auc;
+    report.batch_auc = areas.batch_auc;
+  }
   parts_.reporter.step(report);
   if (waiting.stands_out()) parts_.reporter.say(cat("straggler    ", waiting.text(slowest)));
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
@@ -394,15 +412,23 @@ void Trainer::validate() {
   assembly_.evaluate_with(model);
   const Evaluation result =
       evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world, loading_beside_training(),
-               assembly_.validation_sums.span(), assembly_.shards(),
+               assembly_.validation_sums.span(), assembly_.shards(), clicks_.has_value(),
                [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
   assembly_.evaluate_with(assembly_.model);
-  parts_.reporter.validation({.step = step_,
-                              .epoch = epoch_of_last_step(),
-                              .loss = result.loss,
-                              .accuracy_top1 = result.accuracy_top1,
-                              .accuracy_top5 = result.accuracy_top5,
-                              .samples = result.samples});
+  ValidationReport report{.step = step_,
+                          .epoch = epoch_of_last_step(),
+                          .loss = result.loss,
+                          .accuracy_top1 = result.accuracy_top1,
+                          .accuracy_top5 = result.accuracy_top5,
+                          .samples = result.samples};
+  if (result.clicks) {
+    report.auc = result.clicks->auc;
+    report.auc_bound = result.clicks->auc_bound;
+    report.pr_auc = result.clicks->pr_auc;
+    report.log_loss = result.clicks->log_loss;
+    report.calibration = result.clicks->calibration;
+  }
+  parts_.reporter.validation(report);
   last_validated_step_ = step_;
 }
 

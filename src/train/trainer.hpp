@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/observe/reporter.hpp"
 #include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
+#include "src/train/click_log.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/saves.hpp"
 #include "src/train/waiting.hpp"
@@ -82,6 +84,7 @@ class Trainer {
   void check_agreement();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
+  void log_clicks(const Batch& batch);
   void pause_if_emulated(std::int64_t compute_ns);
   Spending spending() const;
   void report_waiting();
@@ -121,6 +124,8 @@ class Trainer {
   ReplacedSamples replaced_;
   WaitingLog waiting_;
   AgreementCheck agreement_;
+  std::optional<ClickLog> clicks_;  ///< Of a model that foretells clicks
+  std::vector<float> logits_;       ///< Its last
   std::int64_t last_agreed_step_ = -1;
   bool agreement_due_ = false;
 };
