@@ -211,8 +211,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
            (config.strategy.kind == "all-reduce" ? assembly.reduction : assembly.averaging).first().name())});
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
-                   .writer = writer.get(),
-                   .own_writer = own_writer.get(),
+                   .writers = {.shared = writer.get(), .own = own_writer.get()},
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_line()},

@@ -57,7 +57,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
-      saves_({parts_.assembly, parts_.reporter, parts_.writer, parts_.own_writer}, beginning.checkpoint),
+      saves_(parts_.assembly, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
       waiting_(assembly_.world),
       agreement_(assembly_.world, *assembly_.network) {}

@@ -51,8 +51,7 @@ class Trainer {
   struct Parts {
     Assembly& assembly;
     Reporter& reporter;
-    CheckpointWriter* writer;      ///< Of the consensus, and of what workers hold themselves; null: none
-    CheckpointWriter* own_writer;  ///< Of this worker's own model (checkpoint.per_rank); null: none
+    Saves::Writers writers;
     FailureHandler& failure;
     LoaderOptions loading;
     std::string build;  ///< For the versions in checkpoints
