@@ -277,6 +277,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
   watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
                                [&failure](const std::string& text) { failure.say_unless_told(text); });
+  watchdog->leave_when_told([&failure] { return failure.told(); });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
