@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/random.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -36,6 +37,27 @@ constexpr Key weyl = {0x9E3779B9U, 0xBB67AE85U};
 /// 24 bits: 32 rounded to float could be 1.
 float unit_float(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24F;
+}
+
+/// Counters side by side, which the compiler vectorises.
+template <std::size_t width>
+using Lanes = std::array<std::uint32_t, width>;
+
+/// The rounds of philox() on all lanes.
+template <std::size_t width>
+inline void mix_lanes(Lanes<width>& a, Lanes<width>& b, Lanes<width>& c, Lanes<width>& d, Key key) {
+  for (int round = 0; round < 10; ++round) {
+    for (std::size_t lane = 0; lane < width; ++lane) {
+      const std::uint64_t first = factor_0 * a[lane];
+      const std::uint64_t second = factor_2 * c[lane];
+      a[lane] = high(second) ^ b[lane] ^ key[0];
+      b[lane] = low(second);
+      c[lane] = high(first) ^ d[lane] ^ key[1];
+      d[lane] = low(first);
+    }
+    key[0] += weyl[0];
+    key[1] += weyl[1];
+  }
 }
 
 }  // namespace
@@ -90,31 +112,17 @@ double Random::normal() {
 void Random::fill(std::span<float> to) {
   std::size_t done = 0;
   while (done < to.size() && used_ < 4) to[done++] = unit_float(bits());
-  // The rounds of philox() for many counters side by side, which the compiler vectorises.
   constexpr std::size_t width = 32;
-  using Lanes = std::array<std::uint32_t, width>;
   for (; done + 4 * width <= to.size(); done += 4 * width) {
     require(counter_[0] <= 0xFFFFFFFFU - width, "a random stream has 2^34 values; this one is used up");
-    Lanes a, b, c, d;  // not zeroed: written before they are read
+    Lanes<width> a, b, c, d;  // not zeroed: written before they are read
     for (std::size_t lane = 0; lane < width; ++lane) {
       a[lane] = counter_[0] + static_cast<std::uint32_t>(lane);
       b[lane] = counter_[1];
       c[lane] = counter_[2];
       d[lane] = counter_[3];
     }
-    Key key = key_;
-    for (int round = 0; round < 10; ++round) {
-      for (std::size_t lane = 0; lane < width; ++lane) {
-        const std::uint64_t first = factor_0 * a[lane];
-        const std::uint64_t second = factor_2 * c[lane];
-        a[lane] = high(second) ^ b[lane] ^ key[0];
-        b[lane] = low(second);
-        c[lane] = high(first) ^ d[lane] ^ key[1];
-        d[lane] = low(first);
-      }
-      key[0] += weyl[0];
-      key[1] += weyl[1];
-    }
+    mix_lanes(a, b, c, d, key_);
     float* out = to.data() + done;
     for (std::size_t lane = 0; lane < width; ++lane) {
       out[4 * lane] = unit_float(a[lane]);
@@ -125,6 +133,44 @@ void Random::fill(std::span<float> to) {
     counter_[0] += width;
   }
   while (done < to.size()) to[done++] = unit_float(bits());
+}
+
+void fill_streams(std::uint64_t seed, std::uint32_t purpose, std::span<const std::uint64_t> indices,
+                  std::span<float* const> to, std::size_t count) {
+  require(indices.size() == to.size(), indices.size(), " streams for ", to.size(), " places");
+  constexpr std::size_t width = 16;
+  const Key key = {low(seed), high(seed)};
+  const std::size_t blocks = (count + 3) / 4;
+  // The next block to be computed, and the next to be written.
+  std::size_t stream = 0;
+  std::size_t block = 0;
+  std::size_t written = 0;
+  std::size_t written_block = 0;
+  while (written < to.size() && blocks > 0) {
+    Lanes<width> a, b, c, d;
+    for (std::size_t lane = 0; lane < width; ++lane) {
+      const std::uint64_t index = indices[std::min(stream, indices.size() - 1)];
+      a[lane] = static_cast<std::uint32_t>(block);
+      b[lane] = purpose;
+      c[lane] = low(index);
+      d[lane] = high(index);
+      if (++block == blocks) {
+        block = 0;
+        ++stream;
+      }
+    }
+    mix_lanes(a, b, c, d, key);
+    for (std::size_t lane = 0; lane < width && written < to.size(); ++lane) {
+      const std::array<std::uint32_t, 4> words = {a[lane], b[lane], c[lane], d[lane]};
+      float* const out = to[written] + 4 * written_block;
+      const std::size_t values = std::min<std::size_t>(4, count - 4 * written_block);
+      for (std::size_t i = 0; i < values; ++i) out[i] = unit_float(words[i]);
+      if (++written_block == blocks) {
+        written_block = 0;
+        ++written;
+      }
+    }
+  }
 }
 
 Permutation::Permutation(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index, std::uint64_t size)

@@ -40,7 +40,13 @@ enum RandomPurpose : std::uint32_t {
   random_dropout = 5,
   random_replacement = 6,
   random_mixup = 7,
+  random_rows = 8,
 };
+
+/// to[i] ← the first `count` values of Random(seed, purpose, indices[i]).fill(): short streams, many at a
+/// time.
+void fill_streams(std::uint64_t seed, std::uint32_t purpose, std::span<const std::uint64_t> indices,
+                  std::span<float* const> to, std::size_t count);
 
 /// A pseudo-random permutation of 0 … size − 1 in constant memory (a Feistel network walked until it lands
 /// inside).

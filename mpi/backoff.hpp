@@ -15,9 +15,9 @@ inline void spin_pause() {
 /// hundredth of one more does not count, sleeps.
 class Backoff {
  public:
-  /// `spins`: pauses of 20 to 50 ns before the first sched_yield(); `yields`: of these before the first nap
-  /// of 50 µs.
-  explicit Backoff(int spins, int yields = 20'000) : spins_(spins), yields_(yields) {}
+  /// `spins`: pauses of 20 to 50 ns before the first sched_yield(); `yields`: of these before the first nap.
+  explicit Backoff(int spins, int yields = 20'000, long nap_ns = 50'000)
+      : spins_(spins), yields_(yields), nap_ns_(nap_ns) {}
 
   void pause() {
     ++rounds_;
@@ -26,7 +26,7 @@ class Backoff {
     } else if (rounds_ <= spins_ + yields_) {
       sched_yield();
     } else {
-      const timespec nap{.tv_sec = 0, .tv_nsec = 50'000};
+      const timespec nap{.tv_sec = 0, .tv_nsec = nap_ns_};
       nanosleep(&nap, nullptr);
     }
   }
@@ -34,7 +34,14 @@ class Backoff {
  private:
   int spins_;
   int yields_;
+  long nap_ns_;
   int rounds_ = 0;
 };
+
+/// Asks `done` until it says so.
+template <class Done>
+void wait_until(Done done, Backoff backoff) {
+  while (!done()) backoff.pause();
+}
 
 }  // namespace flotilla::mpi

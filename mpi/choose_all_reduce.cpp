@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "kernels/error.hpp"
+#include "kernels/median.hpp"
 #include "kernels/trace.hpp"
 
 namespace flotilla::mpi {
@@ -58,12 +59,6 @@ std::size_t rounds_within_budget(const std::vector<double>& first_turn) {
   double turn_us = 1;
   for (const double time : first_turn) turn_us += time;
   return static_cast<std::size_t>(std::clamp(budget_us / turn_us, 3.0, 15.0)) | 1U;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 std::string mebibytes(std::size_t floats) {

@@ -2,18 +2,19 @@
 #include "mpi/communicator.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "mpi/backoff.hpp"
 #include "mpi/native.hpp"
 #include "mpi/pieces.hpp"
 
 namespace flotilla::mpi {
 
 namespace {
+
+constexpr long patient_nap_ns = 1'000'000;
 
 MPI_Datatype type_of(float) {
   return MPI_FLOAT;
@@ -104,12 +105,7 @@ void Communicator::barrier() const {
 void Communicator::patient_barrier() const {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(handle_->comm, &request), "MPI_Ibarrier");
-  int done = 0;
-  for (;;) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  wait_until([&request] { return completed(request); }, Backoff(0, 0, patient_nap_ns));
 }
 
 template <Scalar T>

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "mpi/wire.hpp"
 
@@ -10,18 +11,37 @@ namespace flotilla::mpi {
 
 // How workers and servers talk, point to point. A worker sends each server a request, and behind it, when it
 // pushes, one message with all its values for that server; when it pulls, one message with all the server's
-// values comes back. Values travel in the order of the arena. Nothing here is collective after the
-// constructors.
+// values comes back. Values travel in the order of the arena. Any request but a farewell may carry a payload
+// out, and ask for one back: bytes that mpi/ does not read, as many as the request says. Nothing here is
+// collective after the constructors.
 
-enum class RequestKind : std::int32_t { push, pull, push_pull, farewell };
+enum class RequestKind : std::int32_t {
+  push,
+  pull,
+  push_pull,
+  rows,  ///< No values, only payloads
+  farewell
+};
 
 /// What precedes values on the wire, as it lies in memory.
 struct PushPullRequest {
   RequestKind kind = RequestKind::push;
-  std::int32_t batches = 0;  ///< That were merged into the values pushed
-  std::int64_t step = 0;     ///< The worker's own
-  std::int64_t array = 0;    ///< Pull: which of the server's arrays; 0: the values that pushes change
-  double learning_rate = 0.0;
+  std::int32_t batches = 0;        ///< That were merged into the values pushed
+  std::int64_t step = 0;           ///< The worker's own
+  std::int64_t array = 0;          ///< Pull: which of the server's arrays; 0: the values that pushes change
+  double learning_rate = 0.0;      ///< Push
+  std::int64_t payload_bytes = 0;  ///< That come with it
+  std::int64_t reply_bytes = 0;    ///< That the worker expects back as payload
+
+  bool pushes() const { return kind == RequestKind::push || kind == RequestKind::push_pull; }
+  bool pulls() const { return kind == RequestKind::pull || kind == RequestKind::push_pull; }
+  bool wants_answer() const { return pulls() || reply_bytes > 0; }
+};
+
+/// What goes beside the values of one server. Both stay where they are until the exchange is over.
+struct Payload {
+  std::span<const std::byte> out{};
+  std::span<std::byte> back{};
 };
 
 /// What values travel as. Gradients lose less by rounding than parameters do.
@@ -30,11 +50,14 @@ struct PushPullWires {
   Wire pull = Wire::float32;
 };
 
-/// Values of one server at most: MPI 3 counts with int.
+/// Values of one server at most, and bytes of a payload: MPI 3 counts with int.
 inline constexpr std::size_t largest_share = std::size_t{1} << 30;
+inline constexpr std::size_t largest_payload = (std::size_t{1} << 31) - 1;
 
 inline constexpr int request_tag = 1;
 inline constexpr int push_tag = 2;
 inline constexpr int pull_tag = 3;
+inline constexpr int payload_tag = 4;
+inline constexpr int reply_tag = 5;
 
 }  // namespace flotilla::mpi

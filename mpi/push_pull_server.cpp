@@ -25,22 +25,32 @@ T take_first(std::vector<T>& queue) {
 
 }  // namespace
 
-/// That of the next request, the slots', the answers'.
+/// That of the next request, the slots', and the workers': payloads, answers, payloads that answer.
 struct PushPullServer::Requests {
-  Requests(std::size_t slot_count, std::size_t workers)
-      : all(1 + slot_count + workers, MPI_REQUEST_NULL),
+  Requests(std::size_t slot_count, std::size_t worker_count)
+      : all(1 + slot_count + 3 * worker_count, MPI_REQUEST_NULL),
         finished(all.size()),
         statuses(all.size()),
-        slots(slot_count) {}
+        slots(slot_count),
+        workers(worker_count) {}
   MPI_Request& listening() { return all.front(); }
   MPI_Request& of_slot(std::size_t slot) { return all[1 + slot]; }
-  MPI_Request& of_answer(int worker) { return all[1 + slots + static_cast<std::size_t>(worker)]; }
+  MPI_Request& of_payload(int worker) { return all[first_payload() + static_cast<std::size_t>(worker)]; }
+  MPI_Request& of_answer(int worker) {
+    return all[first_payload() + workers + static_cast<std::size_t>(worker)];
+  }
+  MPI_Request& of_reply(int worker) {
+    return all[first_payload() + 2 * workers + static_cast<std::size_t>(worker)];
+  }
+  std::size_t first_payload() const { return 1 + slots; }
+  std::size_t receiving() const { return 1 + slots + workers; }  ///< The first of all: those that receive
   int size() const { return static_cast<int>(all.size()); }
 
   std::vector<MPI_Request> all;
   std::vector<int> finished;  ///< MPI's lists of them
   std::vector<MPI_Status> statuses;
   std::size_t slots;
+  std::size_t workers;
 };
 
 PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers, std::size_t values,
@@ -63,16 +73,17 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
     slot.values.resize(values);
     if (wires.push != Wire::float32) slot.encoded.resize(values * bytes_per_value(wires.push));
   }
-  // A worker has at most one push without a slot, and one request behind it.
+  // A worker has at most one request that waits for buffers, one with a slot, one with the payload's buffer
+  // and one without either.
   announced_.reserve(workers.size());
-  ready_.reserve(slots_.size() + 2 * workers.size());
+  ready_.reserve(slots_.size() + 3 * workers.size());
   requests_ = std::make_unique<Requests>(slots_.size(), workers.size());
   listen();
 }
 
 PushPullServer::~PushPullServer() {
   if (std::uncaught_exceptions() > 0) return;
-  for (std::size_t i = 0; i < 1 + slots_.size(); ++i)
+  for (std::size_t i = 0; i < requests_->receiving(); ++i)
     if (requests_->all[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_->all[i]);
   MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
 }
@@ -85,11 +96,16 @@ void PushPullServer::listen() {
 
 std::optional<WorkerRequest> PushPullServer::next() {
   Backoff backoff(spins);
-  while (ready_.empty()) {
-    if (left_ == 0) return std::nullopt;
-    progress();
-    if (ready_.empty()) backoff.pause();
+  while (left_ > 0) {
+    if (auto request = poll()) return request;
+    backoff.pause();
   }
+  return std::nullopt;
+}
+
+std::optional<WorkerRequest> PushPullServer::poll() {
+  if (ready_.empty()) progress();
+  if (ready_.empty()) return std::nullopt;
   WorkerRequest request = take_first(ready_);
   if (request.head.kind == RequestKind::farewell) --left_;
   return request;
@@ -111,66 +127,108 @@ void PushPullServer::progress() {
       if (head.kind == RequestKind::farewell) --speaking_;
       if (speaking_ > 0) listen();
       take_request(worker, head);
-    } else if (index <= slots_.size()) {
-      take_values(index - 1);
+    } else if (index < requests_->first_payload()) {
+      take_part(slots_[index - 1].worker);
+    } else if (index < requests_->receiving()) {
+      take_part(static_cast<int>(index - requests_->first_payload()));
     }
   }
 }
 
 void PushPullServer::take_request(int worker, const PushPullRequest& head) {
   Link& link = links_[static_cast<std::size_t>(worker)];
-  if (link.push_is_coming) {
-    require(!link.behind_push, "worker ", worker, " does not wait for its pushes to be taken");
-    link.behind_push = head;
-  } else if (head.kind == RequestKind::push || head.kind == RequestKind::push_pull) {
-    link.push_is_coming = true;
-    announced_.push_back({worker, head});
+  const auto fits = [](std::int64_t bytes) {
+    return bytes >= 0 && static_cast<std::size_t>(bytes) <= largest_payload;
+  };
+  require(fits(head.payload_bytes) && fits(head.reply_bytes), "worker ", worker, " announces a payload of ",
+          head.payload_bytes, " bytes and expects ", head.reply_bytes);
+  if (link.coming) {
+    require(!link.behind, "worker ", worker, " does not wait for its pushes to be taken");
+    link.behind = head;
+  } else if (head.pushes() || head.payload_bytes > 0) {
+    link.coming = true;
+    link.head = head;
+    announced_.push_back(worker);
     start_receiving();
   } else {
-    deliver(worker, head, {}, -1);
+    deliver(worker, head, -1);
   }
 }
 
-/// Slots for pushes that were announced, first come, first served.
+/// Buffers for requests that were announced, first come, first served.
 void PushPullServer::start_receiving() {
-  for (std::size_t i = 0; i < slots_.size() && !announced_.empty(); ++i) {
-    Slot& slot = slots_[i];
-    if (slot.state != SlotState::free) continue;
-    const Announced next = take_first(announced_);
-    slot.state = SlotState::receiving;
-    slot.worker = next.worker;
-    slot.head = next.head;
-    const bool plain = wires_.push == Wire::float32;
-    void* to = plain ? static_cast<void*>(slot.values.data()) : slot.encoded.data();
-    check(MPI_Irecv(to, static_cast<int>(values_), carrier_of(wires_.push),
-                    links_[static_cast<std::size_t>(next.worker)].rank, push_tag, NativeHandle::of(all_),
-                    &requests_->of_slot(i)),
+  std::erase_if(announced_, [&](int worker) { return start_receiving(worker); });
+}
+
+/// Begins to receive what comes with the worker's request, unless a buffer that it needs is in use.
+bool PushPullServer::start_receiving(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  const auto slot = std::ranges::find(slots_, SlotState::free, &Slot::state);
+  if (link.head.pushes() && slot == slots_.end()) return false;
+  if (link.head.payload_bytes > 0 && link.payload_taken) return false;
+  link.missing = 0;
+  link.slot = -1;
+  if (link.head.pushes()) {
+    const auto index = static_cast<std::size_t>(slot - slots_.begin());
+    slot->state = SlotState::receiving;
+    slot->worker = worker;
+    link.slot = static_cast<int>(index);
+    void* const to =
+        wires_.push == Wire::float32 ? static_cast<void*>(slot->values.data()) : slot->encoded.data();
+    check(MPI_Irecv(to, static_cast<int>(values_), carrier_of(wires_.push), link.rank, push_tag,
+                    NativeHandle::of(all_), &requests_->of_slot(index)),
           "MPI_Irecv");
+    ++link.missing;
   }
+  if (link.head.payload_bytes > 0) {
+    const auto bytes = static_cast<std::size_t>(link.head.payload_bytes);
+    if (link.payload.size() < bytes) link.payload.resize(bytes);
+    check(MPI_Irecv(link.payload.data(), static_cast<int>(bytes), MPI_BYTE, link.rank, payload_tag,
+                    NativeHandle::of(all_), &requests_->of_payload(worker)),
+          "MPI_Irecv");
+    ++link.missing;
+  }
+  return true;
 }
 
-void PushPullServer::take_values(std::size_t index) {
-  Slot& slot = slots_[index];
-  slot.state = SlotState::taken;
-  if (wires_.push != Wire::float32) decode(wires_.push, slot.encoded.data(), slot.values);
-  deliver(slot.worker, slot.head, slot.values, static_cast<int>(index));
-  Link& link = links_[static_cast<std::size_t>(slot.worker)];
-  link.push_is_coming = false;
-  if (const auto behind = std::exchange(link.behind_push, std::nullopt)) take_request(slot.worker, *behind);
+/// Values or a payload are here; hands the request out when both are.
+void PushPullServer::take_part(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (--link.missing > 0) return;
+  if (link.slot >= 0) {
+    Slot& slot = slots_[static_cast<std::size_t>(link.slot)];
+    slot.state = SlotState::taken;
+    if (wires_.push != Wire::float32) decode(wires_.push, slot.encoded.data(), slot.values);
+  }
+  deliver(worker, link.head, link.slot);
+  link.coming = false;
+  if (const auto behind = std::exchange(link.behind, std::nullopt)) take_request(worker, *behind);
 }
 
-void PushPullServer::deliver(int worker, const PushPullRequest& head, std::span<const float> values,
-                             int slot) {
-  if (head.kind == RequestKind::pull || head.kind == RequestKind::push_pull)
-    links_[static_cast<std::size_t>(worker)].awaits_answer = true;
-  ready_.push_back({.worker = worker, .head = head, .values = values, .slot = slot});
+void PushPullServer::deliver(int worker, const PushPullRequest& head, int slot) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (head.pulls()) link.awaits_values = true;
+  if (head.reply_bytes > 0) link.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
+  WorkerRequest request{.worker = worker, .head = head, .slot = slot};
+  if (slot >= 0) request.values = slots_[static_cast<std::size_t>(slot)].values;
+  if (head.payload_bytes > 0) {
+    request.payload = std::span(link.payload).first(static_cast<std::size_t>(head.payload_bytes));
+    link.payload_taken = true;
+  }
+  ready_.push_back(request);
 }
 
 void PushPullServer::release(const WorkerRequest& request) {
-  if (request.slot < 0) return;
-  Slot& slot = slots_.at(static_cast<std::size_t>(request.slot));
-  require(slot.state == SlotState::taken && slot.worker == request.worker, "a slot is released twice");
-  slot.state = SlotState::free;
+  if (request.slot >= 0) {
+    Slot& slot = slots_.at(static_cast<std::size_t>(request.slot));
+    require(slot.state == SlotState::taken && slot.worker == request.worker, "a slot is released twice");
+    slot.state = SlotState::free;
+  }
+  if (!request.payload.empty()) {
+    bool& taken = links_.at(static_cast<std::size_t>(request.worker)).payload_taken;
+    require(taken, "a payload is released twice");
+    taken = false;
+  }
   start_receiving();
 }
 
@@ -193,10 +251,30 @@ void PushPullServer::answer_in_place(int worker, std::span<const float> values) 
 
 void PushPullServer::send(int worker, const std::byte* bytes) {
   Link& link = links_[static_cast<std::size_t>(worker)];
-  require(link.awaits_answer, "worker ", worker, " did not ask for what it is sent");
-  link.awaits_answer = false;
+  require(link.awaits_values, "worker ", worker, " did not ask for what it is sent");
+  link.awaits_values = false;
   check(MPI_Isend(bytes, static_cast<int>(values_), carrier_of(wires_.pull), link.rank, pull_tag,
                   NativeHandle::of(all_), &requests_->of_answer(worker)),
+        "MPI_Isend");
+}
+
+std::span<std::byte> PushPullServer::reply_room(int worker) {
+  Link& link = links_.at(static_cast<std::size_t>(worker));
+  // It asked again, so its last answer has come.
+  check(MPI_Wait(&requests_->of_reply(worker), MPI_STATUS_IGNORE), "MPI_Wait");
+  if (link.reply.size() < link.awaited_payload) link.reply.resize(link.awaited_payload);
+  return std::span(link.reply).first(link.awaited_payload);
+}
+
+void PushPullServer::answer_payload(int worker, std::span<const std::byte> bytes) {
+  const std::span<std::byte> room = reply_room(worker);
+  require(!room.empty() && bytes.size() == room.size(), "worker ", worker, " expects a payload of ",
+          room.size(), " bytes and is sent ", bytes.size());
+  if (bytes.data() != room.data()) std::ranges::copy(bytes, room.begin());
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  link.awaited_payload = 0;
+  check(MPI_Isend(room.data(), static_cast<int>(room.size()), MPI_BYTE, link.rank, reply_tag,
+                  NativeHandle::of(all_), &requests_->of_reply(worker)),
         "MPI_Isend");
 }
 

@@ -13,17 +13,19 @@
 
 namespace flotilla::mpi {
 
-/// What a worker asked for. A push has its values.
+/// What a worker asked for. A push has its values, and any request may have a payload.
 struct WorkerRequest {
   int worker = 0;  ///< Index
   PushPullRequest head{};
-  std::span<const float> values{};  ///< Valid until release()
+  std::span<const float> values{};       ///< Valid until release()
+  std::span<const std::byte> payload{};  ///< Likewise; starts as new memory does
   int slot = -1;
 };
 
 /// A server's end: takes the workers' requests one by one, in the order of their arrival, a worker's own in
-/// their order. Values are received into `slots` buffers; while all are in use, those who push wait, and only
-/// they. With a slot for each worker, one that stops while its values are on their way holds up no other. For
+/// their order, each when all of it is here. Values are received into `slots` buffers; while all are in use,
+/// those who push wait, and only they. With a slot for each worker, one that stops while its values are on
+/// their way holds up no other. Payloads have a buffer for each worker, which grows and never shrinks. For
 /// one thread.
 class PushPullServer {
  public:
@@ -39,12 +41,22 @@ class PushPullServer {
 
   /// Waits for the next request; none when all workers have said farewell, which are requests, too.
   std::optional<WorkerRequest> next();
-  void release(const WorkerRequest& request);  ///< Gives the slot of a push to the next one.
+  /// The next request if one is here; else none. Never waits.
+  std::optional<WorkerRequest> poll();
+  /// Gives the slot of a push to the next one, and the worker's payload buffer to its next request. Needed
+  /// for every request that has values or a payload.
+  void release(const WorkerRequest& request);
 
   /// Begins to send a worker that pulls all values of this server. They are copied: they may change at once.
   void answer(int worker, std::span<const float> values);
   /// The same without a copy (float32 only): `values` stay until the worker's next request has come.
   void answer_in_place(int worker, std::span<const float> values);
+
+  /// Begins to send the payload that the worker's request expects, `reply_bytes` long. It is copied, unless
+  /// it was written into reply_room().
+  void answer_payload(int worker, std::span<const std::byte> bytes);
+  /// Where that payload may be written: `reply_bytes` of the request, valid until it is answered.
+  std::span<std::byte> reply_room(int worker);
 
   int workers_left() const { return left_; }  ///< Whose farewell next() has not handed out.
 
@@ -54,28 +66,31 @@ class PushPullServer {
   struct Slot {
     SlotState state = SlotState::free;
     int worker = -1;
-    PushPullRequest head{};
     std::vector<float> values{};
     std::vector<std::byte> encoded{};
   };
   struct Link {
     int rank = 0;
-    bool push_is_coming = false;  ///< Announced and not all here
-    bool awaits_answer = false;
-    std::optional<PushPullRequest> behind_push{};  ///< The worker's next request came meanwhile
+    PushPullRequest head{};                   ///< Of the request that is coming
+    bool coming = false;                      ///< Announced and not all here
+    int missing = 0;                          ///< Its messages that are being received
+    int slot = -1;                            ///< Of its values
+    std::optional<PushPullRequest> behind{};  ///< The worker's next request came meanwhile
+    bool awaits_values = false;
+    std::size_t awaited_payload = 0;  ///< Bytes
+    std::vector<std::byte> payload{};
+    bool payload_taken = false;  ///< Handed out and not released
     std::vector<std::byte> outgoing{};
-  };
-  struct Announced {
-    int worker = 0;
-    PushPullRequest head{};
+    std::vector<std::byte> reply{};
   };
 
   void listen();
   void progress();
   void take_request(int worker, const PushPullRequest& head);
-  void take_values(std::size_t slot);
   void start_receiving();
-  void deliver(int worker, const PushPullRequest& head, std::span<const float> values, int slot);
+  bool start_receiving(int worker);
+  void take_part(int worker);
+  void deliver(int worker, const PushPullRequest& head, int slot);
   void send(int worker, const std::byte* bytes);
 
   Communicator all_;
@@ -87,7 +102,7 @@ class PushPullServer {
   PushPullRequest incoming_;
   int speaking_;                      ///< Workers whose farewell has not come
   int left_;                          ///< Whose farewell was not handed out
-  std::vector<Announced> announced_;  ///< Pushes without a slot, in the order of their arrival
+  std::vector<int> announced_;        ///< Workers whose request waits for buffers, in the order of arrival
   std::vector<WorkerRequest> ready_;  ///< Not yet handed out, likewise
   std::unique_ptr<Requests> requests_;
 };

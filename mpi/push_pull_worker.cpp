@@ -22,11 +22,17 @@ std::byte* grown(std::vector<std::byte>& buffer, std::size_t bytes) {
   return buffer.data();
 }
 
+/// Who awaits an answer is held up by that. Who does not waits for the server to take what it sends: small
+/// messages would else pile up there.
+auto sender_of(const PushPullRequest& head) {
+  return head.wants_answer() ? MPI_Isend : MPI_Issend;
+}
+
 }  // namespace
 
 /// One of each kind for each server: (servers, parts).
 struct PushPullWorker::Requests {
-  enum Part : std::size_t { head, push, pull, parts };
+  enum Part : std::size_t { head, push, pull, payload, reply, parts };
 
   explicit Requests(std::size_t servers) : all(servers * parts, MPI_REQUEST_NULL), finished(all.size()) {}
   MPI_Request& of(std::size_t server, Part part) { return all[server * parts + part]; }
@@ -68,11 +74,8 @@ void PushPullWorker::send_values(std::size_t server, std::span<const float> from
       to += (run.end - run.begin) * value_bytes;
     }
   }
-  // Who pulls as well waits for the answer. Who does not waits for the server to take the values: small
-  // messages would else pile up there.
-  const auto send = head_.kind == RequestKind::push ? MPI_Issend : MPI_Isend;
-  check(send(bytes, static_cast<int>(link.values), carrier_of(wires_.push), link.share.rank, push_tag,
-             NativeHandle::of(all_), &requests_->of(server, Requests::push)),
+  check(sender_of(link.head)(bytes, static_cast<int>(link.values), carrier_of(wires_.push), link.share.rank,
+                             push_tag, NativeHandle::of(all_), &requests_->of(server, Requests::push)),
         "MPI_Isend");
   ++pending_;
   sent_bytes_ += static_cast<std::int64_t>(link.values * value_bytes);
@@ -87,53 +90,110 @@ void PushPullWorker::expect_values(std::size_t server, std::span<float> to) {
                   NativeHandle::of(all_), &requests_->of(server, Requests::pull)),
         "MPI_Irecv");
   ++pending_;
-  expected_[server].store(true, std::memory_order_relaxed);
+  expected_[server].fetch_add(1, std::memory_order_relaxed);
 }
 
-void PushPullWorker::start(const PushPullRequest& head, std::span<const float> from, std::span<float> to) {
+void PushPullWorker::send_payload(std::size_t server, std::span<const std::byte> payload) {
+  Link& link = links_[server];
+  check(sender_of(link.head)(payload.data(), static_cast<int>(payload.size()), MPI_BYTE, link.share.rank,
+                             payload_tag, NativeHandle::of(all_), &requests_->of(server, Requests::payload)),
+        "MPI_Isend");
+  ++pending_;
+  sent_bytes_ += static_cast<std::int64_t>(payload.size());
+}
+
+void PushPullWorker::expect_payload(std::size_t server, std::span<std::byte> to) {
+  check(MPI_Irecv(to.data(), static_cast<int>(to.size()), MPI_BYTE, links_[server].share.rank, reply_tag,
+                  NativeHandle::of(all_), &requests_->of(server, Requests::reply)),
+        "MPI_Irecv");
+  ++pending_;
+  expected_[server].fetch_add(1, std::memory_order_relaxed);
+}
+
+void PushPullWorker::set_head(std::size_t server, const PushPullRequest& head,
+                              std::span<const Payload> payloads) {
+  Link& link = links_[server];
+  link.head = head;
+  if (payloads.empty()) return;
+  const Payload& payload = payloads[server];
+  require(payload.out.size() <= largest_payload && payload.back.size() <= largest_payload, "a payload of ",
+          payload.out.size(), " bytes out and ", payload.back.size(), " back: one message has at most ",
+          largest_payload);
+  require(head.kind != RequestKind::push || payload.back.empty(), "a push has no answer, but a payload back");
+  link.head.payload_bytes = static_cast<std::int64_t>(payload.out.size());
+  link.head.reply_bytes = static_cast<std::int64_t>(payload.back.size());
+}
+
+void PushPullWorker::send_head(std::size_t server) {
+  Link& link = links_[server];
+  // A farewell is the last that is sent, and never held up.
+  const bool alone =
+      link.head.kind == RequestKind::rows && !link.head.wants_answer() && link.head.payload_bytes == 0;
+  check(
+      (alone ? MPI_Issend : MPI_Isend)(&link.head, sizeof(link.head), MPI_BYTE, link.share.rank, request_tag,
+                                       NativeHandle::of(all_), &requests_->of(server, Requests::head)),
+      "MPI_Isend");
+  ++pending_;
+  sent_bytes_ += static_cast<std::int64_t>(sizeof(link.head));
+}
+
+void PushPullWorker::start(const PushPullRequest& head, std::span<const float> from, std::span<float> to,
+                           std::span<const Payload> payloads) {
   require(pending_ == 0, "a worker pushes or pulls while it still does");
-  head_ = head;
+  require(payloads.empty() || payloads.size() == links_.size(), payloads.size(), " payloads for ",
+          links_.size(), " servers");
   to_ = to;
-  const bool pulls = head.kind == RequestKind::pull || head.kind == RequestKind::push_pull;
-  const bool pushes = head.kind == RequestKind::push || head.kind == RequestKind::push_pull;
   for (std::size_t server = 0; server < links_.size(); ++server) {
     const std::size_t needed = links_[server].share.runs.empty() ? 0 : links_[server].share.runs.back().end;
-    require((!pushes || needed <= from.size()) && (!pulls || needed <= to.size()), "what server ", server,
-            " owns ends at ", needed, ", behind the arena");
-    if (pulls) expect_values(server, to);
+    require((!head.pushes() || needed <= from.size()) && (!head.pulls() || needed <= to.size()),
+            "what server ", server, " owns ends at ", needed, ", behind the arena");
+    set_head(server, head, payloads);
+  }
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    if (head.pulls()) expect_values(server, to);
+    if (links_[server].head.reply_bytes > 0) expect_payload(server, payloads[server].back);
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
     // Every worker begins with another server.
     const std::size_t server = (i + static_cast<std::size_t>(all_.rank())) % links_.size();
-    check(MPI_Isend(&head_, sizeof(head_), MPI_BYTE, links_[server].share.rank, request_tag,
-                    NativeHandle::of(all_), &requests_->of(server, Requests::head)),
-          "MPI_Isend");
-    ++pending_;
-    sent_bytes_ += static_cast<std::int64_t>(sizeof(head_));
-    if (pushes) send_values(server, from);
+    send_head(server);
+    if (links_[server].head.payload_bytes > 0) send_payload(server, payloads[server].out);
+    if (head.pushes()) send_values(server, from);
   }
 }
 
-void PushPullWorker::start_push(std::int64_t step, int batches, std::span<const float> from) {
-  start({.kind = RequestKind::push, .batches = batches, .step = step}, from, {});
+void PushPullWorker::start_push(std::int64_t step, int batches, std::span<const float> from,
+                                std::span<const Payload> payloads) {
+  start({.kind = RequestKind::push, .batches = batches, .step = step}, from, {}, payloads);
 }
 
-void PushPullWorker::start_pull(std::int64_t step, std::span<float> to, std::int64_t array) {
-  start({.kind = RequestKind::pull, .batches = 0, .step = step, .array = array}, {}, to);
+void PushPullWorker::start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads) {
+  start({.kind = RequestKind::pull, .batches = 0, .step = step}, {}, to, payloads);
+}
+
+void PushPullWorker::start_pull_array(std::int64_t step, std::int64_t array, std::span<float> to) {
+  start({.kind = RequestKind::pull, .batches = 0, .step = step, .array = array}, {}, to, {});
 }
 
 void PushPullWorker::start_push_pull(std::int64_t step, int batches, double learning_rate,
-                                     std::span<const float> from, std::span<float> to) {
+                                     std::span<const float> from, std::span<float> to,
+                                     std::span<const Payload> payloads) {
   start({.kind = RequestKind::push_pull, .batches = batches, .step = step, .learning_rate = learning_rate},
-        from, to);
+        from, to, payloads);
+}
+
+void PushPullWorker::start_rows(std::int64_t step, std::span<const Payload> payloads) {
+  start({.kind = RequestKind::rows, .batches = 0, .step = step}, {}, {}, payloads);
 }
 
 /// Brings what came to its places.
 void PushPullWorker::finish(std::span<const int> indices) {
   for (const int index : indices) {
     const std::size_t server = static_cast<std::size_t>(index) / Requests::parts;
-    if (static_cast<std::size_t>(index) % Requests::parts != Requests::pull) continue;
-    expected_[server].store(false, std::memory_order_relaxed);
+    const std::size_t part = static_cast<std::size_t>(index) % Requests::parts;
+    if (part != Requests::pull && part != Requests::reply) continue;
+    expected_[server].fetch_sub(1, std::memory_order_relaxed);
+    if (part != Requests::pull) continue;
     const Link& link = links_[server];
     if (in_place(link.share, wires_.pull)) continue;
     const std::byte* from = link.incoming.data();
@@ -167,14 +227,14 @@ void PushPullWorker::wait() {
 
 void PushPullWorker::farewell() {
   wait();
-  start({.kind = RequestKind::farewell}, {}, {});
+  start({.kind = RequestKind::farewell}, {}, {}, {});
   wait();
 }
 
 std::vector<int> PushPullWorker::missing_servers() const {
   std::vector<int> missing;
   for (std::size_t server = 0; server < expected_.size(); ++server)
-    if (expected_[server].load(std::memory_order_relaxed)) missing.push_back(static_cast<int>(server));
+    if (expected_[server].load(std::memory_order_relaxed) > 0) missing.push_back(static_cast<int>(server));
   return missing;
 }
 

@@ -30,34 +30,46 @@ class PushPullWorker {
   PushPullWorker& operator=(const PushPullWorker&) = delete;
   ~PushPullWorker();  ///< Waits for the exchange; nothing while an exception is being thrown.
 
+  // Payloads: one for each server, or none at all. All servers get a request, whatever theirs is.
+
   /// Begins to send `from`, an arena, which must stay as it is until the exchange is over: until the servers
   /// take the values, however many are on their way. So no worker gets ahead of a server by more than one
   /// push.
-  void start_push(std::int64_t step, int batches, std::span<const float> from);
-  /// Begins to fetch what servers own (`array`: of which of their arrays) into the arena `to`; what lies
-  /// between stays.
-  void start_pull(std::int64_t step, std::span<float> to, std::int64_t array = 0);
+  void start_push(std::int64_t step, int batches, std::span<const float> from,
+                  std::span<const Payload> payloads = {});
+  /// Begins to fetch what servers own into the arena `to`; what lies between stays.
+  void start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads = {});
   /// Both in one request; the servers answer as their update mode has it.
   void start_push_pull(std::int64_t step, int batches, double learning_rate, std::span<const float> from,
-                       std::span<float> to);
+                       std::span<float> to, std::span<const Payload> payloads = {});
+  /// Begins to fetch another of the servers' arrays, 1, 2, …, that lie as their values do.
+  void start_pull_array(std::int64_t step, std::int64_t array, std::span<float> to);
+  /// Payloads without values.
+  void start_rows(std::int64_t step, std::span<const Payload> payloads);
   bool test();      ///< Whether the exchange is over.
   void wait();      ///< Until it is.
   void farewell();  ///< Tells all servers that nothing more will come, after what is on its way.
 
   std::int64_t sent_bytes() const { return sent_bytes_; }  ///< Since the start, requests included.
   std::vector<int> missing_servers()
-      const;  ///< Indices, whose values are waited for. Safe from another thread.
+      const;  ///< Indices, whose values or payloads are waited for. Safe from another thread.
 
  private:
   struct Requests;
   struct Link {
     ServerShare share;
     std::size_t values = 0;
+    PushPullRequest head{};
     std::vector<std::byte> outgoing{};
     std::vector<std::byte> incoming{};
   };
 
-  void start(const PushPullRequest& head, std::span<const float> from, std::span<float> to);
+  void start(const PushPullRequest& head, std::span<const float> from, std::span<float> to,
+             std::span<const Payload> payloads);
+  void set_head(std::size_t server, const PushPullRequest& head, std::span<const Payload> payloads);
+  void send_head(std::size_t server);
+  void send_payload(std::size_t server, std::span<const std::byte> payload);
+  void expect_payload(std::size_t server, std::span<std::byte> to);
   void send_values(std::size_t server, std::span<const float> from);
   void expect_values(std::size_t server, std::span<float> to);
   void finish(std::span<const int> indices);
@@ -65,12 +77,11 @@ class PushPullWorker {
   Communicator all_;
   PushPullWires wires_;
   std::vector<Link> links_;
-  PushPullRequest head_;
   std::span<float> to_;
   std::unique_ptr<Requests> requests_;
   std::size_t pending_ = 0;
   std::int64_t sent_bytes_ = 0;
-  std::vector<std::atomic<bool>> expected_;  ///< By server
+  std::vector<std::atomic<int>> expected_;  ///< By server: messages
 };
 
 }  // namespace flotilla::mpi

@@ -36,11 +36,7 @@ class Gathering {
           "MPI_Iallgather");
     started_ = true;
   }
-  bool done() {
-    int flag = 0;
-    check(MPI_Test(&request_, &flag, MPI_STATUS_IGNORE), "MPI_Test");
-    return flag != 0;
-  }
+  bool done() { return completed(request_); }
 
  private:
   MPI_Comm comm_;
@@ -122,8 +118,7 @@ Rendezvous::~Rendezvous() {
   // What some have begun, all have to end; nobody needs the result.
   Gathering& agreement = impl_->agreement;
   if (!agreement.started()) impl_->name(0);
-  Backoff backoff(spins);
-  while (!agreement.done()) backoff.pause();
+  wait_until([&agreement] { return agreement.done(); }, Backoff(spins));
   MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
 
@@ -148,11 +143,12 @@ bool Rendezvous::must_meet(std::int64_t steps) {
   own.look();
   if (!own.has_agreed) {
     if (!own.agreement.started()) own.name(steps);
-    Backoff backoff(spins);
-    while (!own.agreement.done()) {
-      own.look();
-      backoff.pause();
-    }
+    wait_until(
+        [&own] {
+          own.look();
+          return own.agreement.done();
+        },
+        Backoff(spins));
     own.has_agreed = true;
     own.meet_at = own.agreed();
   }
@@ -171,14 +167,15 @@ bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::spa
   record[0] = own.knows ? 1.0 : 0.0;
   std::ranges::copy(mine, record.begin() + 1);
   own.meeting.start();
-  Backoff backoff(spins);
-  while (!own.meeting.done()) {
+  const auto met = [&own, steps] {
+    if (own.meeting.done()) return true;
     own.look();
     // Somebody may stand at an earlier step and wait for this.
     if (own.knows && !own.agreement.started() && !own.alone()) own.name(steps);
     if (own.agreement.started()) own.agreement.done();  // moves it on
-    backoff.pause();
-  }
+    return false;
+  };
+  wait_until(met, Backoff(spins));
   own.last_meeting = steps;
   bool stop = false;
   for (std::size_t rank = 0; rank * record.size() < own.meeting.all().size(); ++rank) {

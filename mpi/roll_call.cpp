@@ -65,12 +65,7 @@ struct RollCall::Impl {
 
   /// Progress for what was sent.
   void forget_what_arrived() {
-    while (!sent.empty()) {
-      int done = 0;
-      check(MPI_Test(&sent.front().request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-      if (done == 0) return;
-      sent.pop_front();
-    }
+    while (!sent.empty() && completed(sent.front().request)) sent.pop_front();
   }
 
   /// The next message of that kind, if one is there: its sender and content.

@@ -26,8 +26,12 @@ constexpr unsigned patience_with_on_hang_s = 3;
 constexpr double patience_with_others_s = 1.0;
 constexpr double patience_with_movers_s = 0.75;
 constexpr double patience_with_speaker_s = 2.0;
-constexpr double patience_before_the_kill_s = 0.45;  // the rest of the second went by until the next look
 constexpr double longest_period_s = 0.25;
+// A launcher asks to end and kills a second later. Together less than that.
+constexpr double look_for_requests_s = 0.05;
+constexpr double quiet_before_asking_s = 0.1;
+constexpr double patience_before_the_kill_s = 0.45;
+constexpr double recently_s = 10.0;  // for the others to tell
 
 double now_s() {
   return static_cast<double>(trace::now_ns()) * 1e-9;
@@ -47,6 +51,7 @@ struct Watchdog::Impl {
   std::function<void(const std::string&)> on_hang;
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
   double quiet_s = 0;                   // the same
+  double woke_s = -recently_s;          // the same: after it was stopped for longer than the limit
 
   // Written by the training thread. They need not fit together: they are read when nothing moves.
   std::atomic<const char*> what{"starting"};
@@ -61,6 +66,7 @@ struct Watchdog::Impl {
   bool stop = false;                                // under mutex
   std::function<bool()> asked_to_end;               // under mutex
   std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
+  std::function<bool()> told;                       // under mutex
   std::atomic<bool> orphaned{false};
   std::thread thread;
 
@@ -92,12 +98,14 @@ struct Watchdog::Impl {
     const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
     std::uint64_t seen = beats.load(std::memory_order_acquire);
     double looked_s = now_s();
-    while (!sleep(period_s)) {
+    while (!sleep_until_asked(period_s)) {
       const double now = now_s();
       // A process that was stopped (SIGSTOP, a suspended machine) did not see that time pass: a look counts
       // for one second at most.
       quiet_s += std::min(now - looked_s, std::max(1.0, period_s));
+      if (limit_s > 0 && now - looked_s > std::max(1.0, limit_s)) woke_s = now;
       looked_s = now;
+      if (now - woke_s < recently_s && given_up()) _exit(exit_library_error);
       const std::uint64_t beat = beats.load(std::memory_order_acquire);
       if (beat != seen) quiet_s = 0;
       seen = beat;
@@ -106,7 +114,7 @@ struct Watchdog::Impl {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
-      if (quiet_s > 0) look_for_lost_ranks();
+      if (asked()) look_for_lost_ranks(beat);
       const double deadline = deadline_s.load(std::memory_order_acquire);
       if (deadline > 0 && now > deadline) {
         return end_job(cat("asked to stop, but not there after ", granted_s.load(std::memory_order_relaxed),
@@ -126,11 +134,23 @@ struct Watchdog::Impl {
     return move;
   }
 
-  void look_for_lost_ranks() {
+  /// Whether a request to end is there that nobody has looked into.
+  bool asked() {
+    const std::lock_guard lock(mutex);
+    return on_loss && asked_to_end();
+  }
+
+  bool given_up() {
+    const std::lock_guard lock(mutex);
+    return told && told();
+  }
+
+  /// What moves is left alone: it stops in order.
+  void look_for_lost_ranks(std::uint64_t beat) {
+    if (sleep(quiet_before_asking_s) || beats.load(std::memory_order_acquire) != beat) return;
     std::function<void(const std::string&)> say;
     {
       const std::lock_guard lock(mutex);
-      if (!on_loss || !asked_to_end()) return;
       say.swap(on_loss);
     }
     const Presence here = presence(true);
@@ -145,6 +165,16 @@ struct Watchdog::Impl {
   bool sleep(double seconds) {
     std::unique_lock lock(mutex);
     return wake.wait_for(lock, Seconds(seconds), [this] { return stop; });
+  }
+
+  /// The same; ends soon where there is a request that nobody has looked into.
+  bool sleep_until_asked(double seconds) {
+    bool ends = false;
+    for (double left_s = seconds; !ends && left_s > 0; left_s -= look_for_requests_s) {
+      ends = sleep(std::min(left_s, look_for_requests_s));
+      if (asked()) break;
+    }
+    return ends;
   }
 
   void end_job(std::string sentence) {
@@ -194,6 +224,11 @@ void Watchdog::tell_of_lost_ranks(std::function<bool()> asked, std::function<voi
   const std::lock_guard lock(impl_->mutex);
   impl_->asked_to_end = std::move(asked);
   impl_->on_loss = std::move(say);
+}
+
+void Watchdog::leave_when_told(std::function<bool()> told) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->told = std::move(told);
 }
 
 void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {

@@ -35,8 +35,12 @@ class Watchdog {
   ~Watchdog();
 
   /// A launcher whose rank dies asks all others to end and kills them a second later. Once `asked` says so
-  /// and nothing moves, `say` gets a sentence, if there are ranks that do not answer. Before the first beat.
+  /// and nothing moves, `say` gets a sentence, if there are ranks that do not answer. `asked` is called 20
+  /// times a second. Before the first beat.
   void tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say);
+  /// A process that goes on after it was stopped for longer than the limit leaves where `told` says that a
+  /// rank has told why the job ends: the others have given it up. Before the first beat.
+  void leave_when_told(std::function<bool()> told);
   void beat(const char* what, std::int64_t step, std::int64_t index = -1);
   /// From now on clear_deadline() must come within `seconds`, or this process leaves without saving.
   void set_deadline(double seconds);

@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/flat/chunks.hpp"
+#include "kernels/flat/host_sweep.hpp"
 #include "kernels/flat/rules.hpp"
 #include "kernels/threads.hpp"
 
@@ -13,21 +14,12 @@ namespace flotilla {
 
 namespace {
 
-/// Sweeps the functor over begin … end − 1. It is copied so that its constants stay in registers: through a
-/// reference every store of a float might change them.
-template <class Functor>
-void sweep(const Functor& functor, std::int64_t begin, std::int64_t end) {
-  const Functor own = functor;
-#pragma omp simd
-  for (std::int64_t i = begin; i < end; ++i) own(i);
-}
-
 template <class Functor>
 void sweep_all(int threads, std::size_t count, const Functor& functor) {
   const FlatRange all[] = {{.offset = 0, .count = static_cast<std::int64_t>(count)}};
   in_parts(threads, flat::count_chunks(all), [&](std::int64_t first, std::int64_t last) {
     flat::walk_chunks(all, first, last, [&](std::int64_t begin, std::int64_t end, const FlatRange&) {
-      sweep(functor, begin, end);
+      flat::sweep(functor, begin, end);
     });
   });
 }
@@ -43,17 +35,15 @@ void update(int threads, const UpdateInput& in, const Rule& rule) {
         "range ", range.offset, " + ", range.count, " lies outside ", size, " parameters");
   }
   in_parts(threads, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
-    flat::walk_chunks(
-        in.ranges, first, last, [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
-          Rule own = rule;
-          own.in.p = in.parameters.address();
-          own.in.g = in.gradients.address();
-          own.in.gradient_scale = in.gradient_scale;
-          own.in.rate = in.learning_rate * range.rate_factor;
-          own.in.coupled = in.decay == Decay::coupled ? range.weight_decay : 0.0F;
-          own.in.keep = in.decay == Decay::coupled ? 1.0F : 1.0F - own.in.rate * range.weight_decay;
-          sweep(own, begin, end);
-        });
+    flat::walk_chunks(in.ranges, first, last,
+                      [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
+                        Rule own = rule;
+                        own.in.p = in.parameters.address();
+                        own.in.g = in.gradients.address();
+                        flat::set_constants(own.in, in.gradient_scale, in.learning_rate * range.rate_factor,
+                                            in.decay, range.weight_decay);
+                        flat::sweep(own, begin, end);
+                      });
   });
 }
 
@@ -65,21 +55,10 @@ float* slot(const UpdateInput& in, DeviceSpan<float> values) {
 
 flat::Moments moments(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
                       float beta2, float epsilon, std::int64_t step) {
-  require(step >= 1, "the first step is 1, got ", step);
-  // With zero, padding and parameters without gradient would become 0 / 0.
-  require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
-  const auto correction = [&](double beta) {
-    return 1.0 / (1.0 - std::pow(beta, static_cast<double>(step)));
-  };
-  return {.m = slot(in, first),
-          .v = slot(in, second),
-          .beta1 = beta1,
-          .beta2 = beta2,
-          .rest1 = 1.0F - beta1,
-          .rest2 = 1.0F - beta2,
-          .correction1 = static_cast<float>(correction(double{beta1})),
-          .correction2 = static_cast<float>(correction(double{beta2})),
-          .epsilon = epsilon};
+  flat::Moments result = flat::moments(beta1, beta2, epsilon, step);
+  result.m = slot(in, first);
+  result.v = slot(in, second);
+  return result;
 }
 
 }  // namespace

@@ -88,18 +88,19 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   world.all_reduce(std::span<double>(sums));
   agree(world, [&] {
     if (!world.is_root()) return;
+    const std::string unit = data->slots() > 0 ? "samples" : "images";
     print_line(data->description());
-    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} images, {:.2f} s", world.size(),
-                           config.data.threads, sharding.batch, sums[1], mine.seconds));
-    print_line(fmt::format("{:.1f} images/s", sums[0]));
+    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} {}, {:.2f} s", world.size(),
+                           config.data.threads, sharding.batch, sums[1], unit, mine.seconds));
+    print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
     if (arguments.json.empty()) return;
     const nlohmann::ordered_json json{{"data", data->description()},
                                       {"workers", world.size()},
                                       {"threads", config.data.threads},
                                       {"sample_shape", data->sample_shape().text()},
-                                      {"images", sums[1]},
+                                      {unit, sums[1]},
                                       {"seconds", mine.seconds},
-                                      {"images_per_s", sums[0]}};
+                                      {unit + "_per_s", sums[0]}};
     write_text_file_atomically(arguments.json, json.dump(2) + "\n");
   });
   return exit_done;

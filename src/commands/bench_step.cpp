@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "kernels/median.hpp"
 #include "kernels/trace.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/with_servers.hpp"
@@ -21,13 +22,6 @@
 namespace flotilla {
 
 namespace {
-
-double median(std::vector<double> values) {
-  require(!values.empty(), "a median needs values");
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// One operation of the step, timed alone. All take turns in short rounds, since the machine's speed drifts.
 struct Operation {
@@ -134,8 +128,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   });
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
-                   .writer = writer.get(),
-                   .own_writer = nullptr,
+                   .writers = {.shared = writer.get()},
                    .failure = failure,
                    .loading = loader_options(config.data),
                    .build = ""},

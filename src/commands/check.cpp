@@ -131,8 +131,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const LoaderOptions loading = loader_options(config.data);
   Trainer trainer({.assembly = assembly,
                    .reporter = reporter,
-                   .writer = nullptr,
-                   .own_writer = nullptr,
+                   .writers = {},
                    .failure = failure,
                    .loading = loading,
                    .build = ""},

@@ -68,7 +68,10 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     if (batch == 0) batch = config.train.batch_size;
     if (batch == 0) batch = std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
     network = make_network(*device, config,
-                           {.sample = data->sample_shape(), .batch = batch, .purpose = Purpose::inference});
+                           {.sample = data->sample_shape(),
+                            .slots = data->slots(),
+                            .batch = batch,
+                            .purpose = Purpose::inference});
     parameters = device->allocate(static_cast<std::size_t>(network->layout().size()));
     statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     model = {parameters.span(), statistics.span()};
@@ -95,17 +98,18 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   ClassTable classes(config.model.classes);
   const bool needs_rows = !arguments.vectors.empty() || arguments.per_class;
   std::vector<float> rows(static_cast<std::size_t>(network->batch() * config.model.classes));
-  const Evaluation result =
-      evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1, [&](const Batch& batch) {
-        watchdog.beat("evaluating", checkpoint.state.step, batches++);
-        if (!needs_rows) return;
-        device->download(network->logits().span(), rows);
-        const auto valid = static_cast<std::size_t>(batch.valid);
-        const std::span<const float> given =
-            std::span(rows).first(valid * static_cast<std::size_t>(config.model.classes));
-        if (!arguments.vectors.empty()) outputs.add(given);
-        if (arguments.per_class) classes.add(given, batch.labels.first(valid));
-      });
+  const auto on_batch = [&](const Batch& batch) {
+    watchdog.beat("evaluating", checkpoint.state.step, batches++);
+    if (!needs_rows) return;
+    device->download(network->logits().span(), rows);
+    const auto valid = static_cast<std::size_t>(batch.valid);
+    const std::span<const float> given =
+        std::span(rows).first(valid * static_cast<std::size_t>(config.model.classes));
+    if (!arguments.vectors.empty()) outputs.add(given);
+    if (arguments.per_class) classes.add(given, batch.labels.first(valid));
+  };
+  const Evaluation result = evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1,
+                                     foretells_clicks(config.model), on_batch);
   agree(world, [&] {
     if (std::isfinite(result.loss)) return;
     throw UserError(cat(checkpoint.path, ": its loss on ", data->description(), " is ",
@@ -129,6 +133,13 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     print_line(fmt::format("loss        {:.5f}", result.loss));
     print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
     print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
+    if (result.clicks) {
+      const ClickMetrics& clicks = *result.clicks;
+      print_line(fmt::format("auc         {:.5f}, ± {:.5f} by its bins", clicks.auc, clicks.auc_bound));
+      print_line(fmt::format("pr-auc      {:.5f}", clicks.pr_auc));
+      print_line(fmt::format("log loss    {:.5f}", clicks.log_loss));
+      print_line(fmt::format("calibration {:.5f}", clicks.calibration));
+    }
     for (const std::string& line : table) print_line(line);
   }
   if (world.is_root() && !arguments.vectors.empty()) print_line(cat("vectors     ", arguments.vectors));

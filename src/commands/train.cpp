@@ -231,8 +231,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .all_reduce = exchange_of(assembly)});
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
-                   .writer = writer.get(),
-                   .own_writer = own_writer.get(),
+                   .writers = {.shared = writer.get(), .own = own_writer.get()},
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_line()},

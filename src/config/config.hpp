@@ -40,8 +40,8 @@ struct DeviceConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";            ///< "mlp", "resnet"
-  std::vector<std::int64_t> widths;    ///< Hidden layers of an MLP
+  std::string kind = "mlp";            ///< "mlp", "resnet", "ctr-dnn"
+  std::vector<std::int64_t> widths;    ///< mlp, ctr-dnn: hidden layers
   std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
   std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
   std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
@@ -52,6 +52,10 @@ struct ModelConfig {
   std::string initializer = "xavier-uniform";
   double initializer_scale = 0.0;  ///< Bound or deviation of "uniform" and "normal"
   std::string initial_weights;     ///< Empty: none
+  // ctr-dnn
+  std::int64_t embedding_width = 10;
+  std::string embeddings = "shared";  ///< "shared", "per-slot"
+  double embedding_scale = 0.01;      ///< Bound of the uniform initial values
 };
 
 struct DataSourceConfig {
@@ -59,12 +63,14 @@ struct DataSourceConfig {
   std::string images;        ///< idx
   std::string labels;        ///< idx
   std::int64_t samples = 0;  ///< random
-  std::string path{};        ///< image-list: the list; image-folder: the folder of the class folders
-  std::string root{};        ///< image-list: where relative paths begin; empty: found by the list's name
+  /// image-list: the list; image-folder: the folder of the class folders; criteo, libsvm: a file, a folder or
+  /// a pattern of them
+  std::string path{};
+  std::string root{};  ///< image-list: where relative paths begin; empty: found by the list's name
 };
 
 struct DataConfig {
-  std::string kind = "idx";  ///< "idx", "image-list", "image-folder", "random"
+  std::string kind = "idx";  ///< "idx", "image-list", "image-folder", "criteo", "libsvm", "random"
   DataSourceConfig train;
   DataSourceConfig validation;      ///< May be absent
   std::vector<std::int64_t> shape;  ///< random: of one sample
@@ -73,6 +79,11 @@ struct DataConfig {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;        ///< batches
   std::string last_batch = "wrap";  ///< "wrap", "drop"
+  std::string order = "shuffled";   ///< "shuffled", "file"
+
+  // Both kinds of click data; data/clicks/line_format.hpp says more.
+  std::int64_t hash_buckets = 1000001;  ///< 0: ids are the whole 64 bits of the hash
+  std::string dense_transform = "log";  ///< criteo: "log", "min-max"
 
   // Both kinds of images; data/images/image_transform.hpp says more.
   std::int64_t image_size = 224;           ///< Height and width of a sample

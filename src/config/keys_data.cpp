@@ -13,12 +13,15 @@ Condition data_is(std::string kind) {
 std::vector<Key> model_and_data_keys() {
   const Condition mlp = {"model.kind", {"mlp"}};
   const Condition resnet = {"model.kind", {"resnet"}};
+  const Condition ctr_dnn = {"model.kind", {"ctr-dnn"}};
+  const Condition mlp_or_ctr_dnn = {"model.kind", {"mlp", "ctr-dnn"}};
   return {
       {.path = "model.kind",
        .field = field<&Config::model, &ModelConfig::kind>,
-       .rule = one_of({"mlp", "resnet"}),
+       .rule = one_of({"mlp", "resnet", "ctr-dnn"}),
        .help =
-           "\"mlp\": fully connected layers; \"resnet\": a residual network for images of three channels. "
+           "\"mlp\": fully connected layers; \"resnet\": a residual network for images of three channels; "
+           "\"ctr-dnn\": embeddings of ids and fully connected layers, which foretell clicks. "
            "The inputs' size comes from the data",
        .on_resume = must_match},
       {.path = "model.widths",
@@ -26,14 +29,34 @@ std::vector<Key> model_and_data_keys() {
        .rule = array_of(0, 1024, positive(16777216)),
        .help = "Sizes of the hidden layers; []: none",
        .on_resume = must_match,
-       .condition = mlp,
+       .condition = mlp_or_ctr_dnn,
        .presence = Presence::required},
       {.path = "model.activation",
        .field = field<&Config::model, &ModelConfig::activation>,
        .rule = one_of({"tanh", "relu", "sigmoid"}),
        .help = "After each hidden layer",
        .on_resume = must_match,
-       .condition = mlp},
+       .condition = mlp_or_ctr_dnn,
+       .default_text = "\"tanh\", for \"ctr-dnn\" \"relu\""},
+      {.path = "model.embedding_width",
+       .field = field<&Config::model, &ModelConfig::embedding_width>,
+       .rule = at_least(1, 65536),
+       .help = "Values of a row of the sparse table",
+       .on_resume = must_match,
+       .condition = ctr_dnn},
+      {.path = "model.embeddings",
+       .field = field<&Config::model, &ModelConfig::embeddings>,
+       .rule = one_of({"shared", "per-slot"}),
+       .help = "\"shared\": one row for an id, whatever its slot; \"per-slot\": one for each slot",
+       .on_resume = must_match,
+       .condition = ctr_dnn},
+      {.path = "model.embedding_scale",
+       .field = field<&Config::model, &ModelConfig::embedding_scale>,
+       .rule = at_least(0),
+       .help = "Bound of the initial values of rows, which are uniform; the weights of the layers are normal "
+               "with deviation 1 / √inputs",
+       .on_resume = must_match,
+       .condition = ctr_dnn},
       {.path = "model.depth",
        .field = field<&Config::model, &ModelConfig::depth>,
        .rule = one_of_numbers({18, 34, 50, 101, 152}),
@@ -65,14 +88,15 @@ std::vector<Key> model_and_data_keys() {
        .field = field<&Config::model, &ModelConfig::dropout>,
        .rule = fraction(),
        .help =
-           "Share of values dropped in training: after each hidden layer of an mlp, before the last layer "
-           "of a resnet",
+           "Share of values dropped in training: after each hidden layer of an mlp or ctr-dnn, before the "
+           "last layer of a resnet",
        .on_resume = must_match},
       {.path = "model.classes",
        .field = field<&Config::model, &ModelConfig::classes>,
        .rule = at_least(2, 16777216),
        .help = "Outputs; labels are 0 … classes − 1",
        .on_resume = must_match,
+       .condition = {"model.kind", {"mlp", "resnet"}},
        .presence = Presence::required},
       {.path = "model.initializer",
        .field = field<&Config::model, &ModelConfig::initializer>,
@@ -95,10 +119,12 @@ std::vector<Key> model_and_data_keys() {
        .path_role = PathRole::input},
       {.path = "data.kind",
        .field = field<&Config::data, &DataConfig::kind>,
-       .rule = one_of({"idx", "image-list", "image-folder", "random"}),
+       .rule = one_of({"idx", "image-list", "image-folder", "criteo", "libsvm", "random"}),
        .help =
            "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and "
-           "PNG files named in a list; \"image-folder\": a folder of them per class; \"random\": made up",
+           "PNG files named in a list; \"image-folder\": a folder of them per class; \"criteo\": lines of a "
+           "label, 13 numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; "
+           "\"random\": made up",
        .on_resume = must_match},
       {.path = "data.shape",
        .field = field<&Config::data, &DataConfig::shape>,
@@ -133,6 +159,13 @@ std::vector<Key> model_and_data_keys() {
        .help =
            "A last batch that is not full: \"wrap\" fills it from the start of the epoch's order, \"drop\" "
            "leaves it out",
+       .on_resume = must_match},
+      {.path = "data.order",
+       .field = field<&Config::data, &DataConfig::order>,
+       .rule = one_of({"shuffled", "file"}),
+       .help =
+           "\"shuffled\": each epoch in another order; \"file\": as the data lie, which reads large files "
+           "from their start to their end. If it is left out, data.kind = \"criteo\" takes \"file\"",
        .on_resume = must_match},
   };
 }

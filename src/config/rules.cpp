@@ -84,6 +84,25 @@ class Rules {
                   "data.validation.root needs data.validation.path: the list of the images in it");
   }
 
+  void click_model() {
+    if (!usable({"model.kind", "strategy.kind"}) || config_.model.kind != "ctr-dnn") return;
+    if (config_.strategy.kind != "parameter-server")
+      mistakes_.add(origin({"strategy.kind", "model.kind"}),
+                    "model.kind = \"ctr-dnn\" needs strategy.kind = \"parameter-server\": the rows of its "
+                    "embeddings live on servers");
+    exclude("train.accumulate_steps", config_.train.accumulate_steps > 1, "model.kind", true,
+            "give a larger train.batch_size, or server.mode = \"half-async\"");
+  }
+
+  void click_data() {
+    const std::string& kind = config_.data.kind;
+    if (!usable({"data.kind"}) || (kind != "criteo" && kind != "libsvm")) return;
+    if (usable({"model.classes"}) && config_.model.classes > 2)
+      mistakes_.add(origin({"model.classes"}), cat("model.classes must be 2 for data.kind = ", quoted(kind),
+                                                   ", no click and click, got ", config_.model.classes));
+    exclude("train.mixup", config_.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+  }
+
   void image_sizes() {
     if (!usable({"data.kind", "data.image_size", "data.short_side"})) return;
     if (config_.data.image_size <= config_.data.short_side) return;
@@ -198,6 +217,11 @@ class Rules {
             cat(quoted(optimizer), " needs the norm of whole tensors; use slice_parameters = false"));
     exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
             "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
+    const bool rows = config_.model.kind == "ctr-dnn";
+    exclude("model.kind", rows && geo, "server.mode", true,
+            "rows of embeddings are updated on the servers; use \"sync\", \"async\" or \"half-async\"");
+    exclude("model.kind", rows && (optimizer == "lars" || optimizer == "lamb"), "optimizer.kind", true,
+            cat(quoted(optimizer), " needs the norm of whole tensors, and a table of rows has none"));
     exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,
             "the servers hold the one model");
   }
@@ -314,6 +338,8 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.final_learning_rate();
   rules.validation_data();
   rules.validation_root();
+  rules.click_data();
+  rules.click_model();
   rules.image_sizes();
   rules.crop();
   rules.hue();

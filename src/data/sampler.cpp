@@ -85,7 +85,7 @@ void Sampler::indices(Position position, std::int64_t worker, std::int64_t micro
   for (std::int64_t& index : out) {
     // One subtraction wraps: a global batch is never larger than the data.
     const std::int64_t place = next < sharding_.samples ? next : next - sharding_.samples;
-    index = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place)));
+    index = sharding_.in_order ? place : static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place)));
     ++next;
   }
 }

@@ -22,6 +22,7 @@ struct Sharding {
   std::int64_t batch = 0;  ///< Per worker and micro-step
   std::int64_t micro_steps = 1;
   bool drop_last = false;  ///< Else the last batch wraps around to the start of the same epoch's order
+  bool in_order = false;   ///< Every epoch's order is that of the data; else it is shuffled
 
   std::int64_t global_batch() const { return batch * workers * micro_steps; }
   std::int64_t steps_per_epoch() const;
@@ -31,7 +32,8 @@ struct Sharding {
 void check_sharding(const Sharding& sharding);
 
 /// Which samples a worker trains on: a pure function of (seed, position, worker), with equal step counts on
-/// all workers by construction. The epoch's order is one permutation of all samples; a step takes the next
+/// all workers by construction. The epoch's order is one permutation of all samples,
+/// or with in_order the data's own; a step takes the next
 /// global batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m
 /// of that.
 class Sampler {

@@ -35,13 +35,21 @@ std::string console_line(const StepReport& report, std::int64_t steps_per_epoch)
   const std::int64_t batch =
       steps_per_epoch > 0 && report.step > 0 ? (report.step - 1) % steps_per_epoch + 1 : report.step;
   std::string line = fmt::format("[Epoch {}, batch {}] loss: {:.5f}", report.epoch, batch, report.loss);
-  if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
-  if (report.accuracy_top5) line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
+  if (report.auc && report.batch_auc) {
+    line += fmt::format(", auc: {:.5f}, batch_auc: {:.5f}", *report.auc, *report.batch_auc);
+  } else {
+    if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
+    if (report.accuracy_top5) line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
+  }
   return line +
          fmt::format(", {:.{}f} samples/s", report.samples_per_s, report.samples_per_s < 100.0 ? 2 : 0);
 }
 
 std::string console_line(const ValidationReport& report) {
+  if (report.auc && report.log_loss && report.calibration)
+    return fmt::format(
+        "[Epoch {}, validation] loss: {:.5f}, auc: {:.5f}, log_loss: {:.5f}, calibration: {:.4f}, {} samples",
+        report.epoch, report.loss, *report.auc, *report.log_loss, *report.calibration, report.samples);
   return fmt::format("[Epoch {}, validation] loss: {:.5f}, acc1: {:.5f}, acc5: {:.5f}, {} samples",
                      report.epoch, report.loss, report.accuracy_top1, report.accuracy_top5, report.samples);
 }

@@ -69,6 +69,10 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
       update(request);
       worker.waits = true;
       break;
+    case mpi::RequestKind::rows:
+      answer_rows(request);
+      parts().requests.release(request);
+      return;
     case mpi::RequestKind::push: throw InternalError("a push without a pull to a server");
   }
   answer_who_may_go_on();
@@ -106,6 +110,10 @@ void AsyncUpdates::update(const mpi::WorkerRequest& request) {
   } else {
     shard.optimizer().step(shard.values(), pushed, request.head.learning_rate, 1.0);
   }
+  if (!parts().rows.empty())
+    parts().rows.push(std::span(&request.payload, 1), request.head.learning_rate,
+                      1.0 / static_cast<double>(request.head.batches), shard.optimizer().steps());
+  answer_rows(request);
   parts().requests.release(request);
   staleness_.add(updates_ - worker.seen);
   ++worker.pushes;
@@ -136,7 +144,9 @@ void AsyncUpdates::answer_who_may_go_on() {
 }
 
 std::vector<std::string> AsyncUpdates::report() const {
-  return {staleness_.text()};
+  std::vector<std::string> lines = parts().rows.report();
+  lines.push_back(staleness_.text());
+  return lines;
 }
 
 }  // namespace flotilla

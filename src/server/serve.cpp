@@ -60,7 +60,9 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     Shard shard(*device, optimizer, plan, placement, index, share);
     mpi::PushPullServer requests(roles.all(), workers, shard.size(),
                                  {.push = mpi::wire_of(config.server.wire), .pull = mpi::Wire::float32});
+    RowStore rows(config);
     const auto mode = make_update_mode({.shard = shard,
+                                        .rows = rows,
                                         .requests = requests,
                                         .servers = roles.same_role(),
                                         .config = config,

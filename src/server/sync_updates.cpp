@@ -34,6 +34,11 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       pushes_[worker] = request;
       ++pushed_;
       break;
+    case mpi::RequestKind::rows:
+      // Every worker's last push is in them: nobody goes on before that.
+      answer_rows(request);
+      parts().requests.release(request);
+      return;
     case mpi::RequestKind::push: throw InternalError("a push without a pull to a synchronous server");
   }
   if (pushed_ > 0 && pushed_ == present_) update();
@@ -88,8 +93,15 @@ void SyncUpdates::update() {
   const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
   shard.optimizer().step(shard.values(), gradients, learning_rate, share * clip_factor(of_parameters, share));
   ++updates_;
+  if (!parts().rows.empty()) {
+    payloads_.clear();
+    for (const auto& push : pushes_)
+      if (push) payloads_.push_back(push->payload);
+    parts().rows.push(payloads_, learning_rate, share, shard.optimizer().steps());
+  }
   for (auto& push : pushes_) {
     if (!push) continue;
+    answer_rows(*push);
     parts().requests.release(*push);
     // It stays as it is until all of them have pushed again.
     parts().requests.answer_in_place(push->worker, shard.array(0));

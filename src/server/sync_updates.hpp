@@ -16,6 +16,7 @@ class SyncUpdates : public UpdateMode {
 
   void take(const mpi::WorkerRequest& request) override;
   std::int64_t updates() const override { return updates_; }
+  std::vector<std::string> report() const override { return parts().rows.report(); }
 
  private:
   void update();
@@ -24,9 +25,10 @@ class SyncUpdates : public UpdateMode {
 
   std::vector<std::optional<mpi::WorkerRequest>> pushes_;  ///< Of this step, by worker
   std::vector<bool> left_;
-  int present_ = 0;  ///< Workers that have not left
-  int pushed_ = 0;   ///< Of them in this step
-  Storage sum_;      ///< Of several workers' gradients
+  int present_ = 0;                                   ///< Workers that have not left
+  int pushed_ = 0;                                    ///< Of them in this step
+  Storage sum_;                                       ///< Of several workers' gradients
+  std::vector<std::span<const std::byte>> payloads_;  ///< Of this step, in the order of the workers
   std::int64_t updates_ = 0;
 };
 

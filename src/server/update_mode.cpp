@@ -9,6 +9,13 @@ namespace flotilla {
 UpdateMode::UpdateMode(const Parts& parts)
     : parts_(parts), awaited_(static_cast<std::size_t>(parts.workers)) {}
 
+void UpdateMode::answer_rows(const mpi::WorkerRequest& request) {
+  if (request.head.reply_bytes == 0) return;
+  const std::span<std::byte> room = parts_.requests.reply_room(request.worker);
+  parts_.rows.answer(request.payload, room);
+  parts_.requests.answer_payload(request.worker, room);
+}
+
 std::vector<int> UpdateMode::missing_workers() const {
   std::vector<int> missing;
   for (std::size_t i = 0; i < awaited_.size(); ++i)

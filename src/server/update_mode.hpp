@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mpi/push_pull_server.hpp"
+#include "src/server/row_store.hpp"
 #include "src/server/shard.hpp"
 
 namespace flotilla {
@@ -17,6 +18,7 @@ class UpdateMode {
  public:
   struct Parts {
     Shard& shard;
+    RowStore& rows;
     mpi::PushPullServer& requests;
     const mpi::Communicator& servers;
     const Config& config;
@@ -34,6 +36,8 @@ class UpdateMode {
   std::vector<int> missing_workers() const;
 
  protected:
+  /// Rows that the request asks for, if it does.
+  void answer_rows(const mpi::WorkerRequest& request);
   void wait_for(std::size_t worker, bool waits) { awaited_[worker].store(waits, std::memory_order_relaxed); }
   const Parts& parts() const { return parts_; }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "models/ctr_dnn.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
 #include "src/data/mixup.hpp"
@@ -135,6 +136,20 @@ std::unique_ptr<Network> make_network(Device& device, const Config& config, cons
                                 .exchange = use.exchange,
                                 .purpose = use.purpose});
   }
+  if (model.kind == "ctr-dnn") {
+    if (use.slots == 0)
+      throw UserError(
+          "model.kind = \"ctr-dnn\" needs samples that name ids: use data.kind \"criteo\" or \"libsvm\"");
+    return make_ctr_dnn(device, {.batch = use.batch,
+                                 .features = use.sample.size() + use.slots * model.embedding_width,
+                                 .widths = model.widths,
+                                 .activation = activation_of(model.activation),
+                                 .label_smoothing = label_smoothing,
+                                 .accumulate = use.accumulate,
+                                 .dropout = dropout,
+                                 .dropout_seed = seed,
+                                 .purpose = use.purpose});
+  }
   require(model.kind == "mlp", "no model \"", model.kind, "\"");
   return make_mlp(device, {.input = {use.batch, use.sample.size()},
                            .widths = model.widths,
@@ -170,7 +185,8 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .workers = workers,
                           .batch = batch,
                           .micro_steps = micro_steps,
-                          .drop_last = config.data.last_batch == "drop"};
+                          .drop_last = config.data.last_batch == "drop",
+                          .in_order = config.data.order == "file"};
   check_sharding(sharding);
   if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
   return sharding;
@@ -205,6 +221,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     straggler.emplace(config.run.emulate_straggler, world.rank(), world.size());
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),
+                            .slots = training_data->slots(),
                             .batch = sharding.batch,
                             .accumulate = sharding.micro_steps > 1 && !config.run.reproducible,
                             .exchange = exchange.get()});
@@ -212,6 +229,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     if (validation_data && validation_batch > 0 && validation_batch != sharding.batch)
       validation_network = make_network(*device, config,
                                         {.sample = training_data->sample_shape(),
+                                         .slots = training_data->slots(),
                                          .batch = validation_batch,
                                          .purpose = Purpose::inference});
     // The library may order weights by the batch as well; both read one arena.
@@ -269,6 +287,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       make_roll_call(world, servers, places));
   watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
                                [&failure](const std::string& text) { failure.say_unless_told(text); });
+  watchdog->leave_when_told([&failure] { return failure.told(); });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
@@ -276,6 +295,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       config.strategy.overlap)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
+  if (config.model.kind == "ctr-dnn") embeddings = make_embeddings();
   strategy = make_strategy();
 }
 
@@ -348,7 +368,22 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                                                                   .model = model,
                                                                   .values = served_values,
                                                                   .gradients = gradients,
-                                                                  .micro_steps = sharding.micro_steps});
+                                                                  .micro_steps = sharding.micro_steps,
+                                                                  .embeddings = embeddings.get()});
+}
+
+std::unique_ptr<Embeddings> Assembly::make_embeddings() {
+  const EmbeddingBagsSpec training{.batch = network->batch(),
+                                   .dense = training_data->sample_shape().size(),
+                                   .slots = training_data->slots(),
+                                   .width = config.model.embedding_width};
+  EmbeddingBagsSpec validation = training;
+  validation.batch = evaluator().batch();
+  return std::make_unique<Embeddings>(Embeddings::Parts{.servers = *servers,
+                                                        .watchdog = *watchdog,
+                                                        .training = training,
+                                                        .validation = validation,
+                                                        .per_slot = config.model.embeddings == "per-slot"});
 }
 
 StrategyTimes Assembly::times() const {

@@ -24,6 +24,7 @@
 #include "src/train/all_reduce_plan.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/communicator_exchange.hpp"
+#include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/optimizer.hpp"
@@ -44,7 +45,8 @@ std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t
 
 /// What the network of a deck is made for.
 struct NetworkUse {
-  Shape sample;
+  Shape sample;            ///< Of click data: of its dense values
+  std::int64_t slots = 0;  ///< Of click data; else 0
   std::int64_t batch = 0;
   Purpose purpose = Purpose::training;
   bool accumulate = false;             ///< backward adds to the gradients (micro-steps)
@@ -98,6 +100,7 @@ struct Assembly {
   Reduction reduction;  ///< Of gradients
   Reduction averaging;  ///< Local SGD: of models
   std::unique_ptr<mpi::Watchdog> watchdog;
+  std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   std::unique_ptr<Strategy> strategy;
   std::map<std::string, std::string> choices;  ///< Made by measurement; stored in checkpoints
@@ -106,6 +109,10 @@ struct Assembly {
   DeviceSpan<float> parameter_gradients() const {
     const std::size_t count = model.parameters.size();
     return gradients.subspan(gradients.size() - count, count);
+  }
+  /// Whether the rows of a step's batch come with the exchange of the step before.
+  bool looks_ahead() const {
+    return embeddings && (config.server.mode == "sync" || config.server.mode == "async");
   }
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
   /// The strategy's, and what synchronised batch norm waits for in forward and backward.
@@ -120,6 +127,7 @@ struct Assembly {
   void bind(Network& bound, const Model& with) const;
   std::unique_ptr<Strategy> make_strategy();
   std::unique_ptr<Strategy> make_served_strategy();
+  std::unique_ptr<Embeddings> make_embeddings();
   void lay_out(const AllReducePlan& plan, const AllReducePlan& averaging_plan);
   void lay_out_served();
 };

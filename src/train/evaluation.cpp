@@ -19,14 +19,22 @@ constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 /// Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
 /// @param begin of the shard. @returns the first sample of the first batch whose loss is not finite; `none`
 std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, DeviceSpan<float> sums,
-                       std::span<double> totals, const std::function<void(const Batch&)>& on_batch) {
+                       std::span<double> totals, ClickCounts* clicks, const NetworkInputs& inputs,
+                       const std::function<void(const Batch&)>& on_batch) {
   std::int64_t not_finite = none;
+  std::vector<float> logits(clicks == nullptr ? 0 : static_cast<std::size_t>(2 * network.batch()));
   for (const Batch* batch = &loader.next(); batch->valid > 0; batch = &loader.next()) {
     network.device().flat().fill(sums, 0.0F);
-    network.forward(batch->images, {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
+    network.forward(inputs ? inputs(*batch) : batch->images, {.labels = batch->labels, .valid = batch->valid},
+                    Pass::inference, sums);
     std::array<float, loss_sums> part{};
     network.device().download(sums, part);
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
+    if (clicks != nullptr) {
+      const auto valid = static_cast<std::size_t>(batch->valid);
+      network.device().download(network.logits().span(), logits);
+      clicks->add(std::span(logits).first(2 * valid), batch->labels.first(valid));
+    }
     if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, begin);
     begin += batch->valid;
     on_batch(*batch);
@@ -37,11 +45,13 @@ std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, Dev
 }  // namespace
 
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
-                    const std::function<void(const Batch&)>& on_batch) {
+                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
+                    const std::function<void(const Batch&)>& on_batch, const NetworkInputs& inputs) {
   const trace::Span span("evaluate");
   std::vector<double> mine(static_cast<std::size_t>(parts) * loss_sums);
   std::int64_t not_finite = none;
+  std::optional<ClickCounts> counts;
+  if (clicks) counts.emplace();
   for (std::int64_t part = 0; part < parts; ++part) {
     const ValidationShard shard =
         validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
@@ -49,8 +59,8 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
     const auto loader = make_validation_loader(data, shard, network.batch(), options);
     const std::span<double> totals =
         std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
-    not_finite = std::min(
-        not_finite, add_shard(network, *loader, shard.begin, sums.subspan(0, loss_sums), totals, on_batch));
+    not_finite = std::min(not_finite, add_shard(network, *loader, shard.begin, sums.subspan(0, loss_sums),
+                                                totals, counts ? &*counts : nullptr, inputs, on_batch));
   }
   // In the order of the parts, whichever workers computed them.
   Totals totals{};
@@ -61,11 +71,13 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
   } else {  // All ranks hold the same sum.
     workers.all_reduce(std::span<std::int64_t>(&not_finite, 1), mpi::Op::min);
   }
+  if (counts) counts->merge(workers);
   const double samples = totals[sum_samples];
   return {.loss = totals[sum_loss] / samples,
           .accuracy_top1 = totals[sum_top1] / samples,
           .accuracy_top5 = totals[sum_top5] / samples,
           .samples = static_cast<std::int64_t>(samples),
+          .clicks = counts ? std::optional(counts->metrics()) : std::nullopt,
           .not_finite = not_finite};
 }
 

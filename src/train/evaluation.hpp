@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 
 #include "models/network.hpp"
 #include "mpi/communicator.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
+#include "src/train/click_metrics.hpp"
 
 namespace flotilla {
 
@@ -16,16 +19,21 @@ struct Evaluation {
   double accuracy_top1 = 0.0;
   double accuracy_top5 = 0.0;
   std::int64_t samples = 0;
+  std::optional<ClickMetrics> clicks{};
   std::int64_t not_finite = -1;  ///< If the loss is not: where the first batch begins whose loss is not
 };
+
+using NetworkInputs = std::function<std::span<float>(const Batch&)>;
 
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
 /// size.
 /// @param sums loss_sums floats of scratch on the device
 /// @param parts that each worker computes one after another: the bits depend on their number over all workers
+/// @param clicks the model foretells clicks: its metrics of them too
 /// @param on_batch called after each batch: network.logits() are its rows'
+/// @param inputs what the network gets for a batch; empty: its images
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
-                    const std::function<void(const Batch&)>& on_batch);
+                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
+                    const std::function<void(const Batch&)>& on_batch, const NetworkInputs& inputs = {});
 
 }  // namespace flotilla

@@ -35,8 +35,12 @@ std::string text_of(const std::exception& error) {
 FailureHandler::FailureHandler(int rank, int ranks, std::string host)
     : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
 
+bool FailureHandler::told() const {
+  return !folder_.empty() && access((folder_ + "/failure.json").c_str(), F_OK) == 0;
+}
+
 void FailureHandler::say_unless_told(const std::string& what) const {
-  if (folder_.empty() || access((folder_ + "/failure.json").c_str(), F_OK) == 0) return;
+  if (folder_.empty() || told()) return;
   print_error_line(failure_line(failure(what, 0)));
 }
 

@@ -23,7 +23,8 @@ class FailureHandler {
   void set_folder(const std::string& folder) { folder_ = folder; }  ///< Before other threads start.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
-  /// The line alone, unless a rank has told already why the job ends (failure.json). Returns.
+  bool told() const;  ///< Whether some rank has told why the job ends (failure.json).
+  /// The line alone, unless a rank has told already. Returns.
   void say_unless_told(const std::string& what) const;
   [[noreturn]] void end_job(const std::exception& error);
   [[noreturn]] void end_job(const std::string& what, int exit_code);

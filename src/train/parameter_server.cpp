@@ -95,9 +95,12 @@ void ParameterServer::exchange(const StepInfo& info) {
   }
   mpi::PushPullWorker& servers = parts_.servers.exchange();
   const std::int64_t sent_before = servers.sent_bytes();
+  const auto payloads =
+      parts_.embeddings == nullptr ? std::span<const mpi::Payload>() : parts_.embeddings->payloads();
   servers.start_push_pull(info.step, static_cast<int>(batches_), info.learning_rate, host(pushed),
-                          host(parts_.values));
+                          host(parts_.values), payloads);
   servers.wait();
+  if (parts_.embeddings != nullptr) parts_.embeddings->finish();
   times_.sent_bytes += servers.sent_bytes() - sent_before;
   optimizer_steps_ += independent_ ? parts_.workers.size() : 1;
   batches_ = 0;
@@ -146,7 +149,7 @@ StrategyState ParameterServer::state() {
     std::vector<float> array(parts_.values.size());
     std::int64_t number = 0;
     for (const OptimizerSlot& slot : parts_.slots->slots()) {
-      servers.start_pull(steps_, array, ++number);
+      servers.start_pull_array(steps_, ++number, array);
       servers.wait();
       parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
     }

@@ -7,6 +7,7 @@
 
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
+#include "src/train/embeddings.hpp"
 #include "src/train/meeting.hpp"
 #include "src/train/server_link.hpp"
 #include "src/train/strategy.hpp"
@@ -30,6 +31,7 @@ class ParameterServer : public Strategy {
     DeviceSpan<float> values;     ///< Passengers, statistics, parameters
     DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
     std::int64_t micro_steps = 1;
+    Embeddings* embeddings = nullptr;  ///< Whose rows go and come with the dense values; null: none
   };
   explicit ParameterServer(Parts parts);
 

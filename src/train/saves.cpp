@@ -11,16 +11,16 @@
 
 namespace flotilla {
 
-Saves::Saves(Parts parts, std::string last_good) : parts_(parts), last_good_(std::move(last_good)) {
-  Assembly& assembly = parts_.assembly;
+Saves::Saves(Assembly& assembly, Reporter& reporter, const Writers& writers, std::string last_good)
+    : assembly_(assembly), reporter_(reporter), last_good_(std::move(last_good)) {
   // Makes the copies' memory now: fresh pages would stall the first save for longer than its copy.
   const auto source = [&] {
     return std::make_shared<StateSource>(*assembly.network, assembly.strategy->live());
   };
   const bool root = assembly.world.is_root();
-  if (parts_.writer != nullptr)
-    places_.push_back({parts_.writer, true, root, root ? source() : std::shared_ptr<StateSource>()});
-  if (parts_.own_writer != nullptr) places_.push_back({parts_.own_writer, false, !root, source()});
+  if (writers.shared != nullptr)
+    places_.push_back({writers.shared, true, root, root ? source() : std::shared_ptr<StateSource>()});
+  if (writers.own != nullptr) places_.push_back({writers.own, false, !root, source()});
 }
 
 void Saves::start(const CheckpointState& counters, const StrategyState& state) {
@@ -34,12 +34,11 @@ void Saves::start(const CheckpointState& counters, const StrategyState& state) {
 }
 
 void Saves::start(Place& place, const CheckpointState& counters, const StrategyState& state) {
-  Assembly& assembly = parts_.assembly;
   const bool parts = place.consensus && !state.own.empty();
   if (!place.shared && !parts) return;
-  if (parts && !place.own) place.own = std::make_shared<StateSource>(*assembly.network, state.own);
+  if (parts && !place.own) place.own = std::make_shared<StateSource>(*assembly_.network, state.own);
   place.writer->finish();
-  if (place.shared) place.shared->take(place.consensus ? state.shared : assembly.strategy->live());
+  if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
   if (parts) place.own->take(state.own);
   CheckpointState all = counters;
   all.numbers = state.numbers;
@@ -50,7 +49,7 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
 void Saves::wait_until_read(std::int64_t step) {
   if (!being_read_) return;
   const trace::Span span("wait for checkpoint");
-  parts_.assembly.watchdog->beat("saving", step);
+  assembly_.watchdog->beat("saving", step);
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
@@ -72,13 +71,13 @@ void Saves::report() {
       place.failure = saved.error;
       if (saved.error.empty() && place.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
-        if (place.speaks || !place.consensus) parts_.reporter.warn(saved.error);
+        if (place.speaks || !place.consensus) reporter_.warn(saved.error);
       } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
-        parts_.reporter.checkpoint({.step = saved.step,
-                                    .path = saved.path,
-                                    .bytes = saved.bytes,
-                                    .stall_s = stalls_[saved.step],
-                                    .write_s = saved.write_s});
+        reporter_.checkpoint({.step = saved.step,
+                              .path = saved.path,
+                              .bytes = saved.bytes,
+                              .stall_s = stalls_[saved.step],
+                              .write_s = saved.write_s});
       }
       if (place.speaks) stalls_.erase(saved.step);
     }
@@ -92,7 +91,7 @@ void Saves::finish() {
 
 void Saves::finish_last(std::int64_t step) {
   if (places_.empty()) return;
-  parts_.assembly.watchdog->beat("writing the last checkpoint", step);
+  assembly_.watchdog->beat("writing the last checkpoint", step);
   finish();
   for (const Place& place : places_)
     if (!place.failure.empty())
@@ -102,9 +101,9 @@ void Saves::finish_last(std::int64_t step) {
 
 std::string Saves::last_good() const {
   std::string path = last_good_;
-  if (!parts_.assembly.world.is_root()) {  // where only worker 0 writes it knows what it wrote
+  if (!assembly_.world.is_root()) {  // where only worker 0 writes it knows what it wrote
     try {
-      const auto files = checkpoints_in(parts_.assembly.config.run.output + "/checkpoints");
+      const auto files = checkpoints_in(assembly_.config.run.output + "/checkpoints");
       if (!files.empty()) path = files.rbegin()->second;
     } catch (const UserError&) {
       // The folder may be gone; what is being told is worse.

@@ -18,14 +18,13 @@ namespace flotilla {
 /// what became of them.
 class Saves {
  public:
-  struct Parts {
-    Assembly& assembly;
-    Reporter& reporter;
-    CheckpointWriter* writer;      ///< Of the consensus, and of what workers hold themselves; null: none
-    CheckpointWriter* own_writer;  ///< Of this worker's own model (checkpoint.per_rank); null: none
+  /// Null: none.
+  struct Writers {
+    CheckpointWriter* shared = nullptr;  ///< Of the consensus, and of what workers hold themselves
+    CheckpointWriter* own = nullptr;     ///< Of this worker's own model (checkpoint.per_rank)
   };
   /// @param last_good of an earlier run; empty: none
-  Saves(Parts parts, std::string last_good);
+  Saves(Assembly& assembly, Reporter& reporter, const Writers& writers, std::string last_good);
 
   /// `counters`: the state but for what is in `state`.
   void start(const CheckpointState& counters, const StrategyState& state);
@@ -50,7 +49,8 @@ class Saves {
   void start(Place& place, const CheckpointState& counters, const StrategyState& state);
   void add_stall(std::int64_t stall_ns);
 
-  Parts parts_;
+  Assembly& assembly_;
+  Reporter& reporter_;
   std::string last_good_;
   std::vector<Place> places_;
   std::int64_t last_step_ = -1;  ///< Saved last

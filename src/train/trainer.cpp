@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -57,10 +58,14 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
-      saves_({parts_.assembly, parts_.reporter, parts_.writer, parts_.own_writer}, beginning.checkpoint),
+      saves_(parts_.assembly, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
       waiting_(assembly_.world),
-      agreement_(assembly_.world, *assembly_.network) {}
+      agreement_(assembly_.world, *assembly_.network) {
+  if (!foretells_clicks(config_.model)) return;
+  clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
+  logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
+}
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
@@ -147,39 +152,37 @@ StepOutcome Trainer::step(Loader& loader) {
   const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
-    const Batch* batch = nullptr;
-    {
-      const trace::Span span("wait for input");
-      const Stopwatch watch(times_.input_ns);
-      assembly_.watchdog->beat("waiting for input", step_);
-      batch = &loader.next();
-    }
-    replaced_.add(*batch, *assembly_.training_data);
-    const Targets targets{.labels = batch->labels,
-                          .valid = batch->valid,
-                          .other_labels = batch->partner_labels,
-                          .other_share = batch->partner_share};
+    const Batch& batch = take_batch(loader);
+    const Targets targets{.labels = batch.labels,
+                          .valid = batch.valid,
+                          .other_labels = batch.partner_labels,
+                          .other_share = batch.partner_share};
+    const std::span<float> input = input_of(batch);
     {
       const trace::Span span("forward");
       const ComputeWatch watch(times_.forward_ns, assembly_.exchange.get());
       assembly_.watchdog->beat("computing", step_);
       const std::int64_t pass =
           (step_ * sharding.workers + assembly_.world.rank()) * sharding.micro_steps + micro_step;
-      network.forward(batch->images, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
+      network.forward(input, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
+      log_clicks(batch);
     }
-    const trace::Span span("backward");
-    const ComputeWatch watch(times_.backward_ns, assembly_.exchange.get());
-    const std::int64_t begin_ns = trace::now_ns();
-    const bool last = micro_step + 1 == sharding.micro_steps;
-    network.backward(targets, scale, [&](std::int64_t begin) {
-      if (!last) return;
-      // Before the last gradients are handed over: the other workers are to feel it in this step.
-      if (begin == 0)
-        pause_if_emulated(times_.forward_ns + times_.backward_ns - computed_before_ns + trace::now_ns() -
-                          begin_ns);
-      strategy.gradient_ready(begin);
-    });
-    if (!last) strategy.end_micro_step(micro_step);
+    {
+      const trace::Span span("backward");
+      const ComputeWatch watch(times_.backward_ns, assembly_.exchange.get());
+      const std::int64_t begin_ns = trace::now_ns();
+      const bool last = micro_step + 1 == sharding.micro_steps;
+      network.backward(targets, scale, [&](std::int64_t begin) {
+        if (!last) return;
+        // Before the last gradients are handed over: the other workers are to feel it in this step.
+        if (begin == 0)
+          pause_if_emulated(times_.forward_ns + times_.backward_ns - computed_before_ns + trace::now_ns() -
+                            begin_ns);
+        strategy.gradient_ready(begin);
+      });
+      if (!last) strategy.end_micro_step(micro_step);
+    }
+    learn_rows(batch, loader);
   }
   const Position next = sampler_.after(position_);
   const std::int64_t stall_ns_before = times_.stall_ns;
@@ -197,6 +200,39 @@ StepOutcome Trainer::step(Loader& loader) {
   samples_ += sharding.global_batch();
   position_ = next;
   return outcome;
+}
+
+/// The next batch, which may have been looked at before.
+const Batch& Trainer::take_batch(Loader& loader) {
+  if (const Batch* ahead = std::exchange(ahead_, nullptr)) return *ahead;
+  const trace::Span span("wait for input");
+  const Stopwatch watch(times_.input_ns);
+  assembly_.watchdog->beat("waiting for input", step_);
+  const Batch& batch = loader.next();
+  replaced_.add(batch, *assembly_.training_data);
+  return batch;
+}
+
+std::span<float> Trainer::input_of(const Batch& batch) {
+  return assembly_.embeddings ? assembly_.embeddings->features(batch, step_) : batch.images;
+}
+
+/// After backward: the gradients of the rows that the batch named go to the servers with the others, and the
+/// rows of the next batch come back.
+void Trainer::learn_rows(const Batch& batch, Loader& loader) {
+  if (!assembly_.embeddings) return;
+  const Tensor& gradient = assembly_.network->input_gradient();
+  assembly_.embeddings->add_gradient(batch, {gradient.span().address(), gradient.span().size()});
+  if (!assembly_.looks_ahead()) return;
+  ahead_ = &take_batch(loader);
+  assembly_.embeddings->look_ahead(*ahead_);
+}
+
+void Trainer::log_clicks(const Batch& batch) {
+  if (!clicks_) return;
+  assembly_.device->download(assembly_.network->logits().span(), logits_);
+  const auto valid = static_cast<std::size_t>(batch.valid);
+  clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
 }
 
 void Trainer::pause_if_emulated(std::int64_t compute_ns) {
@@ -242,6 +278,7 @@ Ending Trainer::run() {
     // Where workers differ between averagings, after the next one.
     if (agreement_due_ && !assembly_.strategy->alike().parameters.empty()) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
+    if (position_.offset == 0 && clicks_) clicks_->clear();
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
       assembly_.watchdog->clear_deadline();
@@ -356,6 +393,11 @@ void Trainer::report(const StepOutcome& outcome) {
     report.slowest_times = waiting.times_last;
     report.slowest_cost_s = waiting.cost_s;
   }
+  if (clicks_) {
+    const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &assembly_.world : nullptr);
+    report.auc = areas.auc;
+    report.batch_auc = areas.batch_auc;
+  }
   parts_.reporter.step(report);
   if (waiting.stands_out())
     parts_.reporter.say(cat("straggler    ", waiting.text(slowest.rank, slowest.host)));
@@ -396,17 +438,28 @@ void Trainer::validate() {
   const Model model = assembly_.strategy->consensus();
   estimate_statistics(model);
   assembly_.evaluate_with(model);
-  const Evaluation result =
-      evaluate(assembly_.evaluator(), *assembly_.validation_data, assembly_.world, loading_beside_training(),
-               assembly_.validation_sums.span(), assembly_.shards(),
-               [this](const Batch&) { assembly_.watchdog->beat("validating", step_); });
+  NetworkInputs inputs;
+  if (assembly_.embeddings)
+    inputs = [this](const Batch& batch) { return assembly_.embeddings->evaluate(batch, step_); };
+  const Evaluation result = evaluate(
+      assembly_.evaluator(), *assembly_.validation_data, assembly_.world, loading_beside_training(),
+      assembly_.validation_sums.span(), assembly_.shards(), clicks_.has_value(),
+      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); }, inputs);
   assembly_.evaluate_with(assembly_.model);
-  parts_.reporter.validation({.step = step_,
-                              .epoch = epoch_of_last_step(),
-                              .loss = result.loss,
-                              .accuracy_top1 = result.accuracy_top1,
-                              .accuracy_top5 = result.accuracy_top5,
-                              .samples = result.samples});
+  ValidationReport report{.step = step_,
+                          .epoch = epoch_of_last_step(),
+                          .loss = result.loss,
+                          .accuracy_top1 = result.accuracy_top1,
+                          .accuracy_top5 = result.accuracy_top5,
+                          .samples = result.samples};
+  if (result.clicks) {
+    report.auc = result.clicks->auc;
+    report.auc_bound = result.clicks->auc_bound;
+    report.pr_auc = result.clicks->pr_auc;
+    report.log_loss = result.clicks->log_loss;
+    report.calibration = result.clicks->calibration;
+  }
+  parts_.reporter.validation(report);
   last_validated_step_ = step_;
 }
 

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/observe/reporter.hpp"
 #include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
+#include "src/train/click_log.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/saves.hpp"
 #include "src/train/waiting.hpp"
@@ -51,8 +53,7 @@ class Trainer {
   struct Parts {
     Assembly& assembly;
     Reporter& reporter;
-    CheckpointWriter* writer;      ///< Of the consensus, and of what workers hold themselves; null: none
-    CheckpointWriter* own_writer;  ///< Of this worker's own model (checkpoint.per_rank); null: none
+    Saves::Writers writers;
     FailureHandler& failure;
     LoaderOptions loading;
     std::string build;  ///< For the versions in checkpoints
@@ -82,6 +83,10 @@ class Trainer {
   void check_agreement();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
+  const Batch& take_batch(Loader& loader);
+  std::span<float> input_of(const Batch& batch);
+  void learn_rows(const Batch& batch, Loader& loader);
+  void log_clicks(const Batch& batch);
   void pause_if_emulated(std::int64_t compute_ns);
   Spending spending() const;
   void report_waiting();
@@ -121,6 +126,9 @@ class Trainer {
   ReplacedSamples replaced_;
   WaitingLog waiting_;
   AgreementCheck agreement_;
+  std::optional<ClickLog> clicks_;  ///< Of a model that foretells clicks
+  std::vector<float> logits_;       ///< Its last
+  const Batch* ahead_ = nullptr;    ///< Taken for the next step; null: not yet
   std::int64_t last_agreed_step_ = -1;
   bool agreement_due_ = false;
 };

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "kernels/error.hpp"
+#include "kernels/median.hpp"
 
 namespace flotilla {
 
@@ -27,10 +29,7 @@ double seconds(std::int64_t ns) {
 /// Of all but one.
 double median_of_others(std::vector<double> values, std::size_t left_out) {
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(left_out));
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  return values.empty() ? 0.0 : median(std::move(values));
 }
 
 std::size_t largest(std::span<const double> values) {

@@ -109,6 +109,23 @@ TEST(CommandLine, BenchStepTakesADeck) {
   EXPECT_EQ(line.json_file, "step.json");
 }
 
+TEST(CommandLine, MakeDataTakesRowsAndAFile) {
+  const CommandLine line = parse({"make-data", "criteo", "--rows", "1000", "--output", "a.tsv", "--seed", "7",
+                                  "--valid-rows", "100", "--truth", "p.txt", "--vocabulary", "50"});
+
+  EXPECT_EQ(line.command, Command::make_data);
+  EXPECT_EQ(line.rows, 1000);
+  EXPECT_EQ(line.output, "a.tsv");
+  EXPECT_EQ(line.seed, 7);
+  EXPECT_EQ(line.validation_rows, 100);
+  EXPECT_EQ(line.truth, "p.txt");
+  EXPECT_EQ(line.vocabulary, 50);
+  EXPECT_NE(refused({"make-data", "criteo", "--output", "a.tsv"}), "");
+  EXPECT_NE(refused({"make-data", "criteo", "--rows", "0", "--output", "a.tsv"}), "");
+  EXPECT_NE(refused({"make-data", "criteo", "--rows", "9"}), "");
+  EXPECT_NE(refused({"make-data"}).find("criteo"), std::string::npos);
+}
+
 TEST(CommandLine, BenchInputTakesAListOrADeck) {
   const CommandLine list = parse({"bench", "input", "--list", "train.txt", "--root", "images", "--threads",
                                   "4", "--size", "160", "--filter", "antialias", "--images", "500"});

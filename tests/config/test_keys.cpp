@@ -33,8 +33,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = model;
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = model;
+    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch, a, b, c,

@@ -70,6 +70,21 @@ TEST(Rules, ADecayingScheduleDoesNotRise) {
   EXPECT_EQ(mistakes_of(good_deck + "kind = \"cosine\"\nfinal_learning_rate = 0.1\n"), "");
 }
 
+TEST(Rules, AClickModelHasTwoClassesAndRelu) {
+  const LoadedDeck loaded = load(good_deck, {"model.kind=ctr-dnn"});
+
+  EXPECT_EQ(loaded.config.model.classes, 2);
+  EXPECT_EQ(loaded.config.model.activation, "relu");
+  EXPECT_EQ(loaded.config.model.embedding_width, 10);
+  EXPECT_EQ(loaded.notes, Texts{"left out of the deck, because the command line says model.kind=ctr-dnn: "
+                                "model.classes"});
+  EXPECT_EQ(load(good_deck, {"model.kind=ctr-dnn", "model.activation=tanh"}).config.model.activation, "tanh");
+  EXPECT_EQ(load(good_deck).config.model.activation, "tanh");
+  EXPECT_EQ(mistakes_of(good_deck, {"model.embedding_width=16"}),
+            one("command line: model.embedding_width=16",
+                "model.embedding_width needs model.kind to be \"ctr-dnn\", it is \"mlp\""));
+}
+
 TEST(Rules, ValidationDataAreCompleteOrAbsent) {
   const std::string deck =
       "[model]\nwidths = []\nclasses = 2\n[schedule]\nlearning_rate = 1\n[train]\nsteps = 1\n"

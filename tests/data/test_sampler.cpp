@@ -212,6 +212,13 @@ TEST(Sharding, RefusesABatchLargerThanTheDataNamingTheLargestThatFits) {
   EXPECT_EQ(complaint({.samples = 100, .workers = 4, .batch = 12, .micro_steps = 2}), "no error");
 }
 
+TEST(Sampler, InOrderEveryEpochIsThatOfTheData) {
+  const Sampler sampler(7, {.samples = 240, .workers = 3, .batch = 10, .micro_steps = 2, .in_order = true});
+
+  EXPECT_EQ(epoch_samples(sampler, 0), iota(240));
+  EXPECT_EQ(epoch_samples(sampler, 5), iota(240));
+}
+
 TEST(Sharding, RefusesABatchWhoseProductOverflows) {
   const std::string text = complaint({.samples = 100, .workers = 4, .batch = std::int64_t{1} << 62});
 

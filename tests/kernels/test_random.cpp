@@ -95,6 +95,28 @@ TEST(Random, UniformAndNormalHaveTheirMoments) {
   EXPECT_NEAR(square, 1.0, 5 * 1.4143 / std::sqrt(draws));
 }
 
+TEST(Random, FillsManyStreamsAsEachByItself) {
+  for (const std::size_t count : {0, 1, 3, 4, 10, 16, 64, 129}) {
+    for (const std::size_t streams : {0, 1, 5, 16, 100}) {
+      std::vector<std::uint64_t> indices;
+      std::vector<std::vector<float>> values(streams, std::vector<float>(count + 1, -1.0F));
+      std::vector<float*> places;
+      for (std::size_t i = 0; i < streams; ++i) {
+        indices.push_back(i * 0x9E3779B97F4A7C15U);
+        places.push_back(values[i].data());
+      }
+
+      fill_streams(11, random_rows, indices, places, count);
+
+      for (std::size_t i = 0; i < streams; ++i) {
+        std::vector<float> expected(count + 1, -1.0F);
+        Random(11, random_rows, indices[i]).fill(std::span(expected).first(count));
+        ASSERT_EQ(values[i], expected) << count << " values, stream " << i;
+      }
+    }
+  }
+}
+
 TEST(Permutation, IsABijectionForEverySize) {
   std::vector<std::uint64_t> sizes = {1000, 1023, 1024, 1025, 10000, 60000, 65536, 65537};
   for (std::uint64_t size = 1; size <= 130; ++size) sizes.push_back(size);

@@ -27,6 +27,26 @@ TEST(Console, SaysAValidationInTheSameTerms) {
             "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples");
 }
 
+TEST(Console, SaysAreasInsteadOfAccuraciesWhereClicksAreForetold) {
+  StepReport step{.step = 100, .loss = 0.5, .samples_per_s = 1000.0};
+  step.accuracy_top1 = 0.875;
+  step.accuracy_top5 = 1.0;
+  step.auc = 0.75;
+  step.batch_auc = 0.8;
+  ValidationReport validation{.epoch = 2, .loss = 0.25, .samples = 2000};
+  validation.auc = 0.8125;
+  validation.auc_bound = 0.0001;
+  validation.pr_auc = 0.5;
+  validation.log_loss = 0.25;
+  validation.calibration = 1.02;
+
+  EXPECT_EQ(console_line(step, 157),
+            "[Epoch 0, batch 100] loss: 0.50000, auc: 0.75000, batch_auc: 0.80000, 1000 samples/s");
+  EXPECT_EQ(console_line(validation),
+            "[Epoch 2, validation] loss: 0.25000, auc: 0.81250, log_loss: 0.25000, calibration: 1.0200, "
+            "2000 samples");
+}
+
 TEST(Console, SaysWhatACheckpointCost) {
   EXPECT_EQ(console_line(CheckpointReport{
                 .path = "step-00000400.h5", .bytes = 102'228'000, .stall_s = 0.0123, .write_s = 0.4}),

@@ -41,6 +41,8 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     StepReport step = step_report(1);
     step.accuracy_top1 = 0.75;
     step.accuracy_top5 = 1.0;
+    step.auc = 0.75;
+    step.batch_auc = 0.5;
     step.period = 4;
     step.wait_s = 0.25;
     step.compute_s = 0.5;
@@ -50,7 +52,14 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     step.slowest_times = 3;
     step.slowest_cost_s = 0.125;
     reporter.step(step);
-    reporter.validation({.step = 1, .loss = 0.25, .samples = 7});
+    reporter.validation({.step = 1,
+                         .loss = 0.25,
+                         .samples = 7,
+                         .auc = 0.75,
+                         .auc_bound = 0.001,
+                         .pr_auc = 0.5,
+                         .log_loss = 0.25,
+                         .calibration = 1.0});
     reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
     reporter.end({.reason = "done", .step = 1});
   }

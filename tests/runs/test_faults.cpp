@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
@@ -25,6 +26,9 @@ std::vector<std::string> arguments(const std::string& output, const std::vector<
   return all;
 }
 
+/// The ranks call _exit(9) at this signal (leave_at_signal).
+constexpr int leave_signal = SIGUSR2;
+
 /// Which signal a rank gets, how the workers reduce and how many they are.
 struct Loss {
   int signal;
@@ -42,13 +46,17 @@ class LostRank : public testing::TestWithParam<Loss> {
     // usual second, because the machine may be busy, and before their watchdogs speak.
     std::vector<std::string> command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=3"};
     if (loss.signal == SIGSTOP) command.clear();
-    for (const std::string& word : flotilla_command(
-             loss.ranks,
-             arguments(output, {"train.epochs=100000", "validation.every=0", "train.batch_size=16",
-                                loss.signal == SIGSTOP ? "run.watchdog_s=4" : "run.watchdog_s=60",
-                                std::string("strategy.all_reduce=") + loss.all_reduce,
-                                "strategy.ranks_per_group=" + std::to_string(ranks_per_group(loss))})))
-      command.push_back(word);
+    const std::vector<std::string> words = flotilla_command(
+        loss.ranks, arguments(output, {"train.epochs=100000", "validation.every=0", "train.batch_size=16",
+                                       loss.signal == SIGSTOP ? "run.watchdog_s=4" : "run.watchdog_s=60",
+                                       std::string("strategy.all_reduce=") + loss.all_reduce,
+                                       "strategy.ranks_per_group=" + std::to_string(ranks_per_group(loss))}));
+    command.push_back(words.front());
+    // The second: a sanitizer would want to be loaded first.
+    if (loss.signal == leave_signal)
+      command.insert(command.end(),
+                     {"-x", "LD_PRELOAD=" LEAVE_AT_SIGNAL, "-x", "ASAN_OPTIONS=verify_asan_link_order=0"});
+    command.insert(command.end(), words.begin() + 1, words.end());
     Program program(command);
     ranks_ = rank_processes(program.pid(), loss.ranks);
     while (metrics(output, "step").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -72,12 +80,14 @@ class LostRank : public testing::TestWithParam<Loss> {
 INSTANTIATE_TEST_SUITE_P(Signals, LostRank,
                          testing::Values(Loss{SIGSTOP, "shared-memory", 4}, Loss{SIGSTOP, "mpi", 2},
                                          Loss{SIGSTOP, "hierarchical", 4}, Loss{SIGKILL, "shared-memory", 2},
-                                         Loss{SIGKILL, "mpi", 4}));
+                                         Loss{SIGKILL, "mpi", 4}, Loss{leave_signal, "shared-memory", 4},
+                                         Loss{leave_signal, "mpi", 2}));
 
 TEST_P(LostRank, IsNamedWithTheCollectiveAndEndsEveryProcess) {
   const Result result = lose();
 
-  EXPECT_EQ(result.exit_code, GetParam().signal == SIGSTOP ? 3 : 128 + SIGKILL) << result.errors;
+  const std::map<int, int> exit_codes = {{SIGSTOP, 3}, {SIGKILL, 128 + SIGKILL}, {leave_signal, 9}};
+  EXPECT_EQ(result.exit_code, exit_codes.at(GetParam().signal)) << result.errors;
   const std::size_t line = result.errors.find("flotilla: rank 0 on ");
   ASSERT_NE(line, std::string::npos) << result.errors;
   const std::string said = result.errors.substr(line, result.errors.find('\n', line) - line);

@@ -43,7 +43,7 @@ Bits bits_of(TrainingRun& run, int steps) {
   for (const OptimizerSlot& slot : run.assembly.optimizer->slots())
     for (const float value : run.values(slot.values)) bits.slots.push_back(value);
   bits.losses.push_back(evaluate(*run.assembly.network, *run.assembly.training_data, run.world, {},
-                                 run.assembly.validation_sums.span(), run.assembly.shards(),
+                                 run.assembly.validation_sums.span(), run.assembly.shards(), false,
                                  [](const Batch&) {})
                             .loss);
   return bits;

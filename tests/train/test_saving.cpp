@@ -133,8 +133,7 @@ struct SavingRun {
           {.steps = 0, .epochs = 0.0, .numbers = continuation.numbers, .own_state = continuation.own_state});
     trainer = std::make_unique<Trainer>(Trainer::Parts{.assembly = assembly,
                                                        .reporter = reporter,
-                                                       .writer = &writer,
-                                                       .own_writer = nullptr,
+                                                       .writers = {.shared = &writer},
                                                        .failure = failure,
                                                        .loading = {.threads = 1, .prefetch = 2, .sink = {}},
                                                        .build = ""},

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/row_update.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// The rule of a deck's optimizer for rows of tables. no_decay does not concern them: they are neither biases
+/// nor batch norms.
+/// @throws UserError for LARS and LAMB, which need norms of whole tensors
+RowRule row_rule(const OptimizerConfig& config);
+
+/// The names of the rule's state in checkpoints, as Optimizer::slots() has them.
+std::vector<std::string> slot_names(RowRuleKind kind);
+
+}  // namespace flotilla

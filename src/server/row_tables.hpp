@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/server/sparse_table.hpp"
+
+namespace flotilla {
+
+/// All tables of one server, and what requests (row_messages.hpp) make of them.
+class RowTables {
+ public:
+  explicit RowTables(std::span<const SparseTableSpec> specs);
+
+  SparseTable& operator[](std::size_t table) { return tables_[table]; }
+  std::size_t size() const { return tables_.size(); }
+
+  /// Applies all pushes and adds of several workers' requests: one step of each table that is pushed to, with
+  /// the gradients of a row added in the order of `requests`.
+  /// @param step as SparseTable::push has it
+  PushCounts apply(std::span<const std::span<const std::byte>> requests, float learning_rate,
+                   float gradient_scale, std::int64_t step);
+  /// Writes the rows that a request pulls or peeks at into `reply`, which must be as long as they are.
+  void answer(std::span<const std::byte> request, std::span<std::byte> reply);
+
+ private:
+  std::vector<SparseTable> tables_;
+  std::vector<std::size_t> widths_;
+  std::vector<std::vector<RowGradients>> parts_;  ///< By table
+};
+
+}  // namespace flotilla

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "kernels/random.hpp"
+#include "src/observe/reporter.hpp"
+#include "src/server/sparse_table.hpp"
+
+// A measurement, not a test: sparse_table_bench [millions of rows] [width] [adam]. The ceiling is the rate at
+// which random cache lines of the same memory can be read, whether it is the processor or the program that
+// looks ahead.
+
+namespace flotilla {
+namespace {
+
+constexpr std::size_t batch = 26'000;  // Rows of a CTR batch
+constexpr std::size_t line_floats = 16;
+
+double seconds(const std::function<void()>& once) {
+  const auto begin = std::chrono::steady_clock::now();
+  once();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double best(int rounds, const std::function<void()>& once) {
+  double shortest = 1e9;
+  for (int round = 0; round < rounds; ++round) shortest = std::min(shortest, seconds(once));
+  return shortest;
+}
+
+/// Adds a value of each line, so that it must have come.
+template <std::size_t ahead>
+float read_lines(const Pages& pages, const std::vector<std::uint32_t>& lines) {
+  const auto* const floats = reinterpret_cast<const float*>(pages.data());
+  float sum = 0.0F;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (ahead > 0 && i + ahead < lines.size())
+      __builtin_prefetch(floats + std::size_t{lines[i + ahead]} * line_floats);
+    sum += floats[std::size_t{lines[i]} * line_floats];
+  }
+  return sum;
+}
+
+double lines_per_second(std::size_t bytes, std::size_t reads) {
+  const Pages pages(bytes);
+  std::fill_n(reinterpret_cast<float*>(pages.data()), bytes / sizeof(float), 1.0F);
+  std::vector<std::uint32_t> lines(reads);
+  Random random(1, random_data);
+  for (auto& line : lines) line = static_cast<std::uint32_t>(random.below(bytes / 64));
+  float sum = 0.0F;
+  double shortest = best(5, [&] { sum += read_lines<0>(pages, lines); });
+  shortest = std::min(shortest, best(5, [&] { sum += read_lines<32>(pages, lines); }));
+  std::printf("(sum %g)\n", static_cast<double>(sum));
+  return static_cast<double>(reads) / shortest;
+}
+
+void show(const char* what, double rate, double limit) {
+  std::printf("%-36s %7.1f million/s, %5.2f of random lines\n", what, rate * 1e-6, rate / limit);
+}
+
+void measure(std::size_t rows, std::size_t width, RowRuleKind rule) {
+  const std::size_t slots = state_slots(rule);
+  const double limit = lines_per_second(rows * width * (1 + slots) * sizeof(float), 4'000'000);
+  std::printf("random cache lines: %.1f million/s\n", limit * 1e-6);
+  std::vector<std::uint64_t> keys(batch);
+  std::vector<float> values(batch * width, 0.001F);
+  Random random(2, random_data);
+  SparseTable table({.width = width, .rule = {.kind = rule}});
+  std::vector<double> times;
+  const std::int64_t before = resident_memory_bytes();
+  std::int64_t highest = before;
+
+  std::uint64_t next = 0;
+  while (table.rows() < rows) {
+    for (auto& key : keys) key = next++ * 0x9E3779B97F4A7C15U;
+    times.push_back(seconds([&] { table.pull(keys, values); }));
+    highest = std::max(highest, resident_memory_bytes());
+  }
+  const double filled = std::accumulate(times.begin(), times.end(), 0.0);
+  show("insert (pull of new rows)", static_cast<double>(table.rows()) / filled, limit);
+  std::printf("  slowest batch of %zu: %.1f ms\n", batch, 1e3 * *std::ranges::max_element(times));
+
+  const auto touch = [&](const std::function<void()>& use) {
+    double sum = 0.0;
+    constexpr int rounds = 150;
+    for (int round = 0; round < rounds; ++round) {
+      for (auto& key : keys) key = random.below(table.rows()) * 0x9E3779B97F4A7C15U;
+      sum += seconds(use);
+    }
+    return static_cast<double>(batch) * rounds / sum;
+  };
+  show("find (pull of rows that are there)", touch([&] { table.pull(keys, values); }), limit);
+  show("find (peek)", touch([&] { table.peek(keys, values); }), limit);
+  const RowGradients part{keys, values};
+  std::int64_t step = 0;
+  show("push", touch([&] { table.push(std::span(&part, 1), 0.01F, 1.0F, ++step); }), limit);
+  const double stated = static_cast<double>(table.rows() * (width * (1 + slots) * sizeof(float) + 16));
+  std::printf(
+      "%zu rows of %zu + %zu slots: %.1f bytes a row in the table, highest resident %.1f; ratio to the "
+      "stated %.3f\n",
+      table.rows(), width, slots,
+      static_cast<double>(table.memory_bytes()) / static_cast<double>(table.rows()),
+      static_cast<double>(highest - before) / static_cast<double>(table.rows()),
+      static_cast<double>(highest - before) / stated);
+  std::printf("planned: %.1f MB, VmHWM of the program %.1f MB\n",
+              static_cast<double>(planned_bytes(table.rows(), width, slots)) * 1e-6,
+              static_cast<double>(peak_memory_bytes()) * 1e-6);
+}
+
+}  // namespace
+}  // namespace flotilla
+
+int main(int argc, char** argv) {
+  const double millions = argc > 1 ? std::atof(argv[1]) : 10.0;
+  const auto width = static_cast<std::size_t>(argc > 2 ? std::atoi(argv[2]) : 16);
+  flotilla::measure(static_cast<std::size_t>(millions * 1e6), width,
+                    argc > 3 ? flotilla::RowRuleKind::adam : flotilla::RowRuleKind::sgd);
+  return 0;
+}
