@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+
+#include "src/commands/with_servers.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/train/training_run.hpp"
+
+// A click model whose rows live on servers: how many they are and how the work is shared out must not matter.
+
+namespace flotilla {
+namespace {
+
+using test::TrainingRun;
+using Texts = std::vector<std::string>;
+using test::operator+;
+
+const std::string deck_text = R"(
+[model]
+kind = "ctr-dnn"
+embedding_width = 4
+embedding_scale = 0.1
+widths = [16]
+[data]
+kind = "libsvm"
+hash_buckets = 0
+[train]
+steps = 1000
+[optimizer]
+kind = "adagrad"
+[schedule]
+learning_rate = 0.05
+[strategy]
+kind = "parameter-server"
+[roles]
+kind = "ratio"
+[run]
+output = "/nowhere"
+)";
+
+/// 240 samples of up to five of 40 ids; a click is likelier with some of them.
+class ClickTraining : public testing::Test {
+ protected:
+  ClickTraining() : world_(mpi::Communicator::world()) {
+    std::string path = folder_.path("clicks");
+    world_.broadcast(path);
+    if (world_.is_root()) write_samples(path);
+    world_.barrier();
+    path_ = path;
+  }
+  ~ClickTraining() override { world_.barrier(); }
+
+  static void write_samples(const std::string& path) {
+    std::ofstream file(path);
+    std::uint64_t state = 1;
+    const auto draw = [&state](std::uint64_t below) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      return (state >> 33) % below;
+    };
+    for (int sample = 0; sample < 240; ++sample) {
+      std::uint64_t sum = 0;
+      std::string ids;
+      std::uint64_t id = 0;
+      for (std::uint64_t i = 0; i < 1 + draw(5); ++i) {
+        id += 1 + draw(8);
+        sum += id % 3;
+        ids += " " + std::to_string(id) + ":" + (draw(2) == 0 ? "1" : "0.5");
+      }
+      file << (sum > 3 ? "+1" : "-1") << ids << "\n";
+    }
+  }
+
+  Texts served(int servers, const Texts& more) const {
+    return TrainingRun::with_defaults(
+        Texts{"data.train.path=" + path_, "roles.servers=" + std::to_string(servers)} + more);
+  }
+
+  /// Dense parameters and the losses of all steps, on the workers; empty on servers.
+  std::vector<float> train(const mpi::Communicator& ranks, int servers, const Texts& more, int steps) const {
+    const Texts overrides = served(servers, more);
+    const LoadedDeck deck = load_deck({.path = "test.toml", .text = deck_text, .overrides = overrides});
+    FailureHandler failure(ranks.rank(), ranks.size(), "test");
+    std::vector<float> result;
+    with_servers(deck.config, ranks, failure, [&](const mpi::Communicator& workers, ServerLink* link) {
+      TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, link);
+      for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
+      for (const float value : run.parameters()) result.push_back(value);
+      return 0;
+    });
+    return result;
+  }
+
+  /// The same of one worker and one server: the last rank and the first. Empty elsewhere.
+  std::vector<float> of_two_ranks(const Texts& more, int steps) const {
+    const bool takes_part = world_.rank() == 0 || world_.rank() == world_.size() - 1;
+    const mpi::Communicator pair = world_.split(takes_part ? 0 : 1);
+    return takes_part ? train(pair, 1, more, steps) : std::vector<float>();
+  }
+
+  bool is_last() const { return world_.rank() == world_.size() - 1; }
+
+  mpi::Communicator world_;
+  test::TemporaryFolder folder_;
+  std::string path_;
+};
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+TEST_F(ClickTraining, DoesNotDependOnTheNumberOfServers) {
+  for (const std::string optimizer : {"sgd", "momentum", "adam", "adagrad"}) {
+    const Texts deck = {"optimizer.kind=" + optimizer, "train.batch_size=24"};
+
+    const std::vector<float> one = of_two_ranks(deck, 30);
+    const std::vector<float> many = train(world_, world_.size() - 1, deck, 30);
+
+    if (is_last()) {
+      EXPECT_EQ(many, one) << optimizer;
+    }
+  }
+}
+
+TEST_F(ClickTraining, DoesNotDependOnTheNumberOfWorkersButForRounding) {
+  const Texts deck = {"train.global_batch_size=24", "optimizer.kind=sgd"};
+
+  const std::vector<float> one = of_two_ranks(deck, 30);
+  const std::vector<float> many = train(world_, 1, deck, 30);
+
+  if (is_last()) expect_near(many, one, 2e-5F);
+}
+
+TEST_F(ClickTraining, OneAsyncWorkerIsASyncOne) {
+  const Texts deck = {"train.batch_size=24"};
+
+  const std::vector<float> sync = of_two_ranks(deck, 30);
+  const std::vector<float> async = of_two_ranks(deck + Texts{"server.mode=async"}, 30);
+
+  EXPECT_EQ(async, sync);
+}
+
+TEST_F(ClickTraining, MergedBatchesAreOneLargeBatch) {
+  const Texts sgd = {"optimizer.kind=sgd"};
+
+  std::vector<float> merged =
+      of_two_ranks(sgd + Texts{"server.mode=half-async", "server.push_every=3", "train.batch_size=8"}, 30);
+  std::vector<float> large = of_two_ranks(sgd + Texts{"train.batch_size=24"}, 10);
+
+  if (merged.empty()) return;
+  merged.erase(merged.begin(), merged.begin() + 30);  // the losses of other batches
+  large.erase(large.begin(), large.begin() + 10);
+  expect_near(merged, large, 1e-6F);
+}
+
+TEST_F(ClickTraining, LearnsWhoClicks) {
+  for (const std::string mode : {"sync", "async"}) {
+    const std::vector<float> run =
+        train(world_, 1, {"train.batch_size=8", "server.mode=" + mode, "model.embeddings=per-slot"}, 90);
+    if (run.empty()) continue;
+    EXPECT_LT(run[89] + run[88] + run[87], 0.7F * (run[0] + run[1] + run[2])) << mode;
+  }
+}
+
+}  // namespace
+}  // namespace flotilla
