@@ -30,12 +30,12 @@ void with_width(std::int64_t width, const Body& body) {
 }
 
 template <class W>
-void scale(W width, float value, const float* from, float* to) {
+void scale(W width, float value, const float* __restrict from, float* __restrict to) {
   for (std::int64_t c = 0; c < width; ++c) to[c] = value * from[c];
 }
 
 template <class W>
-void add_scaled(W width, float value, const float* from, float* to) {
+void add_scaled(W width, float value, const float* __restrict from, float* __restrict to) {
   for (std::int64_t c = 0; c < width; ++c) to[c] += value * from[c];
 }
 

@@ -72,6 +72,7 @@ void derive(const config::GivenValues& given, Config& config) {
   config.data.validation.given = is_given(config.data.validation);
   if (config.model.kind == "ctr-dnn") {
     config.model.classes = 2;
+    if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};
     if (given.find("model.activation") == nullptr) config.model.activation = "relu";
   }
   // As the original: such files are often larger than memory, and in the order of time.

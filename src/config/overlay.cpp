@@ -96,7 +96,8 @@ void check_presence(const Config& config, const GivenValues& given, Mistakes& mi
       if (active || value == source->end()) continue;
       mistakes.add(value->second.origin, key.path + needs_text(condition, config));
     }
-    const bool missing = key.presence == Presence::required && given.find(key.path) == nullptr;
+    const bool missing = key.presence == Presence::required && given.find(key.path) == nullptr &&
+                         read_field(key, config) == default_of(key);  // else a kind has one of its own
     if (active && missing && !given.is_unusable(key.path)) {
       mistakes.add({}, cat(key.path, " is missing (", type_name(default_of(key)), "): ", key.help));
     }

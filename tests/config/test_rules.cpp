@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -70,7 +71,7 @@ TEST(Rules, ADecayingScheduleDoesNotRise) {
   EXPECT_EQ(mistakes_of(good_deck + "kind = \"cosine\"\nfinal_learning_rate = 0.1\n"), "");
 }
 
-TEST(Rules, AClickModelHasTwoClassesAndRelu) {
+TEST(Rules, AClickModelHasTheOriginalsLayersAndTwoClasses) {
   const LoadedDeck loaded = load(good_deck, {"model.kind=ctr-dnn"});
 
   EXPECT_EQ(loaded.config.model.classes, 2);
@@ -80,6 +81,10 @@ TEST(Rules, AClickModelHasTwoClassesAndRelu) {
                                 "model.classes"});
   EXPECT_EQ(load(good_deck, {"model.kind=ctr-dnn", "model.activation=tanh"}).config.model.activation, "tanh");
   EXPECT_EQ(load(good_deck).config.model.activation, "tanh");
+  const std::string no_widths = good_deck.substr(0, 8) + good_deck.substr(good_deck.find("classes"));
+  EXPECT_EQ(load(no_widths, {"model.kind=ctr-dnn"}).config.model.widths,
+            (std::vector<std::int64_t>{400, 400, 400}));
+  EXPECT_NE(mistakes_of(no_widths).find("model.widths is missing"), std::string::npos);
   EXPECT_EQ(mistakes_of(good_deck, {"model.embedding_width=16"}),
             one("command line: model.embedding_width=16",
                 "model.embedding_width needs model.kind to be \"ctr-dnn\", it is \"mlp\""));
