@@ -160,11 +160,17 @@ void fill_streams(std::uint64_t seed, std::uint32_t purpose, std::span<const std
       }
     }
     mix_lanes(a, b, c, d, key);
+    std::array<std::array<float, width>, 4> values;
+    for (std::size_t lane = 0; lane < width; ++lane) {
+      values[0][lane] = unit_float(a[lane]);
+      values[1][lane] = unit_float(b[lane]);
+      values[2][lane] = unit_float(c[lane]);
+      values[3][lane] = unit_float(d[lane]);
+    }
     for (std::size_t lane = 0; lane < width && written < to.size(); ++lane) {
-      const std::array<std::uint32_t, 4> words = {a[lane], b[lane], c[lane], d[lane]};
       float* const out = to[written] + 4 * written_block;
-      const std::size_t values = std::min<std::size_t>(4, count - 4 * written_block);
-      for (std::size_t i = 0; i < values; ++i) out[i] = unit_float(words[i]);
+      const std::size_t some = std::min<std::size_t>(4, count - 4 * written_block);
+      for (std::size_t i = 0; i < some; ++i) out[i] = values[i][lane];
       if (++written_block == blocks) {
         written_block = 0;
         ++written;

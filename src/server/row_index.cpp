@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/server/row_index.hpp"
 
-#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace flotilla {
@@ -15,13 +15,16 @@ constexpr double growth = 1.5;
 }  // namespace
 
 RowIndex::RowIndex() {
-  for (Shard& shard : shards_) shard = make_shard(Pages::page);
+  // All shards fill alike: begun with different sizes, they grow at different times.
+  for (std::size_t i = 0; i < shard_count; ++i)
+    shards_[i] = make_shard(Pages::page * std::pow(growth, static_cast<double>(i) / shard_count));
 }
 
-RowIndex::Shard RowIndex::make_shard(std::size_t bytes) {
-  // Huge pages need whole ones; below 8 MiB that would round up too much.
+RowIndex::Shard RowIndex::make_shard(double wanted) {
+  auto bytes = static_cast<std::size_t>(wanted);
+  // Huge pages need whole ones; below 8 MiB that would round too much.
   if (bytes >= 4 * Pages::huge_page) bytes = bytes / Pages::huge_page * Pages::huge_page;
-  Shard shard{.pages = Pages(bytes)};
+  Shard shard{.pages = Pages(bytes), .wanted = wanted};
   shard.count = shard.pages.bytes() / sizeof(Bucket);
   shard.limit = static_cast<std::size_t>(largest_load * static_cast<double>(shard.count * bucket_slots));
   return shard;
@@ -32,8 +35,8 @@ std::uint32_t RowIndex::find(std::uint64_t key, std::uint64_t hash) const {
   const Bucket* const buckets = shard.buckets();
   for (std::size_t i = first_bucket(hash, shard.count);;) {
     const Bucket& bucket = buckets[i];
-    for (std::size_t slot = 0; slot < bucket.used; ++slot)
-      if (bucket.keys[slot] == key) return bucket.rows[slot];
+    const std::size_t slot = bucket.slot_of(key);
+    if (slot < bucket_slots) return bucket.rows[slot];
     if (bucket.used < bucket_slots) return none;
     if (++i == shard.count) i = 0;
   }
@@ -45,8 +48,8 @@ RowIndex::Found RowIndex::find_or_add(std::uint64_t key, std::uint64_t hash, std
   Bucket* const buckets = shard.buckets();
   for (std::size_t i = first_bucket(hash, shard.count);;) {
     Bucket& bucket = buckets[i];
-    for (std::size_t slot = 0; slot < bucket.used; ++slot)
-      if (bucket.keys[slot] == key) return {.row = bucket.rows[slot], .added = false};
+    const std::size_t slot = bucket.slot_of(key);
+    if (slot < bucket_slots) return {.row = bucket.rows[slot], .added = false};
     if (bucket.used < bucket_slots) {
       bucket.keys[bucket.used] = key;
       bucket.rows[bucket.used] = row;
@@ -59,7 +62,7 @@ RowIndex::Found RowIndex::find_or_add(std::uint64_t key, std::uint64_t hash, std
 }
 
 void RowIndex::grow(Shard& shard) {
-  Shard larger = make_shard(static_cast<std::size_t>(growth * static_cast<double>(shard.pages.bytes())));
+  Shard larger = make_shard(growth * shard.wanted);
   Bucket* const buckets = larger.buckets();
   for (std::size_t from = 0; from < shard.count; ++from) {
     const Bucket& bucket = shard.buckets()[from];

@@ -26,47 +26,67 @@ void copy_row(const float* from, float* to, std::size_t width) {
 SparseTable::SparseTable(const SparseTableSpec& spec)
     : spec_(spec), slabs_(spec.width * (1 + state_slots(spec.rule.kind))) {}
 
+/// The hashes of keys, one after the other; fetches lines of the index ahead of them.
+class SparseTable::Hashes {
+ public:
+  Hashes(const RowIndex& index, std::span<const std::uint64_t> keys) : index_(index), keys_(keys) {
+    for (std::size_t i = 0; i < ahead; ++i) look_at(i);
+  }
+  /// That of the next key, which is number i.
+  std::uint64_t next(std::size_t i) {
+    const std::uint64_t hash = ring_[i % ahead];
+    look_at(i + ahead);
+    return hash;
+  }
+
+ private:
+  static constexpr std::size_t ahead = 32;  // More find no room among the lines that are on their way.
+
+  void look_at(std::size_t i) {
+    if (i >= keys_.size()) return;
+    ring_[i % ahead] = RowIndex::hash(keys_[i]);
+    __builtin_prefetch(index_.line_of(ring_[i % ahead]));
+  }
+
+  const RowIndex& index_;
+  std::span<const std::uint64_t> keys_;
+  std::array<std::uint64_t, ahead> ring_;
+};
+
 /// Calls use(first, numbers) for batch after batch: the numbers of the rows, RowIndex::none where there is
 /// none.
 template <class Use>
 void SparseTable::find_batches(std::span<const std::uint64_t> keys, const Use& use) const {
-  std::array<std::uint64_t, batch> hashes;
+  Hashes hashes(index_, keys);
   std::array<std::uint32_t, batch> numbers;
   for (std::size_t first = 0; first < keys.size(); first += batch) {
-    const auto some = keys.subspan(first, std::min(batch, keys.size() - first));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      hashes[i] = RowIndex::hash(some[i]);
-      index_.prefetch(hashes[i]);
-    }
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      numbers[i] = index_.find(some[i], hashes[i]);
+    const std::size_t some = std::min(batch, keys.size() - first);
+    for (std::size_t i = 0; i < some; ++i) {
+      numbers[i] = index_.find(keys[first + i], hashes.next(first + i));
       if (numbers[i] != RowIndex::none) prefetch(slabs_.row(numbers[i]), spec_.width);
     }
-    use(first, std::span<const std::uint32_t>(numbers).first(some.size()));
+    use(first, std::span<const std::uint32_t>(numbers).first(some));
   }
 }
 
 /// Calls use(first, rows) for batch after batch, after it made the rows that were not there.
 template <class Use>
 void SparseTable::make_batches(std::span<const std::uint64_t> keys, const Use& use) {
-  std::array<std::uint64_t, batch> hashes;
+  Hashes hashes(index_, keys);
   std::array<float*, batch> rows;
   std::array<std::uint64_t, batch> new_keys;
   std::array<float*, batch> new_rows;
   for (std::size_t first = 0; first < keys.size(); first += batch) {
-    const auto some = keys.subspan(first, std::min(batch, keys.size() - first));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      hashes[i] = RowIndex::hash(some[i]);
-      index_.prefetch(hashes[i]);
-    }
+    const std::size_t some = std::min(batch, keys.size() - first);
     require(slabs_.size() < RowIndex::none - batch, "a server's table holds ", slabs_.size(),
             " rows: it cannot hold more");
     std::size_t made = 0;
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const RowIndex::Found found = index_.find_or_add(some[i], hashes[i], slabs_.size());
+    for (std::size_t i = 0; i < some; ++i) {
+      const std::uint64_t key = keys[first + i];
+      const RowIndex::Found found = index_.find_or_add(key, hashes.next(first + i), slabs_.size());
       if (found.added) {
         rows[i] = new_rows[made] = slabs_.add();
-        new_keys[made++] = some[i];
+        new_keys[made++] = key;
       } else {
         rows[i] = slabs_.row(found.row);
         prefetch(rows[i], spec_.width);
@@ -74,7 +94,7 @@ void SparseTable::make_batches(std::span<const std::uint64_t> keys, const Use& u
     }
     if (made > 0)
       start_rows(spec_.start, std::span(new_keys).first(made), std::span(new_rows).first(made), spec_.width);
-    use(first, std::span<float* const>(rows).first(some.size()));
+    use(first, std::span<float* const>(rows).first(some));
   }
 }
 
@@ -219,10 +239,9 @@ std::size_t SparseTable::memory_bytes() const {
 }
 
 std::size_t planned_bytes(std::size_t rows, std::size_t width, std::size_t slots) {
-  const double index = RowIndex::bytes_per_row_at_most + RowIndex::growing_bytes_per_row;
   const std::size_t last_pages = 2 * Pages::huge_page + RowIndex::shard_count * Pages::page;
   return rows * width * (1 + slots) * sizeof(float) +
-         static_cast<std::size_t>(index * static_cast<double>(rows)) + last_pages;
+         static_cast<std::size_t>(RowIndex::bytes_per_row * static_cast<double>(rows)) + last_pages;
 }
 
 }  // namespace flotilla

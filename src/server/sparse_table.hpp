@@ -46,8 +46,8 @@ struct PushCounts {
 /// A push moves the rows that it names and no others: their momentum, moments and weight decay rest
 /// meanwhile. Adam corrects for bias with the table's step, not with the times that a row was touched.
 ///
-/// Memory: width · (1 + slots) · 4 bytes a row, 24 for the index just after it grew and 16 just before, and
-/// what planned_bytes() adds. For one thread.
+/// Memory: width · (1 + slots) · 4 bytes a row and about 20 for the index; at most what planned_bytes() says.
+/// For one thread.
 class SparseTable {
  public:
   explicit SparseTable(const SparseTableSpec& spec);
@@ -82,7 +82,8 @@ class SparseTable {
   std::size_t memory_bytes() const;  ///< Of rows and index
 
  private:
-  static constexpr std::size_t batch = 128;  ///< Keys whose cache lines are fetched together
+  class Hashes;
+  static constexpr std::size_t batch = 64;  ///< Rows that are found, and fetched, before they are used
 
   template <class Use>
   void find_batches(std::span<const std::uint64_t> keys, const Use& use) const;

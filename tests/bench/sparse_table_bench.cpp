@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <numeric>
 #include <vector>
@@ -20,17 +20,23 @@ namespace {
 
 constexpr std::size_t batch = 26'000;  // Rows of a CTR batch
 constexpr std::size_t line_floats = 16;
+constexpr int rounds = 200;
 
+/// Of this thread's processor time, so that other programs on the machine count little.
 double seconds(const std::function<void()>& once) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = now();
   once();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return now() - begin;
 }
 
-double best(int rounds, const std::function<void()>& once) {
-  double shortest = 1e9;
-  for (int round = 0; round < rounds; ++round) shortest = std::min(shortest, seconds(once));
-  return shortest;
+double median(std::vector<double> times) {
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  return times[times.size() / 2];
 }
 
 /// Adds a value of each line, so that it must have come.
@@ -46,17 +52,22 @@ float read_lines(const Pages& pages, const std::vector<std::uint32_t>& lines) {
   return sum;
 }
 
-double lines_per_second(std::size_t bytes, std::size_t reads) {
+double lines_per_second(std::size_t bytes) {
   const Pages pages(bytes);
   std::fill_n(reinterpret_cast<float*>(pages.data()), bytes / sizeof(float), 1.0F);
-  std::vector<std::uint32_t> lines(reads);
+  std::vector<std::uint32_t> lines(batch);
   Random random(1, random_data);
-  for (auto& line : lines) line = static_cast<std::uint32_t>(random.below(bytes / 64));
   float sum = 0.0F;
-  double shortest = best(5, [&] { sum += read_lines<0>(pages, lines); });
-  shortest = std::min(shortest, best(5, [&] { sum += read_lines<32>(pages, lines); }));
-  std::printf("(sum %g)\n", static_cast<double>(sum));
-  return static_cast<double>(reads) / shortest;
+  std::vector<double> plain;
+  std::vector<double> ahead;
+  for (int round = 0; round < rounds; ++round) {
+    for (auto& line : lines) line = static_cast<std::uint32_t>(random.below(bytes / 64));
+    plain.push_back(seconds([&] { sum += read_lines<0>(pages, lines); }));
+    for (auto& line : lines) line = static_cast<std::uint32_t>(random.below(bytes / 64));
+    ahead.push_back(seconds([&] { sum += read_lines<32>(pages, lines); }));
+  }
+  if (sum == 0.0F) std::printf("nothing was read\n");
+  return static_cast<double>(batch) / std::min(median(plain), median(ahead));
 }
 
 void show(const char* what, double rate, double limit) {
@@ -65,7 +76,7 @@ void show(const char* what, double rate, double limit) {
 
 void measure(std::size_t rows, std::size_t width, RowRuleKind rule) {
   const std::size_t slots = state_slots(rule);
-  const double limit = lines_per_second(rows * width * (1 + slots) * sizeof(float), 4'000'000);
+  const double limit = lines_per_second(rows * width * (1 + slots) * sizeof(float));
   std::printf("random cache lines: %.1f million/s\n", limit * 1e-6);
   std::vector<std::uint64_t> keys(batch);
   std::vector<float> values(batch * width, 0.001F);
@@ -86,13 +97,12 @@ void measure(std::size_t rows, std::size_t width, RowRuleKind rule) {
   std::printf("  slowest batch of %zu: %.1f ms\n", batch, 1e3 * *std::ranges::max_element(times));
 
   const auto touch = [&](const std::function<void()>& use) {
-    double sum = 0.0;
-    constexpr int rounds = 150;
+    std::vector<double> taken;
     for (int round = 0; round < rounds; ++round) {
       for (auto& key : keys) key = random.below(table.rows()) * 0x9E3779B97F4A7C15U;
-      sum += seconds(use);
+      taken.push_back(seconds(use));
     }
-    return static_cast<double>(batch) * rounds / sum;
+    return static_cast<double>(batch) / median(taken);
   };
   show("find (pull of rows that are there)", touch([&] { table.pull(keys, values); }), limit);
   show("find (peek)", touch([&] { table.peek(keys, values); }), limit);
