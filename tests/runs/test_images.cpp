@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <regex>
@@ -189,6 +193,41 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
   EXPECT_EQ(count(of_deck.output, "images/s"), 1) << of_deck.output;
   expect_told(neither, "--list");
   expect_told(missing, "gone.txt");
+}
+
+/// Returns once somebody has opened what is watched, or the process has ended.
+void wait_until_opened(int watch, pid_t process) {
+  pollfd opened{.fd = watch, .events = POLLIN, .revents = 0};
+  while (poll(&opened, 1, 100) == 0 && runs(process)) {
+  }
+}
+
+TEST_F(ImageRuns, EndAnEvaluationInWhichARankHangs) {
+  ASSERT_EQ(train(2, "run", {"train.steps=1"}).exit_code, 0);
+  save(path("val/large.jpg"),
+       test::jpeg(test::draw(400, 300, [](int x, int y, int c) { return (x * y + c) % 256; })));
+  std::string list;
+  for (int i = 0; i < 4000; ++i) {  // seconds of work
+    const std::string name = std::to_string(i) + ".jpg";
+    std::filesystem::create_hard_link(path("val/large.jpg"), path("val/" + name));
+    list += name + " 0\n";
+  }
+  write_file(path("val/large.txt"), list);
+  const int watch = inotify_init1(IN_CLOEXEC);
+  ASSERT_GE(inotify_add_watch(watch, path("val/large.jpg").c_str(), IN_OPEN), 0);
+  Program program(flotilla_command(
+      2, {"evaluate", path("run"), "data.validation.path=" + path("val/large.txt"), "run.watchdog_s=1"}));
+  const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
+  wait_until_opened(watch, program.pid());
+
+  kill(ranks[1], SIGSTOP);
+  const Result result = program.wait();
+
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  for (const char* part : {"flotilla: rank 0 on ", "nothing has moved for 1 s (run.watchdog_s): evaluating",
+                           "rank 1 on ", " does not answer"})
+    EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\n" << result.errors;
+  close(watch);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 namespace flotilla::test {
 namespace {
 
+namespace fs = std::filesystem;
 using Texts = std::vector<std::string>;
 
 Texts arguments(const std::string& output, const Texts& more) {
@@ -64,6 +65,51 @@ TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
       EXPECT_EQ(found.values, expected.values) << strategy.back() << " on " << ranks;
       EXPECT_EQ(found.state.numbers, expected.state.numbers);
     }
+  }
+}
+
+/// Removes the newest checkpoints of a run until the newest is of the middle of a period, as if the run had
+/// been killed that much earlier. @returns its step.
+std::int64_t go_back_into_a_period(const std::string& run_folder) {
+  for (;;) {
+    const std::string newest = find_newest_good(run_folder, [](const std::string&) {}).value();
+    const CheckpointState state = read_checkpoint(newest).state;
+    if (state.numbers.at("period.last_averaging") != static_cast<double>(state.step)) return state.step;
+    fs::remove(newest);
+  }
+}
+
+// The killed run has no end, so that it cannot come before the kill; how far the others go is told by it.
+TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunAfterAKillInTheMiddleOfAPeriod) {
+  for (std::size_t lost = 0; const Texts& strategy : strategies()) {
+    const TemporaryFolder folder;
+    Texts run = arguments(folder.path("run"), strategy);
+    run.insert(run.end(),
+               {"train.epochs=100000", "validation.every=0", "checkpoint.every=13", "checkpoint.keep=1000"});
+    {
+      Program program(flotilla_command(2, run));
+      const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
+      while (metrics(folder.path("run"), "checkpoint").size() < 2)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      kill(ranks[lost++ % 2], SIGKILL);
+      EXPECT_NE(program.wait().exit_code, 0);
+    }
+    const std::int64_t step = go_back_into_a_period(folder.path("run"));
+    run.emplace_back("train.steps=" + std::to_string(step + 70));
+    Texts whole = run;
+    whole[2] = "run.output=" + folder.path("whole");
+    ASSERT_EQ(flotilla(2, whole).exit_code, 0);
+
+    const Result resumed = flotilla(2, run);
+
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_NE(resumed.output.find(", step " + std::to_string(step) + ", epoch "), std::string::npos)
+        << resumed.output;
+    const Snapshot expected = final_model(folder.path("whole"));
+    const Snapshot found = final_model(folder.path("run"));
+    EXPECT_EQ(found.values, expected.values) << strategy.back();
+    EXPECT_EQ(found.state.numbers, expected.state.numbers);
+    EXPECT_EQ(found.state.position, expected.state.position);
   }
 }
 

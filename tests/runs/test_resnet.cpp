@@ -164,6 +164,18 @@ TEST_F(Resnet, NamesTheLayerThatWasNotFinite) {
     EXPECT_NO_THROW(read_weights(entry.path().string())) << "a model that is not finite was saved";
 }
 
+TEST_F(Resnet, TellsHowTheAdaptiveRulesChangeItsPeriod) {
+  for (const std::string rule : {"guide", "fleet2", "paper"}) {
+    const Result result = train(
+        rule, {"train.epochs=3", "validation.every=0", "schedule.kind=cosine",
+               "strategy.kind=adaptive-local-sgd", "strategy.rule=" + rule, "strategy.initial_period=4"});
+
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_NE(result.output.find("period       4 → "), std::string::npos) << rule << "\n" << result.output;
+    EXPECT_NE(result.output.find(", learning rate "), std::string::npos) << rule << "\n" << result.output;
+  }
+}
+
 // oneDNN's max pooling takes the largest of what is a number; nothing after it reads this channel.
 TEST_F(Resnet, StopsAtANanThatTheLossDoesNotShow) {
   Snapshot snapshot = read_weights(checkpoint(4));
