@@ -18,6 +18,7 @@
 #include "src/commands/evaluate.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
+#include "src/commands/make_data.hpp"
 #include "src/commands/train.hpp"
 #include "src/commands/version.hpp"
 #include "src/observe/failure_report.hpp"
@@ -34,6 +35,11 @@ int say_error(const std::string& text, int exit_code) {
   return exit_code;
 }
 
+bool is_for_one_process(CommandLine::Command command) {
+  using Command = CommandLine::Command;
+  return command == Command::inspect || command == Command::export_model || command == Command::make_data;
+}
+
 /// Commands for one process, on a login node too: MPI is not touched.
 int run_alone(const CommandLine& line) {
   const auto warn = [](const std::string& text) { flotilla::print_error_line("flotilla: warning: " + text); };
@@ -42,6 +48,15 @@ int run_alone(const CommandLine& line) {
         flotilla::inspect(line.checkpoint, {.json = line.json, .deck = line.show_deck, .on_damaged = warn});
     flotilla::print_line(inspection.text);
     if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
+    return flotilla::exit_done;
+  }
+  if (line.command == CommandLine::Command::make_data) {
+    flotilla::print_line(flotilla::make_criteo_data({.rows = line.rows,
+                                                     .validation_rows = line.validation_rows,
+                                                     .seed = line.seed,
+                                                     .vocabulary = line.vocabulary,
+                                                     .output = line.output,
+                                                     .truth = line.truth}));
     return flotilla::exit_done;
   }
   const std::string from = flotilla::export_model(line.checkpoint, line.output, warn);
@@ -92,7 +107,8 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
                                    .json = line.json_file},
                                   world, failure);
     case Command::inspect:
-    case Command::export_model: break;
+    case Command::export_model:
+    case Command::make_data: break;
   }
   throw flotilla::InternalError("a command for one process was started on all ranks");
 }
@@ -115,8 +131,7 @@ int main(int argc, char** argv) {
       return flotilla::exit_done;
     }
     line = std::get<CommandLine>(parsed);
-    if (line->command == CommandLine::Command::inspect || line->command == CommandLine::Command::export_model)
-      return run_alone(*line);
+    if (is_for_one_process(line->command)) return run_alone(*line);
   } catch (const flotilla::UserError& error) {
     if (line) return say_error(error.what(), flotilla::exit_user_error);
     usage_error = error.what();  // every rank of a job has it: one of them prints it

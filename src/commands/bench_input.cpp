@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/commands/load.hpp"
+#include "src/data/dealing.hpp"
 #include "src/data/loader.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/print.hpp"
@@ -72,7 +73,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);
-    sharding = make_sharding(fitting, data->size(), world.size());
+    sharding = dealt(make_sharding(fitting, data->size(), world.size()), *data, config.data.deal);
   });
   LoaderOptions options = loader_options(config.data);
   options.mixup = config.train.mixup;
@@ -88,18 +89,19 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   world.all_reduce(std::span<double>(sums));
   agree(world, [&] {
     if (!world.is_root()) return;
+    const std::string unit = data->slots() > 0 ? "samples" : "images";
     print_line(data->description());
-    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} images, {:.2f} s", world.size(),
-                           config.data.threads, sharding.batch, sums[1], mine.seconds));
-    print_line(fmt::format("{:.1f} images/s", sums[0]));
+    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} {}, {:.2f} s", world.size(),
+                           config.data.threads, sharding.batch, sums[1], unit, mine.seconds));
+    print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
     if (arguments.json.empty()) return;
     const nlohmann::ordered_json json{{"data", data->description()},
                                       {"workers", world.size()},
                                       {"threads", config.data.threads},
                                       {"sample_shape", data->sample_shape().text()},
-                                      {"images", sums[1]},
+                                      {unit, sums[1]},
                                       {"seconds", mine.seconds},
-                                      {"images_per_s", sums[0]}};
+                                      {unit + "_per_s", sums[0]}};
     write_text_file_atomically(arguments.json, json.dump(2) + "\n");
   });
   return exit_done;

@@ -34,6 +34,7 @@ class Parser {
     add_inspect();
     add_export();
     add_bench();
+    add_make_data();
   }
 
   std::variant<CommandLine, PrintedText> parse(const std::vector<std::string>& arguments) {
@@ -152,6 +153,27 @@ class Parser {
         ->check(CLI::Range(1, 1000000000))
         ->excludes(seconds);
     input->add_option("--json", result_.json_file, "File for the figures as JSON");
+  }
+
+  void add_make_data() {
+    CLI::App* make =
+        app_.add_subcommand("make-data", "Write made-up data of which the best prediction is known");
+    make->require_subcommand(1);
+    CLI::App* criteo =
+        add_command(*make, "criteo", "Click logs in Criteo's layout: a label, 13 numbers, 26 categories",
+                    CommandLine::Command::make_data);
+    const CLI::Range rows(std::int64_t{1}, std::int64_t{1000000000000});
+    criteo->add_option("--rows", result_.rows, "Lines to write")->required()->check(rows);
+    criteo->add_option("--output", result_.output, "File to write")->required();
+    criteo
+        ->add_option("--valid-rows", result_.validation_rows,
+                     "Lines of a second file, for validation: FILE with .valid before its ending")
+        ->check(rows);
+    criteo->add_option("--seed", result_.seed, "Other seeds make other data (1)")
+        ->check(CLI::NonNegativeNumber);
+    criteo->add_option("--vocabulary", result_.vocabulary, "Most categories of a slot (100000)")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}));
+    criteo->add_option("--truth", result_.truth, "File for the true probability of each line");
   }
 
   /// The innermost command that was understood.

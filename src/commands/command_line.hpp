@@ -10,12 +10,21 @@ namespace flotilla {
 
 /// What the user asked for, each part in the terms of the subcommand that has it.
 struct CommandLine {
-  enum class Command { train, evaluate, inspect, export_model, bench_all_reduce, bench_input, bench_step };
+  enum class Command {
+    train,
+    evaluate,
+    inspect,
+    export_model,
+    bench_all_reduce,
+    bench_input,
+    bench_step,
+    make_data
+  };
   Command command = Command::train;
 
   std::string deck;                    ///< train, bench step; evaluate, bench input: may be empty
   std::string checkpoint;              ///< evaluate, inspect, export: a file or a folder
-  std::string output;                  ///< export
+  std::string output;                  ///< export, make-data
   std::vector<std::string> overrides;  ///< "key.path=value" in the order written
 
   bool check = false;      ///< train
@@ -40,6 +49,12 @@ struct CommandLine {
   std::int64_t size = 224;                     ///< bench input: pixels
   double seconds = 5.0;                        ///< bench input
   std::int64_t images = 0;                     ///< bench input: instead of seconds; 0: none
+
+  std::int64_t rows = 0;             ///< make-data
+  std::int64_t validation_rows = 0;  ///< make-data
+  std::int64_t seed = 1;             ///< make-data
+  std::int64_t vocabulary = 100000;  ///< make-data: most categories of a slot
+  std::string truth;                 ///< make-data: file for the true probabilities; empty: none
 };
 
 /// A text to print before exiting with 0: help or version.

@@ -59,12 +59,14 @@ struct DataSourceConfig {
   std::string images;        ///< idx
   std::string labels;        ///< idx
   std::int64_t samples = 0;  ///< random
-  std::string path{};        ///< image-list: the list; image-folder: the folder of the class folders
-  std::string root{};        ///< image-list: where relative paths begin; empty: found by the list's name
+  /// image-list: the list; image-folder: the folder of the class folders; criteo, libsvm: a file, a folder or
+  /// a pattern of them
+  std::string path{};
+  std::string root{};  ///< image-list: where relative paths begin; empty: found by the list's name
 };
 
 struct DataConfig {
-  std::string kind = "idx";  ///< "idx", "image-list", "image-folder", "random"
+  std::string kind = "idx";  ///< "idx", "image-list", "image-folder", "criteo", "libsvm", "random"
   DataSourceConfig train;
   DataSourceConfig validation;      ///< May be absent
   std::vector<std::int64_t> shape;  ///< random: of one sample
@@ -73,6 +75,12 @@ struct DataConfig {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;        ///< batches
   std::string last_batch = "wrap";  ///< "wrap", "drop"
+  std::string order = "shuffled";   ///< "shuffled", "file"
+
+  // Both kinds of click data; data/clicks/line_format.hpp says more.
+  std::int64_t hash_buckets = 1000001;  ///< 0: ids are the whole 64 bits of the hash
+  std::string dense_transform = "log";  ///< criteo: "log", "min-max"
+  std::string deal = "samples";         ///< To workers: "samples", "files", "bytes"
 
   // Both kinds of images; data/images/image_transform.hpp says more.
   std::int64_t image_size = 224;           ///< Height and width of a sample

@@ -70,6 +70,8 @@ void derive(const config::GivenValues& given, Config& config) {
   };
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);
+  // As the original: such files are often larger than memory, and in the order of time.
+  if (config.data.kind == "criteo" && given.find("data.order") == nullptr) config.data.order = "file";
   if (config.optimizer.kind == "adamw") config.optimizer.decay = "decoupled";
   StrategyConfig& strategy = config.strategy;
   if (given.find("strategy.last_bucket_mb") == nullptr)

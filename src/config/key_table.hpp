@@ -16,6 +16,7 @@ namespace flotilla::config {
 std::vector<Key> run_and_device_keys();
 std::vector<Key> model_and_data_keys();
 std::vector<Key> image_keys();
+std::vector<Key> click_keys();
 std::vector<Key> data_source_keys();
 std::vector<Key> training_keys();
 std::vector<Key> strategy_keys();

@@ -96,8 +96,8 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& va
 std::vector<Key> make_table() {
   std::vector<Key> table;
   for (auto* const keys :
-       {&run_and_device_keys, &model_and_data_keys, &image_keys, &data_source_keys, &training_keys,
-        &strategy_keys, &local_sgd_keys, &checkpoint_and_validation_keys}) {
+       {&run_and_device_keys, &model_and_data_keys, &image_keys, &click_keys, &data_source_keys,
+        &training_keys, &strategy_keys, &local_sgd_keys, &checkpoint_and_validation_keys}) {
     for (Key& key : keys()) table.push_back(std::move(key));
   }
   return table;

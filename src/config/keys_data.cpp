@@ -95,10 +95,12 @@ std::vector<Key> model_and_data_keys() {
        .path_role = PathRole::input},
       {.path = "data.kind",
        .field = field<&Config::data, &DataConfig::kind>,
-       .rule = one_of({"idx", "image-list", "image-folder", "random"}),
+       .rule = one_of({"idx", "image-list", "image-folder", "criteo", "libsvm", "random"}),
        .help =
            "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and "
-           "PNG files named in a list; \"image-folder\": a folder of them per class; \"random\": made up",
+           "PNG files named in a list; \"image-folder\": a folder of them per class; \"criteo\": lines of a "
+           "label, 13 numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; "
+           "\"random\": made up",
        .on_resume = must_match},
       {.path = "data.shape",
        .field = field<&Config::data, &DataConfig::shape>,
@@ -133,6 +135,13 @@ std::vector<Key> model_and_data_keys() {
        .help =
            "A last batch that is not full: \"wrap\" fills it from the start of the epoch's order, \"drop\" "
            "leaves it out",
+       .on_resume = must_match},
+      {.path = "data.order",
+       .field = field<&Config::data, &DataConfig::order>,
+       .rule = one_of({"shuffled", "file"}),
+       .help =
+           "\"shuffled\": each epoch in another order; \"file\": as the data lie, which reads large files "
+           "from their start to their end. If it is left out, data.kind = \"criteo\" takes \"file\"",
        .on_resume = must_match},
   };
 }

@@ -8,6 +8,10 @@ Condition data_is(std::string kind) {
   return {"data.kind", {std::move(kind)}};
 }
 
+Condition data_has_path() {
+  return {"data.kind", {"image-list", "image-folder", "criteo", "libsvm"}};
+}
+
 }  // namespace
 
 std::vector<Key> data_source_keys() {
@@ -31,10 +35,12 @@ std::vector<Key> data_source_keys() {
       {.path = "data.train.path",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::path>,
        .rule = any(),
-       .help = "List of training images, a line each: path, white space, label; or the folder that "
-               "the class folders are in, class 0, 1 … in byte order of their names",
+       .help =
+           "List of training images, a line each: path, white space, label; or the folder that "
+           "the class folders are in, class 0, 1 … in byte order of their names. Criteo and LIBSVM: a file, "
+           "plain or .gz, a folder of files or a pattern, as day_*.gz",
        .on_resume = must_match,
-       .condition = {"data.kind", {"image-list", "image-folder"}},
+       .condition = data_has_path(),
        .presence = Presence::required,
        .path_role = PathRole::input},
       {.path = "data.train.root",
@@ -74,7 +80,7 @@ std::vector<Key> data_source_keys() {
        .rule = any(),
        .help = "The same for validation; left out or empty: no validation",
        .on_resume = must_match,
-       .condition = {"data.kind", {"image-list", "image-folder"}},
+       .condition = data_has_path(),
        .presence = Presence::optional,
        .path_role = PathRole::input},
       {.path = "data.validation.root",

@@ -84,6 +84,17 @@ class Rules {
                   "data.validation.root needs data.validation.path: the list of the images in it");
   }
 
+  void click_data() {
+    const std::string& kind = config_.data.kind;
+    if (!usable({"data.kind"}) || (kind != "criteo" && kind != "libsvm")) return;
+    if (usable({"model.classes"}) && config_.model.classes > 2)
+      mistakes_.add(origin({"model.classes"}), cat("model.classes must be 2 for data.kind = ", quoted(kind),
+                                                   ", no click and click, got ", config_.model.classes));
+    exclude("train.mixup", config_.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("data.deal", config_.data.deal != "samples", "run.reproducible", config_.run.reproducible,
+            "the samples of a step must not depend on the number of workers");
+  }
+
   void image_sizes() {
     if (!usable({"data.kind", "data.image_size", "data.short_side"})) return;
     if (config_.data.image_size <= config_.data.short_side) return;
@@ -283,6 +294,7 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.final_learning_rate();
   rules.validation_data();
   rules.validation_root();
+  rules.click_data();
   rules.image_sizes();
   rules.crop();
   rules.hue();

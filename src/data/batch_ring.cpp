@@ -30,21 +30,30 @@ void BatchSlot::clear() {
   batch.first_replaced = -1;
 }
 
-BatchRing::BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size, bool partners)
+BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout)
     : slots_(static_cast<std::size_t>(slots)),
       // Waking a sleeping reader costs the training thread 7 µs: it does so once half of what was read ahead
       // is used up.
       wake_every_(static_cast<std::uint32_t>(std::max<std::int64_t>(1, slots / 2))) {
-  const auto values = static_cast<std::size_t>(batch * sample_size);
+  const auto values = static_cast<std::size_t>(layout.rows * layout.sample_size);
   for (BatchSlot& slot : slots_) {
     slot.images = AlignedFloats(new (std::align_val_t{64}) float[values]);
     std::fill_n(slot.images.get(), values, 0.0F);  // touches the pages: no faults in the first epoch
-    slot.labels.assign(static_cast<std::size_t>(batch), 0);
-    if (partners) slot.partner_labels.assign(static_cast<std::size_t>(batch), 0);
+    slot.labels.assign(static_cast<std::size_t>(layout.rows), 0);
+    if (layout.partners) slot.partner_labels.assign(static_cast<std::size_t>(layout.rows), 0);
     slot.batch = {.images = {slot.images.get(), values},
                   .labels = slot.labels,
                   .valid = 0,
                   .partner_labels = slot.partner_labels};
+    if (layout.slots > 0) {
+      // The first has room for all: the others are added to it.
+      slot.bags.emplace_back(layout.rows, layout.slots, layout.weighted);
+      for (std::int64_t part = 1; part < layout.parts(); ++part)
+        slot.bags.emplace_back(layout.part_rows, layout.slots, layout.weighted);
+      for (std::int64_t bag = 0; bag < layout.rows * layout.slots; ++bag) slot.bags[0].end_bag();
+      slot.batch.bags = slot.bags[0].bags();
+    }
+    for (const BagBuffer& bags : slot.bags) bytes_ += bags.bytes();
     bytes_ += static_cast<std::int64_t>(
         values * sizeof(float) + (slot.labels.size() + slot.partner_labels.size()) * sizeof(std::int32_t));
   }

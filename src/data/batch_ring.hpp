@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "src/data/bag_buffer.hpp"
 #include "src/data/loader.hpp"
 
 namespace flotilla {
@@ -28,6 +29,7 @@ struct alignas(64) BatchSlot {
   AlignedFloats images;
   std::vector<std::int32_t> labels;
   std::vector<std::int32_t> partner_labels;
+  std::vector<BagBuffer> bags;  ///< Of each part; those of the batch in the first
   Batch batch;
   std::mutex mutex;            ///< For what follows, and the batch's account of replaced samples
   std::exception_ptr failure;  ///< Instead of the batch: that of the lowest row
@@ -38,12 +40,23 @@ struct alignas(64) BatchSlot {
   void clear();  ///< Before it is filled again.
 };
 
+/// What a batch needs room for.
+struct BatchLayout {
+  std::int64_t rows = 0;
+  std::int64_t sample_size = 0;
+  bool partners = false;       ///< Partners' labels
+  std::int64_t slots = 0;      ///< Bags of a sample
+  bool weighted = false;       ///< Their ids have values
+  std::int64_t part_rows = 0;  ///< Rows that one thread fills at a time
+
+  std::int64_t parts() const { return (rows + part_rows - 1) / part_rows; }
+};
+
 /// The hand-over between the threads that fill batches, part by part, and the one that takes them, in order
 /// and without locks: whoever finds nothing to do sleeps.
 class BatchRing {
  public:
-  /// @param partners with room for partners' labels
-  BatchRing(std::int64_t slots, std::int64_t batch, std::int64_t sample_size, bool partners);
+  BatchRing(std::int64_t slots, const BatchLayout& layout);
   std::int64_t bytes() const { return bytes_; }
   BatchSlot& slot(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
 

@@ -2,6 +2,7 @@
 #include "src/data/dataset.hpp"
 
 #include "kernels/error.hpp"
+#include "src/data/clicks/click_dataset.hpp"
 #include "src/data/idx_dataset.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/random_dataset.hpp"
@@ -32,10 +33,19 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
 
 }  // namespace
 
+std::vector<std::int64_t> Dataset::deal(const std::string& /*how*/, std::int64_t /*workers*/) const {
+  throw InternalError(cat("samples of ", description(), " do not lie in files"));
+}
+
+std::unique_ptr<BagReader> Dataset::bag_reader() const {
+  throw InternalError(cat("samples of ", description(), " have no bags"));
+}
+
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
                                       std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
   if (data.kind == "image-list" || data.kind == "image-folder")
     return open_image_dataset(data, source, classes, use);
+  if (data.kind == "criteo" || data.kind == "libsvm") return open_click_dataset(data, source);
   if (data.kind == "idx") {
     return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/tensor.hpp"
@@ -12,9 +13,20 @@
 
 namespace flotilla {
 
+class BagBuffer;
+
 /// One sample cannot be had, others can: its file is missing or damaged.
 struct BadSample : UserError {
   using UserError::UserError;
+};
+
+/// Reads click data sample by sample, on one thread, in any order; samples one after another come cheaply.
+class BagReader {
+ public:
+  virtual ~BagReader() = default;
+  /// Writes the dense features of sample i, adds its bags, one for each slot, and returns its label.
+  /// @throws UserError naming file and line; some of the bags may then be there.
+  virtual std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) = 0;
 };
 
 /// Samples by number. Memory does not depend on their count, the names of files apart. Reading is const and
@@ -29,6 +41,17 @@ class Dataset {
   /// sample_shape().size() floats. `variation` selects a random augmentation: f(seed, epoch, sample).
   /// @throws UserError naming file and position; a BadSample if only this sample is bad.
   virtual std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const = 0;
+
+  /// Bags of ids that a sample has, one for each slot. 0: none; else the samples are read by a bag_reader(),
+  /// and their shape, which may be of size 0, is that of their dense features.
+  virtual std::int64_t slots() const { return 0; }
+  virtual bool weighted() const { return false; }  ///< Each id has a value.
+  /// Cuts the data into a share for each worker: where each begins, and the end of the last one's. `how`:
+  /// "files", as many for each, the first workers one more where they do not divide; or "bytes", as many for
+  /// each.
+  virtual std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const;
+  /// One for each thread; the data set must outlive it.
+  virtual std::unique_ptr<BagReader> bag_reader() const;
 };
 
 /// What a data set is opened for.

@@ -12,6 +12,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::size_t input_bytes = 256 * 1024;
+constexpr std::size_t output_bytes = 256 * 1024;
 constexpr std::array<std::uint8_t, 2> gzip_magic = {0x1f, 0x8b};
 constexpr int gzip_only = 16 + MAX_WBITS;
 
@@ -79,6 +80,24 @@ std::size_t GzipReader::read(std::span<std::uint8_t> to) {
     if (code == Z_STREAM_END) ended_ = !next_member();
   }
   return done;
+}
+
+void inflate_into(GzipReader& reader, File& copy, std::int64_t most) {
+  std::vector<std::uint8_t> block(output_bytes);
+  while (most > 0) {
+    const auto room = static_cast<std::size_t>(std::min<std::int64_t>(most, output_bytes));
+    const std::size_t got = reader.read(std::span(block).first(room));
+    copy.append(std::span(block).first(got));
+    if (got < room) return;
+    most -= static_cast<std::int64_t>(got);
+  }
+}
+
+File inflated_copy(const File& compressed) {
+  File copy = File::temporary(temporary_folder(), cat("the inflated copy of ", compressed.name()));
+  GzipReader reader(compressed);
+  inflate_into(reader, copy, std::numeric_limits<std::int64_t>::max());
+  return copy;
 }
 
 }  // namespace flotilla

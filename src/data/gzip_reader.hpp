@@ -41,4 +41,11 @@ class GzipReader {
   z_stream stream_{};
 };
 
+/// Appends the next inflated bytes to `copy`, up to `most` of them; fewer only at the end.
+void inflate_into(GzipReader& reader, File& copy, std::int64_t most);
+
+/// What a gzip file holds, in a nameless file in temporary_folder(). @throws UserError as GzipReader does and
+/// if there is no room.
+File inflated_copy(const File& compressed);
+
 }  // namespace flotilla

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/idx_file.hpp"
 
-#include <algorithm>
 #include <array>
 #include <iomanip>
 #include <span>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/data/gzip_reader.hpp"
@@ -19,7 +17,6 @@ namespace {
 constexpr std::uint32_t images_magic = 2051;
 constexpr std::uint32_t labels_magic = 2049;
 constexpr std::int64_t most_pixels = std::int64_t{1} << 26;  // of one image: more is a damaged header
-constexpr std::size_t block_bytes = 256 * 1024;
 constexpr const char* again = "; copy or download the file again";
 
 std::uint32_t big_endian(std::span<const std::uint8_t> from) {
@@ -90,16 +87,12 @@ std::string wrong_length(const IdxFile& idx, IdxKind kind, std::int64_t there) {
 void inflate(IdxFile& idx, IdxKind kind, GzipReader& reader) {
   const std::string folder = temporary_folder();
   File copy = File::temporary(folder, cat("the inflated copy of ", idx.path));
-  std::vector<std::uint8_t> block(block_bytes);
   const std::int64_t wanted = idx.items * idx.item_bytes();
-  while (copy.size() < wanted) {
-    const auto room = static_cast<std::size_t>(std::min<std::int64_t>(wanted - copy.size(), block_bytes));
-    const std::size_t got = reader.read(std::span(block).first(room));
-    copy.append(std::span(block).first(got));
-    if (got < room) throw UserError(wrong_length(idx, kind, copy.size()));
-  }
+  inflate_into(reader, copy, wanted);
+  if (copy.size() < wanted) throw UserError(wrong_length(idx, kind, copy.size()));
   // Asking for one byte more also makes zlib compare the checksum.
-  if (reader.read(std::span(block).first(1)) > 0) throw UserError(wrong_length(idx, kind, wanted + 1));
+  std::array<std::uint8_t, 1> more{};
+  if (reader.read(more) > 0) throw UserError(wrong_length(idx, kind, wanted + 1));
   std::ostringstream megabytes;
   megabytes << std::fixed << std::setprecision(1) << static_cast<double>(wanted) * 1e-6;
   idx.storage = cat(megabytes.str(), " MB inflated in ", folder);

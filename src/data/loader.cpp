@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/bag_buffer.hpp"
 #include "src/data/batch_ring.hpp"
 #include "src/data/mixup.hpp"
 
@@ -101,32 +102,50 @@ class ValidationPlan final : public Plan {
 };
 
 /// Rows that one thread reads at a time: small enough that the threads end a batch together.
-std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_size, std::int64_t threads) {
+std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_values, std::int64_t threads) {
   if (threads <= 1) return plan.batch();
   const auto rounded_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   std::int64_t rows =
-      std::max(rounded_up(plan.batch(), 4 * threads), rounded_up(least_part_values, sample_size));
+      std::max(rounded_up(plan.batch(), 4 * threads), rounded_up(least_part_values, sample_values));
   if (plan.mixes()) rows += rows % 2;  // a pair stays together
   return std::min(rows, plan.batch());
 }
+
+BatchLayout layout_of(const Dataset& data, const Plan& plan, std::int64_t threads) {
+  const std::int64_t size = data.sample_shape().size();
+  return {.rows = plan.batch(),
+          .sample_size = size,
+          .partners = plan.mixes(),
+          .slots = data.slots(),
+          .weighted = data.weighted(),
+          .part_rows = rows_per_part(plan, std::max<std::int64_t>(size + data.slots(), 1), threads)};
+}
+
+/// What a thread that fills batches has for itself.
+struct Workspace {
+  std::vector<std::int64_t> indices;  ///< Of a part
+  std::unique_ptr<BagReader> reader;  ///< Click data
+};
 
 class ThreadedLoader final : public Loader {
  public:
   ThreadedLoader(const Dataset& data, std::unique_ptr<const Plan> plan, const LoaderOptions& options)
       : data_(data),
         plan_(std::move(plan)),
-        part_rows_(rows_per_part(*plan_, data.sample_shape().size(), options.threads)),
-        parts_((plan_->batch() + part_rows_ - 1) / part_rows_),
+        layout_(layout_of(data, *plan_, options.threads)),
+        parts_(layout_.parts()),
         // One batch is in use while `prefetch` are ahead.
-        ring_(options.threads == 0 ? 1 : options.prefetch + 1, plan_->batch(), data.sample_shape().size(),
-              plan_->mixes()),
-        indices_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1)),
-                 std::vector<std::int64_t>(static_cast<std::size_t>(part_rows_))) {
+        ring_(options.threads == 0 ? 1 : options.prefetch + 1, layout_),
+        workspaces_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1))) {
+    for (Workspace& workspace : workspaces_) {
+      workspace.indices.resize(static_cast<std::size_t>(layout_.part_rows));
+      if (layout_.slots > 0) workspace.reader = data.bag_reader();
+    }
     try {
       for (std::int64_t i = 0; i < options.threads; ++i) {
         trace::Sink* sink = options.sink ? options.sink(static_cast<int>(i)) : nullptr;
-        const std::span<std::int64_t> indices = indices_[static_cast<std::size_t>(i)];
-        threads_.emplace_back([this, sink, indices] { run(sink, indices); });
+        Workspace& workspace = workspaces_[static_cast<std::size_t>(i)];
+        threads_.emplace_back([this, sink, &workspace] { run(sink, workspace); });
       }
     } catch (const std::system_error& error) {
       stop();
@@ -156,7 +175,7 @@ class ThreadedLoader final : public Loader {
   std::int64_t buffer_bytes() const override { return ring_.bytes(); }
 
  private:
-  void run(trace::Sink* sink, std::span<std::int64_t> indices) {
+  void run(trace::Sink* sink, Workspace& workspace) {
     trace::record_this_thread(sink);
     for (;;) {
       const std::int64_t part = ring_.claim();
@@ -164,33 +183,35 @@ class ThreadedLoader final : public Loader {
       if (number >= plan_->batches()) return;
       BatchSlot* slot = ring_.wait_free(number);
       if (slot == nullptr) return;
-      fill(number, part % parts_, *slot, indices);
+      fill(number, part % parts_, *slot, workspace);
     }
   }
 
   void read_here(std::int64_t number) {
     const std::int64_t begin = trace::now_ns();
-    for (std::int64_t part = 0; part < parts_; ++part) fill(number, part, ring_.slot(number), indices_[0]);
+    for (std::int64_t part = 0; part < parts_; ++part) fill(number, part, ring_.slot(number), workspaces_[0]);
     wait_ns_ += trace::now_ns() - begin;
   }
 
-  void fill(std::int64_t number, std::int64_t part, BatchSlot& slot,
-            std::span<std::int64_t> indices) noexcept {
-    const std::int64_t first = part * part_rows_;
+  void fill(std::int64_t number, std::int64_t part, BatchSlot& slot, Workspace& workspace) noexcept {
+    const std::int64_t first = part * layout_.part_rows;
     std::int64_t row = first;
     Selection selection;
     {
       const trace::Span span("read batch");
       try {
-        const std::int64_t end = std::min(first + part_rows_, plan_->batch());
-        const auto samples = indices.first(static_cast<std::size_t>(end - first));
+        const std::int64_t end = std::min(first + layout_.part_rows, plan_->batch());
+        const auto samples = std::span(workspace.indices).first(static_cast<std::size_t>(end - first));
         selection = plan_->select(number, first, samples);
+        BagBuffer* const bags = layout_.slots > 0 ? &slot.bags[static_cast<std::size_t>(part)] : nullptr;
+        if (bags != nullptr) bags->clear();
         for (; row < end && !ring_.stopped(); ++row) {
-          if (row < selection.valid) {
-            read_row(slot, row, samples[static_cast<std::size_t>(row - first)], selection);
+          if (row >= selection.valid) {
+            pad_row(slot, row, bags);
+          } else if (const std::int64_t i = samples[static_cast<std::size_t>(row - first)]; bags != nullptr) {
+            slot.labels[static_cast<std::size_t>(row)] = workspace.reader->read(i, row_of(slot, row), *bags);
           } else {
-            std::ranges::fill(row_of(slot, row), 0.0F);
-            slot.labels[static_cast<std::size_t>(row)] = 0;
+            read_row(slot, row, i, selection);
           }
           if (plan_->mixes() && row % 2 == 1) mix_pair(slot, row - 1, selection.partner_share);
         }
@@ -199,9 +220,26 @@ class ThreadedLoader final : public Loader {
       }
     }
     if (!ring_.finish_part(number, parts_)) return;
+    if (layout_.slots > 0) gather_bags(slot);
     slot.batch.valid = selection.valid;
     slot.batch.partner_share = selection.partner_share;
     ring_.publish(number);
+  }
+
+  void pad_row(BatchSlot& slot, std::int64_t row, BagBuffer* bags) const {
+    std::ranges::fill(row_of(slot, row), 0.0F);
+    slot.labels[static_cast<std::size_t>(row)] = 0;
+    for (std::int64_t k = 0; bags != nullptr && k < layout_.slots; ++k) bags->end_bag();
+  }
+
+  /// Puts those of all parts into the first.
+  static void gather_bags(BatchSlot& slot) noexcept {
+    try {
+      for (std::size_t part = 1; part < slot.bags.size(); ++part) slot.bags[0].append(slot.bags[part]);
+      slot.batch.bags = slot.bags[0].bags();
+    } catch (...) {
+      slot.fail(0, std::current_exception());
+    }
   }
 
   std::span<float> row_of(BatchSlot& slot, std::int64_t row) const {
@@ -247,11 +285,11 @@ class ThreadedLoader final : public Loader {
 
   const Dataset& data_;
   std::unique_ptr<const Plan> plan_;
-  std::int64_t part_rows_;
+  BatchLayout layout_;
   std::int64_t parts_;  ///< Of a batch
   BatchRing ring_;
-  std::vector<std::vector<std::int64_t>> indices_;  ///< One of a part per thread, or for next()
-  std::int64_t held_ = -1;                          ///< The batch that the caller has; batches() at the end
+  std::vector<Workspace> workspaces_;  ///< One per thread, or for next()
+  std::int64_t held_ = -1;             ///< The batch that the caller has; batches() at the end
   std::int64_t wait_ns_ = 0;
   Batch end_;
   std::vector<std::thread> threads_;
@@ -270,6 +308,7 @@ std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler&
                                              Position start, const LoaderOptions& options) {
   require(data.size() == sampler.sharding().samples, "the sampler is made for ", sampler.sharding().samples,
           " samples, the data have ", data.size());
+  require(options.mixup == 0.0 || data.slots() == 0, "samples with bags cannot be mixed");
   require(options.mixup == 0.0 || sampler.sharding().batch % 2 == 0, "mixup needs pairs, got a batch of ",
           sampler.sharding().batch);
   return std::make_unique<ThreadedLoader>(

@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
+#include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
 #include "src/train/local_sgd.hpp"
 #include "src/train/same_data.hpp"
@@ -151,7 +152,8 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .workers = workers,
                           .batch = batch,
                           .micro_steps = micro_steps,
-                          .drop_last = config.data.last_batch == "drop"};
+                          .drop_last = config.data.last_batch == "drop",
+                          .in_order = config.data.order == "file"};
   check_sharding(sharding);
   if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
   return sharding;
@@ -179,7 +181,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                           validation_data->description(), "), those of data.train ",
                           training_data->sample_shape().text(), " (", training_data->description(),
                           "); give two sets of one shape"));
-    sharding = make_sharding(config, training_data->size(), world.size());
+    sharding =
+        dealt(make_sharding(config, training_data->size(), world.size()), *training_data, config.data.deal);
     straggler.emplace(config.run.emulate_straggler, world.rank(), world.size());
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),

@@ -109,6 +109,23 @@ TEST(CommandLine, BenchStepTakesADeck) {
   EXPECT_EQ(line.json_file, "step.json");
 }
 
+TEST(CommandLine, MakeDataTakesRowsAndAFile) {
+  const CommandLine line = parse({"make-data", "criteo", "--rows", "1000", "--output", "a.tsv", "--seed", "7",
+                                  "--valid-rows", "100", "--truth", "p.txt", "--vocabulary", "50"});
+
+  EXPECT_EQ(line.command, Command::make_data);
+  EXPECT_EQ(line.rows, 1000);
+  EXPECT_EQ(line.output, "a.tsv");
+  EXPECT_EQ(line.seed, 7);
+  EXPECT_EQ(line.validation_rows, 100);
+  EXPECT_EQ(line.truth, "p.txt");
+  EXPECT_EQ(line.vocabulary, 50);
+  EXPECT_NE(refused({"make-data", "criteo", "--output", "a.tsv"}), "");
+  EXPECT_NE(refused({"make-data", "criteo", "--rows", "0", "--output", "a.tsv"}), "");
+  EXPECT_NE(refused({"make-data", "criteo", "--rows", "9"}), "");
+  EXPECT_NE(refused({"make-data"}).find("criteo"), std::string::npos);
+}
+
 TEST(CommandLine, BenchInputTakesAListOrADeck) {
   const CommandLine list = parse({"bench", "input", "--list", "train.txt", "--root", "images", "--threads",
                                   "4", "--size", "160", "--filter", "antialias", "--images", "500"});
@@ -140,10 +157,10 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
-  EXPECT_EQ(
-      refused({"trian", "a.toml"}),
-      "there is no command \"trian\"; one of train, evaluate, inspect, export, bench is needed; see flotilla "
-      "--help");
+  EXPECT_EQ(refused({"trian", "a.toml"}),
+            "there is no command \"trian\"; one of train, evaluate, inspect, export, bench, make-data is "
+            "needed; see flotilla "
+            "--help");
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
   EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);
   EXPECT_NE(refused({"evaluate", "train.epochs=3"}).find("CHECKPOINT"), std::string::npos);

@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/file.hpp"
+#include "src/data/shown.hpp"
 
 namespace flotilla {
 
@@ -26,12 +27,6 @@ constexpr std::string_view blanks = " \t";
 
 std::int64_t line_at(std::string_view text, std::uint64_t begin) {
   return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
-}
-
-/// A line that may be a whole file by mistake, fit for a message.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 120;
-  return text.size() <= most ? quoted(text) : quoted(text.substr(0, most)) + " …";
 }
 
 /// What is wrong with a list: the first of each kind, and how many in all.

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace flotilla {
+
+struct MakeDataArguments {
+  std::int64_t rows = 0;
+  std::int64_t validation_rows = 0;
+  std::int64_t seed = 1;
+  std::int64_t vocabulary = 100000;  ///< Most categories of a slot
+  std::string output{};
+  std::string truth{};  ///< File for the true probabilities, a line each; empty: none
+};
+
+/// `flotilla make-data criteo`: writes made-up click logs (SyntheticClicks) and returns, for each file, a
+/// line of what predicting the true probabilities reaches on it. Validation rows go beside the others, with
+/// ".valid" before the ending of the name. Files appear whole or not at all. @throws UserError naming the
+/// file
+std::string make_criteo_data(const MakeDataArguments& arguments);
+
+}  // namespace flotilla

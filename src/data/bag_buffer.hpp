@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/bags.hpp"
+
+namespace flotilla {
+
+/// Bags of ids, written one after another; keeps its memory when it is emptied.
+class BagBuffer {
+ public:
+  /// Has room for one id in each of rows × slots bags; larger ones make it grow.
+  /// @param weighted each id has a value
+  BagBuffer(std::int64_t rows, std::int64_t slots, bool weighted);
+
+  void clear();
+  void add(std::uint64_t id) { ids_.push_back(id); }
+  void add(std::uint64_t id, float value) {
+    ids_.push_back(id);
+    values_.push_back(value);
+  }
+  void end_bag() { ends_.push_back(static_cast<std::int32_t>(ids_.size())); }
+  void append(const BagBuffer& other);
+  Bags bags() const;  ///< Valid until something is added.
+  std::int64_t bytes() const;
+
+ private:
+  std::vector<std::uint64_t> ids_;
+  std::vector<float> values_;
+  std::vector<std::int32_t> ends_;
+};
+
+}  // namespace flotilla

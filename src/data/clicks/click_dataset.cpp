@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/clicks/click_dataset.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/clicks/click_file.hpp"
+#include "src/data/clicks/click_files.hpp"
+#include "src/data/line_reader.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::size_t least_index_entries = 64;  // of a file
+
+/// What the readers of a data set share; it does not change.
+struct ClickData {
+  std::unique_ptr<const LineFormat> format;
+  std::vector<ClickFile> files;
+  std::vector<std::int64_t> firsts;  ///< The number of each file's first sample, and of all behind the last
+};
+
+class ClickReader final : public BagReader {
+ public:
+  explicit ClickReader(const ClickData& data) : data_(data) {}
+
+  std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) override {
+    if (i != next_ || i == data_.firsts[file_ + 1]) seek(i);
+    const std::string_view line = next_sample();
+    next_ = i + 1;
+    try {
+      return data_.format->parse(line, dense, bags);
+    } catch (const UserError& error) {
+      throw UserError(place_of(data_.files[file_], lines_.begin()) + error.what());
+    }
+  }
+
+ private:
+  void seek(std::int64_t i) {
+    require(0 <= i && i < data_.firsts.back(), "no sample ", i, " of ", data_.firsts.back());
+    const auto behind = std::upper_bound(data_.firsts.begin(), data_.firsts.end(), i);
+    file_ = static_cast<std::size_t>(behind - data_.firsts.begin()) - 1;
+    next_ = -1;  // should this fail
+    const ClickFile& file = data_.files[file_];
+    const std::int64_t sample = i - data_.firsts[file_];
+    const LineIndex::Entry entry = file.index.before(sample);
+    lines_.seek(file.bytes, entry.begin, entry.bytes);
+    for (std::int64_t k = entry.sample; k < sample; ++k) next_sample();
+  }
+
+  std::string_view next_sample() {
+    std::string_view line;
+    do {
+      if (lines_.next(line)) continue;
+      const ClickFile& file = data_.files[file_];
+      throw UserError(cat(file.path, ": had ", file.index.size(),
+                          " samples when it was opened and has fewer now; do not change data during a run"));
+    } while (!data_.format->is_sample(line));
+    return line;
+  }
+
+  const ClickData& data_;
+  LineReader lines_;
+  std::size_t file_ = 0;
+  std::int64_t next_ = -1;  ///< The sample whose line comes next; −1: not known
+};
+
+class ClickDataset final : public Dataset {
+ public:
+  ClickDataset(ClickData data, std::string path, std::int64_t positive)
+      : data_(std::move(data)),
+        path_(std::move(path)),
+        positive_(positive),
+        shape_({data_.format->dense()}) {}
+
+  std::int64_t size() const override { return data_.firsts.back(); }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t slots() const override { return data_.format->slots(); }
+  bool weighted() const override { return data_.format->weighted(); }
+  std::unique_ptr<BagReader> bag_reader() const override { return std::make_unique<ClickReader>(data_); }
+
+  std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const override {
+    require(how == "files" || how == "bytes", "data are not dealt by ", how);
+    const std::int64_t files = std::ssize(data_.files);
+    std::vector<std::int64_t> shares;
+    for (std::int64_t worker = 0; worker <= workers; ++worker) {
+      const auto file =
+          static_cast<std::size_t>(worker * (files / workers) + std::min(worker, files % workers));
+      shares.push_back(how == "files" ? data_.firsts[file] : sample_at_share(worker, workers));
+    }
+    return shares;
+  }
+
+  std::string description() const override {
+    const std::string share = fmt::format(
+        "{:.1f} % positive", 100.0 * static_cast<double>(positive_) / static_cast<double>(size()));
+    const std::string name = std::filesystem::path(path_).filename().string();
+    const std::string files = data_.files.size() == 1 ? name : cat(data_.files.size(), " files, ", name);
+    std::int64_t inflated = 0;
+    for (const ClickFile& file : data_.files) inflated += file.inflated ? file.bytes.size() : 0;
+    const std::string where = inflated == 0
+                                  ? ""
+                                  : fmt::format(", {:.1f} MB inflated in {}",
+                                                static_cast<double>(inflated) * 1e-6, temporary_folder());
+    return cat(size(), " samples of ", files, " (", data_.format->name(), ", ", share, where, ")");
+  }
+
+  std::int32_t read(std::int64_t /*i*/, std::uint64_t /*variation*/, std::span<float> /*to*/) const override {
+    throw InternalError("samples with bags are read by a BagReader");
+  }
+
+ private:
+  /// The sample that lies behind worker ÷ workers of all bytes.
+  std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
+    if (worker == workers) return size();
+    std::int64_t bytes = 0;
+    for (const ClickFile& file : data_.files) bytes += file.bytes.size();
+    auto left = static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(worker) /
+                                          static_cast<double>(workers));
+    std::size_t k = 0;
+    while (k + 1 < data_.files.size() && left >= data_.files[k].bytes.size())
+      left -= data_.files[k++].bytes.size();
+    return data_.firsts[k] + data_.files[k].index.sample_at(left);
+  }
+
+  ClickData data_;
+  std::string path_;
+  std::int64_t positive_;
+  Shape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
+                                            std::size_t index_entries) {
+  const std::vector<std::string> paths = find_click_files(path);
+  const std::size_t entries = std::max(index_entries / paths.size(), least_index_entries);
+  ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
+  LabelsSeen labels;
+  for (const std::string& file : paths) {
+    data.files.push_back(open_click_file(file, *data.format, entries, labels));
+    data.firsts.push_back(data.firsts.back() + data.files.back().index.size());
+  }
+  return std::make_unique<ClickDataset>(std::move(data), path, labels.positive);
+}
+
+std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source) {
+  const auto buckets = static_cast<std::uint64_t>(data.hash_buckets);
+  if (data.kind == "libsvm") return make_click_dataset(source.path, make_libsvm_format(buckets));
+  require(data.kind == "criteo", "no click data \"", data.kind, "\"");
+  require(data.dense_transform == "log" || data.dense_transform == "min-max", "no transform \"",
+          data.dense_transform, "\"");
+  const auto transform = data.dense_transform == "log" ? DenseTransform::log : DenseTransform::min_max;
+  return make_click_dataset(source.path,
+                            make_criteo_format({.transform = transform, .hash_buckets = buckets}));
+}
+
+}  // namespace flotilla

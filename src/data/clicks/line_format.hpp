@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/data/bag_buffer.hpp"
+
+namespace flotilla {
+
+/// How a sample of click data is written on a line. What is wrong with a line is thrown as a UserError
+/// without its place, which the caller adds. Safe from several threads at once.
+class LineFormat {
+ public:
+  virtual ~LineFormat() = default;
+  virtual std::string_view name() const = 0;  ///< "LIBSVM"
+  virtual std::int64_t dense() const = 0;     ///< Dense features of a sample
+  virtual std::int64_t slots() const = 0;     ///< Its bags
+  virtual bool weighted() const = 0;          ///< Each id has a value.
+  /// Whether the line holds a sample; else it is empty or a comment.
+  virtual bool is_sample(std::string_view line) const = 0;
+  /// As it is written: 1 for the second class, 0 or −1 for the first.
+  virtual int label(std::string_view line) const = 0;
+  /// Writes the dense features, adds the bags and returns the label, 0 or 1.
+  virtual std::int32_t parse(std::string_view line, std::span<float> dense, BagBuffer& bags) const = 0;
+};
+
+/// What becomes of the number x in column I1 … I13; of a missing one: 0.
+enum class DenseTransform {
+  log,      ///< ln(1 + max(x, 0))
+  min_max,  ///< (min(max(x, least), cap) − least) / (cap − least): Fleet's, criteo_least and criteo_cap
+};
+
+struct CriteoOptions {
+  DenseTransform transform = DenseTransform::log;
+  std::uint64_t hash_buckets = 0;  ///< category_id's
+};
+
+/// Criteo's: a label, 13 numbers, 26 categories with tabs between them; numbers and categories may be
+/// missing. A slot per category.
+std::unique_ptr<LineFormat> make_criteo_format(const CriteoOptions& options);
+
+/// LIBSVM's: a label and index:value pairs with blanks between them. One slot of all indices, each with its
+/// value. "#" begins a comment.
+std::unique_ptr<LineFormat> make_libsvm_format(std::uint64_t hash_buckets);
+
+}  // namespace flotilla

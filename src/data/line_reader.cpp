@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/line_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::size_t least_step = 4096;
+constexpr std::size_t most_step = 256 * 1024;
+constexpr std::size_t longest_line = std::size_t{16} << 20;
+
+}  // namespace
+
+LineReader::LineReader() : buffer_(2 * most_step) {}
+
+void LineReader::seek(const File& file, std::int64_t begin, std::int64_t bytes) {
+  const bool inside =
+      &file == file_ && window_ <= begin && begin - window_ < static_cast<std::int64_t>(filled_);
+  if (inside) {
+    at_ = static_cast<std::size_t>(begin - window_);
+    return;
+  }
+  file_ = &file;
+  window_ = begin;
+  filled_ = 0;
+  at_ = 0;
+  step_ = std::clamp(static_cast<std::size_t>(bytes), least_step, most_step);
+  ended_ = false;
+}
+
+bool LineReader::next(std::string_view& line) {
+  std::size_t searched = at_;
+  for (;;) {
+    const void* found = std::memchr(buffer_.data() + searched, '\n', filled_ - searched);
+    std::size_t end = filled_;
+    if (found != nullptr) {
+      end = static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
+    } else {
+      searched = filled_ - at_;  // what is left moves to the buffer's start
+      if (read_more()) continue;
+      if (at_ == filled_) return false;
+      end = filled_;
+    }
+    line_begin_ = window_ + static_cast<std::int64_t>(at_);
+    line = {buffer_.data() + at_, end - at_};
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    at_ = found != nullptr ? end + 1 : end;
+    return true;
+  }
+}
+
+bool LineReader::read_more() {
+  const std::size_t kept = filled_ - at_;
+  if (kept > longest_line) {
+    throw UserError(cat(file_->name(), ": the line at byte ", window_ + static_cast<std::int64_t>(at_),
+                        " is longer than 16 MiB; is this a text file?"));
+  }
+  std::memmove(buffer_.data(), buffer_.data() + at_, kept);
+  window_ += static_cast<std::int64_t>(at_);
+  at_ = 0;
+  filled_ = kept;
+  if (ended_) return false;
+  if (kept + step_ > buffer_.size()) buffer_.resize(kept + step_ + most_step);
+  const std::span room(reinterpret_cast<std::uint8_t*>(buffer_.data()) + kept, step_);
+  const std::size_t got = file_->read_some(window_ + static_cast<std::int64_t>(kept), room);
+  filled_ += got;
+  ended_ = got < step_;
+  step_ = std::min(2 * step_, most_step);
+  return got > 0;
+}
+
+std::int64_t line_number(const File& file, std::int64_t begin) {
+  std::vector<std::uint8_t> block(most_step);
+  std::int64_t number = 1;
+  for (std::int64_t at = 0; at < begin;) {
+    const auto room = static_cast<std::size_t>(std::min<std::int64_t>(begin - at, most_step));
+    const std::size_t got = file.read_some(at, std::span(block).first(room));
+    if (got == 0) break;
+    number += std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(got), '\n');
+    at += static_cast<std::int64_t>(got);
+  }
+  return number;
+}
+
+}  // namespace flotilla

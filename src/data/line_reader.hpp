@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "src/data/file.hpp"
+
+namespace flotilla {
+
+/// The lines of text files, one after another from any byte on, in a buffer that is kept. Reads further ahead
+/// the longer it goes on without a jump. Mapped memory would spare a copy (25 ns a line), but a mapped file
+/// that somebody shortens ends the run with SIGBUS.
+class LineReader {
+ public:
+  LineReader();
+  /// The next line is the one at byte `begin`. `file` must stay open meanwhile. Reads about `bytes` first.
+  void seek(const File& file, std::int64_t begin, std::int64_t bytes);
+  /// False at the end of the file. `line` has neither "\n" nor "\r\n" and is valid until the next call.
+  /// @throws UserError for a line of more than 16 MiB: no text file.
+  bool next(std::string_view& line);
+  std::int64_t begin() const { return line_begin_; }  ///< The byte at which the last line begins.
+
+ private:
+  bool read_more();
+
+  const File* file_ = nullptr;
+  std::vector<char> buffer_;
+  std::int64_t window_ = 0;  ///< The file's byte that buffer_ begins with
+  std::size_t filled_ = 0;   ///< Bytes of buffer_ that are the file's
+  std::size_t at_ = 0;       ///< In buffer_: where the next line begins
+  std::size_t step_ = 0;     ///< Bytes to read next
+  std::int64_t line_begin_ = 0;
+  bool ended_ = false;  ///< The window reaches the end of the file
+};
+
+/// The number, from 1 on, of the line that begins at byte `begin`. Reads all before it: for messages.
+std::int64_t line_number(const File& file, std::int64_t begin);
+
+}  // namespace flotilla

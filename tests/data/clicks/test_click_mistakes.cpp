@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+
+#include "tests/data/clicks/click_lines.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+class ClickMistake : public testing::Test {
+ protected:
+  void expect(const std::string& kind, const std::initializer_list<std::string> parts) const {
+    const std::string text = test::complaint_of(kind, path);
+    for (const std::string& part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+  }
+  void write(const std::string& text) const { test::save_text(path, text); }
+
+  const test::TemporaryFolder folder;
+  std::string path = folder.path("clicks.tsv");
+};
+
+TEST_F(ClickMistake, IsNotSeenInGoodFiles) {
+  write(test::criteo_text(0, 300));
+  EXPECT_EQ(test::complaint_of("criteo", path), "no error");
+  write(test::libsvm_text(0, 300));
+  EXPECT_EQ(test::complaint_of("libsvm", path), "no error");
+}
+
+TEST_F(ClickMistake, MissingFilesFoldersAndPatterns) {
+  expect("criteo", {path, "No such file", "check the path"});
+  path = folder.path("day_*");
+  expect("criteo", {path, "no file matches"});
+  path = folder.path();
+  expect("criteo", {path, "holds no files"});
+  std::filesystem::create_directory(folder.path("inner"));
+  test::save_text(folder.path(".hidden"), "1");
+  expect("libsvm", {path, "holds no files"});
+  path = folder.path("fifo");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  expect("criteo", {path, "not a regular file"});
+}
+
+TEST_F(ClickMistake, EmptyFiles) {
+  write("");
+  expect("criteo", {path, "is empty"});
+  test::save_gzip(path, "");
+  expect("criteo", {path, "is empty"});
+  write("\n\r\n\n");
+  expect("criteo", {path, "holds no sample"});
+  write("# nothing\n\n");
+  expect("libsvm", {path, "holds no sample"});
+}
+
+TEST_F(ClickMistake, TruncatedAndDamagedGzipFiles) {
+  test::Bytes bytes = test::gzip(test::bytes_of(test::criteo_text(0, 500)));
+  bytes.resize(bytes.size() / 2);
+  test::save(path, bytes);
+  expect("criteo", {path, "is truncated"});
+  bytes = test::gzip(test::bytes_of(test::criteo_text(0, 500)));
+  bytes[bytes.size() / 2] ^= 0x55U;
+  test::save(path, bytes);
+  expect("criteo", {path, "damaged"});
+}
+
+TEST_F(ClickMistake, AmongTheFirstLinesIsToldWhenOpened) {
+  write(test::criteo_text(0, 5) + "\n" + test::criteo_line(5) + "\t\n" + test::criteo_text(6, 9));
+  EXPECT_THROW(test::open_criteo(path), UserError);
+  expect("criteo", {path + ":7: has 41 columns"});
+  write("1 1:1\n0 2:x\n");
+  EXPECT_THROW(test::open_libsvm(path), UserError);
+  expect("libsvm", {path + ":2: the value"});
+}
+
+TEST_F(ClickMistake, FurtherDownIsToldWithItsLineWhenItIsRead) {
+  write(test::criteo_text(0, 200) + "\n\n" + test::criteo_line(200) + "\t\n" + test::criteo_text(201, 300));
+  EXPECT_EQ(test::open_criteo(path)->size(), 300);
+  expect("criteo", {path + ":203: has 41 columns"});
+  test::save_gzip(path, test::libsvm_text(0, 150) + "# note\n+1 3\n" + test::libsvm_text(0, 150));
+  expect("libsvm", {path + ":152: after the label"});
+}
+
+TEST_F(ClickMistake, InASecondFileIsToldWithItsName) {
+  write(test::criteo_text(0, 200));
+  const std::string second = folder.path("clicks2.tsv");
+  test::save_text(second, test::criteo_text(0, 120) + "1\tx\n");
+  path = folder.path();
+  expect("criteo", {second + ":121: has 2 columns"});
+}
+
+TEST_F(ClickMistake, LabelsOutsideTheTwoClassesAreToldWhenOpened) {
+  write(test::criteo_text(0, 1000) + "3" + test::criteo_line(1).substr(1));
+  EXPECT_THROW(test::open_criteo(path), UserError);
+  expect("criteo", {path + ":1001: the label (column 1) must be 0 or 1, got \"3\""});
+  write(test::libsvm_text(0, 1000) + "2 1:1\n");
+  EXPECT_THROW(test::open_libsvm(path), UserError);
+  expect("libsvm", {path + ":1001: the label must be one of two classes"});
+}
+
+TEST_F(ClickMistake, LabelsOfBothConventionsCannotBeTold) {
+  write("+1 1:1\n-1 1:1\n1 1:1\n0 1:1\n");
+  expect("libsvm", {path + ":4: ", "both -1 (" + path + ":2) and 0 (" + path + ":4)"});
+  write("+1 1:1\n-1 1:1\n");
+  test::save_text(folder.path("second"), "1 1:1\n0 1:1\n");
+  path = folder.path();
+  expect("libsvm", {"both -1", "and 0", "write all in one way"});
+}
+
+TEST_F(ClickMistake, OtherKindsOfFiles) {
+  write(std::string("PK\3\4\0\0\0\0binary\n", 15));
+  expect("criteo", {path + ":1: has 1 column"});
+  expect("libsvm", {path + ":1: the label must be"});
+  write("label,I1,I2\n1,2,3\n");
+  expect("criteo", {path + ":1: has 1 column,"});
+  write(std::string(40'000'000, 'x'));
+  expect("criteo", {path, "longer than 16 MiB"});
+  write(test::libsvm_text(0, 10));
+  expect("criteo", {path + ":1: has 1 column"});
+  write(test::criteo_text(0, 10));
+  expect("libsvm", {path + ":1: "});
+}
+
+TEST_F(ClickMistake, AFileThatShrinksDuringTheRunIsNoticed) {
+  write(test::criteo_text(0, 5000));
+  const auto data = test::open_criteo(path);
+  const auto reader = data->bag_reader();
+  std::filesystem::resize_file(path, 100);
+
+  try {
+    test::read_sample(*data, *reader, 4000);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("do not change data during a run"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace flotilla
