@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/commands/load.hpp"
+#include "src/data/dealing.hpp"
 #include "src/data/loader.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/print.hpp"
@@ -72,7 +73,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);
-    sharding = make_sharding(fitting, data->size(), world.size());
+    sharding = dealt(make_sharding(fitting, data->size(), world.size()), *data, config.data.deal);
   });
   LoaderOptions options = loader_options(config.data);
   options.mixup = config.train.mixup;

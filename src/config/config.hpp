@@ -84,6 +84,7 @@ struct DataConfig {
   // Both kinds of click data; data/clicks/line_format.hpp says more.
   std::int64_t hash_buckets = 1000001;  ///< 0: ids are the whole 64 bits of the hash
   std::string dense_transform = "log";  ///< criteo: "log", "min-max"
+  std::string deal = "samples";         ///< To workers: "samples", "files", "bytes"
 
   // Both kinds of images; data/images/image_transform.hpp says more.
   std::int64_t image_size = 224;           ///< Height and width of a sample

@@ -19,6 +19,16 @@ std::vector<Key> click_keys() {
            "percentile of Criteo's challenge and scaled to [0, 1], as in the original. A missing number: 0",
        .on_resume = must_match,
        .condition = {"data.kind", {"criteo"}}},
+      {.path = "data.deal",
+       .field = field<&Config::data, &DataConfig::deal>,
+       .rule = one_of({"samples", "files", "bytes"}),
+       .help =
+           "What a worker reads: \"samples\": its part of each global batch; \"files\": files of its own, "
+           "neighbours, as in the original; \"bytes\": a part of all files of its own, as long as the "
+           "others'. "
+           "A worker that comes to its end begins anew until the largest part is read",
+       .on_resume = must_match,
+       .condition = {"data.kind", {"criteo", "libsvm"}}},
   };
 }
 

@@ -101,6 +101,8 @@ class Rules {
       mistakes_.add(origin({"model.classes"}), cat("model.classes must be 2 for data.kind = ", quoted(kind),
                                                    ", no click and click, got ", config_.model.classes));
     exclude("train.mixup", config_.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("data.deal", config_.data.deal != "samples", "run.reproducible", config_.run.reproducible,
+            "the samples of a step must not depend on the number of workers");
   }
 
   void image_sizes() {

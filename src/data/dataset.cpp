@@ -33,6 +33,10 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
 
 }  // namespace
 
+std::vector<std::int64_t> Dataset::deal(const std::string& /*how*/, std::int64_t /*workers*/) const {
+  throw InternalError(cat("samples of ", description(), " do not lie in files"));
+}
+
 std::unique_ptr<BagReader> Dataset::bag_reader() const {
   throw InternalError(cat("samples of ", description(), " have no bags"));
 }

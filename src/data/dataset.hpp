@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/tensor.hpp"
@@ -45,6 +46,10 @@ class Dataset {
   /// and their shape, which may be of size 0, is that of their dense features.
   virtual std::int64_t slots() const { return 0; }
   virtual bool weighted() const { return false; }  ///< Each id has a value.
+  /// Cuts the data into a share for each worker: where each begins, and the end of the last one's. `how`:
+  /// "files", as many for each, the first workers one more where they do not divide; or "bytes", as many for
+  /// each.
+  virtual std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const;
   /// One for each thread; the data set must outlive it.
   virtual std::unique_ptr<BagReader> bag_reader() const;
 };

@@ -10,11 +10,35 @@ namespace flotilla {
 
 namespace {
 
+std::int64_t rounded_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Steps of an epoch where each worker has a share of its own.
+std::int64_t steps_of_shares(const Sharding& sharding) {
+  const std::int64_t each = sharding.batch * sharding.micro_steps;
+  std::int64_t steps = 0;
+  for (std::size_t worker = 0; worker + 1 < sharding.shares.size(); ++worker) {
+    const std::int64_t share = sharding.shares[worker + 1] - sharding.shares[worker];
+    if (!sharding.drop_last) {
+      steps = std::max(steps, rounded_up(share, each));
+    } else if (worker == 0 || share / each < steps) {
+      steps = share / each;
+    }
+  }
+  return steps;
+}
+
 /// Steps that still fit into the epoch behind `offset`; with wrapping the last one may be incomplete.
 std::int64_t steps_behind(const Sharding& sharding, std::int64_t offset) {
+  if (!sharding.shares.empty()) {
+    // Positions of another number of workers need not be a whole number of steps.
+    const std::int64_t done = rounded_up(offset, sharding.global_batch());
+    return std::max<std::int64_t>(steps_of_shares(sharding) - done, 0);
+  }
   const std::int64_t left = std::max<std::int64_t>(sharding.samples - offset, 0);
   const std::int64_t step = sharding.global_batch();
-  return sharding.drop_last ? left / step : (left + step - 1) / step;
+  return sharding.drop_last ? left / step : rounded_up(left, step);
 }
 
 /// Moves a position whose epoch has no step left to the start of the next epoch.
@@ -51,6 +75,14 @@ void check_sharding(const Sharding& sharding) {
             sharding.micro_steps == 1 ? "" : cat(" in each of ", sharding.micro_steps, " micro-steps"),
             ", but the training data (data.train) has ", sharding.samples, "; ", remedy));
   }
+  for (std::size_t worker = 0; worker + 1 < sharding.shares.size(); ++worker) {
+    const std::int64_t share = sharding.shares[worker + 1] - sharding.shares[worker];
+    const std::int64_t least = sharding.drop_last ? sharding.batch * sharding.micro_steps : 1;
+    if (share >= least) continue;
+    throw UserError(cat("worker ", worker, " gets ", share, share == 1 ? " sample" : " samples",
+                        " of the training data (data.train) by data.deal, but needs ", least,
+                        "; start fewer ranks, or deal by \"bytes\" or \"samples\""));
+  }
 }
 
 Sampler::Sampler(std::uint64_t seed, const Sharding& sharding) : seed_(seed), sharding_(sharding) {
@@ -79,13 +111,22 @@ void Sampler::indices(Position position, std::int64_t worker, std::int64_t micro
   require(0 <= worker && worker < sharding_.workers && 0 <= micro_step && micro_step < sharding_.micro_steps,
           "worker ", worker, " or micro-step ", micro_step, " is out of range");
   const Position at = settled(sharding_, position);
-  const Permutation order(seed_, random_order, static_cast<std::uint64_t>(at.epoch),
-                          static_cast<std::uint64_t>(sharding_.samples));
+  std::int64_t begin = 0;
+  std::int64_t size = sharding_.samples;
   std::int64_t next = at.offset + (worker * sharding_.micro_steps + micro_step) * sharding_.batch + first;
+  if (!sharding_.shares.empty()) {
+    begin = sharding_.shares[static_cast<std::size_t>(worker)];
+    size = sharding_.shares[static_cast<std::size_t>(worker) + 1] - begin;
+    const std::int64_t step = rounded_up(at.offset, sharding_.global_batch());
+    next = ((step * sharding_.micro_steps + micro_step) * sharding_.batch + first) % size;
+  }
+  const Permutation order(seed_, random_order, static_cast<std::uint64_t>(at.epoch),
+                          static_cast<std::uint64_t>(size));
   for (std::int64_t& index : out) {
-    // One subtraction wraps: a global batch is never larger than the data.
-    const std::int64_t place = next < sharding_.samples ? next : next - sharding_.samples;
-    index = sharding_.in_order ? place : static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place)));
+    // A global batch is never larger than the data, but a batch may be larger than a share.
+    while (next >= size) next -= size;
+    index = begin +
+            (sharding_.in_order ? next : static_cast<std::int64_t>(order(static_cast<std::uint64_t>(next))));
     ++next;
   }
 }

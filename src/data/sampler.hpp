@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/random.hpp"
 
@@ -23,19 +24,26 @@ struct Sharding {
   std::int64_t micro_steps = 1;
   bool drop_last = false;  ///< Else the last batch wraps around to the start of the same epoch's order
   bool in_order = false;   ///< Every epoch's order is that of the data; else it is shuffled
+  /// Where each worker's own samples begin, and the end of the last one's. Empty: all share every global
+  /// batch
+  std::vector<std::int64_t> shares{};
 
   std::int64_t global_batch() const { return batch * workers * micro_steps; }
+  /// As many as the largest share needs, the others begin anew meanwhile; with drop_last, as the smallest
+  /// has.
   std::int64_t steps_per_epoch() const;
 };
 
-/// @throws UserError if there are more workers than samples or if one step needs more samples than there are.
+/// @throws UserError if there are more workers than samples, if one step needs more samples than there are,
+/// or if a worker has no share.
 void check_sharding(const Sharding& sharding);
 
 /// Which samples a worker trains on: a pure function of (seed, position, worker), with equal step counts on
 /// all workers by construction. The epoch's order is one permutation of all samples,
 /// or with in_order the data's own; a step takes the next
 /// global batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m
-/// of that.
+/// of that. With shares each worker has an order of its own samples instead, of which a step takes the next
+/// batch.
 class Sampler {
  public:
   /// @throws UserError as check_sharding does.

@@ -12,6 +12,7 @@
 #include "models/ctr_dnn.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
+#include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
 #include "src/train/geo.hpp"
 #include "src/train/local_sgd.hpp"
@@ -217,7 +218,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                           validation_data->description(), "), those of data.train ",
                           training_data->sample_shape().text(), " (", training_data->description(),
                           "); give two sets of one shape"));
-    sharding = make_sharding(config, training_data->size(), world.size());
+    sharding =
+        dealt(make_sharding(config, training_data->size(), world.size()), *training_data, config.data.deal);
     straggler.emplace(config.run.emulate_straggler, world.rank(), world.size());
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),

@@ -52,6 +52,10 @@ TEST(ClickKeys, OthersAreRefusedWithTheirPlace) {
   EXPECT_NE(mistakes_of(click_deck, {"data.dense_transform=sqrt"}), "");
   EXPECT_NE(mistakes_of(click_deck, {"data.kind=libsvm", "data.dense_transform=log"}), "");
   EXPECT_NE(mistakes_of(test::good_deck, {"data.hash_buckets=7"}), "");
+  EXPECT_NE(mistakes_of(test::good_deck, {"data.deal=files"}), "");
+  EXPECT_NE(mistakes_of(click_deck, {"data.deal=files", "run.reproducible=true"})
+                .find("data.deal and run.reproducible exclude each other"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -157,10 +157,10 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
-  EXPECT_EQ(
-      refused({"trian", "a.toml"}),
-      "there is no command \"trian\"; one of train, evaluate, inspect, export, bench is needed; see flotilla "
-      "--help");
+  EXPECT_EQ(refused({"trian", "a.toml"}),
+            "there is no command \"trian\"; one of train, evaluate, inspect, export, bench, make-data is "
+            "needed; see flotilla "
+            "--help");
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
   EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);
   EXPECT_NE(refused({"evaluate", "train.epochs=3"}).find("CHECKPOINT"), std::string::npos);

@@ -37,9 +37,10 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch, a, b, c,
-                 d, e, f, g, h, i, j, k, l, m, n] = data;
-    add_addresses(all, kind, shape, mean, std, threads, prefetch, last_batch);
+    const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch, order,
+                 buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n] = data;
+    add_addresses(all, kind, shape, mean, std, threads, prefetch, last_batch, order, buckets, transform,
+                  deal);
     add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
       const auto& [given, images, labels, samples, path, root] = *source;  // given follows from the others

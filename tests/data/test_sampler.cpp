@@ -219,6 +219,71 @@ TEST(Sampler, InOrderEveryEpochIsThatOfTheData) {
   EXPECT_EQ(epoch_samples(sampler, 5), iota(240));
 }
 
+/// The samples of an epoch that one worker takes.
+Indices samples_of(const Sampler& sampler, std::int64_t worker, std::int64_t epoch) {
+  Indices all;
+  Indices part(static_cast<std::size_t>(sampler.sharding().batch));
+  for (Position position{epoch, 0}; position.epoch == epoch; position = sampler.after(position)) {
+    for (std::int64_t micro = 0; micro < sampler.sharding().micro_steps; ++micro) {
+      sampler.indices(position, worker, micro, part);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+  }
+  return all;
+}
+
+TEST(Sampler, WithSharesEachWorkerTakesItsOwnAndBeginsAnewUntilTheLargestIsRead) {
+  for (const bool in_order : {true, false}) {
+    const Sampler sampler(7, {.samples = 100,
+                              .workers = 3,
+                              .batch = 4,
+                              .micro_steps = 2,
+                              .in_order = in_order,
+                              .shares = {0, 30, 97, 100}});
+
+    ASSERT_EQ(sampler.sharding().steps_per_epoch(), 9);  // 67 samples, 8 a step
+    for (const std::int64_t epoch : {0, 3}) {
+      const Indices first = samples_of(sampler, 0, epoch);
+      const Indices second = samples_of(sampler, 1, epoch);
+      const Indices third = samples_of(sampler, 2, epoch);
+
+      ASSERT_EQ(first.size(), 72U);
+      EXPECT_EQ(sorted(Indices(first.begin(), first.begin() + 30)), iota(30));
+      EXPECT_EQ(std::set(second.begin(), second.end()).size(), 67U);
+      EXPECT_EQ(*std::min_element(second.begin(), second.end()), 30);
+      EXPECT_EQ(*std::max_element(second.begin(), second.end()), 96);
+      for (std::size_t k = 0; k < 72; ++k) {
+        EXPECT_EQ(first[k], first[k % 30]);
+        EXPECT_EQ(third[k], third[k % 3]);
+        if (in_order) {
+          EXPECT_EQ(third[k], 97 + static_cast<std::int64_t>(k % 3));
+        }
+      }
+    }
+  }
+}
+
+TEST(Sampler, WithSharesAndDropTheSmallestEndsTheEpoch) {
+  const Sampler sampler(
+      7, {.samples = 100, .workers = 2, .batch = 8, .drop_last = true, .shares = {0, 25, 100}});
+
+  EXPECT_EQ(sampler.sharding().steps_per_epoch(), 3);
+  EXPECT_EQ(sampler.after({0, 0}, 3), (Position{1, 0}));
+  const Indices second = samples_of(sampler, 1, 0);
+  EXPECT_EQ(std::set(second.begin(), second.end()).size(), 24U);
+  // A position of other workers that is no whole number of steps is rounded up.
+  EXPECT_EQ(sampler.after({0, 17}, 1), (Position{1, 0}));
+}
+
+TEST(Sharding, RefusesAWorkerWithoutAShare) {
+  const std::string text = complaint({.samples = 100, .workers = 3, .batch = 2, .shares = {0, 50, 50, 100}});
+
+  EXPECT_NE(text.find("worker 1 gets 0 samples"), std::string::npos) << text;
+  EXPECT_NE(complaint({.samples = 100, .workers = 2, .batch = 8, .drop_last = true, .shares = {0, 95, 100}}),
+            "no error");
+  EXPECT_EQ(complaint({.samples = 100, .workers = 2, .batch = 8, .shares = {0, 95, 100}}), "no error");
+}
+
 TEST(Sharding, RefusesABatchWhoseProductOverflows) {
   const std::string text = complaint({.samples = 100, .workers = 4, .batch = std::int64_t{1} << 62});
 

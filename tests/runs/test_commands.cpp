@@ -192,6 +192,21 @@ TEST_F(Commands, HelpAndVersionNeedNoMpi) {
     EXPECT_NE(version.output.find(library), std::string::npos) << library;
 }
 
+TEST_F(Commands, MakeDataWritesClickLogsAndSaysWhatIsTheirBest) {
+  const Result made = run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "500", "--valid-rows", "100",
+                           "--output", path("clicks.tsv"), "--truth", path("truth.txt")});
+  const Result refused =
+      run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "5", "--output", "/proc/clicks.tsv"});
+
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  EXPECT_EQ(count(made.output, "the true probabilities reach AUC 0."), 2) << made.output;
+  EXPECT_EQ(count(read_file(path("clicks.tsv")), "\n"), 500);
+  EXPECT_EQ(count(read_file(path("clicks.tsv")), "\t"), 500 * 39);
+  EXPECT_EQ(count(read_file(path("truth.valid.txt")), "\n"), 100);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("/proc/clicks.tsv"), std::string::npos) << refused.errors;
+}
+
 TEST_F(Commands, BenchesPrintTablesAndJson) {
   const Result all_reduce =
       flotilla(2, {"bench", "all-reduce", "--bytes", "4K", "--json", path("all-reduce.json")});

@@ -87,6 +87,18 @@ class ClickDataset final : public Dataset {
   bool weighted() const override { return data_.format->weighted(); }
   std::unique_ptr<BagReader> bag_reader() const override { return std::make_unique<ClickReader>(data_); }
 
+  std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const override {
+    require(how == "files" || how == "bytes", "data are not dealt by ", how);
+    const std::int64_t files = std::ssize(data_.files);
+    std::vector<std::int64_t> shares;
+    for (std::int64_t worker = 0; worker <= workers; ++worker) {
+      const auto file =
+          static_cast<std::size_t>(worker * (files / workers) + std::min(worker, files % workers));
+      shares.push_back(how == "files" ? data_.firsts[file] : sample_at_share(worker, workers));
+    }
+    return shares;
+  }
+
   std::string description() const override {
     const std::string share = fmt::format(
         "{:.1f} % positive", 100.0 * static_cast<double>(positive_) / static_cast<double>(size()));
@@ -106,6 +118,19 @@ class ClickDataset final : public Dataset {
   }
 
  private:
+  /// The sample that lies behind worker ÷ workers of all bytes.
+  std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
+    if (worker == workers) return size();
+    std::int64_t bytes = 0;
+    for (const ClickFile& file : data_.files) bytes += file.bytes.size();
+    auto left = static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(worker) /
+                                          static_cast<double>(workers));
+    std::size_t k = 0;
+    while (k + 1 < data_.files.size() && left >= data_.files[k].bytes.size())
+      left -= data_.files[k++].bytes.size();
+    return data_.firsts[k] + data_.files[k].index.sample_at(left);
+  }
+
   ClickData data_;
   std::string path_;
   std::int64_t positive_;

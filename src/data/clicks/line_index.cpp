@@ -21,6 +21,11 @@ void LineIndex::add(std::int64_t begin) {
   ++size_;
 }
 
+std::int64_t LineIndex::sample_at(std::int64_t byte) const {
+  const auto behind = std::upper_bound(begins_.begin(), begins_.end(), byte);
+  return std::max<std::int64_t>(behind - begins_.begin() - 1, 0) * stride_;
+}
+
 LineIndex::Entry LineIndex::before(std::int64_t sample) const {
   require(0 <= sample && sample < size_, "no sample ", sample, " in a file of ", size_);
   const auto k = static_cast<std::size_t>(sample / stride_);

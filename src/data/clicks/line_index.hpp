@@ -22,7 +22,9 @@ class LineIndex {
   void set_end(std::int64_t end) { end_ = end; }   ///< Of the file.
   std::int64_t size() const { return size_; }      ///< Samples.
   std::int64_t stride() const { return stride_; }  ///< Samples from entry to entry.
-  Entry before(std::int64_t sample) const;         ///< The last entry that is not behind `sample`.
+  std::int64_t sample_at(
+      std::int64_t byte) const;  ///< The last of those in reach that begins at `byte` or before it.
+  Entry before(std::int64_t sample) const;  ///< The last entry that is not behind `sample`.
 
  private:
   std::size_t most_entries_;

@@ -189,6 +189,34 @@ TEST_F(ClickFolder, CommentsAndEmptyLinesOfLibsvmAreNoSamples) {
   EXPECT_EQ(read_sample(*data, *reader, 0).label, 1);
 }
 
+TEST_F(ClickFolder, FilesAreDealtInBlocksAndBytesInEqualParts) {
+  std::filesystem::create_directory(folder.path("parts"));
+  const std::vector<std::int64_t> sizes = {100, 10, 20, 5, 165};
+  std::int64_t first = 0;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    criteo(cat("parts/", k), first, first + sizes[k]);
+    first += sizes[k];
+  }
+  const auto data = test::open_criteo(folder.path("parts"));
+  using Shares = std::vector<std::int64_t>;
+
+  EXPECT_EQ(data->deal("files", 1), (Shares{0, 300}));
+  EXPECT_EQ(data->deal("files", 2), (Shares{0, 130, 300}));
+  EXPECT_EQ(data->deal("files", 3), (Shares{0, 110, 135, 300}));
+  EXPECT_EQ(data->deal("files", 6), (Shares{0, 100, 110, 130, 135, 300, 300}));
+  for (const std::int64_t workers : {1, 2, 3, 7}) {
+    const Shares shares = data->deal("bytes", workers);
+
+    ASSERT_EQ(std::ssize(shares), workers + 1);
+    EXPECT_EQ(shares.front(), 0);
+    EXPECT_EQ(shares.back(), 300);
+    // Lines have 170 to 240 bytes.
+    for (std::size_t k = 0; k + 1 < shares.size(); ++k)
+      EXPECT_NEAR(static_cast<double>(shares[k + 1] - shares[k]) * static_cast<double>(workers) / 300.0, 1.0,
+                  0.2);
+  }
+}
+
 TEST_F(ClickFolder, SamplesAreFoundThroughASparseIndex) {
   constexpr std::int64_t count = 3000;
   std::string text;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/dealing.hpp"
+
+namespace flotilla {
+
+Sharding dealt(Sharding sharding, const Dataset& data, const std::string& how) {
+  if (how == "samples") return sharding;
+  sharding.shares = data.deal(how, sharding.workers);
+  check_sharding(sharding);
+  return sharding;
+}
+
+}  // namespace flotilla
