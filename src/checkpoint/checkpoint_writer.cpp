@@ -94,13 +94,15 @@ std::string told(const CheckpointPart& part, const std::string& error) {
 }
 
 /// Tells the others of this worker's part. @returns those of all. @throws UserError if one failed.
-std::vector<CheckpointPart> gather_parts(const SavingWorkers& workers, const std::string& mine) {
+std::vector<CheckpointPart> gather_parts(const SavingWorkers& workers, const CheckpointPart& part,
+                                         const std::string& error) {
+  const std::string mine = told(part, error);
   std::vector<CheckpointPart> parts;
   std::string failure;
   for (const std::string& text : workers.exchange ? workers.exchange(mine) : std::vector{mine}) {
     const nlohmann::json json = nlohmann::json::parse(text);
-    const auto error = json.at("error").get<std::string>();
-    if (failure.empty() && !error.empty()) failure = cat("worker ", parts.size(), ": ", error);
+    const auto theirs = json.at("error").get<std::string>();
+    if (failure.empty() && !theirs.empty()) failure = cat("worker ", parts.size(), ": ", theirs);
     parts.push_back(json.at("part").get<CheckpointPart>());
   }
   if (!failure.empty()) throw UserError(failure);
@@ -118,16 +120,23 @@ std::string error_of(Work work) {
   return {};
 }
 
+/// The parts get their names together, once all are complete: a checkpoint of the same step, of a run that
+/// was set back, may be there, and be good until then. @returns what the checkpoint is to say of them.
+std::vector<CheckpointPart> complete_parts(Desk& desk, NewFile* part, std::string error) {
+  CheckpointPart mine;
+  const CheckpointState state = state_of_part(desk.save.state);
+  if (error.empty()) error = error_of([&] { mine = part->complete(&state); });
+  if (desk.given_up) throw UserError(error);  // the others are not there any more
+  gather_parts(desk.workers, mine, error);
+  return gather_parts(desk.workers, mine, error_of([&] { part->give_name(); }));
+}
+
 /// @returns the bytes that were written by all.
 std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
   CheckpointState state = desk.save.state;
   std::int64_t bytes = 0;
   if (desk.save.own) {
-    CheckpointPart mine;
-    const CheckpointState of_part = state_of_part(state);
-    if (error.empty()) error = error_of([&] { mine = draft.part->complete(&of_part); });
-    if (desk.given_up) throw UserError(error);  // the others are not there any more
-    state.parts = gather_parts(desk.workers, told(mine, error));
+    state.parts = complete_parts(desk, draft.part ? &*draft.part : nullptr, std::move(error));
     for (const CheckpointPart& part : state.parts) bytes += part.bytes;
   } else if (!error.empty()) {
     throw UserError(error);
@@ -136,6 +145,7 @@ std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
     if (!draft.checkpoint) return;
     if (desk.save.own) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
     bytes += draft.checkpoint->complete(&state).bytes;
+    draft.checkpoint->give_name();
     desk.folder.saved(state.step, desk.keep);
   });
   // Nobody has saved before the checkpoint is there.

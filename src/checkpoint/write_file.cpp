@@ -94,12 +94,15 @@ CheckpointPart NewFile::complete(const CheckpointState* state) {
   file_.sync();
   file_.close();
   if (state != nullptr) verify(temporary_, tensors_, *state);
-  rename_file(temporary_, path_);
-  temporary_.clear();
-  sync_folder(folder_of(path_));
   return {.name = std::filesystem::path(path_).filename().string(),
           .bytes = plan.bytes,
           .checksum = state == nullptr ? 0 : index_checksum(*state, tensors_)};
+}
+
+void NewFile::give_name() {
+  rename_file(temporary_, path_);
+  temporary_.clear();
+  sync_folder(folder_of(path_));
 }
 
 void check_output_file(const std::string& out, const std::string& in) {
@@ -121,6 +124,7 @@ void write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {
   NewFile file(path, snapshot.tensors);
   for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) file.write(i, snapshot.of(snapshot.tensors[i]));
   file.complete(&snapshot.state);
+  file.give_name();
 }
 
 void write_array(const std::string& path, const std::string& name, const Shape& shape,
@@ -129,6 +133,7 @@ void write_array(const std::string& path, const std::string& name, const Shape& 
   NewFile file(path, {&tensor, 1});
   file.write(0, values);
   file.complete(nullptr);
+  file.give_name();
 }
 
 }  // namespace flotilla

@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// A file that gets its name when it is complete. The values are written first, each read once: their
+/// A file that gets its name once it is complete. The values are written first, each read once: their
 /// checksums, which the rest of the file holds, are taken of what is written.
 class NewFile {
  public:
@@ -20,13 +20,15 @@ class NewFile {
   NewFile(std::string path, std::span<const CheckpointTensor> tensors);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
-  ~NewFile();  ///< Removes it unless it is complete.
+  ~NewFile();  ///< Removes it unless it has its name.
 
   /// Hands the plain values of a tensor to the system. @throws UserError.
   void write(std::size_t tensor, std::span<const float> values);
-  /// Writes everything else, verifies the file if it has a state, and gives it its name. @param state null:
-  /// an HDF5 file of datasets only. @returns the file's bytes and its checksum. @throws UserError.
+  /// Writes everything else, and verifies the file if it has a state. @param state null: an HDF5 file of
+  /// datasets only. @returns the file's bytes and its checksum. @throws UserError.
   CheckpointPart complete(const CheckpointState* state);
+  /// Once it is complete: replaces what has that name. @throws UserError.
+  void give_name();
 
  private:
   std::string path_;

@@ -139,6 +139,28 @@ TEST(CheckpointParts, OfWhichOneFailedLeaveNoCheckpointAndNameTheWorker) {
   EXPECT_EQ(workers.save(3).error, "");
 }
 
+// As a run does that was set back and goes another way.
+TEST(CheckpointParts, OfASaveThatFailedLeaveAnEarlierCheckpointOfItsStepGood) {
+  const test::TemporaryFolder folder;
+  Workers workers(folder.path());
+  const std::string earlier = workers.save(2).path;
+  const auto state_of_all = bytes_of(earlier);
+  std::string complaints;
+
+  workers.start(2, 0, std::make_shared<SnapshotSource>(own_snapshot(2, 7)));
+  workers.start(2, 1, std::make_shared<FailingSource>(own_snapshot(2, 8)));
+  for (const int rank : {0, 1}) workers.writer(rank).finish();
+
+  EXPECT_TRUE(
+      mentions(workers.writer(0).reports().at(0).error, {"step 2 was not saved", "the cable was cut"}));
+  EXPECT_EQ(found_by(folder.path(), 2, complaints), earlier);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(bytes_of(earlier), state_of_all);
+  for (const int rank : {0, 1})
+    EXPECT_EQ(read_checkpoint(folder.path(cat("step-00000002.parts/worker-000", rank, ".h5"))).values,
+              own_snapshot(2, rank).values);
+}
+
 TEST(CheckpointParts, GoWithTheCheckpointThatIsNotKept) {
   const test::TemporaryFolder folder;
   Workers workers(folder.path(), 1);
