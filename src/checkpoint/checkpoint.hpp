@@ -14,16 +14,17 @@
 
 namespace flotilla {
 
-/// A file that goes with a checkpoint: what one worker holds for itself.
+/// A file that goes with a checkpoint: what one worker holds for itself, or a server's rows of tables.
 struct CheckpointPart {
-  std::string name;            ///< "worker-0003.h5", in the folder step-00000400.parts
+  std::string name;            ///< "worker-0003.h5" or "server-0003.h5", in the folder step-00000400.parts
   std::int64_t bytes = 0;      ///< Of the file
   std::uint64_t checksum = 0;  ///< That of its state and list of tensors, which holds those of the values
 };
 
 /// Everything in a checkpoint that is not a tensor.
 struct CheckpointState {
-  static constexpr std::int64_t newest_schema = 2;  ///< 1: without numbers, parts and training samples
+  static constexpr std::int64_t newest_schema = 3;
+  ///< 1: without numbers, parts and training samples; 2: without server parts
 
   std::int64_t schema = newest_schema;
   std::int64_t step = 0;     ///< Optimizer steps done
@@ -36,17 +37,23 @@ struct CheckpointState {
   std::map<std::string, std::string>
       choices;                  ///< Made by measurement: "strategy.all_reduce" → "shared-memory"
   bool inference_only = false;  ///< Made by `flotilla export`: no optimizer state
-  std::map<std::string, double> numbers{};  ///< Of the strategy: StrategyState::numbers
-  std::vector<CheckpointPart> parts{};      ///< One per worker, in their order; empty: all hold the same
-  std::int64_t training_samples = 0;        ///< Of data.train; 0: not known
+  std::map<std::string, double> numbers{};     ///< Of the strategy: StrategyState::numbers
+  std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same
+  std::int64_t training_samples = 0;           ///< Of data.train; 0: not known
+  std::vector<CheckpointPart> server_parts{};  ///< One per server, in their order; empty: no sparse tables
 };
 
+/// What the values of a dataset are.
+enum class Element { float32, unsigned64 };
+
 /// One dataset: path is "parameters/fc1.weight", "statistics/…", "optimizer/momentum/fc1.weight" or
-/// "strategy/outer_momentum/fc1.weight". Values are plain, row-major, in the tensor's logical shape.
+/// "strategy/outer_momentum/fc1.weight"; those of tables of rows are in row_file.hpp. Values are plain,
+/// row-major, in the tensor's logical shape.
 struct CheckpointTensor {
   std::string path;
   Shape shape;
   std::int64_t offset = 0;  ///< Of its first value in the snapshot's values
+  Element element = Element::float32;
 };
 
 /// The contents of a file, in host memory.
@@ -71,8 +78,8 @@ void write_checkpoint_file(const std::string& path, const Snapshot& snapshot);
 void write_array(const std::string& path, const std::string& name, const Shape& shape,
                  std::span<const float> values);
 
-/// Reads and verifies a file: structure, sizes, checksums, schema. Tensors come group by group (parameters,
-/// statistics, optimizer, strategy), within a group as they were written.
+/// Reads and verifies a file, but for rows of tables: structure, sizes, checksums, schema. Tensors come group
+/// by group (parameters, statistics, optimizer, strategy), within a group as they were written.
 /// @throws UserError naming the file, the tensor and the reason (truncated, flipped byte, from a newer
 /// schema).
 Snapshot read_checkpoint(const std::string& path);
@@ -88,7 +95,8 @@ void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const Ch
                    const std::string& path);
 
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
-/// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none.
+/// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none. The parts of
+/// servers must be good too: nobody could do without their rows.
 /// @param workers that want to go on from it: one of as many workers must have good parts; −1: nobody does
 /// @throws UserError if the folder can't be read, or a checkpoint is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,

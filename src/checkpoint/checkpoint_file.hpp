@@ -13,8 +13,8 @@
 
 namespace flotilla {
 
-/// A file to read tensor by tensor, each verified when it is read. Tensors come group by group (parameters,
-/// statistics, optimizer, strategy), within a group as they were written.
+/// A file to read tensor by tensor, each verified when it is read; not the rows of tables. Tensors come group
+/// by group (parameters, statistics, optimizer, strategy), within a group as they were written.
 class CheckpointFile : public ValueSource {
  public:
   enum class Content {

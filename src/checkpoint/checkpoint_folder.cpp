@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -58,7 +59,8 @@ bool is_unfinished(std::string_view name) {
 }
 
 bool is_part(std::string_view name) {
-  return take_number(name, "worker-", ".h5") && (name.empty() || is_temporary_ending(name));
+  return (take_number(name, "worker-", ".h5") || take_number(name, "server-", ".h5")) &&
+         (name.empty() || is_temporary_ending(name));
 }
 
 std::string padded(std::int64_t number, std::size_t width) {
@@ -83,16 +85,25 @@ std::vector<fs::path> files_in(const std::string& folder) {
 
 constexpr int any_number = 0;
 
-/// What is wrong with a checkpoint; empty if it is good. Of its parts only if they are as many as `workers`.
+/// The first thing that is wrong with one of the parts of a checkpoint; empty if they are good.
+std::string damage_of_parts(const std::string& path, std::span<const CheckpointPart> parts) {
+  for (const CheckpointPart& part : parts)
+    if (std::string damage = part_damage(path, part); !damage.empty()) return damage;
+  return {};
+}
+
+/// What is wrong with a checkpoint or its servers' parts; empty if it is good. Of the workers' parts only if
+/// they are as many as `workers`.
 /// @throws NewerSchema.
 std::string damage_of(const std::string& path, int workers) {
   try {
     const FileIndex index = hdf5::read_index(path);
     if (!index.has_state) return "it has no training state";
+    const CheckpointState& state = index.state;
     std::string damage = first_damage(index);
-    if (workers == any_number || index.state.parts.size() == static_cast<std::size_t>(workers))
-      for (auto part = index.state.parts.begin(); damage.empty() && part != index.state.parts.end(); ++part)
-        damage = part_damage(path, *part);
+    if (damage.empty()) damage = damage_of_parts(path, state.server_parts);
+    if (damage.empty() && (workers == any_number || state.parts.size() == static_cast<std::size_t>(workers)))
+      damage = damage_of_parts(path, state.parts);
     return damage;
   } catch (const NewerSchema&) {
     throw;
@@ -123,6 +134,10 @@ std::string CheckpointFolder::path_of(std::int64_t step) const {
 
 std::string CheckpointFolder::part_path(std::int64_t step, int worker) const {
   return cat(parts_folder(path_of(step)), "/worker-", padded(worker, 4), ".h5");
+}
+
+std::string CheckpointFolder::server_part_path(std::int64_t step, int server) const {
+  return cat(parts_folder(path_of(step)), "/server-", padded(server, 4), ".h5");
 }
 
 void CheckpointFolder::remove_unfinished() const {

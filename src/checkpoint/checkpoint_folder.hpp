@@ -19,6 +19,7 @@ class CheckpointFolder {
   void make_parts(std::int64_t step) const;  ///< The folder of that step's parts, likewise.
   std::string path_of(std::int64_t step) const;
   std::string part_path(std::int64_t step, int worker) const;  ///< "…/step-00000400.parts/worker-0003.h5"
+  std::string server_part_path(std::int64_t step, int server) const;  ///< "…/server-0003.h5", likewise
   /// What killed runs left: step-N.h5.tmp-PID, and parts whose checkpoint was not written.
   void remove_unfinished() const;
   /// The parts of a checkpoint that was not written, or is no more.

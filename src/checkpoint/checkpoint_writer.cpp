@@ -81,10 +81,16 @@ void write_drafts(Desk& desk, Draft& draft) {
   }
 }
 
-/// The state that a worker's part tells of: the strategy's numbers are in the checkpoint.
+/// The state that a worker's part tells of: the strategy's numbers and the servers' parts are in the
+/// checkpoint.
 CheckpointState state_of_part(CheckpointState state) {
   state.numbers.clear();
+  state.server_parts.clear();
   return state;
+}
+
+bool has_parts(const Save& save) {
+  return save.own || !save.state.server_parts.empty();
 }
 
 /// What a worker tells the others of its part.
@@ -141,9 +147,10 @@ std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
   } else if (!error.empty()) {
     throw UserError(error);
   }
+  for (const CheckpointPart& part : state.server_parts) bytes += part.bytes;
   error = error_of([&] {
     if (!draft.checkpoint) return;
-    if (desk.save.own) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
+    if (has_parts(desk.save)) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
     bytes += draft.checkpoint->complete(&state).bytes;
     draft.checkpoint->give_name();
     desk.folder.saved(state.step, desk.keep);
@@ -164,7 +171,8 @@ SaveReport write(Desk& desk) {
   error = error_of([&] { report.bytes = complete(desk, draft, error); });
   if (!error.empty()) {
     report.error = cat("the checkpoint of step ", step, " was not saved: ", error);
-    if (desk.save.own && desk.workers.rank == 0) error_of([&] { desk.folder.remove_orphaned_parts(step); });
+    if (has_parts(desk.save) && desk.workers.rank == 0)
+      error_of([&] { desk.folder.remove_orphaned_parts(step); });
   }
   report.write_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -29,7 +29,8 @@ struct SavingWorkers {
   std::function<std::vector<std::string>(const std::string&)> exchange{};
 };
 
-/// What is to be saved. The sources are asked on the writing thread, which may outlive who made them.
+/// What is to be saved; servers have written their parts before, and the state names them. The sources are
+/// asked on the writing thread, which may outlive who made them.
 struct Save {
   CheckpointState state;
   std::shared_ptr<ValueSource> shared{};  ///< Of the checkpoint itself; null but on worker 0

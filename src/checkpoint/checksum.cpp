@@ -31,6 +31,8 @@ Checksum::Checksum() : state_(std::make_unique<State>()) {
   check(XXH3_64bits_reset(state_->handle.get()), "XXH3_64bits_reset");
 }
 
+Checksum::Checksum(Checksum&& other) noexcept = default;
+
 Checksum::~Checksum() = default;
 
 void Checksum::add(std::span<const std::byte> bytes) {

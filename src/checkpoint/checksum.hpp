@@ -14,6 +14,7 @@ namespace flotilla {
 class Checksum {
  public:
   Checksum();
+  Checksum(Checksum&& other) noexcept;
   Checksum(const Checksum&) = delete;
   Checksum& operator=(const Checksum&) = delete;
   ~Checksum();

@@ -24,7 +24,23 @@ std::string counted(const std::map<std::string, std::string>& texts) {
   return all;
 }
 
+std::string counted(std::span<const CheckpointPart> parts) {
+  std::string all = cat(parts.size(), '\n');
+  for (const CheckpointPart& part : parts)
+    all += cat(counted(part.name), part.bytes, ' ', part.checksum, '\n');
+  return all;
+}
+
 }  // namespace
+
+std::int64_t StoredTensor::bytes() const {
+  return shape.size() *
+         static_cast<std::int64_t>(element == Element::unsigned64 ? sizeof(std::uint64_t) : sizeof(float));
+}
+
+bool is_of_rows(const std::string& path) {
+  return path.starts_with("rows/");
+}
 
 std::uint64_t index_checksum(const CheckpointState& state, std::span<const StoredTensor> tensors) {
   std::string text =
@@ -36,15 +52,15 @@ std::uint64_t index_checksum(const CheckpointState& state, std::span<const Store
     text += cat(state.numbers.size(), '\n');
     for (const auto& [name, number] : state.numbers)
       text += cat(counted(name), std::bit_cast<std::uint64_t>(std::isnan(number) ? nan : number), '\n');
-    text += cat(state.parts.size(), '\n');
-    for (const CheckpointPart& part : state.parts)
-      text += cat(counted(part.name), part.bytes, ' ', part.checksum, '\n');
+    text += counted(state.parts);
     text += cat(state.training_samples, '\n');
   }
+  if (state.schema >= 3) text += counted(state.server_parts);
   std::map<std::string, std::string> lines;  // By path: the reader lists group by group
   for (const StoredTensor& tensor : tensors)
     lines[tensor.path] =
-        cat(tensor.shape.text(), ' ', tensor.checksum ? hexadecimal(*tensor.checksum) : std::string("none"));
+        cat(tensor.shape.text(), ' ', tensor.checksum ? hexadecimal(*tensor.checksum) : std::string("none"),
+            tensor.element == Element::unsigned64 ? " u64" : "");
   text += counted(lines);
   return checksum_of(std::as_bytes(std::span(text)));
 }

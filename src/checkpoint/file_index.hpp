@@ -17,10 +17,16 @@ struct StoredTensor {
   std::string path;  ///< "parameters/fc1.weight"
   Shape shape;
   std::optional<std::uint64_t> checksum;  ///< As stored; files of other programs have none
-  /// Where its little-endian float32 values lie in the file, in one piece; nothing if HDF5 must convert them.
+  /// Where its little-endian values lie in the file, in one piece; nothing if HDF5 must convert them.
   std::optional<std::int64_t> position;
   std::string problem;  ///< Why it can't be read: "is not a set of floating-point numbers"
+  Element element = Element::float32;
+
+  std::int64_t bytes() const;  ///< Of its values
 };
+
+/// Whether a dataset is one of a table of rows: "rows/embeddings/keys".
+bool is_of_rows(const std::string& path);
 
 /// What a file holds, besides values.
 struct FileIndex {

@@ -110,12 +110,13 @@ void read_state(hid_t root, FileIndex& index) {
   const auto texts = [](const nlohmann::json& all) { return all.get<std::map<std::string, std::string>>(); };
   json("versions", state.versions, texts);
   json("choices", state.choices, texts);
+  const auto parts = [](const nlohmann::json& all) { return all.get<std::vector<CheckpointPart>>(); };
   if (state.schema >= 2) {
     json("numbers", state.numbers, numbers_of);
-    json("parts", state.parts,
-         [](const nlohmann::json& all) { return all.get<std::vector<CheckpointPart>>(); });
+    json("parts", state.parts, parts);
     integer("training_samples", state.training_samples);
   }
+  if (state.schema >= 3) json("server_parts", state.server_parts, parts);
   attempt(index.problems, [&] { index.checksum = read_checksum(root, index.bytes); });
 }
 
@@ -161,15 +162,15 @@ Shape read_shape(hid_t dataset) {
   return shape;
 }
 
-/// Where the values lie if they are contiguous little-endian float32.
+/// Where the values lie if they are contiguous and little-endian.
 std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, const StoredTensor& tensor,
                                            std::int64_t file_bytes) {
   PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
-  if (check(H5Tequal(type.id(), H5T_IEEE_F32LE), "H5Tequal") == 0 ||
-      H5Pget_layout(creation.id()) != H5D_CONTIGUOUS ||
+  const hid_t plain = tensor.element == Element::unsigned64 ? H5T_STD_U64LE : H5T_IEEE_F32LE;
+  if (check(H5Tequal(type.id(), plain), "H5Tequal") == 0 || H5Pget_layout(creation.id()) != H5D_CONTIGUOUS ||
       check(H5Pget_external_count(creation.id()), "H5Pget_external_count") > 0)
     return std::nullopt;
-  const std::int64_t bytes = tensor.shape.size() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t bytes = tensor.bytes();
   if (bytes == 0) return 0;
   const haddr_t position = H5Dget_offset(dataset);
   if (position == HADDR_UNDEF) return std::nullopt;  // Never written: HDF5 knows the fill value
@@ -180,12 +181,19 @@ std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, cons
 
 StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t file_bytes) {
   StoredTensor tensor{.path = path, .shape = {}, .checksum = {}, .position = {}, .problem = {}};
+  if (is_of_rows(path) && path.ends_with("/keys")) tensor.element = Element::unsigned64;
   try {
     Type type(H5Dget_type(dataset), "H5Dget_type");
-    if (H5Tget_class(type.id()) != H5T_FLOAT) throw UserError("is not a set of floating-point numbers");
+    const bool integers = tensor.element == Element::unsigned64;
+    if (H5Tget_class(type.id()) != (integers ? H5T_INTEGER : H5T_FLOAT))
+      throw UserError(cat("is not a set of ", integers ? "integers" : "floating-point numbers"));
     tensor.shape = read_shape(dataset);
     tensor.checksum = read_checksum(dataset, file_bytes);
     tensor.position = plain_position(dataset, type, tensor, file_bytes);
+    // Tables are read piece by piece, which only plain values can be.
+    if (is_of_rows(path) && !tensor.position)
+      throw UserError(cat("is not one contiguous piece of little-endian ",
+                          integers ? "unsigned 64-bit integers" : "float32"));
   } catch (const std::runtime_error& error) {
     tensor.problem = error.what();
   }
@@ -226,7 +234,7 @@ FileIndex read_index(const std::string& path) {
     if (index.has_state) read_state(file.id(), index);
     for (const char* group : {"parameters", "statistics"})
       attempt(index.problems, [&] { read_group(file.id(), group, 1, index); });
-    for (const char* group : {"optimizer", "strategy"})
+    for (const char* group : {"optimizer", "strategy", "rows"})
       attempt(index.problems, [&] { read_group(file.id(), group, 2, index); });
   } catch (const LibraryError& error) {
     throw UserError(

@@ -20,8 +20,8 @@ namespace hdf5 {
 /// @throws UserError if the file can't be opened or is no HDF5 file; NewerSchema.
 FileIndex read_index(const std::string& path);
 
-/// Reads values that are not stored as plain float32 (compressed, float64 …), converted. `to` has the shape's
-/// size.
+/// Reads floating-point values that are not stored as plain float32 (compressed, float64 …), converted. `to`
+/// has the shape's size.
 void read_converted(const std::string& path, const StoredTensor& tensor, std::span<float> to);
 
 }  // namespace hdf5

@@ -74,6 +74,8 @@ void write_state(hid_t root, const CheckpointState& state) {
   write_attribute(root, "numbers", json_of(state.numbers).dump());
   write_attribute(root, "parts", nlohmann::json(state.parts).dump());
   write_attribute(root, "training_samples", state.training_samples);
+  if (state.schema < 3) return;
+  write_attribute(root, "server_parts", nlohmann::json(state.server_parts).dump());
 }
 
 /// The groups of the file by path, made when first asked for.
@@ -112,7 +114,8 @@ std::int64_t make_dataset(Groups& groups, const StoredTensor& tensor) {
   check(H5Pset_layout(creation.id(), H5D_CONTIGUOUS), "H5Pset_layout");
   check(H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
   check(H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
-  Dataset dataset(H5Dcreate2(groups.parent_of(tensor.path), Groups::name_of(tensor.path), H5T_IEEE_F32LE,
+  Dataset dataset(H5Dcreate2(groups.parent_of(tensor.path), Groups::name_of(tensor.path),
+                             tensor.element == Element::unsigned64 ? H5T_STD_U64LE : H5T_IEEE_F32LE,
                              space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
                   "H5Dcreate2");
   write_attribute(dataset.id(), "xxh3", hexadecimal(tensor.checksum.value()));
@@ -126,8 +129,7 @@ std::int64_t make_dataset(Groups& groups, const StoredTensor& tensor) {
 void check_size_limit(std::span<const StoredTensor> tensors, const CheckpointState* state) {
   std::uint64_t needed = 1 << 20;
   if (state != nullptr) needed += state->deck.size();
-  for (const StoredTensor& tensor : tensors)
-    needed += 4096 + static_cast<std::uint64_t>(tensor.shape.size()) * sizeof(float);
+  for (const StoredTensor& tensor : tensors) needed += 4096 + static_cast<std::uint64_t>(tensor.bytes());
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < needed)
     throw UserError(cat("this process may write files of at most ", limit.rlim_cur,
@@ -139,8 +141,7 @@ std::vector<Piece> pieces_between(const DiskFile& memory, std::span<const Stored
                                   const FilePlan& plan) {
   std::map<std::int64_t, std::int64_t> values;  // position → bytes
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (const std::int64_t size = tensors[i].shape.size(); size > 0)
-      values[plan.positions[i]] = size * static_cast<std::int64_t>(sizeof(float));
+    if (const std::int64_t bytes = tensors[i].bytes(); bytes > 0) values[plan.positions[i]] = bytes;
   values[plan.bytes] = 0;
   std::vector<Piece> pieces;
   std::int64_t begin = 0;

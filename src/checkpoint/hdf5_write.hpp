@@ -19,8 +19,8 @@ struct Piece {
 /// An HDF5 file but for the values of its datasets.
 struct FilePlan {
   std::vector<Piece> structure;         ///< Headers, groups, attributes
-  std::vector<std::int64_t> positions;  ///< Where each tensor's values go, as contiguous little-endian
-                                        ///< float32; whatever the state and the checksums are
+  std::vector<std::int64_t> positions;  ///< Where each tensor's values go, contiguous and
+                                        ///< little-endian; whatever the state and the checksums are
   std::int64_t bytes = 0;               ///< Of the whole file
 };
 

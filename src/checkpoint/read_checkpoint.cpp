@@ -67,7 +67,7 @@ CheckpointFile::CheckpointFile(const std::string& path, Content content)
   if (const std::string problem = index_problem(index_); !problem.empty()) throw damaged(index_, problem);
   std::int64_t offset = 0;
   for (const StoredTensor& tensor : index_.tensors) {
-    if (content == Content::weights && !is_weight(tensor)) continue;
+    if (content == Content::weights ? !is_weight(tensor) : is_of_rows(tensor.path)) continue;
     stored_.push_back(&tensor);
     tensors_.push_back({tensor.path, tensor.shape, offset});
     offset += tensor.shape.size();

@@ -54,7 +54,8 @@ void to_json(nlohmann::json& json, const CheckpointState& state) {
           {"inference_only", state.inference_only},
           {"numbers", json_of(state.numbers)},
           {"parts", state.parts},
-          {"training_samples", state.training_samples}};
+          {"training_samples", state.training_samples},
+          {"server_parts", state.server_parts}};
 }
 
 void from_json(const nlohmann::json& json, CheckpointState& state) {
@@ -72,6 +73,7 @@ void from_json(const nlohmann::json& json, CheckpointState& state) {
   state.numbers = numbers_of(json.at("numbers"));
   json.at("parts").get_to(state.parts);
   json.at("training_samples").get_to(state.training_samples);
+  json.at("server_parts").get_to(state.server_parts);
 }
 
 }  // namespace flotilla

@@ -56,7 +56,18 @@ std::uint64_t ValueReader::read(const StoredTensor& tensor, std::span<float> to)
 
 std::uint64_t ValueReader::checksum(const StoredTensor& tensor) {
   Checksum sum;
-  pieces(tensor, [&](std::span<const float> values) { sum.add(std::as_bytes(values)); });
+  if (!tensor.position) {
+    pieces(tensor, [&](std::span<const float> values) { sum.add(std::as_bytes(values)); });
+    return sum.value();
+  }
+  constexpr std::int64_t piece_bytes = piece_values * sizeof(float);
+  bytes_.resize(static_cast<std::size_t>(std::min(tensor.bytes(), piece_bytes)));
+  for (std::int64_t done = 0; done < tensor.bytes(); done += piece_bytes) {
+    const auto size = static_cast<std::size_t>(std::min(piece_bytes, tensor.bytes() - done));
+    const std::span<std::byte> piece = std::span(bytes_).first(size);
+    file_.read(*tensor.position + done, piece);
+    sum.add(piece);
+  }
   return sum.value();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -16,16 +17,17 @@ namespace flotilla {
 class ValueReader {
  public:
   explicit ValueReader(const FileIndex& index);  ///< `index` must outlive this. @throws UserError.
-  /// Hands the values on in order. @throws UserError naming file and tensor.
+  /// Hands the values, which are float32, on in order. @throws UserError naming file and tensor.
   void pieces(const StoredTensor& tensor, const std::function<void(std::span<const float>)>& take);
   /// Fills `to`, which has the shape's size, and returns its checksum.
   std::uint64_t read(const StoredTensor& tensor, std::span<float> to);
-  std::uint64_t checksum(const StoredTensor& tensor);
+  std::uint64_t checksum(const StoredTensor& tensor);  ///< Of values of any kind.
 
  private:
   const FileIndex& index_;
   DiskFile file_;
   std::vector<float> scratch_;
+  std::vector<std::byte> bytes_;
 };
 
 /// Verifies index and values. @returns the first thing that is wrong, as the end of a sentence that begins

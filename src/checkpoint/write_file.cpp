@@ -21,7 +21,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t piece_values = std::size_t{1} << 17;  ///< 512 KiB
+constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 
 /// Reads the file again and compares it with what was meant. @throws UserError if it differs.
 void verify(const std::string& path, std::span<const StoredTensor> tensors, const CheckpointState& state) {
@@ -35,8 +35,12 @@ void verify(const std::string& path, std::span<const StoredTensor> tensors, cons
 std::vector<StoredTensor> without_values(std::span<const CheckpointTensor> tensors) {
   std::vector<StoredTensor> stored;
   for (const CheckpointTensor& tensor : tensors)
-    stored.push_back(
-        {.path = tensor.path, .shape = tensor.shape, .checksum = 0, .position = {}, .problem = {}});
+    stored.push_back({.path = tensor.path,
+                      .shape = tensor.shape,
+                      .checksum = 0,
+                      .position = {},
+                      .problem = {},
+                      .element = tensor.element});
   return stored;
 }
 
@@ -48,7 +52,7 @@ void require_readable_names(std::span<const CheckpointTensor> tensors) {
     const std::string& path = tensor.path;
     const std::size_t first = path.find('/');
     const std::string group = path.substr(0, first);
-    const bool deep = group == "optimizer" || group == "strategy";
+    const bool deep = group == "optimizer" || group == "strategy" || group == "rows";
     require((group == "parameters" || group == "statistics" || deep) &&
                 std::ranges::count(path, '/') == (deep ? 2 : 1) && path.back() != '/' &&
                 path.find("//") == std::string::npos && seen.insert(path).second,
@@ -65,6 +69,8 @@ NewFile::NewFile(std::string path, std::span<const CheckpointTensor> tensors)
       temporary_(temporary_name(path_)),
       tensors_(without_values(tensors)),
       positions_(hdf5::plan_file(tensors_, nullptr).positions),
+      written_(tensors_.size()),
+      sums_(tensors_.size()),
       file_(DiskFile::create(temporary_)) {}
 
 NewFile::~NewFile() {
@@ -72,22 +78,30 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::size_t tensor, std::span<const float> values) {
-  StoredTensor& stored = tensors_[tensor];
-  require(static_cast<std::int64_t>(values.size()) == stored.shape.size(), "wrong number of values for ",
-          stored.path);
-  Checksum sum;
-  std::int64_t position = positions_[tensor];
-  for (std::size_t done = 0; done < values.size(); done += piece_values) {
+  require(static_cast<std::int64_t>(values.size()) == tensors_[tensor].shape.size(),
+          "wrong number of values for ", tensors_[tensor].path);
+  append(tensor, std::as_bytes(values));
+}
+
+void NewFile::append(std::size_t tensor, std::span<const std::byte> values) {
+  std::int64_t& written = written_[tensor];
+  require(static_cast<std::int64_t>(values.size()) <= tensors_[tensor].bytes() - written,
+          "too many values for ", tensors_[tensor].path);
+  while (!values.empty()) {
     // Summed and copied by the system while it is in the processor's cache.
-    const auto piece = std::as_bytes(values.subspan(done, std::min(piece_values, values.size() - done)));
-    sum.add(piece);
-    file_.write(position, piece);
-    position += static_cast<std::int64_t>(piece.size());
+    const auto piece = values.first(std::min(piece_bytes, values.size()));
+    sums_[tensor].add(piece);
+    file_.write(positions_[tensor] + written, piece);
+    written += static_cast<std::int64_t>(piece.size());
+    values = values.subspan(piece.size());
   }
-  stored.checksum = sum.value();
 }
 
 CheckpointPart NewFile::complete(const CheckpointState* state) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    require(written_[i] == tensors_[i].bytes(), "too few values for ", tensors_[i].path);
+    tensors_[i].checksum = sums_[i].value();
+  }
   const hdf5::FilePlan plan = hdf5::plan_file(tensors_, state);
   require(plan.positions == positions_, "the values of '", path_, "' were written to other places");
   for (const hdf5::Piece& piece : plan.structure) file_.write(piece.position, piece.bytes);

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/file_index.hpp"
 
 namespace flotilla {
 
 /// A file that gets its name once it is complete. The values are written first, each read once: their
-/// checksums, which the rest of the file holds, are taken of what is written.
+/// checksums, which the rest of the file holds, are taken of what is written. Several tensors may be written
+/// piece by piece at the same time.
 class NewFile {
  public:
   /// Makes the file under a temporary name. @throws UserError.
@@ -24,6 +27,8 @@ class NewFile {
 
   /// Hands the plain values of a tensor to the system. @throws UserError.
   void write(std::size_t tensor, std::span<const float> values);
+  /// The next values of a tensor, little-endian. @throws UserError.
+  void append(std::size_t tensor, std::span<const std::byte> values);
   /// Writes everything else, and verifies the file if it has a state. @param state null: an HDF5 file of
   /// datasets only. @returns the file's bytes and its checksum. @throws UserError.
   CheckpointPart complete(const CheckpointState* state);
@@ -35,6 +40,8 @@ class NewFile {
   std::string temporary_;
   std::vector<StoredTensor> tensors_;
   std::vector<std::int64_t> positions_;
+  std::vector<std::int64_t> written_;  ///< Bytes of each tensor
+  std::vector<Checksum> sums_;
   DiskFile file_;
 };
 

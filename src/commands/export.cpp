@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/export.hpp"
 
+#include <cstddef>
+
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/merged_rows.hpp"
+#include "src/checkpoint/row_file.hpp"
 
 namespace flotilla {
 
@@ -17,7 +21,15 @@ std::string export_model(const std::string& checkpoint_or_folder, const std::str
   model.state.inference_only = true;
   model.state.numbers.clear();  // these and the parts are for going on
   model.state.parts.clear();
-  write_checkpoint_file(out, model);
+  MergedRows rows(open_rows(path, model.state));
+  model.state.server_parts.clear();
+  RowFileWriter file(out, rows.tables(), model.tensors);
+  for (std::size_t i = 0; i < model.tensors.size(); ++i) file.write_tensor(i, model.of(model.tensors[i]));
+  for (std::size_t table = 0; table < rows.tables().size(); ++table)
+    for (RowPiece piece = rows.next(table); !piece.keys.empty(); piece = rows.next(table))
+      file.write(table, piece);
+  file.complete(model.state);
+  file.give_name();
   return path;
 }
 

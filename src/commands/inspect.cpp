@@ -2,12 +2,9 @@
 #include "src/commands/inspect.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <iomanip>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -18,46 +15,29 @@
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/commands/inspect_rows.hpp"
+#include "src/commands/value_statistics.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// Statistics of a tensor's values.
+/// What is told of a tensor.
 struct Row {
   const StoredTensor* tensor = nullptr;
-  std::int64_t finite = 0;
-  std::int64_t non_finite = 0;
-  double sum = 0.0;
-  double sum_of_squares = 0.0;
-  float min = std::numeric_limits<float>::infinity();
-  float max = -std::numeric_limits<float>::infinity();
+  ValueStatistics values;
   std::string checksum;  ///< "ok", "damaged", "none" or "unreadable"
   std::string damage;    ///< The sentence that explains the last word
-
-  /// Nothing where there is no finite value to say it of.
-  std::optional<double> over_finite(double value) const {
-    return finite > 0 ? std::optional(value) : std::nullopt;
-  }
-  std::optional<double> mean() const { return over_finite(sum / static_cast<double>(finite)); }
-  std::optional<double> rms() const {
-    return over_finite(std::sqrt(sum_of_squares / static_cast<double>(finite)));
-  }
 };
 
-void add(Row& row, std::span<const float> values) {
-  for (const float value : values) {
-    if (!std::isfinite(value)) {
-      ++row.non_finite;
-      continue;
-    }
-    ++row.finite;
-    row.sum += value;
-    row.sum_of_squares += static_cast<double>(value) * value;
-    row.min = std::min(row.min, value);
-    row.max = std::max(row.max, value);
-  }
-}
+/// What is told of a file.
+struct Contents {
+  const FileIndex& index;
+  std::vector<Row> rows{};
+  std::vector<TableSummary> tables{};
+  std::vector<std::string> table_damage{};
+  std::string damage{};
+};
 
 Row describe(ValueReader& reader, const StoredTensor& tensor) {
   Row row;
@@ -67,7 +47,7 @@ Row describe(ValueReader& reader, const StoredTensor& tensor) {
     Checksum sum;
     reader.pieces(tensor, [&](std::span<const float> values) {
       sum.add(std::as_bytes(values));
-      add(row, values);
+      row.values.add(values);
     });
     row.checksum = !tensor.checksum ? "none" : *tensor.checksum == sum.value() ? "ok" : "damaged";
     if (row.checksum == "damaged")
@@ -79,40 +59,48 @@ Row describe(ValueReader& reader, const StoredTensor& tensor) {
   return row;
 }
 
-/// With the parts that a checkpoint names.
-std::string damage_of(const FileIndex& index, const std::vector<Row>& rows) {
+/// With the parts that a checkpoint names; those of servers were read for their tables.
+std::string damage_of(const Contents& contents) {
+  const FileIndex& index = contents.index;
   std::string damage;
   const auto mention = [&](const std::string& what) {
     if (!what.empty()) damage += (damage.empty() ? "" : "; ") + what;
   };
   for (const std::string& problem : index.problems) mention(problem);
-  for (const Row& row : rows) mention(row.damage);
+  for (const Row& row : contents.rows) mention(row.damage);
+  for (const std::string& text : contents.table_damage) mention(text);
   if (damage.empty()) mention(index_problem(index));
   for (const CheckpointPart& part : index.state.parts) mention(part_damage(index.path, part));
   return damage.empty() ? damage : cat("'", index.path, "' is damaged: ", damage);
 }
 
 nlohmann::json as_json(const Row& row) {
-  const auto number = [](std::optional<double> value) {
-    return value ? nlohmann::json(*value) : nlohmann::json();
-  };
   nlohmann::json shape = nlohmann::json::array();
   for (int axis = 0; axis < row.tensor->shape.rank(); ++axis) shape.push_back(row.tensor->shape[axis]);
-  return {{"path", row.tensor->path},
-          {"shape", shape},
-          {"mean", number(row.mean())},
-          {"rms", number(row.rms())},
-          {"min", number(row.over_finite(row.min))},
-          {"max", number(row.over_finite(row.max))},
-          {"non_finite", row.non_finite},
-          {"checksum", row.checksum}};
+  nlohmann::json json = {{"path", row.tensor->path}, {"shape", shape}, {"checksum", row.checksum}};
+  json.update(row.values.as_json());
+  return json;
 }
 
-std::string as_json(const FileIndex& index, const std::vector<Row>& rows, const std::string& damage) {
+nlohmann::json as_json(const TableSummary& summary) {
+  const RowTable& table = summary.table;
+  nlohmann::json json = {
+      {"name", table.name}, {"rows", table.rows}, {"width", table.width}, {"slots", table.slots}};
+  json.update(summary.values.as_json());
+  return json;
+}
+
+std::string as_json(const Contents& contents) {
+  const FileIndex& index = contents.index;
   nlohmann::json tensors = nlohmann::json::array();
-  for (const Row& row : rows) tensors.push_back(as_json(row));
-  nlohmann::json all = {
-      {"path", index.path}, {"bytes", index.bytes}, {"damage", damage}, {"tensors", tensors}};
+  for (const Row& row : contents.rows) tensors.push_back(as_json(row));
+  nlohmann::json tables = nlohmann::json::array();
+  for (const TableSummary& table : contents.tables) tables.push_back(as_json(table));
+  nlohmann::json all = {{"path", index.path},
+                        {"bytes", index.bytes},
+                        {"damage", contents.damage},
+                        {"tensors", tensors},
+                        {"tables", tables}};
   if (index.has_state) all.update(nlohmann::json(index.state));
   // A damaged file may hold any bytes; they must not keep the rest from being shown.
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -123,15 +111,6 @@ std::string list(const std::map<std::string, Value>& values) {
   std::string line;
   for (const auto& [key, value] : values) line += cat(line.empty() ? "" : ", ", key, " ", value);
   return line.empty() ? "none" : line;
-}
-
-std::string number(std::optional<double> value) {
-  std::ostringstream text;
-  if (value)
-    text << std::setprecision(5) << *value;
-  else
-    text << "-";
-  return text.str();
 }
 
 void print_state(std::ostream& out, const FileIndex& index) {
@@ -150,18 +129,21 @@ void print_state(std::ostream& out, const FileIndex& index) {
       << "choices         " << list(state.choices) << '\n';
   if (state.training_samples > 0) out << "training data   " << state.training_samples << " samples\n";
   if (!state.numbers.empty()) out << "strategy        " << list(state.numbers) << '\n';
-  for (const CheckpointPart& part : state.parts)
-    out << "part            " << part.name << " (" << part.bytes << " bytes)\n";
+  for (const auto* parts : {&state.parts, &state.server_parts})
+    for (const CheckpointPart& part : *parts)
+      out << "part            " << part.name << " (" << part.bytes << " bytes)\n";
   out << "schema          " << state.schema << '\n';
 }
 
-void print_table(std::ostream& out, const std::vector<Row>& rows) {
-  std::vector<std::vector<std::string>> lines = {
-      {"tensor", "shape", "mean", "rms", "min", "max", "non-finite", "checksum"}};
-  for (const Row& row : rows)
-    lines.push_back({row.tensor->path, row.tensor->shape.text(), number(row.mean()), number(row.rms()),
-                     number(row.over_finite(row.min)), number(row.over_finite(row.max)),
-                     std::to_string(row.non_finite), row.checksum});
+using Line = std::vector<std::string>;
+
+Line joined(Line begin, const Line& end) {
+  begin.insert(begin.end(), end.begin(), end.end());
+  return begin;
+}
+
+/// Columns as wide as they need, the first one to the left.
+void print_columns(std::ostream& out, const std::vector<Line>& lines) {
   std::vector<std::size_t> widths(lines.front().size(), 0);
   for (const auto& line : lines)
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
@@ -173,14 +155,38 @@ void print_table(std::ostream& out, const std::vector<Row>& rows) {
   }
 }
 
-std::string as_table(const FileIndex& index, const std::vector<Row>& rows, bool with_deck) {
+void print_tensors(std::ostream& out, const std::vector<Row>& rows) {
+  std::vector<Line> lines = {joined(joined({"tensor", "shape"}, ValueStatistics::headings()), {"checksum"})};
+  for (const Row& row : rows)
+    lines.push_back(
+        joined(joined({row.tensor->path, row.tensor->shape.text()}, row.values.words()), {row.checksum}));
+  print_columns(out, lines);
+}
+
+void print_tables(std::ostream& out, const std::vector<TableSummary>& tables) {
+  if (tables.empty()) return;
+  std::vector<Line> lines = {joined({"table", "rows", "width", "state"}, ValueStatistics::headings())};
+  for (const auto& [table, values] : tables) {
+    std::string slots;
+    for (const std::string& slot : table.slots) slots += (slots.empty() ? "" : ", ") + slot;
+    lines.push_back(joined(
+        {table.name, std::to_string(table.rows), std::to_string(table.width), slots.empty() ? "none" : slots},
+        values.words()));
+  }
+  out << '\n';
+  print_columns(out, lines);
+}
+
+std::string as_table(const Contents& contents, bool with_deck) {
+  const std::vector<Row>& rows = contents.rows;
   std::ostringstream out;
-  print_state(out, index);
+  print_state(out, contents.index);
   std::int64_t values = 0;
   for (const Row& row : rows) values += row.tensor->shape.size();
   out << "tensors         " << rows.size() << " with " << values << " values\n\n";
-  print_table(out, rows);
-  if (with_deck) out << "\ndeck:\n" << index.state.deck;
+  print_tensors(out, rows);
+  print_tables(out, contents.tables);
+  if (with_deck) out << "\ndeck:\n" << contents.index.state.deck;
   return out.str();
 }
 
@@ -192,10 +198,12 @@ Inspection inspect(const std::string& file_or_folder, const InspectOptions& opti
   });
   const FileIndex index = hdf5::read_index(path);
   ValueReader reader(index);
-  std::vector<Row> rows;
-  for (const StoredTensor& tensor : index.tensors) rows.push_back(describe(reader, tensor));
-  const std::string damage = damage_of(index, rows);
-  return {options.json ? as_json(index, rows, damage) : as_table(index, rows, options.deck), damage};
+  Contents contents{.index = index};
+  for (const StoredTensor& tensor : index.tensors)
+    if (!is_of_rows(tensor.path)) contents.rows.push_back(describe(reader, tensor));
+  contents.tables = describe_tables(index, contents.table_damage);
+  contents.damage = damage_of(contents);
+  return {options.json ? as_json(contents) : as_table(contents, options.deck), contents.damage};
 }
 
 }  // namespace flotilla

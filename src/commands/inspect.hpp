@@ -19,8 +19,8 @@ struct Inspection {
 };
 
 /// Shows state and tensors of a checkpoint or a file of weights: shape, mean, rms, min and max over the
-/// finite values, the number of the others, and whether the checksum fits. A folder means its newest good
-/// checkpoint.
+/// finite values, the number of the others, and whether the checksum fits; likewise tables of rows, over the
+/// parts of all servers. A folder means its newest good checkpoint.
 /// @throws UserError if nothing at all can be read.
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options);
 

@@ -63,6 +63,14 @@ void put_byte(const std::string& path, std::size_t position, std::byte value) {
   file.seekp(static_cast<std::streamoff>(position)).put(static_cast<char>(value));
 }
 
+namespace {
+
+bool same_part(const CheckpointPart& a, const CheckpointPart& b) {
+  return a.name == b.name && a.bytes == b.bytes && a.checksum == b.checksum;
+}
+
+}  // namespace
+
 bool equal(const Snapshot& a, const Snapshot& b) {
   const CheckpointState& x = a.state;
   const CheckpointState& y = b.state;
@@ -70,11 +78,8 @@ bool equal(const Snapshot& a, const Snapshot& b) {
                       x.samples == y.samples && x.seed == y.seed && x.optimizer_step == y.optimizer_step &&
                       x.deck == y.deck && x.versions == y.versions && x.choices == y.choices &&
                       x.inference_only == y.inference_only && x.numbers == y.numbers &&
-                      std::ranges::equal(x.parts, y.parts,
-                                         [](const CheckpointPart& left, const CheckpointPart& right) {
-                                           return left.name == right.name && left.bytes == right.bytes &&
-                                                  left.checksum == right.checksum;
-                                         }) &&
+                      std::ranges::equal(x.parts, y.parts, same_part) &&
+                      std::ranges::equal(x.server_parts, y.server_parts, same_part) &&
                       x.training_samples == y.training_samples;
   const auto same = [&](const CheckpointTensor& left, const CheckpointTensor& right) {
     const auto v = a.of(left);

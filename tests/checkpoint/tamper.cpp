@@ -29,6 +29,7 @@ hid_t file_type(Stored stored) {
   if (stored == Stored::float64) return H5T_IEEE_F64LE;
   if (stored == Stored::big_endian) return H5T_IEEE_F32BE;
   if (stored == Stored::integers) return H5T_STD_I64LE;
+  if (stored == Stored::unsigned64) return H5T_STD_U64LE;
   return H5T_IEEE_F32LE;
 }
 

@@ -66,7 +66,7 @@ TEST_F(DamagedCheckpoint, NamesEveryMissingAttribute) {
   const auto whole = bytes_of(path_);
   for (const char* name :
        {"step", "epoch", "offset", "samples", "seed", "optimizer_step", "deck", "versions", "choices",
-        "inference_only", "numbers", "parts", "training_samples", "schema", "xxh3"}) {
+        "inference_only", "numbers", "parts", "training_samples", "server_parts", "schema", "xxh3"}) {
     put_bytes(path_, whole);
 
     delete_attribute(path_, "/", name);
@@ -120,7 +120,7 @@ TEST_F(DamagedCheckpoint, IsRefusedWhenATensorChangedItsTypeOrShape) {
 TEST_F(DamagedCheckpoint, FromANewerSchemaSaysSo) {
   set_attribute(path_, "schema", CheckpointState::newest_schema + 1);
 
-  EXPECT_TRUE(mentions(reading_error(), {path_, "newer Flotilla (schema 3; this one reads up to 2)"}));
+  EXPECT_TRUE(mentions(reading_error(), {path_, "newer Flotilla (schema 4; this one reads up to 3)"}));
 }
 
 TEST_F(DamagedCheckpoint, WithGroupsOfOthersIsGood) {

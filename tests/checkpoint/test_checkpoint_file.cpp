@@ -60,6 +60,18 @@ TEST(CheckpointFile, OfTheFirstSchemaIsStillRead) {
   EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
 }
 
+TEST(CheckpointFile, NamesThePartsOfWorkersAndServers) {
+  const test::TemporaryFolder folder;
+  Snapshot written = sample_snapshot(1);
+  written.state.parts = {{.name = "worker-0000.h5", .bytes = 7, .checksum = 9}};
+  written.state.server_parts = {{.name = "server-0000.h5", .bytes = 1, .checksum = ~std::uint64_t{0}},
+                                {.name = "server-0001.h5", .bytes = 2, .checksum = 3}};
+
+  write_checkpoint_file(folder.path("a.h5"), written);
+
+  EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
+}
+
 TEST(CheckpointFile, HoldsDecksOfAnyLengthAndTensorsWithoutValues) {
   const test::TemporaryFolder folder;
   for (const std::size_t length :

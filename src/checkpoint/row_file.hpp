@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checksum.hpp"
+#include "src/checkpoint/disk_file.hpp"
+#include "src/checkpoint/file_index.hpp"
+#include "src/checkpoint/write_file.hpp"
+
+namespace flotilla {
+
+// Tables of rows by 64-bit key in HDF5: /rows/NAME/keys (rows), ascending; /rows/NAME/values (rows, width);
+// the optimizer's state /rows/NAME/SLOT, as the values. Written and read in pieces, so that nobody holds a
+// table twice.
+
+/// A table of rows, as a file tells of it.
+struct RowTable {
+  std::string name;
+  std::int64_t width = 0;            ///< Floats of a row, at least 1
+  std::vector<std::string> slots{};  ///< Names of the optimizer's state: "momentum"
+  std::int64_t rows = 0;
+};
+
+/// Some rows of a table that follow each other.
+struct RowPiece {
+  std::span<const std::uint64_t> keys{};
+  std::span<const float> values{};                  ///< (keys, width)
+  std::span<const std::span<const float>> slots{};  ///< In the table's order, each (keys, width)
+};
+
+/// Where rows come from, table by table.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  virtual const std::vector<RowTable>& tables() const = 0;
+  /// The next rows of a table in the order of their keys, about 1 MiB, valid until the next call; none at its
+  /// end.
+  virtual RowPiece next(std::size_t table) = 0;
+};
+
+/// A file of rows that gets its name once it is complete, as NewFile.
+class RowFileWriter {
+ public:
+  /// Makes the file under a temporary name.
+  /// @param others what it holds besides, which write_tensor takes. @throws UserError.
+  RowFileWriter(std::string path, std::vector<RowTable> tables,
+                std::span<const CheckpointTensor> others = {});
+
+  /// Appends rows to a table; keys ascend, from piece to piece too. Holds on to nothing. @throws UserError.
+  void write(std::size_t table, const RowPiece& piece);
+  void write_tensor(std::size_t other, std::span<const float> values) { file_.write(other, values); }
+  /// When all rows of all tables are written: verifies the file. @returns what the checkpoint says of it.
+  /// @throws UserError.
+  CheckpointPart complete(const CheckpointState& state) { return file_.complete(&state); }
+  void give_name() { file_.give_name(); }  ///< Replaces what has that name. @throws UserError.
+
+ private:
+  std::vector<RowTable> tables_;
+  std::vector<std::size_t>
+      keys_of_;  ///< Each table's, among the datasets of the file; values and slots follow
+  std::vector<std::optional<std::uint64_t>> last_keys_;
+  NewFile file_;
+};
+
+/// Reads a part of a server, an exported model or a file of another program. Checksums are compared when the
+/// end of a table is reached: who must not use rows of a damaged file asks part_damage() first, which reads
+/// it once more.
+class RowFileReader : public RowSource {
+ public:
+  /// Verifies everything but the values. @throws UserError naming the file and what is wrong.
+  explicit RowFileReader(const std::string& path);
+  RowFileReader(const RowFileReader&) = delete;
+  RowFileReader& operator=(const RowFileReader&) = delete;
+
+  const std::string& path() const { return index_.path; }
+  const CheckpointState& state() const { return index_.state; }
+  /// Of state and list of tensors: CheckpointPart::checksum.
+  std::uint64_t checksum() const { return index_.checksum.value_or(0); }
+  const std::vector<RowTable>& tables() const override { return tables_; }
+  /// @throws UserError naming file and dataset if what was read is not what was written, or keys do not
+  /// ascend.
+  RowPiece next(std::size_t table) override;
+
+ private:
+  /// What was read of a table.
+  struct Progress {
+    std::vector<const StoredTensor*> datasets{};  ///< Keys, values, slots
+    std::vector<Checksum> sums{};                 ///< Of each
+    std::int64_t rows = 0;
+    std::optional<std::uint64_t> last_key{};
+  };
+  void take(const StoredTensor& tensor);
+  void complete(RowTable& table, Progress& progress) const;
+  void read(Progress& progress, std::size_t dataset, std::span<std::byte> to);
+  void compare_checksums(const Progress& progress) const;
+
+  FileIndex index_;
+  DiskFile file_;
+  std::vector<RowTable> tables_;
+  std::vector<Progress> progress_;
+  std::vector<std::uint64_t> keys_;
+  std::vector<float> floats_;  ///< Values, then slot after slot
+  std::vector<std::span<const float>> slots_;
+};
+
+/// Rows of a piece of about 1 MiB.
+std::int64_t rows_of_piece(const RowTable& table);
+
+}  // namespace flotilla
