@@ -19,7 +19,8 @@ enum class RequestKind : std::int32_t {
   push,
   pull,
   push_pull,
-  rows,  ///< No values, only payloads
+  rows,     ///< No values, only payloads
+  command,  ///< The same, for what is no part of training
   farewell
 };
 

@@ -186,6 +186,10 @@ void PushPullWorker::start_rows(std::int64_t step, std::span<const Payload> payl
   start({.kind = RequestKind::rows, .batches = 0, .step = step}, {}, {}, payloads);
 }
 
+void PushPullWorker::start_command(std::int64_t step, std::span<const Payload> payloads) {
+  start({.kind = RequestKind::command, .batches = 0, .step = step}, {}, {}, payloads);
+}
+
 /// Brings what came to its places.
 void PushPullWorker::finish(std::span<const int> indices) {
   for (const int index : indices) {

@@ -46,6 +46,7 @@ class PushPullWorker {
   void start_pull_array(std::int64_t step, std::int64_t array, std::span<float> to);
   /// Payloads without values.
   void start_rows(std::int64_t step, std::span<const Payload> payloads);
+  void start_command(std::int64_t step, std::span<const Payload> payloads);
   bool test();      ///< Whether the exchange is over.
   void wait();      ///< Until it is.
   void farewell();  ///< Tells all servers that nothing more will come, after what is on its way.

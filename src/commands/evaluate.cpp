@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "kernels/error.hpp"
 #include "mpi/roll_call.hpp"
@@ -15,7 +16,9 @@
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/observe/print.hpp"
+#include "src/server/row_parts.hpp"
 #include "src/train/assembly.hpp"
+#include "src/train/embedding_pool.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/same_data.hpp"
@@ -39,6 +42,32 @@ LoadedDeck deck_for(const EvaluateArguments& arguments, const LoadedCheckpoint& 
   return deck;
 }
 
+/// The embeddings of a checkpoint, all of them on this rank: nobody serves when it is evaluated.
+class LocalEmbeddings {
+ public:
+  LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
+                  std::int64_t batch)
+      : rows_(config),
+        pool_({.batch = batch,
+               .dense = data.sample_shape().size(),
+               .slots = data.slots(),
+               .width = config.model.embedding_width},
+              config.model.embeddings == "per-slot") {
+    const std::vector<std::string> files = row_files_of(checkpoint);
+    if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
+    load_rows(rows_, files, 0, 1);
+  }
+  std::span<float> features(const Batch& batch) {
+    const auto keys = pool_.find(batch);
+    rows_.table(0).peek(keys, pool_.rows());
+    return pool_.forward(batch);
+  }
+
+ private:
+  RowStore rows_;
+  EmbeddingPool pool_;
+};
+
 }  // namespace
 
 int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
@@ -57,6 +86,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   Storage statistics;
   Storage sums;
   Model model;
+  std::optional<LocalEmbeddings> embeddings;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     device = make_device(config.device, places[static_cast<std::size_t>(world.rank())]);
@@ -76,6 +106,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
+    if (config.model.kind == "ctr-dnn") embeddings.emplace(config, checkpoint, *data, batch);
     if (world.is_root()) {
       CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
       restore(file, checkpoint.path, *network, state_arrays(model, nullptr));
@@ -108,8 +139,10 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     if (!arguments.vectors.empty()) outputs.add(given);
     if (arguments.per_class) classes.add(given, batch.labels.first(valid));
   };
+  NetworkInputs inputs;
+  if (embeddings) inputs = [&](const Batch& batch) { return embeddings->features(batch); };
   const Evaluation result = evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1,
-                                     foretells_clicks(config.model), on_batch);
+                                     foretells_clicks(config.model), on_batch, inputs);
   agree(world, [&] {
     if (std::isfinite(result.loss)) return;
     throw UserError(cat(checkpoint.path, ": its loss on ", data->description(), " is ",

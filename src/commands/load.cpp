@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/model_state.hpp"
@@ -185,6 +186,12 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
     const std::string file = file_of(path, warnings);
     CheckpointFile weights(file, CheckpointFile::Content::weights);
     lines = load_matching(weights, file, *assembly.network, assembly.model);
+    if (assembly.embeddings) {
+      const std::vector<std::string> rows = row_files_of({absolute(file), weights.state()});
+      lines.push_back(rows.empty() ? cat(file, " has no rows of embeddings: they begin anew")
+                                   : cat("rows of embeddings from ", rows.size(), " file(s)"));
+      assembly.servers->set_row_files(rows);
+    }
   });
   return lines;
 }
@@ -222,6 +229,15 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
   });
 }
 
+std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
+  std::vector<std::string> files;
+  const std::filesystem::path folder = parts_folder(checkpoint.path);
+  for (const CheckpointPart& part : checkpoint.state.server_parts)
+    files.push_back((folder / part.name).string());
+  if (files.empty() && !RowFileReader(checkpoint.path).tables().empty()) files.push_back(checkpoint.path);
+  return files;
+}
+
 Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly) {
   const CheckpointState& state = checkpoint.state;
   const mpi::Communicator& world = assembly.world;
@@ -244,6 +260,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
       restore_shared(checkpoint, same_strategy, assembly);
   });
   if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
+  if (assembly.embeddings) assembly.servers->set_row_files(row_files_of(checkpoint));
   return continuation;
 }
 

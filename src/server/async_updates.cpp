@@ -73,7 +73,8 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
       answer_rows(request);
       parts().requests.release(request);
       return;
-    case mpi::RequestKind::push: throw InternalError("a push without a pull to a server");
+    case mpi::RequestKind::command:
+    case mpi::RequestKind::push: throw InternalError("a server cannot take this request");
   }
   answer_who_may_go_on();
   const bool somebody_waits = std::ranges::any_of(workers_, &Worker::waits);

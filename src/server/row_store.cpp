@@ -28,7 +28,9 @@ std::vector<TableSpec> tables_of(const ModelConfig& model) {
   return {{.name = "embeddings", .width = static_cast<std::size_t>(model.embedding_width)}};
 }
 
-RowStore::RowStore(const Config& config) : specs_(tables_of(config.model)), tables_(specs_of(config)) {}
+RowStore::RowStore(const Config& config) : specs_(tables_of(config.model)), tables_(specs_of(config)) {
+  if (!empty()) slot_names_ = flotilla::slot_names(row_rule(config.optimizer).kind);
+}
 
 void RowStore::push(std::span<const std::span<const std::byte>> requests, double learning_rate,
                     double gradient_scale, std::int64_t step) {

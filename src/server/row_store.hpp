@@ -28,6 +28,8 @@ class RowStore {
 
   bool empty() const { return specs_.empty(); }
   const std::vector<TableSpec>& specs() const { return specs_; }
+  /// Of the optimizer's state of every row, as in checkpoints.
+  const std::vector<std::string>& slot_names() const { return slot_names_; }
   SparseTable& table(std::size_t number) { return tables_[number]; }
 
   /// One update with the gradients in these requests, as RowTables::apply has it.
@@ -41,6 +43,7 @@ class RowStore {
 
  private:
   std::vector<TableSpec> specs_;
+  std::vector<std::string> slot_names_;
   RowTables tables_;
   PushCounts counts_;
 };

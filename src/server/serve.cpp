@@ -13,7 +13,9 @@
 #include "mpi/push_pull_server.hpp"
 #include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
+#include "src/server/commands.hpp"
 #include "src/server/notice.hpp"
+#include "src/server/row_parts.hpp"
 #include "src/server/shard.hpp"
 #include "src/server/update_mode.hpp"
 #include "src/train/stop_request.hpp"
@@ -22,9 +24,12 @@ namespace flotilla {
 
 namespace {
 
-/// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own.
-void fill(Shard& shard, const mpi::RoleCommunicators& roles, const ServePlan& plan) {
+/// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own; and the rows of
+/// the files that it names.
+void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan) {
   const auto head = nlohmann::json::parse(exchange(roles, {}).content);
+  load_rows(rows, head.at("row_files").get<std::vector<std::string>>(), roles.mine().index,
+            roles.table().count(mpi::Role::server));
   shard.optimizer().set_steps(head.at("optimizer_steps").get<std::int64_t>());
   const auto size = static_cast<std::size_t>(plan.leading + plan.layout.size());
   std::vector<float> piece(std::min(fill_piece, size));
@@ -81,12 +86,17 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     watchdog.tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
                                 [&failure](const std::string& text) { failure.say_unless_told(text); });
     watchdog.beat("waiting for the model", 0);
-    fill(shard, roles, plan);
+    fill(shard, rows, roles, plan);
     watchdog.beat("waiting for a worker", 0);
     while (const auto request = requests.next()) {
       failure.set_step(request->head.step);
-      watchdog.beat("updating", request->head.step);
-      mode->take(*request);
+      if (request->head.kind == mpi::RequestKind::command) {
+        watchdog.beat("saving rows", request->head.step);
+        carry_out(*request, rows, requests);
+      } else {
+        watchdog.beat("updating", request->head.step);
+        mode->take(*request);
+      }
       watchdog.beat("waiting for a worker", request->head.step);
     }
     watchdog.beat("waiting for the end", mode->updates());

@@ -39,7 +39,8 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       answer_rows(request);
       parts().requests.release(request);
       return;
-    case mpi::RequestKind::push: throw InternalError("a push without a pull to a synchronous server");
+    case mpi::RequestKind::command:
+    case mpi::RequestKind::push: throw InternalError("a synchronous server cannot take this request");
   }
   if (pushed_ > 0 && pushed_ == present_) update();
   for (std::size_t i = 0; i < pushes_.size(); ++i) wait_for(i, pushed_ > 0 && !left_[i] && !pushes_[i]);

@@ -20,24 +20,6 @@ int servers_of(const ServerLink& servers) {
 
 }  // namespace
 
-Embeddings::Pool::Pool(const EmbeddingBagsSpec& spec, bool per_slot)
-    : bags(spec),
-      found(spec.slots, per_slot),
-      features(static_cast<std::size_t>(spec.batch * spec.features())) {}
-
-void Embeddings::Pool::make_room() {
-  const std::size_t needed = found.keys().size() * static_cast<std::size_t>(bags.spec().width);
-  if (rows.size() < needed) rows.resize(needed + needed / 4);
-}
-
-std::span<float> Embeddings::Pool::used_rows() {
-  return {rows.data(), found.keys().size() * static_cast<std::size_t>(bags.spec().width)};
-}
-
-void Embeddings::Pool::forward(const Batch& batch) {
-  bags.forward(batch.images, batch.bags, found, used_rows(), features);
-}
-
 Embeddings::Embeddings(const Parts& parts)
     : parts_(parts),
       training_(parts.training, parts.per_slot),
@@ -47,15 +29,14 @@ Embeddings::Embeddings(const Parts& parts)
   exchange_.begin();
 }
 
-void Embeddings::fetch(Pool& pool, bool make, std::int64_t step) {
+void Embeddings::fetch(EmbeddingPool& pool, bool make, std::int64_t step) {
   const trace::Span span("pull rows");
   parts_.watchdog.beat("pull rows from the servers", step);
-  pool.make_room();
   pulls_.begin();
   if (make) {
-    pulls_.pull(table, pool.found.keys(), pool.used_rows());
+    pulls_.pull(table, pool.keys(), pool.rows());
   } else {
-    pulls_.peek(table, pool.found.keys(), pool.used_rows());
+    pulls_.peek(table, pool.keys(), pool.rows());
   }
   mpi::PushPullWorker& servers = parts_.servers.exchange();
   servers.start_rows(step, pulls_.payloads());
@@ -65,34 +46,31 @@ void Embeddings::fetch(Pool& pool, bool make, std::int64_t step) {
 
 std::span<float> Embeddings::features(const Batch& batch, std::int64_t step) {
   if (!here_) {
-    training_.found.find(batch.bags);
+    training_.find(batch);
     fetch(training_, true, step);
   }
   here_ = false;
-  training_.forward(batch);
-  return training_.features;
+  return training_.forward(batch);
 }
 
 std::span<float> Embeddings::evaluate(const Batch& batch, std::int64_t step) {
-  validation_.found.find(batch.bags);
+  validation_.find(batch);
   fetch(validation_, false, step);
-  validation_.forward(batch);
-  return validation_.features;
+  return validation_.forward(batch);
 }
 
 void Embeddings::add_gradient(const Batch& batch, std::span<const float> gradient) {
   const trace::Span span("gradients of rows");
-  const std::size_t needed = training_.used_rows().size();
+  const std::size_t needed = training_.rows().size();
   if (gradients_.size() < needed) gradients_.resize(needed + needed / 4);
   const auto gradients = std::span(gradients_).first(needed);
-  training_.bags.backward(batch.bags, training_.found, gradient, gradients);
-  exchange_.push(table, training_.found.keys(), gradients);
+  training_.backward(batch, gradient, gradients);
+  exchange_.push(table, training_.keys(), gradients);
 }
 
 void Embeddings::look_ahead(const Batch& next) {
-  training_.found.find(next.bags);
-  training_.make_room();
-  exchange_.pull(table, training_.found.keys(), training_.used_rows());
+  training_.find(next);
+  exchange_.pull(table, training_.keys(), training_.rows());
   coming_ = true;
 }
 

@@ -6,10 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "models/batch_rows.hpp"
-#include "models/embedding_bags.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/data/loader.hpp"
+#include "src/train/embedding_pool.hpp"
 #include "src/train/row_exchange.hpp"
 #include "src/train/server_link.hpp"
 
@@ -46,24 +45,11 @@ class Embeddings {
   void finish();  ///< After that exchange.
 
  private:
-  /// From a batch to its features.
-  struct Pool {
-    Pool(const EmbeddingBagsSpec& spec, bool per_slot);
-    void make_room();
-    std::span<float> used_rows();
-    void forward(const Batch& batch);
-
-    EmbeddingBags bags;
-    BatchRows found;
-    std::vector<float> rows;  ///< (found.keys(), width) at least
-    std::vector<float> features;
-  };
-
-  void fetch(Pool& pool, bool make, std::int64_t step);
+  void fetch(EmbeddingPool& pool, bool make, std::int64_t step);
 
   Parts parts_;
-  Pool training_;
-  Pool validation_;
+  EmbeddingPool training_;
+  EmbeddingPool validation_;
   bool here_ = false;     ///< The next batch's rows
   bool coming_ = false;   ///< They are asked for in the next exchange
   RowExchange exchange_;  ///< With the dense values

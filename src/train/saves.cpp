@@ -46,6 +46,13 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
   being_read_ = being_read_ || (place.shared && !place.shared->copies()) || (parts && !place.own->copies());
 }
 
+void Saves::give_up(std::int64_t step, const std::string& why) {
+  for (Place& place : places_) {
+    place.failure = cat("the checkpoint of step ", step, " was not saved: ", why);
+    if (place.speaks) reporter_.warn(place.failure);
+  }
+}
+
 void Saves::wait_until_read(std::int64_t step) {
   if (!being_read_) return;
   const trace::Span span("wait for checkpoint");

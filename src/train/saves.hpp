@@ -28,6 +28,8 @@ class Saves {
 
   /// `counters`: the state but for what is in `state`.
   void start(const CheckpointState& counters, const StrategyState& state);
+  /// A save that cannot even begin counts as one that failed.
+  void give_up(std::int64_t step, const std::string& why);
   /// Before anything changes the arrays that a save is written from.
   void wait_until_read(std::int64_t step);
   void report();  ///< Of those that ended since the last call

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "kernels/error.hpp"
+#include "src/server/commands.hpp"
 #include "src/server/notice.hpp"
 
 namespace flotilla {
@@ -29,9 +30,11 @@ void ServerLink::fill(std::span<const float> values, std::span<const std::span<c
                       std::int64_t optimizer_steps) {
   require(phase_ == Phase::opened, "servers are filled that were not opened, or twice");
   // Worker 0's count: the others have no slots.
-  const Notice notice = flotilla::exchange(
-      roles_,
-      {.content = nlohmann::json{{"optimizer_steps", optimizer_steps}, {"arrays", 1 + slots.size()}}.dump()});
+  const Notice notice =
+      flotilla::exchange(roles_, {.content = nlohmann::json{{"optimizer_steps", optimizer_steps},
+                                                            {"arrays", 1 + slots.size()},
+                                                            {"row_files", row_files_}}
+                                                 .dump()});
   const auto arrays = nlohmann::json::parse(notice.content).at("arrays").get<std::size_t>();
   phase_ = Phase::serving;
   const auto leading = static_cast<std::size_t>(plan_.leading);
@@ -52,6 +55,28 @@ void ServerLink::fill(std::span<const float> values, std::span<const std::span<c
       roles_.all().broadcast(to, speaker_of(roles_));
     }
   }
+}
+
+std::vector<CheckpointPart> ServerLink::save_rows(const std::vector<std::string>& paths,
+                                                  const CheckpointState& state) {
+  std::vector<std::string> commands;
+  std::vector<std::string> replies(paths.size(), std::string(save_reply_bytes, ' '));
+  std::vector<mpi::Payload> payloads;
+  for (const std::string& path : paths) commands.push_back(to_text(SaveCommand{path, state}));
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    payloads.push_back({.out = std::as_bytes(std::span(commands[i])),
+                        .back = std::as_writable_bytes(std::span(replies[i]))});
+  exchange().start_command(state.step, payloads);
+  exchange().wait();
+  std::vector<CheckpointPart> parts;
+  std::string failure;
+  for (const std::string& text : replies) {
+    const SaveReply reply = save_reply_from(text);
+    if (failure.empty() && !reply.error.empty()) failure = cat("server ", parts.size(), ": ", reply.error);
+    parts.push_back(reply.part);
+  }
+  if (!failure.empty()) throw UserError(failure);
+  return parts;
 }
 
 mpi::PushPullWorker& ServerLink::exchange() {

@@ -10,6 +10,7 @@
 #include "mpi/push_pull_worker.hpp"
 #include "mpi/role_communicators.hpp"
 #include "mpi/topology.hpp"
+#include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
 #include "src/server/serve_plan.hpp"
 
@@ -32,6 +33,11 @@ class ServerLink {
   /// slots, of parameters. Servers answer from now on. @param optimizer_steps done
   void fill(std::span<const float> values, std::span<const std::span<const float>> slots,
             std::int64_t optimizer_steps);
+  /// Before fill(): files whose rows the servers are to hold from the start.
+  void set_row_files(std::vector<std::string> files) { row_files_ = std::move(files); }
+  /// Not collective, while no other exchange is on its way: every server writes its rows.
+  /// @param paths of the parts, by server. @throws UserError if one of them cannot
+  std::vector<CheckpointPart> save_rows(const std::vector<std::string>& paths, const CheckpointState& state);
   mpi::PushPullWorker& exchange();
   /// Nothing will be pushed or pulled any more. @returns what the servers have to say, line by line
   std::vector<std::string> leave();
@@ -51,6 +57,7 @@ class ServerLink {
   ServePlan plan_;
   std::optional<Placement> placement_;
   std::optional<mpi::PushPullWorker> exchange_;
+  std::vector<std::string> row_files_;
 };
 
 }  // namespace flotilla

@@ -9,6 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/re_estimate.hpp"
@@ -470,23 +471,46 @@ void Trainer::save() {
   saves_.wait_until_read(step_);
   assembly_.watchdog->beat("saving", step_);
   check_agreement();
+  CheckpointState counters{
+      .step = step_,
+      .position = position_,
+      .samples = samples_,
+      .seed = config_.run.seed,
+      .optimizer_step = 0,
+      .deck = config_.resolved_text,
+      .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
+      .choices = assembly_.choices,
+      .training_samples = assembly_.training_data->size()};
+  const bool rows_are_there = save_rows(counters);
   const StrategyState state = assembly_.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});
   for (const StateArray& array : state.shared)
     if (!assembly_.device->flat().all_finite(array.values))
       end_diverged(cat("a value of ", array.group, " is not finite"));
   last_saved_step_ = step_;
-  saves_.start({.step = step_,
-                .position = position_,
-                .samples = samples_,
-                .seed = config_.run.seed,
-                .optimizer_step = state.optimizer_steps,
-                .deck = config_.resolved_text,
-                .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
-                .choices = assembly_.choices,
-                .training_samples = assembly_.training_data->size()},
-               state);
+  counters.optimizer_step = state.optimizer_steps;
+  if (rows_are_there) saves_.start(counters, state);
   times_.stall_ns = saves_.stall_ns();
+}
+
+/// The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's state are of
+/// one moment. @returns whether the checkpoint can be written
+bool Trainer::save_rows(CheckpointState& state) {
+  if (!assembly_.embeddings || parts_.writers.shared == nullptr || !assembly_.world.is_root()) return true;
+  assembly_.watchdog->beat("waiting for the servers to save", step_);
+  const CheckpointFolder folder(config_.run.output + "/checkpoints");
+  try {
+    folder.make_parts(step_);
+    std::vector<std::string> paths;
+    for (int i = 0; i < assembly_.servers->roles().table().count(mpi::Role::server); ++i)
+      paths.push_back(folder.server_part_path(step_, i));
+    state.server_parts = assembly_.servers->save_rows(paths, state);
+    return true;
+  } catch (const UserError& error) {
+    folder.remove_orphaned_parts(step_);
+    saves_.give_up(step_, error.what());
+    return false;
+  }
 }
 
 }  // namespace flotilla

@@ -86,6 +86,7 @@ class Trainer {
   const Batch& take_batch(Loader& loader);
   std::span<float> input_of(const Batch& batch);
   void learn_rows(const Batch& batch, Loader& loader);
+  bool save_rows(CheckpointState& state);
   void log_clicks(const Batch& batch);
   void pause_if_emulated(std::int64_t compute_ns);
   Spending spending() const;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/batch_rows.hpp"
+#include "models/embedding_bags.hpp"
+#include "src/data/loader.hpp"
+
+namespace flotilla {
+
+/// From a batch of click data to a network's input: which rows it needs, room for them, and what they come
+/// to. Allocates nothing once batches have been as large as they get.
+class EmbeddingPool {
+ public:
+  /// @param per_slot an id has a row for each slot
+  EmbeddingPool(const EmbeddingBagsSpec& spec, bool per_slot);
+
+  /// Finds the rows of a batch. @returns their keys
+  std::span<const std::uint64_t> find(const Batch& batch);
+  std::span<const std::uint64_t> keys() const { return found_.keys(); }
+  /// Room for the rows of the batch that was looked at: (keys, width)
+  std::span<float> rows();
+  /// The network's input for that batch, whose rows are there; valid until the next one.
+  std::span<float> forward(const Batch& batch);
+  /// @param gradient of the input @param drows (keys, width): of the rows, overwritten
+  void backward(const Batch& batch, std::span<const float> gradient, std::span<float> drows) const;
+
+ private:
+  EmbeddingBags bags_;
+  BatchRows found_;
+  std::vector<float> rows_;  ///< At least rows()
+  std::vector<float> features_;
+};
+
+}  // namespace flotilla
