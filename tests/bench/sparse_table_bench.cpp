@@ -34,11 +34,6 @@ double seconds(const std::function<void()>& once) {
   return now() - begin;
 }
 
-double median(std::vector<double> times) {
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
-}
-
 /// Adds a value of each line, so that it must have come.
 template <std::size_t ahead>
 float read_lines(const Pages& pages, const std::vector<std::uint32_t>& lines) {
@@ -67,7 +62,7 @@ double lines_per_second(std::size_t bytes) {
     ahead.push_back(seconds([&] { sum += read_lines<32>(pages, lines); }));
   }
   if (sum == 0.0F) std::printf("nothing was read\n");
-  return static_cast<double>(batch) / std::min(median(plain), median(ahead));
+  return static_cast<double>(batch) / std::min(std::ranges::min(plain), std::ranges::min(ahead));
 }
 
 void show(const char* what, double rate, double limit) {
@@ -102,7 +97,7 @@ void measure(std::size_t rows, std::size_t width, RowRuleKind rule) {
       for (auto& key : keys) key = random.below(table.rows()) * 0x9E3779B97F4A7C15U;
       taken.push_back(seconds(use));
     }
-    return static_cast<double>(batch) / median(taken);
+    return static_cast<double>(batch) / std::ranges::min(taken);
   };
   show("find (pull of rows that are there)", touch([&] { table.pull(keys, values); }), limit);
   show("find (peek)", touch([&] { table.peek(keys, values); }), limit);

@@ -222,6 +222,47 @@ TEST(Payloads, ARequestWaitsForThePushBeforeIt) {
   world.barrier();
 }
 
+TEST(Payloads, StayUntilTheyAreReleased) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  const auto serve = [&](PushPullServer& server, std::size_t) {
+    std::vector<std::optional<WorkerRequest>> held(static_cast<std::size_t>(job.workers()));
+    std::vector<int> taken(held.size());
+    while (const auto request = server.next()) {
+      const auto worker = static_cast<std::size_t>(request->worker);
+      if (request->head.kind == RequestKind::farewell) continue;
+      EXPECT_FALSE(held[worker]) << "a request came into the buffer of one that is not released";
+      EXPECT_EQ(request->head.step, taken[worker]++);
+      held[worker] = request;
+      // The worker's next request is on its way: it must wait, and leave this one's payload alone.
+      for (int look = 0; look < 100; ++look) {
+        const auto other = server.poll();
+        if (!other || other->head.kind == RequestKind::farewell) continue;
+        const auto its_worker = static_cast<std::size_t>(other->worker);
+        EXPECT_FALSE(held[its_worker]);
+        EXPECT_EQ(other->head.step, taken[its_worker]++);
+        held[its_worker] = other;
+      }
+      for (auto& each : held) {
+        if (!each) continue;
+        EXPECT_TRUE(std::ranges::equal(each->payload, payload_of(each->head.step, each->worker, 0, 3000)));
+        server.release(*each);
+        each.reset();
+      }
+    }
+    EXPECT_EQ(taken, std::vector<int>(taken.size(), 50));
+  };
+  const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
+    for (int step = 0; step < 50; ++step) {
+      const Bytes out = payload_of(step, job.index(), 0, 3000);
+      worker.start_rows(step, std::vector<Payload>(shares.size(), Payload{.out = out, .back = {}}));
+      worker.wait();
+    }
+  };
+
+  job.run(Sharing::one_run_each, floats, {}, 0, serve, work);
+}
+
 TEST(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
   const auto world = Communicator::world();
   const Job job(world);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -95,6 +96,38 @@ TEST_F(WatchdogDeathTest, StillWatchesWhileAnExceptionIsThrown) {
   };
 
   EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+}
+
+/// Moves, is stopped by another process for longer than a second, and moves a second more.
+void move_around_a_stop(Watchdog& watchdog) {
+  auto last = std::chrono::steady_clock::now();
+  const pid_t stopped = getpid();
+  if (fork() == 0) {
+    kill(stopped, SIGSTOP);
+    std::this_thread::sleep_for(milliseconds(1500));
+    kill(stopped, SIGCONT);
+    _exit(0);
+  }
+  for (int steps_after = 0; steps_after < 100;) {
+    watchdog.beat("step", steps_after);
+    std::this_thread::sleep_for(milliseconds(10));
+    const auto now = std::chrono::steady_clock::now();
+    if (steps_after > 0 || now - last > milliseconds(1000)) ++steps_after;
+    last = now;
+  }
+}
+
+TEST_F(WatchdogDeathTest, LeavesAfterAStopIfTheOthersHaveGivenItUp) {
+  for (const bool told : {true, false}) {
+    const auto run = [told] {
+      Watchdog watchdog(1, {}, say_and_leave);
+      watchdog.leave_when_told([told] { return told; });
+      move_around_a_stop(watchdog);
+      _exit(0);
+    };
+
+    EXPECT_EXIT(run(), testing::ExitedWithCode(told ? 3 : 0), "^$");
+  }
 }
 
 TEST(Watchdog, LetsAJobThatMovesGoOn) {
