@@ -97,10 +97,9 @@ class Rules {
   void click_data() {
     const std::string& kind = config_.data.kind;
     if (!usable({"data.kind"}) || (kind != "criteo" && kind != "libsvm")) return;
-    if (usable({"model.classes"}) && config_.model.classes > 2)
-      mistakes_.add(origin({"model.classes"}), cat("model.classes must be 2 for data.kind = ", quoted(kind),
-                                                   ", no click and click, got ", config_.model.classes));
     exclude("train.mixup", config_.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("data.kind", true, "model.kind", config_.model.kind != "ctr-dnn",
+            "only \"ctr-dnn\" has embeddings for the ids of click data");
     exclude("data.deal", config_.data.deal != "samples", "run.reproducible", config_.run.reproducible,
             "the samples of a step must not depend on the number of workers");
   }

@@ -13,8 +13,8 @@ using test::mistakes_of;
 
 const std::string click_deck =
     "[model]\n"
+    "kind = \"ctr-dnn\"\n"
     "widths = [8]\n"
-    "classes = 2\n"
     "[data]\n"
     "kind = \"criteo\"\n"
     "train.path = \"day_*.tsv\"\n"
@@ -22,7 +22,9 @@ const std::string click_deck =
     "epochs = 1\n"
     "batch_size = 10\n"
     "[schedule]\n"
-    "learning_rate = 0.1\n";
+    "learning_rate = 0.1\n"
+    "[strategy]\n"
+    "kind = \"parameter-server\"\n";
 
 TEST(ClickKeys, CriteoIsReadInTheOrderOfTheFilesUnlessTheDeckSaysOtherwise) {
   EXPECT_EQ(load(click_deck).config.data.order, "file");
@@ -43,9 +45,9 @@ TEST(ClickKeys, DefaultsAreTheOriginalsAndPathsMayBePatterns) {
 }
 
 TEST(ClickKeys, OthersAreRefusedWithTheirPlace) {
-  EXPECT_NE(
-      mistakes_of(click_deck, {"model.classes=3"}).find("model.classes must be 2 for data.kind = \"criteo\""),
-      std::string::npos);
+  EXPECT_NE(mistakes_of(click_deck, {"model.kind=mlp", "model.classes=2"})
+                .find("only \"ctr-dnn\" has embeddings for the ids of click data"),
+            std::string::npos);
   EXPECT_NE(mistakes_of(click_deck, {"train.mixup=0.2"}).find("bags of ids cannot be mixed"),
             std::string::npos);
   EXPECT_NE(mistakes_of(click_deck, {"data.hash_buckets=-1"}), "");

@@ -72,22 +72,29 @@ TEST(Rules, ADecayingScheduleDoesNotRise) {
 }
 
 TEST(Rules, AClickModelHasTheOriginalsLayersAndTwoClasses) {
-  const LoadedDeck loaded = load(good_deck, {"model.kind=ctr-dnn"});
+  const Texts click_model = {"model.kind=ctr-dnn", "strategy.kind=parameter-server"};
+  const LoadedDeck loaded = load(good_deck, click_model);
 
   EXPECT_EQ(loaded.config.model.classes, 2);
   EXPECT_EQ(loaded.config.model.activation, "relu");
   EXPECT_EQ(loaded.config.model.embedding_width, 10);
   EXPECT_EQ(loaded.notes, Texts{"left out of the deck, because the command line says model.kind=ctr-dnn: "
                                 "model.classes"});
-  EXPECT_EQ(load(good_deck, {"model.kind=ctr-dnn", "model.activation=tanh"}).config.model.activation, "tanh");
+  EXPECT_EQ(load(good_deck, {"model.kind=ctr-dnn", "strategy.kind=parameter-server", "model.activation=tanh"})
+                .config.model.activation,
+            "tanh");
   EXPECT_EQ(load(good_deck).config.model.activation, "tanh");
   const std::string no_widths = good_deck.substr(0, 8) + good_deck.substr(good_deck.find("classes"));
-  EXPECT_EQ(load(no_widths, {"model.kind=ctr-dnn"}).config.model.widths,
-            (std::vector<std::int64_t>{400, 400, 400}));
+  EXPECT_EQ(load(no_widths, click_model).config.model.widths, (std::vector<std::int64_t>{400, 400, 400}));
   EXPECT_NE(mistakes_of(no_widths).find("model.widths is missing"), std::string::npos);
   EXPECT_EQ(mistakes_of(good_deck, {"model.embedding_width=16"}),
             one("command line: model.embedding_width=16",
                 "model.embedding_width needs model.kind to be \"ctr-dnn\", it is \"mlp\""));
+  EXPECT_EQ(
+      mistakes_of(good_deck, {"model.kind=ctr-dnn"}),
+      one("command line: model.kind=ctr-dnn",
+          "model.kind = \"ctr-dnn\" needs strategy.kind = \"parameter-server\": the rows of its embeddings "
+          "live on servers"));
 }
 
 TEST(Rules, ValidationDataAreCompleteOrAbsent) {
