@@ -16,6 +16,8 @@ namespace flotilla {
 class RowIndex {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFU;
+  static constexpr std::uint32_t unsure = 0xFFFFFFFEU;
+  static constexpr std::uint32_t rows_at_most = 0xFFFFFFFEU;
 
   struct Found {
     std::uint32_t row = none;
@@ -30,11 +32,17 @@ class RowIndex {
     key = (key ^ (key >> 33)) * 0xC4CEB9FE1A85EC53U;
     return key ^ (key >> 33);
   }
-  /// What a search reads first, for the caller to prefetch. (GCC 12 takes a function that only prefetches for
-  /// one without effect, and drops the call.)
-  const void* line_of(std::uint64_t hash) const {
-    const Shard& shard = shard_of(hash);
-    return shard.buckets() + first_bucket(hash, shard.count);
+  /// What a search reads first, for the caller to prefetch, and next. (GCC 12 takes a function that only
+  /// prefetches for one without effect, and drops the call.)
+  const void* line_of(std::uint64_t hash) const { return bucket_of(hash); }
+  const void* next_line_of(std::uint64_t hash) const { return bucket_of(hash) + 1; }
+
+  /// As find(), but reads one line: `unsure` if the key may be in the next one.
+  std::uint32_t find_in_line(std::uint64_t key, std::uint64_t hash) const {
+    const Bucket& bucket = *bucket_of(hash);
+    const std::size_t slot = bucket.slot_of(key);
+    if (slot < bucket_slots) return bucket.rows[slot];
+    return bucket.used < bucket_slots ? none : unsure;
   }
 
   std::uint32_t find(std::uint64_t key, std::uint64_t hash) const;  ///< none if it is not there
@@ -42,8 +50,7 @@ class RowIndex {
 
   std::size_t size() const;
   std::size_t bytes() const;
-  /// Calls visit(key, row) for all keys, in an order that depends on the keys alone and on how many there
-  /// are.
+  /// Calls visit(key, row) for all keys, in no order to rely on.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const Shard& shard : shards_) {
@@ -94,6 +101,10 @@ class RowIndex {
   static void grow(Shard& shard);
   const Shard& shard_of(std::uint64_t hash) const {
     return shards_[hash >> 60];
+  }
+  const Bucket* bucket_of(std::uint64_t hash) const {
+    const Shard& shard = shard_of(hash);
+    return shard.buckets() + first_bucket(hash, shard.count);
   }
   /// Monotone in the hash: a shard that grows is read and written from its start to its end.
   static std::size_t first_bucket(std::uint64_t hash, std::size_t count) {

@@ -26,100 +26,110 @@ void copy_row(const float* from, float* to, std::size_t width) {
 SparseTable::SparseTable(const SparseTableSpec& spec)
     : spec_(spec), slabs_(spec.width * (1 + state_slots(spec.rule.kind))) {}
 
-/// The hashes of keys, one after the other; fetches lines of the index ahead of them.
-class SparseTable::Hashes {
+/// Finds the rows of keys, batch after batch. Lines of the index are fetched ahead, a row while those behind
+/// it are searched for.
+class SparseTable::Search {
  public:
-  Hashes(const RowIndex& index, std::span<const std::uint64_t> keys) : index_(index), keys_(keys) {
+  Search(const SparseTable& table, std::span<const std::uint64_t> keys) : table_(table), keys_(keys) {
     for (std::size_t i = 0; i < ahead; ++i) look_at(i);
   }
-  /// That of the next key, which is number i.
-  std::uint64_t next(std::size_t i) {
-    const std::uint64_t hash = ring_[i % ahead];
-    look_at(i + ahead);
-    return hash;
+
+  /// Goes on to the next batch; false behind the last one.
+  bool next() {
+    first_ += size_;
+    size_ = std::min(batch, keys_.size() - first_);
+    std::size_t unsure = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const std::uint64_t hash = hashes_[(first_ + i) % ahead];
+      look_at(first_ + i + ahead);
+      numbers_[i] = table_.index_.find_in_line(keys_[first_ + i], hash);
+      if (numbers_[i] == RowIndex::unsure) {
+        __builtin_prefetch(table_.index_.next_line_of(hash));
+        unsure_[unsure++] = i;
+      } else if (numbers_[i] != RowIndex::none) {
+        prefetch(table_.slabs_.row(numbers_[i]), table_.spec_.width);
+      }
+    }
+    for (std::size_t j = 0; j < unsure; ++j) {
+      const std::size_t i = unsure_[j];
+      numbers_[i] = table_.index_.find(keys_[first_ + i], RowIndex::hash(keys_[first_ + i]));
+      if (numbers_[i] != RowIndex::none) prefetch(table_.slabs_.row(numbers_[i]), table_.spec_.width);
+    }
+    return size_ > 0;
   }
+
+  std::size_t first() const { return first_; }  ///< Key of the batch
+  std::size_t size() const { return size_; }
+  std::uint64_t key(std::size_t i) const { return keys_[first_ + i]; }  ///< Of the batch
+  std::uint32_t number(std::size_t i) const { return numbers_[i]; }     ///< RowIndex::none: it is not there
 
  private:
   static constexpr std::size_t ahead = 32;  // More find no room among the lines that are on their way.
 
   void look_at(std::size_t i) {
     if (i >= keys_.size()) return;
-    ring_[i % ahead] = RowIndex::hash(keys_[i]);
-    __builtin_prefetch(index_.line_of(ring_[i % ahead]));
+    hashes_[i % ahead] = RowIndex::hash(keys_[i]);
+    __builtin_prefetch(table_.index_.line_of(hashes_[i % ahead]));
   }
 
-  const RowIndex& index_;
+  const SparseTable& table_;
   std::span<const std::uint64_t> keys_;
-  std::array<std::uint64_t, ahead> ring_;
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+  std::array<std::uint64_t, ahead> hashes_;  // A ring
+  std::array<std::uint32_t, batch> numbers_;
+  std::array<std::size_t, batch> unsure_;
 };
 
-/// Calls use(first, numbers) for batch after batch: the numbers of the rows, RowIndex::none where there is
-/// none.
-template <class Use>
-void SparseTable::find_batches(std::span<const std::uint64_t> keys, const Use& use) const {
-  Hashes hashes(index_, keys);
-  std::array<std::uint32_t, batch> numbers;
-  for (std::size_t first = 0; first < keys.size(); first += batch) {
-    const std::size_t some = std::min(batch, keys.size() - first);
-    for (std::size_t i = 0; i < some; ++i) {
-      numbers[i] = index_.find(keys[first + i], hashes.next(first + i));
-      if (numbers[i] != RowIndex::none) prefetch(slabs_.row(numbers[i]), spec_.width);
-    }
-    use(first, std::span<const std::uint32_t>(numbers).first(some));
-  }
-}
-
-/// Calls use(first, rows) for batch after batch, after it made the rows that were not there.
-template <class Use>
-void SparseTable::make_batches(std::span<const std::uint64_t> keys, const Use& use) {
-  Hashes hashes(index_, keys);
-  std::array<float*, batch> rows;
+/// rows[i] ← that of the batch's key i, made if it is not there.
+void SparseTable::make_rows(const Search& search, std::array<float*, batch>& rows) {
   std::array<std::uint64_t, batch> new_keys;
   std::array<float*, batch> new_rows;
-  for (std::size_t first = 0; first < keys.size(); first += batch) {
-    const std::size_t some = std::min(batch, keys.size() - first);
-    require(slabs_.size() < RowIndex::none - batch, "a server's table holds ", slabs_.size(),
-            " rows: it cannot hold more");
-    std::size_t made = 0;
-    for (std::size_t i = 0; i < some; ++i) {
-      const std::uint64_t key = keys[first + i];
-      const RowIndex::Found found = index_.find_or_add(key, hashes.next(first + i), slabs_.size());
+  std::size_t made = 0;
+  require(slabs_.size() < RowIndex::rows_at_most - batch, "a server's table has ", slabs_.size(),
+          " rows and can have no more");
+  for (std::size_t i = 0; i < search.size(); ++i) {
+    const std::uint64_t key = search.key(i);
+    std::uint32_t number = search.number(i);
+    if (number == RowIndex::none) {
+      // Another of this batch may have been the same key.
+      const RowIndex::Found found = index_.find_or_add(key, RowIndex::hash(key), slabs_.size());
+      number = found.row;
       if (found.added) {
-        rows[i] = new_rows[made] = slabs_.add();
+        new_rows[made] = slabs_.add();
         new_keys[made++] = key;
-      } else {
-        rows[i] = slabs_.row(found.row);
-        prefetch(rows[i], spec_.width);
       }
     }
-    if (made > 0)
-      start_rows(spec_.start, std::span(new_keys).first(made), std::span(new_rows).first(made), spec_.width);
-    use(first, std::span<float* const>(rows).first(some));
+    rows[i] = slabs_.row(number);
   }
+  if (made > 0)
+    start_rows(spec_.start, std::span(new_keys).first(made), std::span(new_rows).first(made), spec_.width);
 }
 
 void SparseTable::pull(std::span<const std::uint64_t> keys, std::span<float> rows) {
   const std::size_t width = spec_.width;
   require(rows.size() == keys.size() * width, "room for ", rows.size(), " values of ", keys.size(), " rows");
-  make_batches(keys, [&](std::size_t first, std::span<float* const> found) {
-    float* to = rows.data() + first * width;
-    for (std::size_t i = 0; i < found.size(); ++i, to += width) copy_row(found[i], to, width);
-  });
+  std::array<float*, batch> found;
+  for (Search search(*this, keys); search.next();) {
+    make_rows(search, found);
+    float* to = rows.data() + search.first() * width;
+    for (std::size_t i = 0; i < search.size(); ++i, to += width) copy_row(found[i], to, width);
+  }
 }
 
 void SparseTable::peek(std::span<const std::uint64_t> keys, std::span<float> rows) const {
   const std::size_t width = spec_.width;
   require(rows.size() == keys.size() * width, "room for ", rows.size(), " values of ", keys.size(), " rows");
-  find_batches(keys, [&](std::size_t first, std::span<const std::uint32_t> numbers) {
-    float* to = rows.data() + first * width;
-    for (std::size_t i = 0; i < numbers.size(); ++i, to += width) {
-      if (numbers[i] != RowIndex::none) {
-        copy_row(slabs_.row(numbers[i]), to, width);
+  for (Search search(*this, keys); search.next();) {
+    float* to = rows.data() + search.first() * width;
+    for (std::size_t i = 0; i < search.size(); ++i, to += width) {
+      if (search.number(i) != RowIndex::none) {
+        copy_row(slabs_.row(search.number(i)), to, width);
       } else {
-        start_rows(spec_.start, keys.subspan(first + i, 1), std::span<float* const>(&to, 1), width);
+        start_rows(spec_.start, keys.subspan(search.first() + i, 1), std::span<float* const>(&to, 1), width);
       }
     }
-  });
+  }
 }
 
 PushCounts SparseTable::push(std::span<const RowGradients> parts, float learning_rate, float gradient_scale,
@@ -134,19 +144,18 @@ PushCounts SparseTable::push(std::span<const RowGradients> parts, float learning
   }
   merge_.begin(width, all);
   for (const RowGradients& part : parts) {
-    find_batches(part.keys, [&](std::size_t first, std::span<const std::uint32_t> numbers) {
-      const float* gradient = part.values.data() + first * width;
-      for (const std::uint32_t number : numbers) {
-        if (number == RowIndex::none) {
+    for (Search search(*this, part.keys); search.next();) {
+      const float* gradient = part.values.data() + search.first() * width;
+      for (std::size_t i = 0; i < search.size(); ++i, gradient += width) {
+        if (search.number(i) == RowIndex::none) {
           ++counts.absent;
         } else if (!finite({gradient, width})) {
           ++counts.not_finite;
         } else {
-          merge_.add(number, slabs_.row(number), gradient);
+          merge_.add(search.number(i), slabs_.row(search.number(i)), gradient);
         }
-        gradient += width;
       }
-    });
+    }
   }
   counts.not_finite += merge_.finish();
   counts.updated = all - counts.absent - counts.not_finite;
@@ -164,21 +173,20 @@ PushCounts SparseTable::add(const RowGradients& deltas) {
   require(deltas.values.size() == deltas.keys.size() * width, deltas.values.size(), " values to add to ",
           deltas.keys.size(), " rows");
   PushCounts counts;
-  find_batches(deltas.keys, [&](std::size_t first, std::span<const std::uint32_t> numbers) {
-    const float* delta = deltas.values.data() + first * width;
-    for (const std::uint32_t number : numbers) {
-      if (number == RowIndex::none) {
+  for (Search search(*this, deltas.keys); search.next();) {
+    const float* delta = deltas.values.data() + search.first() * width;
+    for (std::size_t i = 0; i < search.size(); ++i, delta += width) {
+      if (search.number(i) == RowIndex::none) {
         ++counts.absent;
       } else if (!finite({delta, width})) {
         ++counts.not_finite;
       } else {
-        float* const row = slabs_.row(number);
-        for (std::size_t i = 0; i < width; ++i) row[i] += delta[i];
+        float* const row = slabs_.row(search.number(i));
+        for (std::size_t j = 0; j < width; ++j) row[j] += delta[j];
         ++counts.updated;
       }
-      delta += width;
     }
-  });
+  }
   return counts;
 }
 
@@ -198,16 +206,16 @@ void SparseTable::read(std::span<const std::uint64_t> keys, std::span<float> val
           state.size(), " slots");
   for (const auto& slot : state)
     require(slot.size() == values.size(), "a slot of ", slot.size(), " values for ", values.size());
-  find_batches(keys, [&](std::size_t first, std::span<const std::uint32_t> numbers) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      require(numbers[i] != RowIndex::none, "row ", keys[first + i], " is to be read, but is not there");
-      const float* const row = slabs_.row(numbers[i]);
-      const std::size_t at = (first + i) * width;
-      copy_row(row, values.subspan(at, width).data(), width);
+  for (Search search(*this, keys); search.next();) {
+    for (std::size_t i = 0; i < search.size(); ++i) {
+      require(search.number(i) != RowIndex::none, "row ", search.key(i), " is to be read, but is not there");
+      const float* const row = slabs_.row(search.number(i));
+      const std::size_t at = (search.first() + i) * width;
+      copy_row(row, values.data() + at, width);
       for (std::size_t slot = 0; slot < state.size(); ++slot)
-        copy_row(row + (1 + slot) * width, state[slot].subspan(at, width).data(), width);
+        copy_row(row + (1 + slot) * width, state[slot].data() + at, width);
     }
-  });
+  }
 }
 
 void SparseTable::write(std::span<const std::uint64_t> keys, std::span<const float> values,
@@ -218,9 +226,11 @@ void SparseTable::write(std::span<const std::uint64_t> keys, std::span<const flo
           state.size(), " slots");
   for (const auto& slot : state)
     require(slot.size() == values.size(), "a slot of ", slot.size(), " values for ", values.size());
-  make_batches(keys, [&](std::size_t first, std::span<float* const> rows) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::size_t at = (first + i) * width;
+  std::array<float*, batch> rows;
+  for (Search search(*this, keys); search.next();) {
+    make_rows(search, rows);
+    for (std::size_t i = 0; i < search.size(); ++i) {
+      const std::size_t at = (search.first() + i) * width;
       copy_row(values.data() + at, rows[i], width);
       for (std::size_t slot = 0; slot < slots(); ++slot) {
         float* const to = rows[i] + (1 + slot) * width;
@@ -231,7 +241,7 @@ void SparseTable::write(std::span<const std::uint64_t> keys, std::span<const flo
         }
       }
     }
-  });
+  }
 }
 
 std::size_t SparseTable::memory_bytes() const {

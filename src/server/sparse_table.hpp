@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -82,13 +83,10 @@ class SparseTable {
   std::size_t memory_bytes() const;  ///< Of rows and index
 
  private:
-  class Hashes;
+  class Search;
   static constexpr std::size_t batch = 64;  ///< Rows that are found, and fetched, before they are used
 
-  template <class Use>
-  void find_batches(std::span<const std::uint64_t> keys, const Use& use) const;
-  template <class Use>
-  void make_batches(std::span<const std::uint64_t> keys, const Use& use);
+  void make_rows(const Search& search, std::array<float*, batch>& rows);
 
   SparseTableSpec spec_;
   RowIndex index_;
