@@ -24,7 +24,7 @@ std::vector<std::unique_ptr<RowFileReader>> open_rows(const std::string& file, c
 
 /// The rows of several files in the order of their keys, without the optimizer's state; 1 MiB of each file at
 /// a time. One table is to be read to its end before the next.
-class MergedRows : public RowSource {
+class MergedRows : public TableSource {
  public:
   /// @throws UserError if the files do not hold the same tables.
   explicit MergedRows(std::vector<std::unique_ptr<RowFileReader>> parts);

@@ -36,9 +36,9 @@ struct RowPiece {
 };
 
 /// Where rows come from, table by table.
-class RowSource {
+class TableSource {
  public:
-  virtual ~RowSource() = default;
+  virtual ~TableSource() = default;
   virtual const std::vector<RowTable>& tables() const = 0;
   /// The next rows of a table in the order of their keys, about 1 MiB, valid until the next call; none at its
   /// end.
@@ -72,7 +72,7 @@ class RowFileWriter {
 /// Reads a part of a server, an exported model or a file of another program. Checksums are compared when the
 /// end of a table is reached: who must not use rows of a damaged file asks part_damage() first, which reads
 /// it once more.
-class RowFileReader : public RowSource {
+class RowFileReader : public TableSource {
  public:
   /// Verifies everything but the values. @throws UserError naming the file and what is wrong.
   explicit RowFileReader(const std::string& path);

@@ -81,7 +81,7 @@ CheckpointPart write_rows(const std::string& path, const std::vector<Rows>& tabl
   return part;
 }
 
-Rows read_rows(RowSource& source, std::size_t table) {
+Rows read_rows(TableSource& source, std::size_t table) {
   Rows rows{.table = source.tables()[table], .keys = {}, .values = {}, .slots = {}};
   rows.slots.resize(rows.table.slots.size());
   const auto append = [](auto from, auto& to) { to.insert(to.end(), from.begin(), from.end()); };

@@ -31,7 +31,7 @@ CheckpointPart write_rows(const std::string& path, const std::vector<Rows>& tabl
                           const CheckpointState& state,
                           std::size_t piece = std::numeric_limits<std::size_t>::max());
 
-Rows read_rows(RowSource& source, std::size_t table);
+Rows read_rows(TableSource& source, std::size_t table);
 
 /// Whether table and rows are equal, values bit for bit.
 bool equal(const Rows& a, const Rows& b);
