@@ -19,6 +19,13 @@ namespace flotilla::hdf5 {
 
 namespace {
 
+/// Without times in it, so that the same contents are the same bytes.
+PropertyList timeless(hid_t kind) {
+  PropertyList creation(H5Pcreate(kind), "H5Pcreate");
+  check(H5Pset_obj_track_times(creation.id(), false), "H5Pset_obj_track_times");
+  return creation;
+}
+
 /// Creates an HDF5 file whose bytes go to `memory`.
 File create_file(const DiskFile& memory) {
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
@@ -27,7 +34,7 @@ File create_file(const DiskFile& memory) {
   check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
   // The format of HDF5 1.8: its headers carry checksums, and every later version reads it.
   check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), "H5Pset_libver_bounds");
-  PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
+  const PropertyList creation = timeless(H5P_FILE_CREATE);
   check(H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
         "H5Pset_link_creation_order");
   // HDF5 opens a file by its true name, which memory has not. So it opens /dev/null, and then its descriptor
@@ -88,7 +95,7 @@ class Groups {
     if (slash == std::string::npos) return file_;
     const std::string parent = path.substr(0, slash);
     if (const auto known = groups_.find(parent); known != groups_.end()) return known->second.id();
-    PropertyList creation(H5Pcreate(H5P_GROUP_CREATE), "H5Pcreate");
+    const PropertyList creation = timeless(H5P_GROUP_CREATE);
     check(H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
           "H5Pset_link_creation_order");
     Group group(H5Gcreate2(parent_of(parent), name_of(parent), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
@@ -110,7 +117,7 @@ std::int64_t make_dataset(Groups& groups, const StoredTensor& tensor) {
   Space space(extents.empty() ? H5Screate(H5S_SCALAR)
                               : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
               "H5Screate_simple");
-  PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  const PropertyList creation = timeless(H5P_DATASET_CREATE);
   check(H5Pset_layout(creation.id(), H5D_CONTIGUOUS), "H5Pset_layout");
   check(H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
   check(H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
