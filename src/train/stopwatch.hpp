@@ -20,4 +20,8 @@ class Stopwatch {
   std::int64_t begin_ns_;
 };
 
+inline double seconds(std::int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
 }  // namespace flotilla

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/trainer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
-#include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/train/evaluation.hpp"
-#include "src/train/model_state.hpp"
-#include "src/train/re_estimate.hpp"
 #include "src/train/stop_request.hpp"
 #include "src/train/stopwatch.hpp"
 
@@ -23,10 +17,6 @@ namespace {
 constexpr std::int64_t unrated_steps =
     10;  ///< First steps that samples_per_s leaves out: caches, page faults, JIT
 constexpr double agreement_deadline_s = 10.0;
-
-double seconds(std::int64_t ns) {
-  return static_cast<double>(ns) * 1e-9;
-}
 
 /// The same for computing: without what synchronised batch norm waited for other workers meanwhile.
 class ComputeWatch {
@@ -356,161 +346,6 @@ bool Trainer::validates_now() const {
 
 std::int64_t Trainer::epoch_of_last_step() const {
   return position_.offset == 0 && position_.epoch > 0 ? position_.epoch - 1 : position_.epoch;
-}
-
-void Trainer::report(const StepOutcome& outcome) {
-  assembly_.watchdog->beat("reporting", step_);
-  const StrategyTimes strategy = assembly_.times();
-  const Waiting waiting = assembly_.strategy->independent() ? Waiting() : waiting_.gather();
-  const std::int64_t steps = times_.steps - mark_.times.steps;
-  const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
-  std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
-  std::int64_t rated_ns = rated_ns_ - mark_.rated_ns;
-  if (rated_steps == 0) {  // the first report of a run that reports every few steps
-    rated_steps = steps;
-    rated_ns = step_ns;
-  }
-  const auto per_step = [&](std::int64_t ns) { return seconds(ns) / static_cast<double>(steps); };
-  StepReport report{.step = step_,
-                    .epoch = epoch_of_last_step(),
-                    .loss = outcome.loss,
-                    .learning_rate = learning_rate_,
-                    .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
-                                     std::max(1e-9, seconds(rated_ns)),
-                    .step_s = per_step(step_ns),
-                    .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
-                    .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
-                    .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
-                    .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
-                    .accuracy_top1 = outcome.accuracy_top1,
-                    .accuracy_top5 = outcome.accuracy_top5};
-  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)];
-  if (waiting.meetings > 0) {
-    report.wait_s = waiting.wait_s / static_cast<double>(steps);
-    report.compute_s = waiting.compute_s / static_cast<double>(steps);
-    report.slowest_rank = slowest.rank;
-    report.slowest_host = slowest.host;
-    report.slowest_phase = waiting.phase;
-    report.slowest_times = waiting.times_last;
-    report.slowest_cost_s = waiting.cost_s;
-  }
-  if (clicks_) {
-    const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &assembly_.world : nullptr);
-    report.auc = areas.auc;
-    report.batch_auc = areas.batch_auc;
-  }
-  parts_.reporter.step(report);
-  if (waiting.stands_out())
-    parts_.reporter.say(cat("straggler    ", waiting.text(slowest.rank, slowest.host)));
-  mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
-  saves_.report();
-}
-
-/// Collective. Where statistics are neither averaged nor each worker's: those of training batches, into a
-/// model that is not this worker's own.
-void Trainer::estimate_statistics(const Model& model) {
-  const bool own = model.parameters.address() == assembly_.model.parameters.address();
-  if (config_.strategy.statistics != "re-estimate" || own) return;
-  const auto loader = make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(),
-                                           position_, loading_beside_training());
-  re_estimate_statistics(assembly_, model, *loader, config_.strategy.estimate_batches);
-}
-
-/// Over the whole run.
-void Trainer::report_waiting() {
-  const Waiting waiting = waiting_.whole();
-  if (waiting.meetings == 0) return;
-  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)];
-  if (const std::string emulated = assembly_.straggler->description(); !emulated.empty())
-    parts_.reporter.say(cat("straggler    emulated: ", emulated));
-  if (waiting.stands_out())
-    parts_.reporter.say(cat("straggler    in the whole run ", waiting.text(slowest.rank, slowest.host)));
-  parts_.reporter.log(
-      fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
-                  waiting_.times_last(), waiting.meetings, waiting_.cost_s(),
-                  seconds(assembly_.times().exposed_comm_ns)));
-}
-
-void Trainer::validate() {
-  if (!assembly_.validation_data || last_validated_step_ == step_) return;
-  const Stopwatch watch(times_.validation_ns);
-  saves_.wait_until_read(step_);
-  assembly_.watchdog->beat("validating", step_);
-  const Model model = assembly_.strategy->consensus();
-  estimate_statistics(model);
-  assembly_.evaluate_with(model);
-  NetworkInputs inputs;
-  if (assembly_.embeddings)
-    inputs = [this](const Batch& batch) { return assembly_.embeddings->evaluate(batch, step_); };
-  const Evaluation result = evaluate(
-      assembly_.evaluator(), *assembly_.validation_data, assembly_.world, loading_beside_training(),
-      assembly_.validation_sums.span(), assembly_.shards(), clicks_.has_value(),
-      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); }, inputs);
-  assembly_.evaluate_with(assembly_.model);
-  ValidationReport report{.step = step_,
-                          .epoch = epoch_of_last_step(),
-                          .loss = result.loss,
-                          .accuracy_top1 = result.accuracy_top1,
-                          .accuracy_top5 = result.accuracy_top5,
-                          .samples = result.samples};
-  if (result.clicks) {
-    report.auc = result.clicks->auc;
-    report.auc_bound = result.clicks->auc_bound;
-    report.pr_auc = result.clicks->pr_auc;
-    report.log_loss = result.clicks->log_loss;
-    report.calibration = result.clicks->calibration;
-  }
-  parts_.reporter.validation(report);
-  last_validated_step_ = step_;
-}
-
-void Trainer::save() {
-  if (last_saved_step_ == step_ && step_ > 0) return;
-  const trace::Span span("checkpoint");
-  const Stopwatch whole(times_.saving_ns);
-  saves_.wait_until_read(step_);
-  assembly_.watchdog->beat("saving", step_);
-  check_agreement();
-  CheckpointState counters{
-      .step = step_,
-      .position = position_,
-      .samples = samples_,
-      .seed = config_.run.seed,
-      .optimizer_step = 0,
-      .deck = config_.resolved_text,
-      .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
-      .choices = assembly_.choices,
-      .training_samples = assembly_.training_data->size()};
-  const bool rows_are_there = save_rows(counters);
-  const StrategyState state = assembly_.strategy->state();
-  estimate_statistics({state.shared[0].values, state.shared[1].values});
-  for (const StateArray& array : state.shared)
-    if (!assembly_.device->flat().all_finite(array.values))
-      end_diverged(cat("a value of ", array.group, " is not finite"));
-  last_saved_step_ = step_;
-  counters.optimizer_step = state.optimizer_steps;
-  if (rows_are_there) saves_.start(counters, state);
-  times_.stall_ns = saves_.stall_ns();
-}
-
-/// The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's state are of
-/// one moment. @returns whether the checkpoint can be written
-bool Trainer::save_rows(CheckpointState& state) {
-  if (!assembly_.embeddings || parts_.writers.shared == nullptr || !assembly_.world.is_root()) return true;
-  assembly_.watchdog->beat("waiting for the servers to save", step_);
-  const CheckpointFolder folder(config_.run.output + "/checkpoints");
-  try {
-    folder.make_parts(step_);
-    std::vector<std::string> paths;
-    for (int i = 0; i < assembly_.servers->roles().table().count(mpi::Role::server); ++i)
-      paths.push_back(folder.server_part_path(step_, i));
-    state.server_parts = assembly_.servers->save_rows(paths, state);
-    return true;
-  } catch (const UserError& error) {
-    folder.remove_orphaned_parts(step_);
-    saves_.give_up(step_, error.what());
-    return false;
-  }
 }
 
 }  // namespace flotilla

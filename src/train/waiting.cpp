@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/train/stopwatch.hpp"
 #include "kernels/median.hpp"
 
 namespace flotilla {
@@ -21,10 +22,6 @@ constexpr std::array<const char*, phase_count + 1> phase_names = {
     "the emulated pause", "the rest", "communication"};
 constexpr double worth_a_word = 0.05;   ///< Of the time
 constexpr double worth_a_word_s = 0.1;  ///< Less is a hiccup of the machine
-
-double seconds(std::int64_t ns) {
-  return static_cast<double>(ns) * 1e-9;
-}
 
 /// Of all but one.
 double median_of_others(std::vector<double> values, std::size_t left_out) {
