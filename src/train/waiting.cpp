@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/train/stopwatch.hpp"
 #include "kernels/median.hpp"
+#include "src/train/stopwatch.hpp"
 
 namespace flotilla {
 
