@@ -21,6 +21,7 @@ enum class RequestKind : std::int32_t {
   push_pull,
   rows,     ///< No values, only payloads
   command,  ///< The same, for what is no part of training
+  pause,    ///< Nothing: the worker will not push for a while, nobody is to wait for it
   farewell
 };
 

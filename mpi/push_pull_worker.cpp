@@ -190,6 +190,10 @@ void PushPullWorker::start_command(std::int64_t step, std::span<const Payload> p
   start({.kind = RequestKind::command, .batches = 0, .step = step}, {}, {}, payloads);
 }
 
+void PushPullWorker::start_pause(std::int64_t step) {
+  start({.kind = RequestKind::pause, .batches = 0, .step = step}, {}, {}, {});
+}
+
 /// Brings what came to its places.
 void PushPullWorker::finish(std::span<const int> indices) {
   for (const int index : indices) {

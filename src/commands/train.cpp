@@ -83,6 +83,13 @@ void introduce_servers(const Assembly& assembly, Reporter& reporter) {
   for (const std::string& line : assembly.servers->placement_lines()) reporter.say(cat("  ", line));
 }
 
+/// As roles.txt in the run's folder.
+void write_roles(const std::string& folder, const mpi::RoleTable& table) {
+  std::string text;
+  for (const std::string& line : mpi::lines_of(table)) text += line + "\n";
+  write_text_file_atomically(folder + "/roles.txt", text);
+}
+
 /// What carries the workers' values to each other, for the start report.
 std::string exchange_of(const Assembly& assembly) {
   if (assembly.servers != nullptr) return "parameter-server";
@@ -200,6 +207,9 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
     if (!world.is_root()) open();
   });
   failure.set_folder(config.run.output);
+  agree(world, [&] {
+    if (servers != nullptr && world.is_root()) write_roles(config.run.output, servers->roles().table());
+  });
 
   Beginning beginning;
   if (resumed)

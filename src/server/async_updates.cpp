@@ -66,6 +66,7 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
       return;
     case mpi::RequestKind::farewell: worker.left = true; break;
     case mpi::RequestKind::push_pull:
+      worker.pauses = false;
       update(request);
       worker.waits = true;
       break;
@@ -73,6 +74,7 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
       answer_rows(request);
       parts().requests.release(request);
       return;
+    case mpi::RequestKind::pause: worker.pauses = true; break;
     case mpi::RequestKind::command:
     case mpi::RequestKind::push: throw InternalError("a server cannot take this request");
   }
@@ -131,8 +133,8 @@ bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
   if (bound == 0 || parts().config.server.mode != "async") return false;
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   for (const Worker& other : workers_)
-    if (!other.left) last = std::min(last, other.pushes);
-  return worker.pushes - last > bound;
+    if (!other.left && !other.pauses) last = std::min(last, other.pushes);
+  return last < worker.pushes - bound;
 }
 
 void AsyncUpdates::answer_who_may_go_on() {

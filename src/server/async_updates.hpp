@@ -42,7 +42,8 @@ class AsyncUpdates : public UpdateMode {
     std::int64_t pushes = 0;
     std::int64_t seen = 0;  ///< Updates when it was answered last
     bool left = false;
-    bool waits = false;  ///< It is too far ahead to be answered
+    bool pauses = false;  ///< It waits for other workers, which must not wait for it
+    bool waits = false;   ///< It is too far ahead to be answered
     std::array<float, passenger_floats> passengers{};
   };
 

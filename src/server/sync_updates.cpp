@@ -39,6 +39,7 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       answer_rows(request);
       parts().requests.release(request);
       return;
+    case mpi::RequestKind::pause: return;  // All wait for all.
     case mpi::RequestKind::command:
     case mpi::RequestKind::push: throw InternalError("a synchronous server cannot take this request");
   }

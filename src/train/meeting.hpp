@@ -16,8 +16,10 @@ class Meeting {
   explicit Meeting(const mpi::Communicator& workers);  ///< Collective.
 
   void ask_to_stop() { rendezvous_.ask_to_stop(); }
-  /// After a step at which they need not meet: whether they do now, because somebody wants to stop.
-  bool stops_after(std::int64_t steps) { return rendezvous_.knows() && rendezvous_.must_meet(steps); }
+  bool knows() { return rendezvous_.knows(); }  ///< That somebody wants to stop.
+  /// By a worker that knows, after a step at which they need not meet: whether they do now. It may wait for
+  /// the others.
+  bool stops_after(std::int64_t steps) { return rendezvous_.must_meet(steps); }
   /// Collective, `steps` being done. `mine` is this worker's outcome of the last of them.
   StepOutcome meet(std::int64_t steps, const StepOutcome& mine);
   std::int64_t sent_bytes() const;  ///< By a worker in one meeting

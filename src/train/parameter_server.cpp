@@ -119,13 +119,23 @@ StepOutcome ParameterServer::meet(const StepInfo& info, const StepOutcome& own) 
   return outcome;
 }
 
+/// Whether somebody wants to stop, and all have agreed to meet for it now.
+bool ParameterServer::stops(std::int64_t step) {
+  if (!meeting_->knows()) return false;
+  parts_.watchdog.beat("waiting to agree on a stop", step);
+  // A worker that is too far ahead of this one must get its answer to hear of it.
+  parts_.servers.exchange().start_pause(step);
+  parts_.servers.exchange().wait();
+  return meeting_->stops_after(steps_);
+}
+
 StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   steps_ = info.step + 1;
   const std::int64_t begin_ns = trace::now_ns();
   if (push_every_ > 1) merge();
   ++batches_;
   const StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, !independent_);
-  const bool meets = meeting_ && (info.meet || meeting_->stops_after(steps_));
+  const bool meets = meeting_ && (info.meet || stops(info.step));
   const bool exchanges = batches_ == push_every_ || meets;
   if (exchanges) exchange(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.

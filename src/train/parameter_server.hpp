@@ -53,6 +53,7 @@ class ParameterServer : public Strategy {
  private:
   void exchange(const StepInfo& info);
   void merge();
+  bool stops(std::int64_t step);
   StepOutcome meet(const StepInfo& info, const StepOutcome& own);
 
   Parts parts_;

@@ -106,6 +106,10 @@ class ServerMode : public testing::TestWithParam<Texts> {};
 INSTANTIATE_TEST_SUITE_P(Modes, ServerMode,
                          testing::Values(Texts{"server.mode=sync"}, Texts{"server.mode=async"},
                                          Texts{"server.mode=async", "server.max_staleness=2"},
+                                         // The fast worker waits for the slow one, who hears first of a stop.
+                                         Texts{"server.mode=async", "server.max_staleness=1",
+                                               "run.emulate_straggler.rank=1",
+                                               "run.emulate_straggler.slow_factor=4"},
                                          Texts{"server.mode=half-async", "server.push_every=4"},
                                          Texts{"server.mode=geo", "server.push_every=6"}));
 
@@ -137,6 +141,7 @@ TEST_P(ServerMode, LearnsTheDigits) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_GT(metrics(folder.path("run"), "validation").back().at("accuracy_top1").get<double>(), 0.87);
   EXPECT_NE(result.output.find("largest ÷ mean"), std::string::npos) << result.output;
+  EXPECT_NE(read_file(folder.path("run") + "/roles.txt").find("server"), std::string::npos);
 }
 
 TEST(ParameterServerRuns, DoNotWaitForAWorkerThatPauses) {
