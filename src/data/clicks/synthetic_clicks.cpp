@@ -23,7 +23,8 @@ constexpr std::array<std::int64_t, criteo_categories> vocabularies = {
 constexpr double spread = 1.2;          // Deviation of a number's logarithm
 constexpr double ninety_fifth = 1.645;  // Deviations from the median to the 95th percentile
 constexpr double category_deviation = 0.25;
-constexpr double pair_deviation = 0.3;
+constexpr double pair_deviation = 0.1;
+constexpr double slope_deviation = 0.3;
 constexpr double positive_share = 0.25;
 constexpr std::int64_t calibration_rows = 20000;
 constexpr std::int64_t calibration_begin = std::int64_t{1} << 62;  // Far behind all rows that are written
@@ -67,12 +68,12 @@ SyntheticClicks::SyntheticClicks(const SyntheticClicksSpec& spec) : seed_(spec.s
     weight = (random.uniform() < 0.5 ? -1.0 : 1.0) * (0.4 + random.uniform());
   for (std::int64_t k = 0; k < criteo_categories * told; ++k)
     category_weights_.push_back(category_deviation * random.normal());
-  number_pairs_ = {{{0, 4, 1.5}, {2, 6, -1.5}, {7, 10, 1.5}}};
+  number_pairs_ = {{{0, 4, 0.7}, {2, 6, -0.7}, {7, 10, 0.7}}};
   // Slots of few categories and of many.
   slot_pairs_ = {{{5, 8, {}}, {16, 19, {}}, {2, 9, {}}}};
   for (PairOfSlots& pair : slot_pairs_)
     for (double& weight : pair.weights) weight = pair_deviation * random.normal();
-  for (double& slope : slopes_) slope = random.normal();
+  for (double& slope : slopes_) slope = slope_deviation * random.normal();
   find_intercept();
 }
 
