@@ -176,9 +176,9 @@ TEST(Payloads, ARequestWaitsForThePushBeforeIt) {
   const auto world = Communicator::world();
   const Job job(world);
   const test::TemporaryFolder folder;
-  const std::string meeting = world.all_gather(folder.path())[1];
-  // One worker and one server act; what each sends is small enough to be on its way at once.
-  const auto settle = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  const std::string taken = world.all_gather(folder.path())[1] + "/taken";
+  // Server 0 and worker 0. Meeting in a barrier makes MPI look at what has been sent before.
+  const Communicator pair = world.split(world.rank() < 2 ? 0 : 1);
   const auto serve = [&](PushPullServer& server, std::size_t values) {
     std::vector<RequestKind> order;
     const auto take = [&](const std::optional<WorkerRequest>& request) {
@@ -188,16 +188,15 @@ TEST(Payloads, ARequestWaitsForThePushBeforeIt) {
       if (request->head.pulls()) server.answer(request->worker, std::vector<float>(values));
     };
     if (job.index() == 0) {
-      wait_for_file(meeting + "/pushed");
-      // A look takes the head, and asks for the values, which are here, too. Then no more looks until the
-      // worker, whose values are taken, has sent its next request. MPI may need several before it shows a
-      // message.
-      while (!std::filesystem::exists(meeting + "/pulled")) {
-        settle();
+      pair.barrier();
+      // One look takes the head and asks for the values, which are here, too, so that the worker goes on. It
+      // needs no second one, which would hand out the push.
+      while (!std::filesystem::exists(taken)) {
         take(server.poll());
-        settle();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
-      // Both the values and the next head are here: MPI tells of the head first.
+      pair.barrier();
+      // The values and the next head are here: MPI tells of the head first.
       while (order.size() < 2) take(server.poll());
       EXPECT_EQ(order, (std::vector{RequestKind::push, RequestKind::pull}));
     }
@@ -207,15 +206,14 @@ TEST(Payloads, ARequestWaitsForThePushBeforeIt) {
     std::vector<float> arena(10);
     if (job.index() == 0) {
       worker.start_push(0, 1, arena);
-      write_file(meeting + "/pushed");
+      pair.barrier();
       worker.wait();
+      write_file(taken);
       worker.start_pull(1, arena);
-      write_file(meeting + "/pulled");
+      pair.barrier();
       worker.wait();
-      write_file(meeting + "/done");
-    } else {
-      wait_for_file(meeting + "/done");  // A farewell would be looked at first.
     }
+    job.same_role().barrier();  // Others' farewells would be looked at first.
   };
 
   job.run(Sharing::all_to_the_first, 10, {}, 0, serve, work);
