@@ -23,8 +23,8 @@ struct CheckpointPart {
 
 /// Everything in a checkpoint that is not a tensor.
 struct CheckpointState {
+  /// 1: without numbers, parts and training samples; 2: without server parts.
   static constexpr std::int64_t newest_schema = 3;
-  ///< 1: without numbers, parts and training samples; 2: without server parts
 
   std::int64_t schema = newest_schema;
   std::int64_t step = 0;     ///< Optimizer steps done

@@ -85,6 +85,12 @@ TEST_F(DamagedCheckpoint, IsRefusedWhenAnAttributeChangedItsValueOrType) {
 
   EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "seed", 5); }), {"checksum"}));
   EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "deck", "# other"); }), {"checksum"}));
+  EXPECT_TRUE(mentions(spoil([&] {
+                         set_attribute(path_, "server_parts",
+                                       R"([{"name": "server-0000.h5", "bytes": 1, "xxh3": "00"}])");
+                       }),
+                       {"checksum"}));
+  EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "server_parts", "[{}]"); }), {"server_parts"}));
   EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "step", "400"); }), {"step of the wrong type"}));
   EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "deck", 400); }), {"deck of the wrong type"}));
   EXPECT_TRUE(mentions(spoil([&] { set_attribute(path_, "versions", "[1, 2"); }), {"versions"}));
