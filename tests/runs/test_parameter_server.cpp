@@ -183,7 +183,9 @@ TEST(ParameterServerRuns, NameAServerOrWorkerThatHangs) {
 
     EXPECT_EQ(result.exit_code, 3) << result.errors;
     EXPECT_NE(result.errors.find("rank " + std::to_string(lost)), std::string::npos) << result.errors;
-    for (const pid_t rank : ranks) EXPECT_FALSE(runs(rank));
+    // The launcher's last kill may still be under way; a rank that stays makes this test hang.
+    for (const pid_t rank : ranks)
+      while (runs(rank)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 
