@@ -232,8 +232,11 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
 std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
   std::vector<std::string> files;
   const std::filesystem::path folder = parts_folder(checkpoint.path);
-  for (const CheckpointPart& part : checkpoint.state.server_parts)
+  for (const CheckpointPart& part : checkpoint.state.server_parts) {
+    if (const std::string damage = part_damage(checkpoint.path, part); !damage.empty())
+      throw UserError(cat("cannot use ", checkpoint.path, ": ", damage, "; name an older checkpoint"));
     files.push_back((folder / part.name).string());
+  }
   if (files.empty() && !RowFileReader(checkpoint.path).tables().empty()) files.push_back(checkpoint.path);
   return files;
 }

@@ -40,7 +40,7 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
                                                std::vector<std::string>& warnings);
 
 /// The files that hold the rows of a checkpoint's tables: its servers' parts, or itself where it was
-/// exported; none without tables.
+/// exported; none without tables. @throws UserError if one is damaged or of another save
 std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint);
 
 /// How a run goes on from a checkpoint.

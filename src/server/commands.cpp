@@ -5,7 +5,6 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/state_json.hpp"
-#include "src/server/row_parts.hpp"
 
 namespace flotilla {
 
@@ -29,7 +28,7 @@ std::string to_text(const SaveReply& reply) {
 }  // namespace
 
 std::string to_text(const SaveCommand& command) {
-  return nlohmann::json{{"path", command.path}, {"state", command.state}}.dump(
+  return nlohmann::json{{"path", command.path}, {"state", command.state}, {"drop", command.drop}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -38,18 +37,25 @@ SaveReply save_reply_from(const std::string& text) {
   return {.part = json.at("part").get<CheckpointPart>(), .error = json.at("error").get<std::string>()};
 }
 
-void carry_out(const mpi::WorkerRequest& request, RowStore& rows, mpi::PushPullServer& requests) {
+void Commands::carry_out(const mpi::WorkerRequest& request) {
   SaveReply reply;
   try {
     const auto* text = reinterpret_cast<const char*>(request.payload.data());
     const auto json = nlohmann::json::parse(text, text + request.payload.size());
-    reply.part = save_rows(rows, json.at("path").get<std::string>(), json.at("state").get<CheckpointState>());
+    if (const auto path = json.at("path").get<std::string>(); !path.empty()) {
+      save_.reset();
+      reply.part = save_.emplace(rows_, path, json.at("state").get<CheckpointState>()).part();
+    } else {
+      if (save_ && !json.at("drop").get<bool>()) save_->give_name();
+      save_.reset();
+    }
   } catch (const std::exception& error) {
+    save_.reset();
     reply.error = error.what();
   }
   const std::string text = to_text(reply);
-  requests.answer_payload(request.worker, std::as_bytes(std::span(text)));
-  requests.release(request);
+  requests_.answer_payload(request.worker, std::as_bytes(std::span(text)));
+  requests_.release(request);
 }
 
 }  // namespace flotilla

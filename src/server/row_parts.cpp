@@ -58,6 +58,17 @@ void write_table(RowFileWriter& file, std::size_t number, const RowTable& descri
   }
 }
 
+/// How a file describes what the server holds.
+std::vector<RowTable> tables_in(RowStore& rows) {
+  std::vector<RowTable> tables;
+  for (std::size_t i = 0; i < rows.specs().size(); ++i)
+    tables.push_back({.name = rows.specs()[i].name,
+                      .width = static_cast<std::int64_t>(rows.specs()[i].width),
+                      .slots = rows.slot_names(),
+                      .rows = static_cast<std::int64_t>(rows.table(i).rows())});
+  return tables;
+}
+
 /// Which of the file's tables is this one. @throws UserError
 std::size_t find_table(const RowFileReader& file, const TableSpec& spec) {
   const auto& tables = file.tables();
@@ -72,18 +83,11 @@ std::size_t find_table(const RowFileReader& file, const TableSpec& spec) {
 
 }  // namespace
 
-CheckpointPart save_rows(RowStore& rows, const std::string& path, const CheckpointState& state) {
-  std::vector<RowTable> tables;
-  for (std::size_t i = 0; i < rows.specs().size(); ++i)
-    tables.push_back({.name = rows.specs()[i].name,
-                      .width = static_cast<std::int64_t>(rows.specs()[i].width),
-                      .slots = rows.slot_names(),
-                      .rows = static_cast<std::int64_t>(rows.table(i).rows())});
-  RowFileWriter file(path, tables);
-  for (std::size_t i = 0; i < tables.size(); ++i) write_table(file, i, tables[i], rows.table(i));
-  const CheckpointPart part = file.complete(state);
-  file.give_name();
-  return part;
+RowSave::RowSave(RowStore& rows, const std::string& path, const CheckpointState& state)
+    : file_(path, tables_in(rows)) {
+  const std::vector<RowTable> tables = tables_in(rows);
+  for (std::size_t i = 0; i < tables.size(); ++i) write_table(file_, i, tables[i], rows.table(i));
+  part_ = file_.complete(state);
 }
 
 void load_rows(RowStore& rows, const std::vector<std::string>& files, int server, int servers) {

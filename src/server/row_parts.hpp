@@ -5,13 +5,25 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/row_file.hpp"
 #include "src/server/row_store.hpp"
 
 namespace flotilla {
 
-/// Writes all rows with their optimizer's state as a server's part of a checkpoint, piece by piece.
-/// @throws UserError
-CheckpointPart save_rows(RowStore& rows, const std::string& path, const CheckpointState& state);
+/// Writes all rows with their optimizer's state as a server's part of a checkpoint, piece by piece, and
+/// verifies it. The part gets its name once those of all servers are there: it may replace one that an
+/// earlier checkpoint of the same step still needs.
+class RowSave {
+ public:
+  /// @throws UserError
+  RowSave(RowStore& rows, const std::string& path, const CheckpointState& state);
+  const CheckpointPart& part() const { return part_; }
+  void give_name() { file_.give_name(); }  ///< @throws UserError
+
+ private:
+  RowFileWriter file_;
+  CheckpointPart part_;
+};
 
 /// Puts the rows of these files that are this server's into its tables: server parts of a checkpoint, of any
 /// number of servers, or an exported model, whose rows begin without state.

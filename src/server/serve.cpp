@@ -73,6 +73,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
                                         .config = config,
                                         .micro_steps = plan.micro_steps,
                                         .workers = plan.workers});
+    Commands commands(rows, requests);
     mpi::Watchdog watchdog(
         config.run.watchdog_s,
         [&] {
@@ -92,7 +93,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
       failure.set_step(request->head.step);
       if (request->head.kind == mpi::RequestKind::command) {
         watchdog.beat("saving rows", request->head.step);
-        carry_out(*request, rows, requests);
+        commands.carry_out(*request);
       } else {
         watchdog.beat("updating", request->head.step);
         mode->take(*request);

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "kernels/error.hpp"
-#include "src/server/commands.hpp"
 #include "src/server/notice.hpp"
 
 namespace flotilla {
@@ -57,24 +56,33 @@ void ServerLink::fill(std::span<const float> values, std::span<const std::span<c
   }
 }
 
-std::vector<CheckpointPart> ServerLink::save_rows(const std::vector<std::string>& paths,
-                                                  const CheckpointState& state) {
-  std::vector<std::string> commands;
-  std::vector<std::string> replies(paths.size(), std::string(save_reply_bytes, ' '));
+/// What every server replies to its command. @param failure of the first that failed; empty: none
+std::vector<CheckpointPart> ServerLink::command(std::span<const SaveCommand> commands, std::string& failure) {
+  std::vector<std::string> texts;
+  std::vector<std::string> replies(commands.size(), std::string(save_reply_bytes, ' '));
   std::vector<mpi::Payload> payloads;
-  for (const std::string& path : paths) commands.push_back(to_text(SaveCommand{path, state}));
-  for (std::size_t i = 0; i < paths.size(); ++i)
-    payloads.push_back({.out = std::as_bytes(std::span(commands[i])),
-                        .back = std::as_writable_bytes(std::span(replies[i]))});
-  exchange().start_command(state.step, payloads);
+  for (const SaveCommand& command : commands) texts.push_back(to_text(command));
+  for (std::size_t i = 0; i < commands.size(); ++i)
+    payloads.push_back(
+        {.out = std::as_bytes(std::span(texts[i])), .back = std::as_writable_bytes(std::span(replies[i]))});
+  exchange().start_command(commands.front().state.step, payloads);
   exchange().wait();
   std::vector<CheckpointPart> parts;
-  std::string failure;
   for (const std::string& text : replies) {
     const SaveReply reply = save_reply_from(text);
     if (failure.empty() && !reply.error.empty()) failure = cat("server ", parts.size(), ": ", reply.error);
     parts.push_back(reply.part);
   }
+  return parts;
+}
+
+std::vector<CheckpointPart> ServerLink::save_rows(const std::vector<std::string>& paths,
+                                                  const CheckpointState& state) {
+  std::vector<SaveCommand> saves;
+  for (const std::string& path : paths) saves.push_back({.path = path, .state = state});
+  std::string failure;
+  std::vector<CheckpointPart> parts = command(saves, failure);
+  command(std::vector(paths.size(), SaveCommand{.drop = !failure.empty()}), failure);
   if (!failure.empty()) throw UserError(failure);
   return parts;
 }

@@ -12,6 +12,7 @@
 #include "mpi/topology.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
+#include "src/server/commands.hpp"
 #include "src/server/serve_plan.hpp"
 
 namespace flotilla {
@@ -48,6 +49,8 @@ class ServerLink {
   std::vector<std::string> placement_lines() const;  ///< After open(): who owns how much
 
  private:
+  std::vector<CheckpointPart> command(std::span<const SaveCommand> commands, std::string& failure);
+
   enum class Phase { closed, opened, serving, left };
 
   const mpi::RoleCommunicators& roles_;
