@@ -169,6 +169,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   std::vector<std::string> warnings;
   std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
   const auto saved_choices = resumed ? resumed->state.choices : std::map<std::string, std::string>{};
+  if (servers != nullptr) servers->set_folder(config.run.output);
   Tracing tracing(config, world);
   Assembly assembly(config, world, failure, saved_choices,
                     tracing.communication(config.strategy.communicators), servers);

@@ -53,6 +53,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
   const Placement placement = place(plan, config.server, static_cast<int>(servers.size()));
   const mpi::ServerShare share = shares_of(plan, placement, servers)[static_cast<std::size_t>(index)];
 
+  failure.set_folder(plan.folder);
   return end_job_on_failure(failure, [&] {
     const mpi::Place& at = places[static_cast<std::size_t>(roles.all().rank())];
     const std::unique_ptr<Device> device =
@@ -86,6 +87,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
         std::make_unique<mpi::RollCall>(roles.all(), mpi::host_names(places)));
     watchdog.tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
                                 [&failure](const std::string& text) { failure.say_unless_told(text); });
+    watchdog.leave_when_told([&failure] { return failure.told(); });
     watchdog.beat("waiting for the model", 0);
     fill(shard, rows, roles, plan);
     watchdog.beat("waiting for a worker", 0);

@@ -17,7 +17,8 @@ std::string to_text(const ServePlan& plan) {
   return nlohmann::json{{"tensors", tensors},
                         {"leading", plan.leading},
                         {"micro_steps", plan.micro_steps},
-                        {"workers", plan.workers}}
+                        {"workers", plan.workers},
+                        {"folder", plan.folder}}
       .dump();
 }
 
@@ -33,6 +34,7 @@ ServePlan plan_from(const std::string& text) {
   json.at("leading").get_to(plan.leading);
   json.at("micro_steps").get_to(plan.micro_steps);
   json.at("workers").get_to(plan.workers);
+  json.at("folder").get_to(plan.folder);
   return plan;
 }
 

@@ -21,6 +21,7 @@ struct ServePlan {
   std::int64_t leading = 0;      ///< Floats
   std::int64_t micro_steps = 1;  ///< Of a worker's step, whose statistics add up
   int workers = 1;
+  std::string folder{};  ///< The run's, for a failure to be written into; empty: none
 };
 
 std::string to_text(const ServePlan& plan);

@@ -17,9 +17,11 @@ ServerLink::ServerLink(const mpi::RoleCommunicators& roles, const ServerConfig& 
 void ServerLink::open(const ServePlan& plan) {
   require(phase_ == Phase::closed, "servers are opened twice");
   const std::vector<int> servers = roles_.table().ranks(mpi::Role::server);
+  const std::string folder = plan_.folder;
   plan_ = plan;
+  plan_.folder = folder;
   placement_.emplace(place(plan, config_, static_cast<int>(servers.size())));
-  flotilla::exchange(roles_, {.content = to_text(plan)});
+  flotilla::exchange(roles_, {.content = to_text(plan_)});
   phase_ = Phase::opened;
   exchange_.emplace(roles_.all(), shares_of(plan, *placement_, servers),
                     mpi::PushPullWires{.push = mpi::wire_of(config_.wire), .pull = mpi::Wire::float32});

@@ -28,6 +28,8 @@ class ServerLink {
 
   const mpi::RoleCommunicators& roles() const { return roles_; }
   const std::vector<mpi::Place>& places() const { return places_; }
+  /// Before open(): the run's folder, which servers tell of a failure in.
+  void set_folder(const std::string& folder) { plan_.folder = folder; }
   /// What the servers are to hold. They are ready then to be filled.
   void open(const ServePlan& plan);
   /// Worker 0's arrays, whatever the others give: passengers, statistics and parameters; then the optimizer's

@@ -189,6 +189,27 @@ TEST(ParameterServerRuns, NameAServerOrWorkerThatHangs) {
   }
 }
 
+TEST(ParameterServerRuns, NameAServerOrWorkerThatIsKilled) {
+  for (const std::size_t lost : {std::size_t{2}, std::size_t{3}}) {
+    const TemporaryFolder folder;
+    const Texts run = arguments(folder.path("run"), {"server.mode=sync", "train.epochs=100000",
+                                                     "validation.every=0", "run.watchdog_s=60"});
+    // The launcher asks the others to end, and kills them so many seconds later: the machine may be busy.
+    Texts command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=3"};
+    for (const std::string& word : flotilla_command(4, run)) command.push_back(word);
+    Program program(command);
+    wait_for_a_step(folder.path("run"));
+
+    kill(rank_processes(program.pid(), 4)[lost], SIGKILL);
+    const Result result = program.wait();
+
+    EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.errors;
+    EXPECT_NE(result.errors.find("rank " + std::to_string(lost) + " on "), std::string::npos)
+        << result.errors;
+    EXPECT_NE(result.errors.find("does not answer"), std::string::npos) << result.errors;
+  }
+}
+
 TEST(ParameterServerRuns, RefuseRolesThatCannotBe) {
   struct Case {
     int ranks;
