@@ -81,6 +81,12 @@ void introduce_servers(const Assembly& assembly, Reporter& reporter) {
   for (const std::string& line : mpi::lines_of(assembly.servers->roles().table()))
     reporter.say(cat("  ", line));
   for (const std::string& line : assembly.servers->placement_lines()) reporter.say(cat("  ", line));
+  const std::string& kind = assembly.config.roles.kind;
+  const std::size_t apart = mpi::pairs_apart(assembly.servers->roles().table()).size();
+  if ((kind.empty() || kind == "symmetric") && apart > 0)
+    reporter.say(cat("  ", apart,
+                     " of the pairs of a server and a worker lie on two hosts: ranks that are "
+                     "numbered host by host (mpirun --map-by core) keep them together"));
 }
 
 /// As roles.txt in the run's folder.
