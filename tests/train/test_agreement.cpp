@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/train/agreement.hpp"
@@ -88,15 +89,17 @@ TEST(AgreementCheck, ComparesNothingWhereNothingIsHeldAlike) {
 }
 
 TEST(Disagreement, SaysWhoHoldsWhat) {
-  const Disagreement one{.ranks = {2},
-                         .reference = 0,
-                         .tensor = "fc.bias",
-                         .size = 10,
-                         .differing = 1,
-                         .value = 0.5F,
-                         .reference_value = 0.25F};
-  Disagreement two = one;
-  two.ranks = {1, 2};
+  const auto held_by = [](std::vector<int> ranks) {
+    return Disagreement{.ranks = std::move(ranks),
+                        .reference = 0,
+                        .tensor = "fc.bias",
+                        .size = 10,
+                        .differing = 1,
+                        .value = 0.5F,
+                        .reference_value = 0.25F};
+  };
+  const Disagreement one = held_by({2});
+  const Disagreement two = held_by({1, 2});
 
   EXPECT_EQ(
       one.text(3, 400),
