@@ -261,9 +261,10 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
       restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
     else if (world.is_root())
       restore_shared(checkpoint, same_strategy, assembly);
+    // Worker 0 tells the servers.
+    if (assembly.embeddings && world.is_root()) assembly.servers->set_row_files(row_files_of(checkpoint));
   });
   if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
-  if (assembly.embeddings) assembly.servers->set_row_files(row_files_of(checkpoint));
   return continuation;
 }
 

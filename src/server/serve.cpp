@@ -8,16 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "kernels/device.hpp"
 #include "kernels/error.hpp"
 #include "mpi/push_pull_server.hpp"
-#include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/server/commands.hpp"
 #include "src/server/notice.hpp"
 #include "src/server/row_parts.hpp"
 #include "src/server/shard.hpp"
 #include "src/server/update_mode.hpp"
+#include "src/train/assembly.hpp"
 #include "src/train/stop_request.hpp"
 
 namespace flotilla {
@@ -55,11 +54,10 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
 
   failure.set_folder(plan.folder);
   return end_job_on_failure(failure, [&] {
-    const mpi::Place& at = places[static_cast<std::size_t>(roles.all().rank())];
+    DeviceConfig on_host = config.device;
+    on_host.kind = "cpu";
     const std::unique_ptr<Device> device =
-        make_device({.kind = "cpu",
-                     .threads = static_cast<int>(config.device.threads > 0 ? config.device.threads
-                                                                           : mpi::default_threads(at))});
+        make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())]);
     // Workers that update themselves keep the optimizer's state.
     OptimizerConfig optimizer = config.optimizer;
     if (config.server.mode == "geo") optimizer.kind = "sgd";

@@ -84,7 +84,10 @@ std::vector<CheckpointPart> ServerLink::save_rows(const std::vector<std::string>
   for (const std::string& path : paths) saves.push_back({.path = path, .state = state});
   std::string failure;
   std::vector<CheckpointPart> parts = command(saves, failure);
-  command(std::vector(paths.size(), SaveCommand{.drop = !failure.empty()}), failure);
+  SaveCommand ending;
+  ending.state.step = state.step;
+  ending.drop = !failure.empty();
+  command(std::vector(paths.size(), ending), failure);
   if (!failure.empty()) throw UserError(failure);
   return parts;
 }
