@@ -12,8 +12,10 @@ namespace flotilla::mpi {
 // How workers and servers talk, point to point. A worker sends each server a request, and behind it, when it
 // pushes, one message with all its values for that server; when it pulls, one message with all the server's
 // values comes back. Values travel in the order of the arena. Any request but a farewell may carry a payload
-// out, and ask for one back: bytes that mpi/ does not read, as many as the request says. Nothing here is
-// collective after the constructors.
+// out, and ask for one back: bytes that mpi/ does not read, as many as the request says. Where worker and
+// server share memory (PushPullWindow), the values of a push-pull stay there, and messages say where: each
+// side copies once. Nothing here is collective after the constructors, but the destructors are where memory
+// is shared.
 
 enum class RequestKind : std::int32_t {
   push,
@@ -34,6 +36,7 @@ struct PushPullRequest {
   double learning_rate = 0.0;      ///< Push
   std::int64_t payload_bytes = 0;  ///< That come with it
   std::int64_t reply_bytes = 0;    ///< That the worker expects back as payload
+  std::int64_t window_at = -1;     ///< Push-pull: where its values lie in the worker's part of the window
 
   bool pushes() const { return kind == RequestKind::push || kind == RequestKind::push_pull; }
   bool pulls() const { return kind == RequestKind::pull || kind == RequestKind::push_pull; }
@@ -46,10 +49,11 @@ struct Payload {
   std::span<std::byte> back{};
 };
 
-/// What values travel as. Gradients lose less by rounding than parameters do.
+/// How values travel. Gradients lose less by rounding than parameters do.
 struct PushPullWires {
   Wire push = Wire::float32;
   Wire pull = Wire::float32;
+  bool shared_memory = false;  ///< Within a host, the values of push-pulls
 };
 
 /// Values of one server at most, and bytes of a payload: MPI 3 counts with int.

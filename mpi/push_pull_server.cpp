@@ -54,13 +54,12 @@ struct PushPullServer::Requests {
 };
 
 PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers, std::size_t values,
-                               PushPullWires wires, int slots)
+                               PushPullWires wires, ServerRoom room)
     : all_(all.collective_clone()),
       wires_(wires),
       values_(values),
       links_(workers.size()),
       worker_of_rank_(static_cast<std::size_t>(all.size()), -1),
-      slots_(slots > 0 ? static_cast<std::size_t>(slots) : workers.size()),
       speaking_(static_cast<int>(workers.size())),
       left_(speaking_) {
   require(!workers.empty() && values <= largest_share, "a server of ", workers.size(), " workers and ",
@@ -69,6 +68,11 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
     links_[worker].rank = workers[worker];
     worker_of_rank_[static_cast<std::size_t>(workers[worker])] = static_cast<int>(worker);
   }
+  if (wires.shared_memory) share_memory(room.copies);
+  // Values of float32 are read where they are shared; what has no answer is received all the same.
+  const auto far = static_cast<std::size_t>(std::ranges::count(links_, false, &Link::near));
+  const std::size_t needed = wires.push == Wire::float32 ? std::max<std::size_t>(far, 1) : links_.size();
+  slots_.resize(room.slots > 0 ? static_cast<std::size_t>(room.slots) : needed);
   for (Slot& slot : slots_) {
     slot.values.resize(values);
     if (wires.push != Wire::float32) slot.encoded.resize(values * bytes_per_value(wires.push));
@@ -79,6 +83,25 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
   ready_.reserve(slots_.size() + 3 * workers.size());
   requests_ = std::make_unique<Requests>(slots_.size(), workers.size());
   listen();
+}
+
+/// Collective over the host: this server's values, then the answer to each worker there.
+void PushPullServer::share_memory(bool copies) {
+  const HostRanks host(all_);
+  for (Link& link : links_) link.near = host.has(link.rank);
+  std::size_t bytes = 0;
+  if (std::ranges::any_of(links_, &Link::near)) bytes = PushPullWindow::rounded(values_ * sizeof(float));
+  for (Link& link : links_) {
+    if (!copies || !link.near) continue;
+    link.answer_room = static_cast<std::int64_t>(bytes);
+    bytes += PushPullWindow::rounded(values_ * bytes_per_value(wires_.pull));
+  }
+  window_.emplace(host, bytes);
+}
+
+std::span<float> PushPullServer::shared_values() {
+  if (!window_ || window_->mine().empty()) return {};
+  return {reinterpret_cast<float*>(window_->mine().data()), values_};
 }
 
 PushPullServer::~PushPullServer() {
@@ -163,20 +186,23 @@ void PushPullServer::start_receiving() {
 /// Begins to receive what comes with the worker's request, unless a buffer that it needs is in use.
 bool PushPullServer::start_receiving(int worker) {
   Link& link = links_[static_cast<std::size_t>(worker)];
+  const bool shared = link.head.window_at >= 0;
+  const bool needs_slot = link.head.pushes() && !(shared && wires_.push == Wire::float32);
   const auto slot = std::ranges::find(slots_, SlotState::free, &Slot::state);
-  if (link.head.pushes() && slot == slots_.end()) return false;
+  if (needs_slot && slot == slots_.end()) return false;
   if (link.head.payload_bytes > 0 && link.payload_taken) return false;
   link.missing = 0;
   link.slot = -1;
-  if (link.head.pushes()) {
-    const auto index = static_cast<std::size_t>(slot - slots_.begin());
+  if (needs_slot) {
+    link.slot = static_cast<int>(slot - slots_.begin());
     slot->state = SlotState::receiving;
     slot->worker = worker;
-    link.slot = static_cast<int>(index);
+  }
+  if (link.head.pushes() && !shared) {
     void* const to =
         wires_.push == Wire::float32 ? static_cast<void*>(slot->values.data()) : slot->encoded.data();
     check(MPI_Irecv(to, static_cast<int>(values_), carrier_of(wires_.push), link.rank, push_tag,
-                    NativeHandle::of(all_), &requests_->of_slot(index)),
+                    NativeHandle::of(all_), &requests_->of_slot(static_cast<std::size_t>(link.slot))),
           "MPI_Irecv");
     ++link.missing;
   }
@@ -188,6 +214,7 @@ bool PushPullServer::start_receiving(int worker) {
           "MPI_Irecv");
     ++link.missing;
   }
+  if (link.missing == 0) hand_out(worker);
   return true;
 }
 
@@ -195,22 +222,40 @@ bool PushPullServer::start_receiving(int worker) {
 void PushPullServer::take_part(int worker) {
   Link& link = links_[static_cast<std::size_t>(worker)];
   if (--link.missing > 0) return;
-  if (link.slot >= 0) {
-    Slot& slot = slots_[static_cast<std::size_t>(link.slot)];
-    slot.state = SlotState::taken;
-    if (wires_.push != Wire::float32) decode(wires_.push, slot.encoded.data(), slot.values);
-  }
+  hand_out(worker);
+  if (const auto behind = std::exchange(link.behind, std::nullopt)) take_request(worker, *behind);
+}
+
+/// All that comes with the worker's request is here.
+void PushPullServer::hand_out(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
   deliver(worker, link.head, link.slot);
   link.coming = false;
-  if (const auto behind = std::exchange(link.behind, std::nullopt)) take_request(worker, *behind);
+}
+
+/// Of a push that is all here.
+std::span<const float> PushPullServer::values_of(const Link& link) {
+  const bool is_float = wires_.push == Wire::float32;
+  const std::byte* from = nullptr;
+  if (link.head.window_at >= 0) {
+    const std::size_t bytes = values_ * bytes_per_value(wires_.push);
+    require(link.near && window_.has_value(), "a worker of another host says that its values are shared");
+    from = window_->announced(link.rank, link.head.window_at, bytes).data();
+    if (is_float) return {reinterpret_cast<const float*>(from), values_};
+  }
+  Slot& slot = slots_[static_cast<std::size_t>(link.slot)];
+  slot.state = SlotState::taken;
+  if (!is_float) decode(wires_.push, from != nullptr ? from : slot.encoded.data(), slot.values);
+  return slot.values;
 }
 
 void PushPullServer::deliver(int worker, const PushPullRequest& head, int slot) {
   Link& link = links_[static_cast<std::size_t>(worker)];
   if (head.pulls()) link.awaits_values = true;
+  link.reads_window = head.window_at >= 0;
   if (head.reply_bytes > 0) link.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
   WorkerRequest request{.worker = worker, .head = head, .slot = slot};
-  if (slot >= 0) request.values = slots_[static_cast<std::size_t>(slot)].values;
+  if (head.pushes()) request.values = values_of(link);
   if (head.payload_bytes > 0) {
     request.payload = std::span(link.payload).first(static_cast<std::size_t>(head.payload_bytes));
     link.payload_taken = true;
@@ -233,28 +278,49 @@ void PushPullServer::release(const WorkerRequest& request) {
 }
 
 void PushPullServer::answer(int worker, std::span<const float> values) {
-  std::vector<std::byte>& outgoing = links_.at(static_cast<std::size_t>(worker)).outgoing;
+  Link& link = links_.at(static_cast<std::size_t>(worker));
   // It asked again, so its last answer has come, whether MPI has been asked about it or not.
   check(MPI_Wait(&requests_->of_answer(worker), MPI_STATUS_IGNORE), "MPI_Wait");
-  outgoing.resize(values_ * bytes_per_value(wires_.pull));
   require(values.size() == values_, "a server of ", values_, " values answers with ", values.size());
-  encode(wires_.pull, values, outgoing.data());
-  send(worker, outgoing.data());
+  if (link.reads_window) {
+    require(link.answer_room >= 0, "a server that answers in place has no room for copies");
+    encode(wires_.pull, values, window_->mine().data() + link.answer_room);
+    point_to(worker, link.answer_room);
+    return;
+  }
+  link.outgoing.resize(values_ * bytes_per_value(wires_.pull));
+  encode(wires_.pull, values, link.outgoing.data());
+  send(worker, link.outgoing.data());
 }
 
 void PushPullServer::answer_in_place(int worker, std::span<const float> values) {
   require(wires_.pull == Wire::float32 && values.size() == values_, "a server of ", values_,
           " values answers with ", values.size(), " in place, as ", word_of(wires_.pull));
   check(MPI_Wait(&requests_->of_answer(worker), MPI_STATUS_IGNORE), "MPI_Wait");
-  send(worker, reinterpret_cast<const std::byte*>(values.data()));
+  if (links_.at(static_cast<std::size_t>(worker)).reads_window) {
+    require(values.data() == shared_values().data(), "what is answered in place lies elsewhere");
+    point_to(worker, 0);
+    return;
+  }
+  send(worker, values.data());
 }
 
-void PushPullServer::send(int worker, const std::byte* bytes) {
+/// The worker reads its answer at that place of this rank's part of the window.
+void PushPullServer::point_to(int worker, std::int64_t at) {
+  std::int64_t& told = links_[static_cast<std::size_t>(worker)].answer_at;
+  told = at;
+  PushPullWindow::publish();
+  send(worker, &told);
+}
+
+/// The values, or to who reads them in the window where they lie.
+void PushPullServer::send(int worker, const void* bytes) {
   Link& link = links_[static_cast<std::size_t>(worker)];
   require(link.awaits_values, "worker ", worker, " did not ask for what it is sent");
   link.awaits_values = false;
-  check(MPI_Isend(bytes, static_cast<int>(values_), carrier_of(wires_.pull), link.rank, pull_tag,
-                  NativeHandle::of(all_), &requests_->of_answer(worker)),
+  const int count = link.reads_window ? 1 : static_cast<int>(values_);
+  check(MPI_Isend(bytes, count, link.reads_window ? MPI_INT64_T : carrier_of(wires_.pull), link.rank,
+                  pull_tag, NativeHandle::of(all_), &requests_->of_answer(worker)),
         "MPI_Isend");
 }
 

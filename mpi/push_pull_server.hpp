@@ -10,6 +10,7 @@
 
 #include "mpi/communicator.hpp"
 #include "mpi/push_pull.hpp"
+#include "mpi/push_pull_window.hpp"
 
 namespace flotilla::mpi {
 
@@ -17,27 +18,38 @@ namespace flotilla::mpi {
 struct WorkerRequest {
   int worker = 0;  ///< Index
   PushPullRequest head{};
-  std::span<const float> values{};       ///< Valid until release()
+  std::span<const float> values{};       ///< Valid until release(), and until it is answered
   std::span<const std::byte> payload{};  ///< Likewise; starts as new memory does
   int slot = -1;
 };
 
+/// What a server has room for.
+struct ServerRoom {
+  int slots = 0;       ///< For values that are received; 0: one for each worker that needs one
+  bool copies = true;  ///< Where memory is shared: of answers; false: push-pulls are answered in place only
+};
+
 /// A server's end: takes the workers' requests one by one, in the order of their arrival, a worker's own in
-/// their order, each when all of it is here. Values are received into `slots` buffers; while all are in use,
-/// those who push wait, and only they. With a slot for each worker, one that stops while its values are on
-/// their way holds up no other. Payloads have a buffer for each worker, which grows and never shrinks. For
+/// their order, each when all of it is here. Values are received into slots; while all are in use, those who
+/// push wait, and only they. With a slot for each worker, one that stops while its values are on their way
+/// holds up no other. Payloads have a buffer for each worker, which grows and never shrinks. For
 /// one thread.
 class PushPullServer {
  public:
   /// Collective over `all`, with the workers' constructors.
   /// @param workers ranks in `all`, by index
   /// @param values that this server owns
-  /// @param slots 0: one for each worker
   PushPullServer(const Communicator& all, std::vector<int> workers, std::size_t values, PushPullWires wires,
-                 int slots = 0);
+                 ServerRoom room = {});
   PushPullServer(const PushPullServer&) = delete;
   PushPullServer& operator=(const PushPullServer&) = delete;
-  ~PushPullServer();  ///< Withdraws what it still waits for; nothing while an exception is being thrown.
+  /// Withdraws what it still waits for. Collective over the host where memory is shared. Nothing while an
+  /// exception is being thrown.
+  ~PushPullServer();
+
+  /// Where the server's values may lie so that workers of this host read them there when they are answered in
+  /// place; none unless there are such workers and memory is shared.
+  std::span<float> shared_values();
 
   /// Waits for the next request; none when all workers have said farewell, which are requests, too.
   std::optional<WorkerRequest> next();
@@ -49,7 +61,8 @@ class PushPullServer {
 
   /// Begins to send a worker that pulls all values of this server. They are copied: they may change at once.
   void answer(int worker, std::span<const float> values);
-  /// The same without a copy (float32 only): `values` stay until the worker's next request has come.
+  /// The same without a copy (float32 only): `values` stay until the worker's next request has come. Where
+  /// memory is shared they are shared_values().
   void answer_in_place(int worker, std::span<const float> values);
 
   /// Begins to send the payload that the worker's request expects, `reply_bytes` long. It is copied, unless
@@ -82,19 +95,28 @@ class PushPullServer {
     bool payload_taken = false;  ///< Handed out and not released
     std::vector<std::byte> outgoing{};
     std::vector<std::byte> reply{};
+    bool near = false;              ///< Shares memory with this rank
+    std::int64_t answer_room = -1;  ///< Where in this rank's part answers are copied to; −1: nowhere
+    bool reads_window = false;      ///< The answer that it awaits
+    std::int64_t answer_at = 0;     ///< What it is told
   };
 
+  void share_memory(bool copies);
   void listen();
   void progress();
   void take_request(int worker, const PushPullRequest& head);
   void start_receiving();
   bool start_receiving(int worker);
   void take_part(int worker);
+  void hand_out(int worker);
   void deliver(int worker, const PushPullRequest& head, int slot);
-  void send(int worker, const std::byte* bytes);
+  std::span<const float> values_of(const Link& link);
+  void point_to(int worker, std::int64_t at);
+  void send(int worker, const void* bytes);
 
   Communicator all_;
   PushPullWires wires_;
+  std::optional<PushPullWindow> window_;
   std::size_t values_;
   std::vector<Link> links_;
   std::vector<int> worker_of_rank_;

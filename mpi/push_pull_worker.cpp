@@ -30,6 +30,12 @@ auto sender_of(const PushPullRequest& head) {
 
 }  // namespace
 
+std::size_t ServerShare::values() const {
+  std::size_t values = 0;
+  for (const SliceBounds& run : runs) values += run.end - run.begin;
+  return values;
+}
+
 /// One of each kind for each server: (servers, parts).
 struct PushPullWorker::Requests {
   enum Part : std::size_t { head, push, pull, payload, reply, parts };
@@ -48,16 +54,43 @@ PushPullWorker::PushPullWorker(const Communicator& all, std::vector<ServerShare>
       requests_(std::make_unique<Requests>(shares.size())),
       expected_(shares.size()) {
   for (ServerShare& share : shares) {
-    std::size_t values = 0;
-    for (const SliceBounds& run : share.runs) values += run.end - run.begin;
+    const std::size_t values = share.values();
     require(values <= largest_share, "a server owns ", values, " values: more than one message may have");
     links_.push_back({.share = std::move(share), .values = values});
   }
+  if (wires.shared_memory) share_memory();
+}
+
+/// Collective over the host: a place in this rank's part for each server there.
+void PushPullWorker::share_memory() {
+  const HostRanks host(all_);
+  std::size_t bytes = 0;
+  for (Link& link : links_) {
+    if (!host.has(link.share.rank)) continue;
+    link.window_at = static_cast<std::int64_t>(bytes);
+    bytes += PushPullWindow::rounded(link.values * bytes_per_value(wires_.push));
+  }
+  window_.emplace(host, bytes);
 }
 
 PushPullWorker::~PushPullWorker() {
   if (std::uncaught_exceptions() > 0 || pending_ == 0) return;
   MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
+}
+
+/// One run after another, as the wire has them.
+void PushPullWorker::write_values(const Link& link, std::span<const float> from, std::byte* to) const {
+  for (const SliceBounds& run : link.share.runs) {
+    encode(wires_.push, from.subspan(run.begin, run.end - run.begin), to);
+    to += (run.end - run.begin) * bytes_per_value(wires_.push);
+  }
+}
+
+void PushPullWorker::read_values(const Link& link, const std::byte* from) const {
+  for (const SliceBounds& run : link.share.runs) {
+    decode(wires_.pull, from, to_.subspan(run.begin, run.end - run.begin));
+    from += (run.end - run.begin) * bytes_per_value(wires_.pull);
+  }
 }
 
 void PushPullWorker::send_values(std::size_t server, std::span<const float> from) {
@@ -68,27 +101,30 @@ void PushPullWorker::send_values(std::size_t server, std::span<const float> from
     bytes += link.share.runs.front().begin * sizeof(float);
   } else {
     std::byte* to = grown(link.outgoing, link.values * value_bytes);
+    write_values(link, from, to);
     bytes = to;
-    for (const SliceBounds& run : link.share.runs) {
-      encode(wires_.push, from.subspan(run.begin, run.end - run.begin), to);
-      to += (run.end - run.begin) * value_bytes;
-    }
   }
   check(sender_of(link.head)(bytes, static_cast<int>(link.values), carrier_of(wires_.push), link.share.rank,
                              push_tag, NativeHandle::of(all_), &requests_->of(server, Requests::push)),
         "MPI_Isend");
   ++pending_;
-  sent_bytes_ += static_cast<std::int64_t>(link.values * value_bytes);
 }
 
 void PushPullWorker::expect_values(std::size_t server, std::span<float> to) {
   Link& link = links_[server];
-  std::byte* into = in_place(link.share, wires_.pull)
-                        ? reinterpret_cast<std::byte*>(to.data() + link.share.runs.front().begin)
-                        : grown(link.incoming, link.values * bytes_per_value(wires_.pull));
-  check(MPI_Irecv(into, static_cast<int>(link.values), carrier_of(wires_.pull), link.share.rank, pull_tag,
-                  NativeHandle::of(all_), &requests_->of(server, Requests::pull)),
-        "MPI_Irecv");
+  MPI_Request& request = requests_->of(server, Requests::pull);
+  if (link.head.window_at >= 0) {
+    check(MPI_Irecv(&link.answer_at, 1, MPI_INT64_T, link.share.rank, pull_tag, NativeHandle::of(all_),
+                    &request),
+          "MPI_Irecv");
+  } else {
+    std::byte* into = in_place(link.share, wires_.pull)
+                          ? reinterpret_cast<std::byte*>(to.data() + link.share.runs.front().begin)
+                          : grown(link.incoming, link.values * bytes_per_value(wires_.pull));
+    check(MPI_Irecv(into, static_cast<int>(link.values), carrier_of(wires_.pull), link.share.rank, pull_tag,
+                    NativeHandle::of(all_), &request),
+          "MPI_Irecv");
+  }
   ++pending_;
   expected_[server].fetch_add(1, std::memory_order_relaxed);
 }
@@ -114,6 +150,8 @@ void PushPullWorker::set_head(std::size_t server, const PushPullRequest& head,
                               std::span<const Payload> payloads) {
   Link& link = links_[server];
   link.head = head;
+  // What has no answer goes as a message: that says when the server has it.
+  if (head.kind == RequestKind::push_pull) link.head.window_at = link.window_at;
   if (payloads.empty()) return;
   const Payload& payload = payloads[server];
   require(payload.out.size() <= largest_payload && payload.back.size() <= largest_payload, "a payload of ",
@@ -156,9 +194,15 @@ void PushPullWorker::start(const PushPullRequest& head, std::span<const float> f
   for (std::size_t i = 0; i < links_.size(); ++i) {
     // Every worker begins with another server.
     const std::size_t server = (i + static_cast<std::size_t>(all_.rank())) % links_.size();
+    const Link& link = links_[server];
+    if (link.head.window_at >= 0) {
+      write_values(link, from, window_->mine().data() + link.window_at);
+      PushPullWindow::publish();
+    }
     send_head(server);
-    if (links_[server].head.payload_bytes > 0) send_payload(server, payloads[server].out);
-    if (head.pushes()) send_values(server, from);
+    if (link.head.payload_bytes > 0) send_payload(server, payloads[server].out);
+    if (head.pushes() && link.head.window_at < 0) send_values(server, from);
+    if (head.pushes()) sent_bytes_ += static_cast<std::int64_t>(link.values * bytes_per_value(wires_.push));
   }
 }
 
@@ -203,11 +247,11 @@ void PushPullWorker::finish(std::span<const int> indices) {
     expected_[server].fetch_sub(1, std::memory_order_relaxed);
     if (part != Requests::pull) continue;
     const Link& link = links_[server];
-    if (in_place(link.share, wires_.pull)) continue;
-    const std::byte* from = link.incoming.data();
-    for (const SliceBounds& run : link.share.runs) {
-      decode(wires_.pull, from, to_.subspan(run.begin, run.end - run.begin));
-      from += (run.end - run.begin) * bytes_per_value(wires_.pull);
+    if (link.head.window_at >= 0) {
+      const std::size_t bytes = link.values * bytes_per_value(wires_.pull);
+      read_values(link, window_->announced(link.share.rank, link.answer_at, bytes).data());
+    } else if (!in_place(link.share, wires_.pull)) {
+      read_values(link, link.incoming.data());
     }
   }
   pending_ -= indices.size();

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "mpi/communicator.hpp"
 #include "mpi/push_pull.hpp"
+#include "mpi/push_pull_window.hpp"
 #include "mpi/slices.hpp"
 
 namespace flotilla::mpi {
@@ -18,17 +20,22 @@ namespace flotilla::mpi {
 struct ServerShare {
   int rank = 0;                     ///< The server's
   std::vector<SliceBounds> runs{};  ///< Ascending, in floats of the arena
+
+  std::size_t values() const;
 };
 
 /// A worker's end. One exchange with all servers at a time; it goes on during test() and wait() only. A share
-/// that is one run of float32 is sent from the arena and received in it, others are packed.
+/// that is one run of float32 is sent from the arena and received in it, others are packed. What goes through
+/// shared memory is copied there, and from there, by the worker.
 class PushPullWorker {
  public:
   /// Collective over `all`, with the servers' constructors. `shares`: by server; the same on all workers.
   PushPullWorker(const Communicator& all, std::vector<ServerShare> shares, PushPullWires wires);
   PushPullWorker(const PushPullWorker&) = delete;
   PushPullWorker& operator=(const PushPullWorker&) = delete;
-  ~PushPullWorker();  ///< Waits for the exchange; nothing while an exception is being thrown.
+  /// Waits for the exchange. Collective over the host where memory is shared. Nothing while an exception is
+  /// being thrown.
+  ~PushPullWorker();
 
   // Payloads: one for each server, or none at all. All servers get a request, whatever theirs is.
 
@@ -64,20 +71,26 @@ class PushPullWorker {
     PushPullRequest head{};
     std::vector<std::byte> outgoing{};
     std::vector<std::byte> incoming{};
+    std::int64_t window_at = -1;  ///< Where in this rank's part values for this server go; −1: as messages
+    std::int64_t answer_at = 0;   ///< Of the server's part: it says so
   };
 
+  void share_memory();
   void start(const PushPullRequest& head, std::span<const float> from, std::span<float> to,
              std::span<const Payload> payloads);
   void set_head(std::size_t server, const PushPullRequest& head, std::span<const Payload> payloads);
   void send_head(std::size_t server);
   void send_payload(std::size_t server, std::span<const std::byte> payload);
   void expect_payload(std::size_t server, std::span<std::byte> to);
+  void write_values(const Link& link, std::span<const float> from, std::byte* to) const;
+  void read_values(const Link& link, const std::byte* from) const;
   void send_values(std::size_t server, std::span<const float> from);
   void expect_values(std::size_t server, std::span<float> to);
   void finish(std::span<const int> indices);
 
   Communicator all_;
   PushPullWires wires_;
+  std::optional<PushPullWindow> window_;
   std::vector<Link> links_;
   std::span<float> to_;
   std::unique_ptr<Requests> requests_;

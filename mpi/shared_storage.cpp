@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/shared_storage.hpp"
 
+#include <array>
+#include <cstdint>
+
 #include "kernels/error.hpp"
 #include "mpi/shared_window.hpp"
 
@@ -18,10 +21,19 @@ std::size_t bytes_of(std::size_t count) {
   return count > (std::size_t{1} << 60) ? std::size_t{1} << 62 : count * sizeof(float);
 }
 
+/// Collective. @returns count
+std::size_t same_on_all(const Communicator& host, std::size_t count) {
+  std::array first{static_cast<std::int64_t>(count)};
+  host.broadcast(std::span<std::int64_t>(first));
+  require(first[0] == static_cast<std::int64_t>(count), "shared memory: ", count, " floats on rank ",
+          host.rank(), " of the host, ", first[0], " on its first");
+  return count;
+}
+
 }  // namespace
 
 SharedStorage::SharedStorage(const Communicator& host, std::size_t count)
-    : impl_(new Impl{count, {host, bytes_of(count)}}) {}
+    : impl_(new Impl{count, {host, bytes_of(same_on_all(host, count))}}) {}
 
 SharedStorage::~SharedStorage() = default;
 

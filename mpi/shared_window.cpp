@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <string>
 
 #include "kernels/error.hpp"
@@ -35,17 +36,16 @@ std::int64_t free_bytes(const std::string& folder) {
 }
 
 /// Collective. Memory that is missing shows at the first touch only, as SIGBUS: so look before.
-void require_room(const Communicator& host, std::size_t bytes) {
+/// @param parts bytes of each rank's, the margin included
+void require_room(const Communicator& host, std::span<const std::int64_t> parts, std::string_view remedy) {
   const std::string folder = backing_folder();
-  std::array facts{host.is_root() ? free_bytes(folder) : 0, static_cast<std::int64_t>(bytes)};
-  host.broadcast(std::span<std::int64_t>(facts));
-  require(facts[1] == static_cast<std::int64_t>(bytes), "shared memory: ", bytes, " bytes on rank ",
-          host.rank(), " of the host, ", facts[1], " on its first");
-  const std::size_t needed = bytes * static_cast<std::size_t>(host.size());
-  if (facts[0] < 0 || needed <= static_cast<std::size_t>(facts[0])) return;
-  throw UserError(cat(
-      "the ", host.size(), " ranks of this host need ", needed, " bytes of shared memory, ", folder, " has ",
-      facts[0], " free; enlarge or clean it (containers: --shm-size), or set strategy.all_reduce = \"mpi\""));
+  std::array free{host.is_root() ? free_bytes(folder) : 0};
+  host.broadcast(std::span<std::int64_t>(free));
+  const auto needed = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+  if (free[0] < 0 || needed <= free[0]) return;
+  throw UserError(cat("the ", host.size(), " ranks of this host need ", needed, " bytes of shared memory, ",
+                      folder, " has ", free[0],
+                      " free; enlarge or clean it (containers: --shm-size), or set ", remedy));
 }
 
 std::byte* aligned(void* base) {
@@ -55,25 +55,27 @@ std::byte* aligned(void* base) {
 
 }  // namespace
 
-SharedWindow::SharedWindow(const Communicator& host, std::size_t bytes)
-    : bytes_(bytes), rank_(host.rank()), parts_(static_cast<std::size_t>(host.size())) {
+SharedWindow::SharedWindow(const Communicator& host, std::size_t bytes, std::string_view remedy)
+    : rank_(host.rank()), parts_(static_cast<std::size_t>(host.size())) {
   // More than any machine has is a mistake of the deck like any other lack of room.
-  const std::size_t with_margin = std::min(bytes, largest_part) + alignment;
-  require_room(host, with_margin);
+  const auto with_margin = static_cast<std::int64_t>(std::min(bytes, largest_part) + alignment);
+  const std::vector<std::int64_t> sizes = host.all_gather(std::span(&with_margin, 1));
+  require_room(host, sizes, remedy);
   require(bytes <= largest_part, "a shared window of ", bytes, " bytes per rank");
   void* own = nullptr;
   check(MPI_Win_allocate_shared(static_cast<MPI_Aint>(with_margin), 1, MPI_INFO_NULL, NativeHandle::of(host),
                                 &own, &window_),
         "MPI_Win_allocate_shared");
   check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  for (int rank = 0; rank < host.size(); ++rank) {
+  for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
     MPI_Aint size = 0;
     int unit = 0;
     void* base = nullptr;
-    check(MPI_Win_shared_query(window_, rank, &size, &unit, &base), "MPI_Win_shared_query");
-    parts_[static_cast<std::size_t>(rank)] = aligned(base);
+    check(MPI_Win_shared_query(window_, static_cast<int>(rank), &size, &unit, &base), "MPI_Win_shared_query");
+    parts_[rank] = {aligned(base), static_cast<std::size_t>(sizes[rank]) - alignment};
   }
-  std::memset(parts_[static_cast<std::size_t>(rank_)], 0, bytes_);
+  const std::span<std::byte> mine = of(rank_);
+  std::memset(mine.data(), 0, mine.size());
   host.barrier();  // nobody sees a part that is not zeroed yet
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "mpi/communicator.hpp"
@@ -15,20 +16,22 @@ namespace flotilla::mpi {
 /// aligned to 128 bytes by hand, because MPI_Win_allocate_shared gives 4 or 8 only.
 class SharedWindow {
  public:
-  /// Collective over `host`. `bytes` per rank, the same on every rank. @throws UserError as SharedStorage.
-  SharedWindow(const Communicator& host, std::size_t bytes);
+  /// Collective over `host`. @param bytes of this rank's part @param remedy what else the user may set
+  /// @throws UserError on all of its ranks if the memory cannot be had, naming /dev/shm, the bytes needed and
+  /// free, and the remedy.
+  SharedWindow(const Communicator& host, std::size_t bytes,
+               std::string_view remedy = "strategy.all_reduce = \"mpi\"");
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
   ~SharedWindow();  ///< Collective; nothing while an exception is being thrown.
 
-  std::span<std::byte> of(int rank) const { return {parts_[static_cast<std::size_t>(rank)], bytes_}; }
+  std::span<std::byte> of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
   int rank() const { return rank_; }
   int ranks() const { return static_cast<int>(parts_.size()); }
 
  private:
-  std::size_t bytes_;
   int rank_;
-  std::vector<std::byte*> parts_;
+  std::vector<std::span<std::byte>> parts_;
   MPI_Win window_ = MPI_WIN_NULL;
 };
 

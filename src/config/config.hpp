@@ -188,6 +188,7 @@ struct ServerConfig {
   std::int64_t push_every = 1;         ///< half-async, geo: steps
   std::int64_t max_staleness = 0;      ///< async: pushes; 0: no bound
   std::string wire = "float32";        ///< Of pushes: "float32", "float16", "bfloat16"
+  bool shared_memory = true;           ///< Between a worker and a server of one host
 };
 
 struct CheckpointConfig {

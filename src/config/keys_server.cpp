@@ -75,6 +75,11 @@ std::vector<Key> server_keys() {
        .rule = one_of({"float32", "float16", "bfloat16"}),
        .help = "What is pushed travels as; what is pulled is not rounded",
        .condition = served},
+      {.path = "server.shared_memory",
+       .field = field<&Config::server, &ServerConfig::shared_memory>,
+       .rule = any(),
+       .help = "A worker and a server of one host exchange values through shared memory; false: as messages",
+       .condition = served},
   };
 }
 

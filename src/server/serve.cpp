@@ -41,6 +41,12 @@ void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, con
   }
 }
 
+/// Where workers of this host can read them, or anywhere.
+Storage room_for(const mpi::ServerShare& share, std::span<float> shared, Device& device) {
+  if (shared.empty()) return device.allocate(share.values());
+  return {shared.data(), shared.size(), [](float* /*the window's*/) {}};
+}
+
 }  // namespace
 
 int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
@@ -61,9 +67,10 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     // Workers that update themselves keep the optimizer's state.
     OptimizerConfig optimizer = config.optimizer;
     if (config.server.mode == "geo") optimizer.kind = "sgd";
-    Shard shard(*device, optimizer, plan, placement, index, share);
-    mpi::PushPullServer requests(roles.all(), workers, shard.size(),
-                                 {.push = mpi::wire_of(config.server.wire), .pull = mpi::Wire::float32});
+    mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config.server),
+                                 {.copies = config.server.mode != "sync"});
+    Shard shard(*device, optimizer, plan, placement, index, share,
+                room_for(share, requests.shared_values(), *device));
     RowStore rows(config);
     const auto mode = make_update_mode({.shard = shard,
                                         .rows = rows,

@@ -67,4 +67,9 @@ std::vector<mpi::ServerShare> shares_of(const ServePlan& plan, const Placement& 
   return shares;
 }
 
+mpi::PushPullWires wires_of(const ServerConfig& config) {
+  return {
+      .push = mpi::wire_of(config.wire), .pull = mpi::Wire::float32, .shared_memory = config.shared_memory};
+}
+
 }  // namespace flotilla

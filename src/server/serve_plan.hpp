@@ -33,4 +33,6 @@ Placement place(const ServePlan& plan, const ServerConfig& config, int servers);
 std::vector<mpi::ServerShare> shares_of(const ServePlan& plan, const Placement& placement,
                                         const std::vector<int>& ranks);
 
+mpi::PushPullWires wires_of(const ServerConfig& config);
+
 }  // namespace flotilla

@@ -2,6 +2,7 @@
 #include "src/server/shard.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/train/buckets.hpp"
@@ -9,12 +10,6 @@
 namespace flotilla {
 
 namespace {
-
-std::size_t values_of(const mpi::ServerShare& share) {
-  std::size_t values = 0;
-  for (const mpi::SliceBounds& run : share.runs) values += run.end - run.begin;
-  return values;
-}
 
 /// Where a server's blocks lie in its share.
 ArenaLayout packed_layout(const ServePlan& plan, const Placement& placement, int server,
@@ -29,21 +24,22 @@ ArenaLayout packed_layout(const ServePlan& plan, const Placement& placement, int
     layout.add_at(static_cast<std::int64_t>(packed + begin - run->begin), block.name, {block.size},
                   plan.layout[block.tensor].kind);
   }
-  layout.grow_to(static_cast<std::int64_t>(values_of(share)));
+  layout.grow_to(static_cast<std::int64_t>(share.values()));
   return layout;
 }
 
 }  // namespace
 
 Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& plan,
-             const Placement& placement, int server, const mpi::ServerShare& share)
+             const Placement& placement, int server, const mpi::ServerShare& share, Storage values)
     : device_(device),
       share_(share),
       leading_(server == 0 ? static_cast<std::size_t>(plan.leading) : 0),
-      values_(device.allocate(values_of(share))),
+      values_(std::move(values)),
       optimizer_(make_optimizer(optimizer, packed_layout(plan, placement, server, share), device)),
       slots_(optimizer_->slots()) {
-  require(device.shares_host_memory(), "a server's values must lie in host memory");
+  require(device.shares_host_memory() && values_.size() == share.values(),
+          "a server's values must lie in host memory, all of them");
 }
 
 DeviceSpan<float> Shard::statistics() {

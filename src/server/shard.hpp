@@ -17,8 +17,9 @@ namespace flotilla {
 class Shard {
  public:
   /// @param share of this server, as shares_of() has it
+  /// @param values of host memory for them, zeroed
   Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& plan, const Placement& placement,
-        int server, const mpi::ServerShare& share);
+        int server, const mpi::ServerShare& share, Storage values);
 
   std::size_t size() const { return values_.size(); }  ///< Floats; of each array, too.
   /// Floats before the parameters: 0 but for server 0.

@@ -23,8 +23,7 @@ void ServerLink::open(const ServePlan& plan) {
   placement_.emplace(place(plan, config_, static_cast<int>(servers.size())));
   flotilla::exchange(roles_, {.content = to_text(plan_)});
   phase_ = Phase::opened;
-  exchange_.emplace(roles_.all(), shares_of(plan, *placement_, servers),
-                    mpi::PushPullWires{.push = mpi::wire_of(config_.wire), .pull = mpi::Wire::float32});
+  exchange_.emplace(roles_.all(), shares_of(plan, *placement_, servers), wires_of(config_));
 }
 
 void ServerLink::fill(std::span<const float> values, std::span<const std::span<const float>> slots,

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "mpi/push_pull_server.hpp"
@@ -36,8 +37,10 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
   std::size_t values = 0;
   for (const auto& part : share.runs) values += part.end - part.begin;
   if (world.rank() == 0) {
-    PushPullServer server(world, {1}, values, wires);
-    const std::vector<float> parameters(values, 1.0F);
+    PushPullServer server(world, {1}, values, wires, {.copies = wires.pull != Wire::float32});
+    std::vector<float> own(values, 1.0F);
+    const std::span<float> shared = server.shared_values();
+    const std::span<float> parameters = shared.empty() ? std::span(own) : shared;
     while (const auto request = server.next()) {
       server.release(*request);
       if (request->head.kind == RequestKind::farewell) continue;
@@ -67,10 +70,14 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
 
 void measure_all(std::size_t floats) {
   const auto world = Communicator::world();
-  measure(world, "one run", floats, floats, {});
-  measure(world, "runs of 1,000,000", floats, 1'000'000, {});
-  measure(world, "runs of 10,000", floats, 10'000, {});
-  measure(world, "one run, float16", floats, floats, {.push = Wire::float16, .pull = Wire::float16});
+  for (const bool shared : {false, true}) {
+    if (world.rank() == 1) std::puts(shared ? "through shared memory" : "as messages");
+    measure(world, "one run", floats, floats, {.shared_memory = shared});
+    measure(world, "runs of 1,000,000", floats, 1'000'000, {.shared_memory = shared});
+    measure(world, "runs of 10,000", floats, 10'000, {.shared_memory = shared});
+    measure(world, "one run, float16", floats, floats,
+            {.push = Wire::float16, .pull = Wire::float16, .shared_memory = shared});
+  }
 }
 
 }  // namespace

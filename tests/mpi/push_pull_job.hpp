@@ -32,12 +32,6 @@ inline std::vector<ServerShare> shares_of(Sharing sharing, std::size_t floats,
   return shares;
 }
 
-inline std::size_t values_in(const ServerShare& share) {
-  std::size_t values = 0;
-  for (const SliceBounds& run : share.runs) values += run.end - run.begin;
-  return values;
-}
-
 /// One side of a job of servers (even ranks) and workers (odd ones).
 class Job {
  public:
@@ -49,13 +43,13 @@ class Job {
   int workers() const { return roles_.table().count(Role::worker); }
   const Communicator& same_role() const { return roles_.same_role(); }
   /// Collective. Makes this rank's end and runs its side.
-  void run(Sharing sharing, std::size_t floats, PushPullWires wires, int slots,
+  void run(Sharing sharing, std::size_t floats, PushPullWires wires, ServerRoom room,
            const std::function<void(PushPullServer&, std::size_t)>& serve,
            const std::function<void(PushPullWorker&, const std::vector<ServerShare>&)>& work) const {
     const auto shares = shares_of(sharing, floats, roles_.table().ranks(Role::server));
     if (is_server()) {
-      const std::size_t values = values_in(shares[static_cast<std::size_t>(index())]);
-      PushPullServer server(roles_.all(), roles_.table().ranks(Role::worker), values, wires, slots);
+      const std::size_t values = shares[static_cast<std::size_t>(index())].values();
+      PushPullServer server(roles_.all(), roles_.table().ranks(Role::worker), values, wires, room);
       serve(server, values);
     } else {
       PushPullWorker worker(roles_.all(), shares, wires);

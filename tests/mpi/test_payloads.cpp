@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -86,7 +87,7 @@ void serve_plans(const Job& job, PushPullServer& server, std::size_t values) {
 TEST(Payloads, TravelBesideValuesAndWithoutThem) {
   const auto world = Communicator::world();
   const Job job(world);
-  for (const int slots : {0, 1}) {
+  for (const auto& [slots, shared] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)}) {
     const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
       std::vector<float> from(floats), to(floats);
       std::vector<Bytes> out(shares.size()), back(shares.size());
@@ -119,7 +120,7 @@ TEST(Payloads, TravelBesideValuesAndWithoutThem) {
     };
 
     job.run(
-        Sharing::one_run_each, floats, {}, slots,
+        Sharing::one_run_each, floats, {.shared_memory = shared}, {.slots = slots},
         [&](PushPullServer& server, std::size_t values) { serve_plans(job, server, values); }, work);
   }
 }
@@ -168,7 +169,7 @@ TEST(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
     EXPECT_EQ(back.front(), out);
   };
 
-  job.run(Sharing::one_run_each, floats, {}, 0, serve, work);
+  job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
   world.barrier();  // The folder of worker 0 stays until all are done.
 }
 
@@ -216,7 +217,7 @@ TEST(Payloads, ARequestWaitsForThePushBeforeIt) {
     job.same_role().barrier();  // Others' farewells would be looked at first.
   };
 
-  job.run(Sharing::all_to_the_first, 10, {}, 0, serve, work);
+  job.run(Sharing::all_to_the_first, 10, {}, {}, serve, work);
   world.barrier();
 }
 
@@ -258,7 +259,7 @@ TEST(Payloads, StayUntilTheyAreReleased) {
     }
   };
 
-  job.run(Sharing::one_run_each, floats, {}, 0, serve, work);
+  job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
 }
 
 TEST(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
@@ -291,7 +292,7 @@ TEST(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
     EXPECT_EQ(test::allocations_of_this_thread(), after_first);
   };
 
-  job.run(Sharing::one_run_each, floats, {}, 0, serve, work);
+  job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
 }
 
 TEST(Payloads, ContractsAreChecked) {
@@ -322,7 +323,7 @@ TEST(Payloads, ContractsAreChecked) {
     worker.wait();
   };
 
-  job.run(Sharing::one_run_each, floats, {}, 0, serve, work);
+  job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
 }
 
 }  // namespace

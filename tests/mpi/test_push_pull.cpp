@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -59,7 +60,13 @@ float gradient(int worker, std::size_t i) {
 TEST(PushPull, SumsOfAllWorkersAreExact) {
   const auto world = Communicator::world();
   const Job job(world);
-  for (const Sharing sharing : {Sharing::one_run_each, Sharing::many_runs, Sharing::all_to_the_first}) {
+  for (const auto& [sharing, shared] :
+       std::vector<std::pair<Sharing, bool>>{{Sharing::one_run_each, false},
+                                             {Sharing::one_run_each, true},
+                                             {Sharing::many_runs, false},
+                                             {Sharing::many_runs, true},
+                                             {Sharing::all_to_the_first, false},
+                                             {Sharing::all_to_the_first, true}}) {
     for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16}) {
       for (const std::size_t floats : {std::size_t{1}, std::size_t{1001}, std::size_t{100'003}}) {
         const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
@@ -82,7 +89,8 @@ TEST(PushPull, SumsOfAllWorkersAreExact) {
           }
         };
 
-        job.run(sharing, floats, {.push = wire, .pull = wire}, 0, serve_synchronously, work);
+        job.run(sharing, floats, {.push = wire, .pull = wire, .shared_memory = shared}, {},
+                serve_synchronously, work);
       }
     }
   }
@@ -126,7 +134,7 @@ TEST(PushPull, AWorkersRequestsComeInItsOrder) {
         }
       };
 
-      job.run(Sharing::one_run_each, floats, {}, slots, serve, work);
+      job.run(Sharing::one_run_each, floats, {}, {.slots = slots}, serve, work);
     }
   }
 }
@@ -139,36 +147,39 @@ void wait_for_file(const std::string& path) {
 TEST(PushPull, AStoppedWorkerDelaysNoOther) {
   const auto world = Communicator::world();
   const Job job(world);
-  const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
-  const std::string meeting = world.all_gather(folder.path())[1];
   constexpr std::size_t floats = 600'000;  // Too many to be on their way while nobody attends to them.
-  const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
-    std::vector<float> gradients(floats, 1.0F);
-    std::vector<float> parameters(floats);
-    if (job.index() == 0) {
-      worker.start_push_pull(0, 1, 0.0, gradients, parameters);
-      for (int other = 1; other < job.workers(); ++other)
-        wait_for_file(meeting + "/done" + std::to_string(other));
-      worker.wait();
-      return;
-    }
-    // The servers must not wait for worker 0's values, nor for it to take its answer.
-    for (int step = 0; step < 20; ++step) {
-      worker.start_push_pull(step, 1, 0.0, gradients, parameters);
-      worker.wait();
-      EXPECT_GE(parameters[0], static_cast<float>(step + 1));
-    }
-    std::ofstream(meeting + "/done" + std::to_string(job.index())) << "done";
-  };
+  for (const bool shared : {false, true}) {
+    const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
+    const std::string meeting = world.all_gather(folder.path())[1];
+    const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
+      std::vector<float> gradients(floats, 1.0F);
+      std::vector<float> parameters(floats);
+      if (job.index() == 0) {
+        worker.start_push_pull(0, 1, 0.0, gradients, parameters);
+        for (int other = 1; other < job.workers(); ++other)
+          wait_for_file(meeting + "/done" + std::to_string(other));
+        worker.wait();
+        return;
+      }
+      // The servers must not wait for worker 0's values, nor for it to take its answer.
+      for (int step = 0; step < 20; ++step) {
+        worker.start_push_pull(step, 1, 0.0, gradients, parameters);
+        worker.wait();
+        EXPECT_GE(parameters[0], static_cast<float>(step + 1));
+      }
+      std::ofstream(meeting + "/done" + std::to_string(job.index())) << "done";
+    };
 
-  job.run(Sharing::one_run_each, floats, {}, 0, serve_at_once, work);
-  world.barrier();  // The folder of worker 0 stays until all are done.
+    job.run(Sharing::one_run_each, floats, {.shared_memory = shared}, {}, serve_at_once, work);
+    world.barrier();  // The folder of worker 0 stays until all are done.
+  }
 }
 
 TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
   const auto world = Communicator::world();
   const Job job(world);
-  for (const Wire wire : {Wire::float32, Wire::float16}) {
+  for (const auto& [wire, shared] : {std::pair(Wire::float32, false), std::pair(Wire::float32, true),
+                                     std::pair(Wire::float16, false), std::pair(Wire::float16, true)}) {
     const auto serve = [&](PushPullServer& server, std::size_t values) {
       std::vector<float> parameters(values);
       std::int64_t after_first = -1;
@@ -193,7 +204,67 @@ TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
       EXPECT_EQ(test::allocations_of_this_thread(), after_first);
     };
 
-    job.run(Sharing::many_runs, 10'000, {.push = wire, .pull = wire}, 0, serve, work);
+    job.run(Sharing::many_runs, 10'000, {.push = wire, .pull = wire, .shared_memory = shared}, {}, serve,
+            work);
+  }
+}
+
+TEST(PushPull, WorkersReadSharedValuesInPlace) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  constexpr std::size_t floats = 5000;
+  const auto serve = [&](PushPullServer& server, std::size_t values) {
+    const std::span<float> parameters = server.shared_values();
+    ASSERT_EQ(parameters.size(), values);
+    std::vector<WorkerRequest> pushes;
+    while (const auto request = server.next()) {
+      if (request->head.kind != RequestKind::push_pull) continue;
+      EXPECT_THROW(server.answer(request->worker, parameters), InternalError);
+      pushes.push_back(*request);
+      if (static_cast<int>(pushes.size()) < job.workers()) continue;
+      for (const WorkerRequest& push : pushes)
+        for (std::size_t i = 0; i < values; ++i) parameters[i] += push.values[i];
+      for (const WorkerRequest& push : pushes) {
+        server.release(push);
+        server.answer_in_place(push.worker, parameters);
+      }
+      pushes.clear();
+    }
+  };
+  const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
+    std::vector<float> gradients(floats);
+    for (std::size_t i = 0; i < floats; ++i) gradients[i] = gradient(0, i);
+    std::vector<float> parameters(floats, padding);
+    for (int step = 1; step <= 20; ++step) {
+      worker.start_push_pull(step, 1, 0.0, gradients, parameters);
+      worker.wait();
+
+      for (const ServerShare& share : shares)
+        for (const SliceBounds& run : share.runs)
+          for (std::size_t i = run.begin; i < run.end; ++i)
+            ASSERT_EQ(parameters[i], static_cast<float>(step * job.workers()) * gradients[i]) << step;
+    }
+  };
+
+  for (const Sharing sharing : {Sharing::one_run_each, Sharing::many_runs})
+    job.run(sharing, floats, {.shared_memory = true}, {.copies = false}, serve, work);
+}
+
+TEST(PushPull, WhatCannotBeSharedSaysWhatToSet) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  if (job.is_server()) {
+    EXPECT_THROW(PushPullServer(world, {1}, 100, {.shared_memory = true}), UserError);
+    return;
+  }
+  const std::size_t most = largest_share;
+  std::vector<ServerShare> shares(256, {.rank = 0, .runs = {{0, most}}});
+  try {
+    const PushPullWorker worker(world, shares, {.shared_memory = true});
+    FAIL() << "a terabyte of shared memory?";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("server.shared_memory = false"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -210,7 +281,7 @@ TEST(PushPull, AServerKnowsWhoIsLeft) {
     EXPECT_EQ(left, 0);
   };
 
-  job.run(Sharing::many_runs, 100, {}, 0, serve, [](PushPullWorker&, const auto&) {});
+  job.run(Sharing::many_runs, 100, {}, {}, serve, [](PushPullWorker&, const auto&) {});
 }
 
 TEST(PushPull, ContractsAreChecked) {
@@ -231,7 +302,7 @@ TEST(PushPull, ContractsAreChecked) {
     EXPECT_TRUE(worker.test());
   };
 
-  job.run(Sharing::all_to_the_first, 100, {}, 0, serve, work);
+  job.run(Sharing::all_to_the_first, 100, {}, {}, serve, work);
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ const std::vector<Texts>& optimizers() {
 }
 
 const std::vector<Texts>& placements() {
-  static const std::vector<Texts> all = {{}, {"server.slice_parameters=false"}, {"server.split=hash-name"}};
+  static const std::vector<Texts> all = {
+      {}, {"server.slice_parameters=false", "server.shared_memory=false"}, {"server.split=hash-name"}};
   return all;
 }
 
@@ -155,6 +156,25 @@ TEST(ParameterServer, SyncKeepsAResidualNetworksStatistics) {
     EXPECT_LT(distance(run.statistics(), plain.statistics()), 1e-5);
   };
   with_roles(served, body, test::resnet_deck);
+}
+
+TEST(ParameterServer, SharedMemoryAndMessagesGiveTheSameBits) {
+  const int servers = world().size() - 1;
+  for (const char* mode : {"server.mode=sync", "server.mode=async"}) {
+    for (const char* wire : {"server.wire=float32", "server.wire=bfloat16"}) {
+      std::vector<std::vector<float>> parameters;
+      for (const char* shared : {"server.shared_memory=true", "server.shared_memory=false"}) {
+        const Texts served = served_by(servers, {mode, wire, shared});
+        with_roles(served, [&](const mpi::Communicator& workers, ServerLink& link) {
+          TrainingRun run(workers.collective_clone(), deck_text, served, nullptr, &link);
+          parameters.push_back(after(run, 20));
+        });
+      }
+      if (parameters.size() == 2) {
+        EXPECT_EQ(parameters[0], parameters[1]) << mode << ", " << wire;
+      }
+    }
+  }
 }
 
 TEST(ParameterServer, OneWorkerAsyncGivesWhatSyncGives) {
