@@ -213,9 +213,11 @@ class Rules {
     exclude("train.gradient_clip_norm", config_.train.gradient_clip_norm > 0.0, "server.mode",
             mode == "async" || mode == "half-async",
             "no server sees the whole gradient of a worker; use \"sync\" or \"geo\"");
-    exclude("optimizer.kind", (optimizer == "lars" || optimizer == "lamb") && !geo, "server.slice_parameters",
-            config_.server.slice_parameters,
-            cat(quoted(optimizer), " needs the norm of whole tensors; use slice_parameters = false"));
+    exclude(
+        "optimizer.kind",
+        (optimizer == "lars" || optimizer == "lamb") && (mode == "async" || mode == "half-async"),
+        "server.slice_parameters", config_.server.slice_parameters,
+        cat(quoted(optimizer), " needs the norm of whole tensors; use \"sync\" or slice_parameters = false"));
     exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
             "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
     const bool rows = config_.model.kind == "ctr-dnn";

@@ -35,11 +35,14 @@ Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& 
     : device_(device),
       share_(share),
       leading_(server == 0 ? static_cast<std::size_t>(plan.leading) : 0),
+      tensors_(plan.layout.slices().size()),
       values_(std::move(values)),
       optimizer_(make_optimizer(optimizer, packed_layout(plan, placement, server, share), device)),
       slots_(optimizer_->slots()) {
   require(device.shares_host_memory() && values_.size() == share.values(),
           "a server's values must lie in host memory, all of them");
+  for (const Block& block : placement.blocks())
+    if (block.server == server) tensors_of_blocks_.push_back(block.tensor);
 }
 
 DeviceSpan<float> Shard::statistics() {

@@ -32,6 +32,9 @@ class Shard {
     return array.subspan(leading_, array.size() - leading_);
   }
   Optimizer& optimizer() { return *optimizer_; }
+  /// Of the model; and which of them each block of this server belongs to, in the optimizer's order.
+  std::size_t tensors() const { return tensors_; }
+  const std::vector<std::size_t>& tensors_of_blocks() const { return tensors_of_blocks_; }
   Device& device() const { return device_; }
 
   /// 0: the values; 1, 2, …: the optimizer's slots. As a worker asks for them.
@@ -45,6 +48,8 @@ class Shard {
   Device& device_;
   mpi::ServerShare share_;
   std::size_t leading_;
+  std::size_t tensors_;
+  std::vector<std::size_t> tensors_of_blocks_;
   Storage values_;
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<OptimizerSlot> slots_;

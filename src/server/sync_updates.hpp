@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/server/tensor_norms.hpp"
 #include "src/server/update_mode.hpp"
 
 namespace flotilla {
@@ -25,6 +26,7 @@ class SyncUpdates : public UpdateMode {
 
   std::vector<std::optional<mpi::WorkerRequest>> pushes_;  ///< Of this step, by worker
   std::vector<bool> left_;
+  TensorNorms norms_;
   int present_ = 0;                                   ///< Workers that have not left
   int pushed_ = 0;                                    ///< Of them in this step
   Storage sum_;                                       ///< Of several workers' gradients

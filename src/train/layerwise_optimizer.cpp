@@ -31,6 +31,7 @@ std::vector<OptimizerSlot> Lars::slots() {
 void Lars::update(UpdateInput in, std::int64_t) {
   math_.norms(in.parameters, ranges_, parameter_norms_);
   math_.norms(in.gradients, ranges_, gradient_norms_);
+  complete_norms(parameter_norms_, gradient_norms_);
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     const double decay = ranges_[i].weight_decay;
     const double parameters = parameter_norms_[i];
@@ -70,6 +71,7 @@ void Lamb::update(UpdateInput in, std::int64_t step) {
 
   math_.norms(in.parameters, ranges_, parameter_norms_);
   math_.norms(direction_.span(), ranges_, direction_norms_);
+  complete_norms(parameter_norms_, direction_norms_);
   for (std::size_t i = 0; i < rate_ranges_.size(); ++i) {
     const bool scaled = parameter_norms_[i] > 0.0 && direction_norms_[i] > 0.0;
     rate_ranges_[i].rate_factor =

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.hpp"
@@ -17,6 +20,10 @@ struct OptimizerSlot {
   std::string name;  ///< In checkpoints: "momentum", "adam_m", "adam_v", "adagrad_sum"
   DeviceSpan<float> values;
 };
+
+/// Takes norms of this process's parts of tensors, of two arrays, one per slice of the layout, and leaves
+/// those of the whole tensors.
+using WholeNorms = std::function<void(std::span<double> first, std::span<double> second)>;
 
 /// Turns gradients into an update of the parameters (formulas: kernels/flat_math.hpp and make_optimizer).
 class Optimizer {
@@ -34,13 +41,19 @@ class Optimizer {
   virtual std::vector<OptimizerSlot> slots() = 0;  ///< All state but steps(); zero at first.
   std::int64_t steps() const { return steps_; }    ///< Done; bias corrections depend on it.
   void set_steps(std::int64_t steps) { steps_ = steps; }
+  /// For who has parts of tensors only. Called in every step of an optimizer that needs norms.
+  void complete_norms_with(WholeNorms whole_norms) { whole_norms_ = std::move(whole_norms); }
 
  protected:
   /// `in` holds parameters, gradients, rate and scale; the rest is the optimizer's. step = 1, 2, …
   virtual void update(UpdateInput in, std::int64_t step) = 0;
+  void complete_norms(std::span<double> first, std::span<double> second) const {
+    if (whole_norms_) whole_norms_(first, second);
+  }
 
  private:
   std::int64_t steps_ = 0;
+  WholeNorms whole_norms_;
 };
 
 /// The optimizer of a deck, its slots allocated on `device`, which must outlive it.

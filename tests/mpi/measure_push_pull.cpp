@@ -5,13 +5,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "mpi/push_pull_server.hpp"
 #include "mpi/push_pull_worker.hpp"
 
-// A measurement, not a test: mpirun -n 2 measure_push_pull [MB]. Rank 0 serves, rank 1 pushes and pulls.
+// A measurement, not a test: mpirun -n N measure_push_pull [MB]. Rank 0 serves, the others push and pull as
+// often as they can; they do not wait for each other. Rates are of all together, both ways.
 
 namespace flotilla::mpi {
 namespace {
@@ -36,8 +38,11 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
     share.runs.push_back({begin, std::min(begin + run, floats)});
   std::size_t values = 0;
   for (const auto& part : share.runs) values += part.end - part.begin;
+  const int workers = world.size() - 1;
   if (world.rank() == 0) {
-    PushPullServer server(world, {1}, values, wires, {.copies = wires.pull != Wire::float32});
+    std::vector<int> ranks(static_cast<std::size_t>(workers));
+    std::iota(ranks.begin(), ranks.end(), 1);
+    PushPullServer server(world, ranks, values, wires, {.copies = wires.pull != Wire::float32});
     std::vector<float> own(values, 1.0F);
     const std::span<float> shared = server.shared_values();
     const std::span<float> parameters = shared.empty() ? std::span(own) : shared;
@@ -60,11 +65,12 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
     worker.wait();
   });
   const double copy = median_seconds([&] { std::memcpy(to.data(), from.data(), floats * sizeof(float)); });
-  // Both ways.
-  const double rate = 2.0 * static_cast<double>(values * sizeof(float)) / seconds * 1e-9;
-  const double limit = static_cast<double>(floats * sizeof(float)) / copy * 1e-9;
-  std::printf("%-28s %7.1f MB: %8.3f ms, %6.2f GB/s, memcpy %6.2f GB/s, ratio %.2f\n", name,
-              static_cast<double>(values * sizeof(float)) * 1e-6, seconds * 1e3, rate, limit, rate / limit);
+  if (world.rank() == 1) {
+    const double rate = 2.0 * workers * static_cast<double>(values * sizeof(float)) / seconds * 1e-9;
+    const double limit = static_cast<double>(floats * sizeof(float)) / copy * 1e-9;
+    std::printf("%-28s %7.1f MB: %8.3f ms, %7.3f GB/s, memcpy %6.2f GB/s, ratio %.2f\n", name,
+                static_cast<double>(values * sizeof(float)) * 1e-6, seconds * 1e3, rate, limit, rate / limit);
+  }
   worker.farewell();
 }
 

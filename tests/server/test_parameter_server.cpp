@@ -139,6 +139,23 @@ TEST(ParameterServer, SyncClipsByTheNormOverAllServers) {
   }
 }
 
+TEST(ParameterServer, SyncKnowsTheNormsOfTensorsThatServersShare) {
+  const int ranks = world().size();
+  for (const char* kind : {"lars", "lamb"}) {
+    const Texts optimizer = {cat("optimizer.kind=", kind), "optimizer.weight_decay=0.01",
+                             "optimizer.no_decay=['biases']"};
+    for (int servers = 1; servers < ranks; ++servers) {
+      const Texts served = served_by(servers, optimizer);
+      with_roles(served, [&](const mpi::Communicator& workers, ServerLink& link) {
+        const std::vector<float> expected = without_servers(workers, optimizer, 100);
+        TrainingRun run(workers.collective_clone(), deck_text, served, nullptr, &link);
+
+        EXPECT_LT(distance(after(run, 100), expected), 1e-5) << kind << ", " << servers << " servers";
+      });
+    }
+  }
+}
+
 TEST(ParameterServer, SyncKeepsAResidualNetworksStatistics) {
   const int ranks = world().size();
   const int servers = ranks > 4 ? ranks / 2 : 1;
