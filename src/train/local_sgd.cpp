@@ -47,8 +47,13 @@ void LocalSgd::resume(const Resumption& resumed) {
     loss_ = resumed.numbers.at("loss");
   }
   if (resumed.own_state) {
-    alike_ = resumed.numbers.at("alike") > 0.0;
-    parameters_alike_ = resumed.numbers.at("parameters_alike") > 0.0;
+    // Checkpoints of the first versions do not say it. To average once more what is alike does no harm.
+    const auto said = [&](const char* name) {
+      const auto number = resumed.numbers.find(name);
+      return number != resumed.numbers.end() && number->second > 0.0;
+    };
+    alike_ = said("alike");
+    parameters_alike_ = said("parameters_alike");
   } else {
     parts_.period->begin_again(steps_, resumed.epochs);
   }

@@ -65,10 +65,34 @@ Program::~Program() {
 Result Program::wait() {
   int status = 0;
   if (waitpid(pid_, &status, 0) != pid_) throw std::runtime_error("waitpid failed");
+  return ended(status);
+}
+
+std::optional<Result> Program::wait_for(double seconds) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  int status = 0;
+  pid_t found = waitpid(pid_, &status, WNOHANG);
+  while (found == 0 && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    found = waitpid(pid_, &status, WNOHANG);
+  }
+  if (found < 0) throw std::runtime_error("waitpid failed");
+  return found == 0 ? std::nullopt : std::optional(ended(status));
+}
+
+Result Program::ended(int status) {
   pid_ = -1;
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          .output = read_file(folder_.path("out")),
-          .errors = read_file(folder_.path("err"))};
+          .output = output(),
+          .errors = errors()};
+}
+
+std::string Program::output() const {
+  return read_file(folder_.path("out"));
+}
+
+std::string Program::errors() const {
+  return read_file(folder_.path("err"));
 }
 
 std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments) {
@@ -126,19 +150,24 @@ bool runs(pid_t process) {
   return name_end != std::string::npos && state[name_end + 2] != 'Z' && state[name_end + 2] != 'X';
 }
 
-std::vector<pid_t> rank_processes(pid_t parent, int ranks) {
+std::map<int, pid_t> present_ranks(pid_t parent) {
   const std::string group = std::to_string(parent);
+  std::map<int, pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code ignored;
+    if (fs::read_symlink(entry.path() / "exe", ignored) != fs::path(FLOTILLA_EXECUTABLE)) continue;
+    if (environment_of(entry.path(), group_variable) != group) continue;
+    const std::string rank = environment_of(entry.path(), "OMPI_COMM_WORLD_RANK");
+    if (!rank.empty()) found[std::stoi(rank)] = static_cast<pid_t>(std::stol(name));
+  }
+  return found;
+}
+
+std::vector<pid_t> rank_processes(pid_t parent, int ranks) {
   for (int attempt = 0; attempt < 3000; ++attempt) {
-    std::map<int, pid_t> found;
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename().string();
-      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::error_code ignored;
-      if (fs::read_symlink(entry.path() / "exe", ignored) != fs::path(FLOTILLA_EXECUTABLE)) continue;
-      if (environment_of(entry.path(), group_variable) != group) continue;
-      const std::string rank = environment_of(entry.path(), "OMPI_COMM_WORLD_RANK");
-      if (!rank.empty()) found[std::stoi(rank)] = static_cast<pid_t>(std::stol(name));
-    }
+    const std::map<int, pid_t> found = present_ranks(parent);
     if (static_cast<int>(found.size()) == ranks) {
       std::vector<pid_t> processes;
       for (const auto& [rank, process] : found) processes.push_back(process);
@@ -146,7 +175,7 @@ std::vector<pid_t> rank_processes(pid_t parent, int ranks) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  throw std::runtime_error("the ranks of " + group + " did not appear");
+  throw std::runtime_error("the ranks of " + std::to_string(parent) + " did not appear");
 }
 
 }  // namespace flotilla::test

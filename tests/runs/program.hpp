@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +29,13 @@ class Program {
   ~Program();
   pid_t pid() const { return pid_; }
   Result wait();
+  std::optional<Result> wait_for(double seconds);  ///< Nothing if it still runs then.
+  std::string output() const;                      ///< What it has said so far
+  std::string errors() const;                      ///< The same on stderr
 
  private:
+  Result ended(int status);
+
   pid_t pid_ = -1;
   TemporaryFolder folder_;
 };
@@ -46,6 +53,8 @@ std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::st
 int count(const std::string& text, const std::string& part);
 /// Whether a process is there and more than an entry that nobody has collected yet.
 bool runs(pid_t process);
+/// The processes named flotilla below `parent` that are there now, by rank.
+std::map<int, pid_t> present_ranks(pid_t parent);
 /// The processes named flotilla below `parent`, in the order of their ranks.
 std::vector<pid_t> rank_processes(pid_t parent, int ranks);
 

@@ -68,6 +68,26 @@ TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
   }
 }
 
+TEST(LocalSgdRuns, GoOnFromCheckpointsThatDoNotSayWhoWasAlike) {
+  const TemporaryFolder folder;
+  Texts whole = arguments(folder.path("whole"), strategies()[0]);
+  Texts parts = arguments(folder.path("parts"), strategies()[0]);
+  whole.emplace_back("train.steps=60");
+  ASSERT_EQ(flotilla(2, whole).exit_code, 0);
+  parts.emplace_back("train.steps=40");
+  ASSERT_EQ(flotilla(2, parts).exit_code, 0);
+  const std::string file = find_newest_good(folder.path("parts"), [](const std::string&) {}).value();
+  Snapshot old = read_checkpoint(file);
+  ASSERT_EQ(old.state.numbers.erase("alike") + old.state.numbers.erase("parameters_alike"), 2U);
+  write_checkpoint_file(file, old);
+  parts.back() = "train.steps=60";
+
+  const Result resumed = flotilla(2, parts);
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values);
+}
+
 /// Removes the newest checkpoints of a run until the newest is of the middle of a period, as if the run had
 /// been killed that much earlier. @returns its step.
 std::int64_t go_back_into_a_period(const std::string& run_folder) {

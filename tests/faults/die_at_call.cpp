@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+// Loaded into a program before it starts, kills it (SIGKILL) in one of its calls on files below checkpoints/:
+// FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half.
+
+namespace {
+
+struct Plan {
+  std::string call;
+  int count = 0;  ///< 0: never
+};
+
+Plan read_plan() {
+  const char* text = std::getenv("FLOTILLA_TEST_DIE_AT");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (text == nullptr || rank == nullptr) return {};
+  int where = -1;
+  int count = 0;
+  std::array<char, 16> call{};
+  if (std::sscanf(text, "%d %15s %d", &where, call.data(), &count) != 3 || where != std::atoi(rank))
+    return {};
+  return {call.data(), count};
+}
+
+bool is_of_checkpoints(std::string_view path) {
+  return path.find("/checkpoints") != std::string_view::npos;
+}
+
+bool is_of_checkpoints(int descriptor) {
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t length = readlink(link.c_str(), path.data(), path.size());
+  return length > 0 && is_of_checkpoints(std::string_view(path.data(), static_cast<std::size_t>(length)));
+}
+
+bool is_the_last(std::string_view call) {
+  static const Plan plan = read_plan();
+  static std::atomic<int> calls{0};
+  return plan.count > 0 && call == plan.call && ++calls == plan.count;
+}
+
+void die() {
+  kill(getpid(), SIGKILL);
+  pause();
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t position) {
+  if (is_of_checkpoints(descriptor) && is_the_last("write")) {
+    syscall(SYS_pwrite64, descriptor, bytes, count / 2, position);
+    die();
+  }
+  return static_cast<ssize_t>(syscall(SYS_pwrite64, descriptor, bytes, count, position));
+}
+
+int fsync(int descriptor) {
+  if (is_of_checkpoints(descriptor) && is_the_last("sync")) die();
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
+}
+
+int rename(const char* from, const char* to) noexcept {
+  if (is_of_checkpoints(std::string_view(to)) && is_the_last("rename")) die();
+  return static_cast<int>(syscall(SYS_rename, from, to));
+}
+
+int unlink(const char* path) noexcept {
+  if (is_of_checkpoints(std::string_view(path)) && is_the_last("remove")) die();
+  return static_cast<int>(syscall(SYS_unlink, path));
+}
+
+}  // extern "C"

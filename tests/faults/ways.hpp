@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace flotilla::test {
+
+using Texts = std::vector<std::string>;
+
+/// A strategy that faults are tried on.
+struct Way {
+  std::string name;
+  Texts arguments;         ///< Deck and keys
+  std::vector<int> ranks;  ///< One of these
+  int servers = 0;         ///< Of the ranks; rank 1 is worker 0 then, who saves, else rank 0
+  bool parts = false;      ///< Other workers write files of checkpoints too
+  bool exact = true;       ///< The same bits however often a run was interrupted
+};
+
+/// @param clicks a file of `flotilla make-data criteo`
+std::vector<Way> all_ways(const std::string& clicks);
+
+}  // namespace flotilla::test
