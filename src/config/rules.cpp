@@ -219,8 +219,6 @@ class Rules {
     exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
             "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
     const bool rows = config_.model.kind == "ctr-dnn";
-    exclude("model.kind", rows && geo, "server.mode", true,
-            "rows of embeddings are updated on the servers; use \"sync\", \"async\" or \"half-async\"");
     exclude("model.kind", rows && (optimizer == "lars" || optimizer == "lamb"), "optimizer.kind", true,
             cat(quoted(optimizer), " needs the norm of whole tensors, and a table of rows has none"));
     exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,

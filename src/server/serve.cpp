@@ -58,10 +58,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     on_host.kind = "cpu";
     const std::unique_ptr<Device> device =
         make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())]);
-    // Workers that update themselves keep the optimizer's state.
-    OptimizerConfig optimizer = config.optimizer;
-    if (config.server.mode == "geo") optimizer.kind = "sgd";
-    Shard shard(*device, optimizer, plan, placement, index, share);
+    Shard shard(*device, servers_optimizer(config), plan, placement, index, share);
     mpi::PushPullServer requests(roles.all(), workers, shard.size(),
                                  {.push = mpi::wire_of(config.server.wire), .pull = mpi::Wire::float32});
     RowStore rows(config);
