@@ -81,6 +81,8 @@ void introduce_servers(const Assembly& assembly, Reporter& reporter) {
   for (const std::string& line : mpi::lines_of(assembly.servers->roles().table()))
     reporter.say(cat("  ", line));
   for (const std::string& line : assembly.servers->placement_lines()) reporter.say(cat("  ", line));
+  if (assembly.embeddings && assembly.embeddings->trains())
+    reporter.say(cat("  rows: ", describe_local_rows(assembly.config, assembly.training_data->slots())));
   const std::string& kind = assembly.config.roles.kind;
   const std::size_t apart = mpi::pairs_apart(assembly.servers->roles().table()).size();
   if ((kind.empty() || kind == "symmetric") && apart > 0)
@@ -255,6 +257,9 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                   beginning);
   const Ending ending = end_job_on_failure(failure, [&] {
     const Ending done = trainer.run();
+    if (assembly.embeddings)
+      for (const std::string& line : assembly.embeddings->report(world))
+        reporter->say(cat("workers      ", line));
     if (servers != nullptr)
       for (const std::string& line : servers->leave()) reporter->say(cat("servers      ", line));
     return done;

@@ -209,7 +209,6 @@ class Rules {
     if (!usable({"strategy.kind", "server.mode"}) || config_.strategy.kind != "parameter-server") return;
     const std::string& mode = config_.server.mode;
     const std::string& optimizer = config_.optimizer.kind;
-    const bool geo = mode == "geo";
     exclude("train.gradient_clip_norm", config_.train.gradient_clip_norm > 0.0, "server.mode",
             mode == "async" || mode == "half-async",
             "no server sees the whole gradient of a worker; use \"sync\" or \"geo\"");
@@ -221,8 +220,6 @@ class Rules {
     exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
             "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
     const bool rows = config_.model.kind == "ctr-dnn";
-    exclude("model.kind", rows && geo, "server.mode", true,
-            "rows of embeddings are updated on the servers; use \"sync\", \"async\" or \"half-async\"");
     exclude("model.kind", rows && (optimizer == "lars" || optimizer == "lamb"), "optimizer.kind", true,
             cat(quoted(optimizer), " needs the norm of whole tensors, and a table of rows has none"));
     exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,

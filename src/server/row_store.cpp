@@ -5,6 +5,7 @@
 
 #include "src/observe/console.hpp"
 #include "src/server/row_rule.hpp"
+#include "src/server/serve_plan.hpp"
 
 namespace flotilla {
 
@@ -14,7 +15,7 @@ std::vector<SparseTableSpec> specs_of(const Config& config) {
   std::vector<SparseTableSpec> specs;
   for (const TableSpec& table : tables_of(config.model))
     specs.push_back({.width = table.width,
-                     .rule = row_rule(config.optimizer),
+                     .rule = row_rule(servers_optimizer(config)),
                      .start = {.kind = StartKind::uniform,
                                .scale = static_cast<float>(config.model.embedding_scale),
                                .seed = static_cast<std::uint64_t>(config.run.seed) + specs.size()}});
@@ -29,7 +30,7 @@ std::vector<TableSpec> tables_of(const ModelConfig& model) {
 }
 
 RowStore::RowStore(const Config& config) : specs_(tables_of(config.model)), tables_(specs_of(config)) {
-  if (!empty()) slot_names_ = flotilla::slot_names(row_rule(config.optimizer).kind);
+  if (!empty()) slot_names_ = flotilla::slot_names(row_rule(servers_optimizer(config)).kind);
 }
 
 void RowStore::push(std::span<const std::span<const std::byte>> requests, double learning_rate,

@@ -64,12 +64,9 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     on_host.kind = "cpu";
     const std::unique_ptr<Device> device =
         make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())]);
-    // Workers that update themselves keep the optimizer's state.
-    OptimizerConfig optimizer = config.optimizer;
-    if (config.server.mode == "geo") optimizer.kind = "sgd";
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config.server),
                                  {.copies = config.server.mode != "sync"});
-    Shard shard(*device, optimizer, plan, placement, index, share,
+    Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
                 room_for(share, requests.shared_values(), *device));
     RowStore rows(config);
     const auto mode = make_update_mode({.shard = shard,

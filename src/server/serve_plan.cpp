@@ -38,6 +38,12 @@ ServePlan plan_from(const std::string& text) {
   return plan;
 }
 
+OptimizerConfig servers_optimizer(const Config& config) {
+  OptimizerConfig optimizer = config.optimizer;
+  if (config.server.mode == "geo") optimizer.kind = "sgd";
+  return optimizer;
+}
+
 Placement place(const ServePlan& plan, const ServerConfig& config, int servers) {
   return {plan.layout,
           servers,

@@ -27,6 +27,9 @@ struct ServePlan {
 std::string to_text(const ServePlan& plan);
 ServePlan plan_from(const std::string& text);
 
+/// What servers run: workers that update themselves (geo) keep the optimizer's state.
+OptimizerConfig servers_optimizer(const Config& config);
+
 Placement place(const ServePlan& plan, const ServerConfig& config, int servers);
 
 /// What each server owns of the arrays that travel. @param ranks the servers', by index

@@ -14,6 +14,7 @@
 #include "models/resnet.hpp"
 #include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
+#include "src/server/row_rule.hpp"
 #include "src/train/geo.hpp"
 #include "src/train/local_sgd.hpp"
 #include "src/train/parameter_server.hpp"
@@ -360,7 +361,8 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                                             .model = model,
                                             .values = served_values,
                                             .gradients = gradients,
-                                            .micro_steps = sharding.micro_steps});
+                                            .micro_steps = sharding.micro_steps,
+                                            .embeddings = embeddings.get()});
   return std::make_unique<ParameterServer>(ParameterServer::Parts{.device = *device,
                                                                   .servers = *servers,
                                                                   .workers = world,
@@ -381,16 +383,23 @@ std::unique_ptr<Embeddings> Assembly::make_embeddings() {
                                    .width = config.model.embedding_width};
   EmbeddingBagsSpec validation = training;
   validation.batch = evaluator().batch();
-  return std::make_unique<Embeddings>(Embeddings::Parts{.servers = *servers,
-                                                        .watchdog = *watchdog,
-                                                        .training = training,
-                                                        .validation = validation,
-                                                        .per_slot = config.model.embeddings == "per-slot"});
+  const bool trains = config.server.mode == "geo";
+  return std::make_unique<Embeddings>(
+      Embeddings::Parts{.servers = *servers,
+                        .watchdog = *watchdog,
+                        .training = training,
+                        .validation = validation,
+                        .per_slot = config.model.embeddings == "per-slot",
+                        .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }
 
 StrategyTimes Assembly::times() const {
   StrategyTimes times = strategy->times();
   if (exchange) times.exposed_comm_ns += exchange->waited_ns();
+  if (embeddings) {
+    times.exposed_comm_ns += embeddings->waited_ns();
+    times.sent_bytes += embeddings->sent_bytes();
+  }
   return times;
 }
 

@@ -115,7 +115,7 @@ struct Assembly {
     return embeddings && (config.server.mode == "sync" || config.server.mode == "async");
   }
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
-  /// The strategy's, and what synchronised batch norm waits for in forward and backward.
+  /// The strategy's, and what synchronised batch norm and rows wait for around forward and backward.
   StrategyTimes times() const;
   Network& evaluator() { return validation_network ? *validation_network : *network; }
   /// From now on evaluator() computes with `evaluated`, which is `model` again before the next step.

@@ -65,6 +65,7 @@ void Geo::update(const StepInfo& info) {
   const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
   const double factor = clip_factor(flat, gradients, 1.0, parts_.config.train.gradient_clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, factor);
+  if (parts_.embeddings != nullptr) parts_.embeddings->train(info.learning_rate, parts_.optimizer.steps());
   times_.optimizer_ns += trace::now_ns() - begin_ns;
 }
 
@@ -87,14 +88,21 @@ void Geo::exchange(std::int64_t step) {
   const DeviceSpan<float> pushed = pushed_.span();
   flat.copy(parts_.values, pushed);
   flat.axpy(-1.0F, old_.span(), pushed);
-  flat.scale(pushed, 1.0F / static_cast<float>(parts_.workers.size()));
+  const float share = 1.0F / static_cast<float>(parts_.workers.size());
+  flat.scale(pushed, share);
   flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+  std::span<const mpi::Payload> payloads;
+  if (parts_.embeddings != nullptr) {
+    parts_.embeddings->push_differences(share);
+    payloads = parts_.embeddings->payloads();
+  }
   mpi::PushPullWorker& servers = parts_.servers.exchange();
   const std::int64_t sent_before = servers.sent_bytes();
   servers.start_push_pull(step, static_cast<int>(since_push_), 0.0,
                           std::span(pushed.address(), pushed.size()),
-                          std::span(servers_.span().address(), servers_.size()));
+                          std::span(servers_.span().address(), servers_.size()), payloads);
   servers.wait();
+  if (parts_.embeddings != nullptr) parts_.embeddings->finish();
   times_.sent_bytes += servers.sent_bytes() - sent_before;
   const std::size_t rest = pushed.size() - passengers;
   flat.axpy(1.0F, pushed.subspan(passengers, rest), old_.span().subspan(passengers, rest));
@@ -127,6 +135,7 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
     servers.wait();
     parts_.workers.barrier();  // before anybody pushes again
     follow();
+    if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }
   parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
@@ -140,6 +149,8 @@ Model Geo::consensus() {
 
 StrategyState Geo::state() {
   parts_.watchdog.beat("averaging the optimizers' state", steps_);
+  // Before anybody pushes again: worker 0 has had the servers' rows saved.
+  if (parts_.embeddings != nullptr) parts_.workers.barrier();
   StrategyState state{.shared = live(),
                       .own = state_arrays(parts_.model, &parts_.optimizer),
                       .numbers = {},

@@ -12,7 +12,8 @@ namespace flotilla {
 ///
 ///     Δ = (p − old) / workers;  server: s ← s + Δ;  old ← old + Δ;  p ← p + (s − old);  old ← s
 ///
-/// Running statistics go the same way.
+/// Running statistics go the same way, and the rows of embeddings (local_rows.hpp): of those that were
+/// trained since the last push.
 class Geo : public Strategy {
  public:
   struct Parts {
@@ -26,6 +27,7 @@ class Geo : public Strategy {
     DeviceSpan<float> values;     ///< Passengers, statistics, parameters
     DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
     std::int64_t micro_steps = 1;
+    Embeddings* embeddings = nullptr;  ///< Which train rows; null: none
   };
   explicit Geo(const Parts& parts);
 

@@ -155,7 +155,6 @@ TEST_F(ClickRuns, RefuseWhatClickModelsCannotDo) {
     std::string says;
   };
   const std::vector<Case> cases = {{{"strategy.kind=all-reduce"}, "parameter-server"},
-                                   {{"server.mode=geo", "server.push_every=4"}, "server.mode"},
                                    {{"optimizer.kind=lamb"}, "lamb"},
                                    {{"train.accumulate_steps=2"}, "train.accumulate_steps"},
                                    {{"model.kind=mlp", "model.classes=2"}, "ctr-dnn"}};

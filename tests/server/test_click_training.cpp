@@ -156,12 +156,39 @@ TEST_F(ClickTraining, MergedBatchesAreOneLargeBatch) {
   expect_near(merged, large, 1e-6F);
 }
 
+/// An epoch has 10 steps, so that pushes come before, at and after the end of one.
+TEST_F(ClickTraining, OneGeoWorkerTrainsAsIfAlone) {
+  for (const std::string optimizer : {"sgd", "momentum", "adam", "adagrad"}) {
+    const Texts deck = {"optimizer.kind=" + optimizer, "train.batch_size=24"};
+    const std::vector<float> alone = of_two_ranks(deck, 35);
+    for (const std::string every : {"1", "4", "100"}) {
+      const Texts geo = deck + Texts{"server.mode=geo", "server.push_every=" + every};
+
+      EXPECT_EQ(of_two_ranks(geo, 35), alone) << optimizer << ", a push every " << every;
+    }
+  }
+}
+
+TEST_F(ClickTraining, GeoDoesNotDependOnTheNumberOfServers) {
+  const Texts deck = {"train.batch_size=24", "server.mode=geo", "server.push_every=3"};
+
+  const std::vector<float> one = of_two_ranks(deck, 30);
+  const std::vector<float> many = train(world_, world_.size() - 1, deck, 30);
+
+  if (is_last()) {
+    EXPECT_EQ(many, one);
+  }
+}
+
 TEST_F(ClickTraining, LearnsWhoClicks) {
-  for (const std::string mode : {"sync", "async"}) {
+  const std::vector<Texts> modes = {{"server.mode=sync"},
+                                    {"server.mode=async"},
+                                    {"server.mode=geo", "server.push_every=4", "schedule.learning_rate=0.1"}};
+  for (const Texts& mode : modes) {
     const std::vector<float> run =
-        train(world_, 1, {"train.batch_size=8", "server.mode=" + mode, "model.embeddings=per-slot"}, 90);
+        train(world_, 1, Texts{"train.batch_size=8", "model.embeddings=per-slot"} + mode, 90);
     if (run.empty()) continue;
-    EXPECT_LT(run[89] + run[88] + run[87], 0.7F * (run[0] + run[1] + run[2])) << mode;
+    EXPECT_LT(run[89] + run[88] + run[87], 0.7F * (run[0] + run[1] + run[2])) << mode.front();
   }
 }
 
