@@ -142,8 +142,9 @@ TEST(ParameterServer, SyncClipsByTheNormOverAllServers) {
 TEST(ParameterServer, SyncKnowsTheNormsOfTensorsThatServersShare) {
   const int ranks = world().size();
   for (const char* kind : {"lars", "lamb"}) {
+    // A rate at which rounding does not grow.
     const Texts optimizer = {cat("optimizer.kind=", kind), "optimizer.weight_decay=0.01",
-                             "optimizer.no_decay=['biases']"};
+                             "optimizer.no_decay=['biases']", "schedule.learning_rate=0.001"};
     for (int servers = 1; servers < ranks; ++servers) {
       const Texts served = served_by(servers, optimizer);
       with_roles(served, [&](const mpi::Communicator& workers, ServerLink& link) {
