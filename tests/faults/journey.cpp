@@ -65,6 +65,15 @@ std::vector<nlohmann::json> lines_about(const std::string& output, const std::st
   return found;
 }
 
+/// The first line that tells why a run ends.
+std::string verdict_in(const std::string& errors) {
+  std::istringstream text(errors);
+  std::string line;
+  while (std::getline(text, line))
+    if (line.starts_with("flotilla: ") && !line.starts_with("flotilla: warning")) return line;
+  return "";
+}
+
 bool ends_in_order(Harm harm) {
   return harm == Harm::pause_rank || harm == Harm::ask_to_stop || harm == Harm::fill_disk;
 }
@@ -229,6 +238,7 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
   note_resumption(*result);
   outcome.gone_s = gone_s;
   outcome.exit_code = result->exit_code;
+  outcome.said = verdict_in(result->errors);
   outcome.happened = fired;
   const bool in_order = ends_in_order(harm) || !fired;
   const bool may_be_done = outcome.fault.moment == Moment::at_the_end;
@@ -237,6 +247,10 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
     complain("expected exit code 75:\n" + result->errors);
   if (harm == Harm::stop_rank && outcome.exit_code != 3 && !may_be_done)
     complain("expected exit code 3:\n" + result->errors);
+  // Who dies says nothing; only a hang or a full disk is the program's own verdict.
+  if (!in_order && harm != Harm::stop_rank && harm != Harm::keep_disk_full &&
+      (outcome.exit_code == 3 || outcome.exit_code == 4))
+    complain("an error of its own:\n" + result->errors);
   if (harm == Harm::keep_disk_full && outcome.exit_code != 2)
     complain("expected exit code 2:\n" + result->errors);
   if (!in_order && harm != Harm::keep_disk_full && outcome.exit_code == 0 && !may_be_done)

@@ -22,6 +22,7 @@ struct Outcome {
   double gone_s = -1.0;  ///< From the harm until no process of the run was left; −1: not to be measured
   std::int64_t reported = 0;  ///< The newest checkpoint that had been reported and not been spoilt
   std::int64_t resumed = -1;  ///< Where the next run went on; −1: not known yet
+  std::string said{};         ///< The first line of Flotilla that tells why the run ended
   std::string spoilt{};       ///< What was done to the newest checkpoint afterwards
   std::vector<std::string> wrong{};
 };

@@ -162,6 +162,7 @@ class Soak {
                   static_cast<long long>(outcome.reported), static_cast<long long>(outcome.resumed),
                   outcome.happened ? "" : "  it did not come to that",
                   outcome.spoilt.empty() ? "" : ("  " + outcome.spoilt).c_str());
+      if (!outcome.said.empty()) std::printf("         %s\n", outcome.said.c_str());
       blame(outcome.wrong);
       if (outcome.happened) times_[text_of(outcome.fault.harm)].push_back(outcome.gone_s);
     }
