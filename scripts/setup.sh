@@ -3,8 +3,8 @@
 # Installs what Flotilla needs and this machine lacks, through apt (Debian 12 and 13, Ubuntu 24.04 and later).
 #
 #   scripts/setup.sh            what building, running and testing need
-#   scripts/setup.sh --tools    and what only some checks need (formatter, naming check, h5dump, shellcheck, Slurm); a tool that
-#                               the distribution lacks is left out, and its check skips itself
+#   scripts/setup.sh --tools    and what only some checks need (formatter, naming check, h5dump, shellcheck, Slurm); a
+#                               tool that the distribution lacks is left out, and its check skips itself
 #
 # Run it as root or as a user with sudo, as often as you like. Exit codes: 0 everything is there; 2 something can't be had.
 set -euo pipefail
@@ -31,7 +31,7 @@ tools=(
   clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
   hdf5-tools shellcheck
   iproute2 procps util-linux   # tests/hosts: hosts made of namespaces
-  slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge  # and a Slurm over them; nothing is started
+  slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge  # and a Slurm over them
 )
 
 usage() {

@@ -24,6 +24,7 @@
 #include "src/observe/failure_report.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/slurm.hpp"
 #include "src/train/stop_request.hpp"
 
 namespace {
@@ -144,10 +145,19 @@ int main(int argc, char** argv) {
   if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
 
   // 3. MPI; everything below is destroyed before it.
+  const bool strangers = flotilla::slurm_tasks_are_strangers();
   try {
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
+    if (strangers && world.size() == 1) {
+      if (flotilla::slurm_first_task())
+        say_error(
+            "srun started several tasks, but MPI did not bring them together: each would train alone. Use "
+            "srun --mpi=pmix (srun --mpi=list shows what there is), or mpirun",
+            flotilla::exit_user_error);
+      return flotilla::exit_user_error;
+    }
     try {
       if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
       // 4. Kokkos, then the command: deck, device, model, data, strategy, training.

@@ -17,10 +17,12 @@
 #include "src/commands/version.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/observe/files.hpp"
+#include "src/observe/print.hpp"
 #include "src/observe/run_lock.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/saving_workers.hpp"
+#include "src/train/time_limit.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
@@ -103,6 +105,19 @@ std::string exchange_of(const Assembly& assembly) {
   if (assembly.servers != nullptr) return "parameter-server";
   const bool sums = assembly.config.strategy.kind == "all-reduce";
   return std::string((sums ? assembly.reduction : assembly.averaging).first().name());
+}
+
+/// Of worker 0, whose clock decides and which alone asks Slurm.
+TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& world, Reporter& reporter) {
+  if (!world.is_root()) return {};
+  const SlurmTime slurm = slurm_time();
+  const TimeLimit limit(config, slurm, process_age_s(), trace::now_ns());
+  if (!limit.text().empty()) reporter.say(cat("time limit   ", limit.text()));
+  if (!slurm.unknown.empty())
+    reporter.warn(cat("the time limit of Slurm's job ", slurm.job, " is not known (", slurm.unknown,
+                      "): sbatch --signal=USR1@60 makes Slurm ask for the checkpoint, run.time_limit_s "
+                      "stops the run by itself"));
+  return limit;
 }
 
 /// "period 8, from step 500 on".
@@ -253,7 +268,8 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .writers = {.shared = writer.get(), .own = own_writer.get()},
                    .failure = failure,
                    .loading = tracing.loading(),
-                   .build = version_line()},
+                   .build = version_line(),
+                   .limit = find_time_limit(config.run, world, *reporter)},
                   beginning);
   const Ending ending = end_job_on_failure(failure, [&] {
     const Ending done = trainer.run();
@@ -271,18 +287,26 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
     if (!ending.stopped) throw;
     reporter->warn(error.what());
   }
-  std::array<std::int64_t, 1> peak{peak_memory_bytes()};
-  world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
+  std::array<std::int64_t, 2> largest{peak_memory_bytes(), static_cast<std::int64_t>(ending.too_short)};
+  world.all_reduce(std::span<std::int64_t>(largest), mpi::Op::max);
   try {
     reporter->end({.reason = ending.reason,
                    .step = ending.step,
                    .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
-                   .peak_memory_bytes = peak[0]});
+                   .peak_memory_bytes = largest[0]});
   } catch (const UserError& error) {
     if (!ending.stopped) throw;
     reporter->warn(error.what());
   }
+  const bool too_short = largest[1] > 0;
+  if (too_short && world.is_root())
+    print_error_line(fmt::format(
+        "flotilla: the time limit left time for one step only, {:.0f} s after the start; the checkpoint is "
+        "there, but to submit the same again would gain no more: ask for more time (sbatch --time), or try "
+        "a smaller run.stop_margin_s",
+        process_age_s()));
   world.barrier();
+  if (too_short) return exit_user_error;
   return ending.stopped ? exit_stopped : exit_done;
 }
 

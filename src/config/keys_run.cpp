@@ -38,7 +38,13 @@ std::vector<Key> run_and_device_keys() {
       {.path = "run.time_limit_s",
        .field = field<&Config::run, &RunConfig::time_limit_s>,
        .rule = at_least(0),
-       .help = "Seconds after which the run saves a checkpoint and stops; 0: none"},
+       .help = "Seconds from the start of the process within which the run saves a checkpoint and stops, as "
+               "it does before Slurm's limit; 0: none"},
+      {.path = "run.stop_margin_s",
+       .field = field<&Config::run, &RunConfig::stop_margin_s>,
+       .rule = at_least(0),
+       .help = "Seconds kept free before Slurm's limit; more if the longest step, validation and "
+               "checkpoint so far need more"},
       {.path = "run.reproducible",
        .field = field<&Config::run, &RunConfig::reproducible>,
        .rule = any(),

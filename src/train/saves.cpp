@@ -76,6 +76,7 @@ void Saves::report() {
   for (Place& place : places_) {
     for (const SaveReport& saved : place.writer->reports()) {
       place.failure = saved.error;
+      longest_write_s_ = std::max(longest_write_s_, saved.write_s);
       if (saved.error.empty() && place.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
         if (place.speaks || !place.consensus) reporter_.warn(saved.error);

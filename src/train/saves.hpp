@@ -36,8 +36,9 @@ class Saves {
   void finish();  ///< Waits until nothing is being written, and reports.
   /// The same at the end. @throws UserError if the last save failed.
   void finish_last(std::int64_t step);
-  std::string last_good() const;                       ///< As the end of a sentence
-  std::int64_t stall_ns() const { return stall_ns_; }  ///< That training waited for copies and reads
+  std::string last_good() const;                               ///< As the end of a sentence
+  std::int64_t stall_ns() const { return stall_ns_; }          ///< That training waited for copies and reads
+  double longest_write_s() const { return longest_write_s_; }  ///< Of the reported ones
 
  private:
   struct Place {
@@ -58,6 +59,7 @@ class Saves {
   std::int64_t last_step_ = -1;  ///< Saved last
   bool being_read_ = false;      ///< The last save may still be reading the arrays that a step changes
   std::int64_t stall_ns_ = 0;
+  double longest_write_s_ = 0.0;
   std::map<std::int64_t, double> stalls_;  ///< Seconds by step of saves not yet reported
 };
 

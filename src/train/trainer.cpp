@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t unrated_steps =
     10;  ///< First steps that samples_per_s leaves out: caches, page faults, JIT
 constexpr double agreement_deadline_s = 10.0;
+constexpr const char* time_limit = "time limit";
 
 /// The same for computing: without what synchronised batch norm waited for other workers meanwhile.
 class ComputeWatch {
@@ -53,6 +54,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       replaced_(config_.data),
       waiting_(assembly_.world),
       agreement_(assembly_.world, *assembly_.network) {
+  for (const StateArray& array : assembly_.strategy->live())
+    saved_floats_ += static_cast<std::int64_t>(array.values.size());
   if (!foretells_clicks(config_.model)) return;
   clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
   logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
@@ -114,17 +117,37 @@ void Trainer::check_agreement() {
 
 bool Trainer::asked_to_stop() {
   if (!stop_reason_.empty()) return true;
-  const double limit_s = config_.run.time_limit_s;
   if (const int signal = stop_signal(); signal != 0) {
     stop_reason_ = "stopped";
     parts_.reporter.say(cat("signal ", signal, " received: stopping after this step"));
     // The longest step: worker 0 may wait for its disk before the next one, and the others for it.
     assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
-  } else if (limit_s > 0.0 && assembly_.world.is_root() && seconds(trace::now_ns() - begin_ns_) >= limit_s) {
+  } else if (parts_.limit.reached(trace::now_ns(), work_to_come())) {
     // One worker's clock decides, and that of the one which reports the reason.
-    stop_reason_ = "time limit";
+    stop_reason_ = time_limit;
   }
   return !stop_reason_.empty();
+}
+
+/// What has never been measured is taken to be slow: a disk of 100 MB/s, a validation like training.
+WorkToCome Trainer::work_to_come() const {
+  const Position next = sampler_.after(position_);
+  const double mean_step_s =
+      seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
+  WorkToCome work{.step_s = seconds(longest_step_ns_),
+                  .save_s = seconds(longest_saving_ns_) + saves_.longest_write_s()};
+  if (assembly_.strategy->independent()) work.steps = 4;  // those that are ahead agree to stop a little later
+  if (work.save_s == 0.0) work.save_s = static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
+  if (saves_at(step_ + 1)) ++work.saves;
+  if (assembly_.validation_data) {
+    work.validation_s = longest_validation_ns_ > 0
+                            ? seconds(longest_validation_ns_)
+                            : mean_step_s * static_cast<double>(assembly_.validation_data->size()) /
+                                  static_cast<double>(assembly_.sharding.global_batch());
+    work.validations = static_cast<std::int64_t>(validates_at(next)) +
+                       static_cast<std::int64_t>(validates_at(sampler_.after(next)));
+  }
+  return work;
 }
 
 StepOutcome Trainer::step(Loader& loader) {
@@ -289,7 +312,11 @@ Ending Trainer::run() {
   report_waiting();
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);
-  return {.reason = stopped ? stop_reason_ : "done", .step = step_, .stopped = stopped};
+  return {.reason = stopped ? stop_reason_ : "done",
+          .step = step_,
+          .stopped = stopped,
+          .too_short =
+              times_.steps <= 1 && stop_reason_ == time_limit && parts_.limit.is_slurms(trace::now_ns())};
 }
 
 /// A NaN that max pooling hides from the loss has reached the statistics.
@@ -339,9 +366,9 @@ std::string Trainer::where_not_finite() const {
 }
 
 /// An epoch has ended after which the deck wants it.
-bool Trainer::validates_now() const {
+bool Trainer::validates_at(const Position& position) const {
   const std::int64_t every = config_.validation.every;
-  return position_.offset == 0 && every > 0 && position_.epoch % every == 0;
+  return position.offset == 0 && every > 0 && position.epoch % every == 0;
 }
 
 std::int64_t Trainer::epoch_of_last_step() const {

@@ -14,6 +14,7 @@
 #include "src/train/click_log.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/saves.hpp"
+#include "src/train/time_limit.hpp"
 #include "src/train/waiting.hpp"
 
 namespace flotilla {
@@ -30,7 +31,8 @@ struct Beginning {
 struct Ending {
   std::string reason;  ///< "done", "stopped", "time limit"
   std::int64_t step = 0;
-  bool stopped = false;  ///< Exit with exit_stopped
+  bool stopped = false;    ///< Exit with exit_stopped
+  bool too_short = false;  ///< Slurm's limit left time for one step only; worker 0 knows
 };
 
 /// Time of the training thread since the start, by phase, nanoseconds. Communication and optimizer:
@@ -57,6 +59,7 @@ class Trainer {
     FailureHandler& failure;
     LoaderOptions loading;
     std::string build;  ///< For the versions in checkpoints
+    TimeLimit limit{};  ///< Of worker 0; of the others none
   };
   Trainer(Parts parts, const Beginning& beginning);
 
@@ -74,10 +77,12 @@ class Trainer {
   bool done_at(std::int64_t step, const Position& position) const;
   bool reports_at(std::int64_t step, const Position& position) const;
   bool meets_at(std::int64_t step, const Position& position) const;
-  bool validates_now() const;
+  bool validates_now() const { return validates_at(position_); }
+  bool validates_at(const Position& position) const;
   LoaderOptions loading_beside_training() const;
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
+  WorkToCome work_to_come() const;
   bool saves_at(std::int64_t step) const;
   bool checks_agreement_at(std::int64_t step, const Position& position) const;
   void check_agreement();
@@ -110,6 +115,9 @@ class Trainer {
   std::int64_t last_validated_step_ = -1;
   std::int64_t begin_ns_ = 0;
   std::int64_t longest_step_ns_ = 0;
+  std::int64_t longest_validation_ns_ = 0;
+  std::int64_t longest_saving_ns_ = 0;  ///< Of the training thread
+  std::int64_t saved_floats_ = 0;       ///< Of a checkpoint, but for rows
   std::string stop_reason_;
   double learning_rate_ = 0.0;
 

@@ -90,6 +90,7 @@ void Trainer::report_waiting() {
 
 void Trainer::validate() {
   if (!assembly_.validation_data || last_validated_step_ == step_) return;
+  const std::int64_t begin_ns = trace::now_ns();
   const Stopwatch watch(times_.validation_ns);
   saves_.wait_until_read(step_);
   assembly_.watchdog->beat("validating", step_);
@@ -119,11 +120,13 @@ void Trainer::validate() {
   }
   parts_.reporter.validation(report);
   last_validated_step_ = step_;
+  longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);
 }
 
 void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
+  const std::int64_t begin_ns = trace::now_ns();
   const Stopwatch whole(times_.saving_ns);
   saves_.wait_until_read(step_);
   assembly_.watchdog->beat("saving", step_);
@@ -148,6 +151,7 @@ void Trainer::save() {
   counters.optimizer_step = state.optimizer_steps;
   if (rows_are_there) saves_.start(counters, state);
   times_.stall_ns = saves_.stall_ns();
+  longest_saving_ns_ = std::max(longest_saving_ns_, trace::now_ns() - begin_ns);
 }
 
 /// The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's state are of

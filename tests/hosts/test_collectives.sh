@@ -4,8 +4,15 @@
 # to the hosts one by one. By hand: tests/hosts/test_collectives.sh build/cpu
 set -euo pipefail
 build=$(readlink -f "${1:?folder of the build}")
-hosts=$(dirname "$(readlink -f "$0")")/hosts.sh
-trap '"$hosts" down' EXIT
+here=$(dirname "$(readlink -f "$0")")
+hosts=$here/hosts.sh
+# shellcheck source=tests/hosts/needs.sh
+. "$here/needs.sh"
+need_hosts
+need_mpirun
+folder=$(mktemp -d)
+export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$folder/hosts}
+trap '"$hosts" down; rm -rf "$folder"' EXIT
 
 # check HOSTS OPTIONS…
 check() {

@@ -9,8 +9,13 @@ build=$(readlink -f "${1:?folder of the build}")
 shift
 source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 hosts=$source/tests/hosts/hosts.sh
+# shellcheck source=tests/hosts/needs.sh
+. "$source/tests/hosts/needs.sh"
+need_hosts
+need_mpirun
 watchdog_s=4
 output=$(mktemp -d)
+export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$output/hosts}
 trap '"$hosts" down; rm -rf "$output"' EXIT
 
 # A process that has ended stays as an entry there: nobody collects it.
@@ -18,7 +23,7 @@ left() { { for host in h0 h1; do "$hosts" exec "$host" pgrep -r D,R,S,T,t -x flo
 
 cut() {
   local word=$1 began ended
-  rm -rf "${output:?}"/*
+  rm -rf "${output:?}"/{run,out,errors}
   SLOTS=2 "$hosts" up 2
   "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$output/run" \
     device.threads=1 train.epochs=100000 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \

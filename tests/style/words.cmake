@@ -2,7 +2,7 @@
 # Words that do not belong: notes to oneself, paths of one machine, and output past src/observe/.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 flotilla_files(files FOLDERS src kernels models mpi tests cmake scripts jobscripts examples docs inputs .ci
-               PATTERNS *.hpp *.cpp *.cu *.cmake CMakeLists.txt *.sh *.py *.md *.toml .ci/run)
+               PATTERNS *.hpp *.cpp *.cu *.cmake CMakeLists.txt *.sh *.sbatch *.py *.md *.toml .ci/run)
 flotilla_files(program FOLDERS src kernels models mpi PATTERNS *.hpp *.cpp *.cu)
 
 # The brackets keep this file from finding itself.

@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
+# lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
+#   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark node_failure …]
+set -euo pipefail
+build=$(readlink -f "${1:?folder of the build}")
+shift
+source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+hosts=$source/tests/hosts/hosts.sh
+slurm=$source/tests/hosts/slurm.sh
+# shellcheck source=tests/hosts/needs.sh
+. "$source/tests/hosts/needs.sh"
+need_hosts
+need_slurm
+
+export PATH=$build:$PATH
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+work=$(mktemp -d)
+chmod 755 "$work" # munged wants its socket to be reachable
+export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$work/hosts}
+export SLURM_CONF=$FLOTILLA_HOSTS/slurm/slurm.conf
+cd "$work"
+trap 'cd /; "$slurm" down; rm -rf "$work"' EXIT
+
+# fail TEXT…: with the outputs of all jobs.
+fail() {
+  echo "FAILED: $*"
+  tail -n 30 "$work"/*.out 2> /dev/null || true
+  tail -n 20 "$FLOTILLA_HOSTS"/slurm/log/slurmctld.log || true
+  exit 1
+}
+
+steps=60
+# A small network whose steps take long enough to be disturbed in their middle.
+common=("$source/inputs/mnist_mlp.toml" "model.widths=[32]" train.global_batch_size=48 "train.steps=$steps" run.log_every=1
+  run.emulate_straggler.rank=0 run.emulate_straggler.pause_s=0.05)
+
+# submit [option …] SCRIPT ARGUMENTS…: prints the job's number. Its output: NUMBER.out
+submit() { "$slurm" run sbatch --parsable --output=%j.out "$@"; }
+slurm_cpu() { submit "${@:2}" "$source/jobscripts/slurm_cpu.sbatch" "${common[@]}" "run.output=$work/$1" "${more[@]}"; }
+more=()
+
+# follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
+# would wait for some seconds: it starts at once.
+follow() {
+  local job=$1 folder=${2:-} step=${3:-} state
+  while :; do
+    if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
+    state=$("$slurm" run scontrol show job "$job" -o | sed 's/.* JobState=\([A-Z_]*\) Reason=\([A-Za-z]*\).*/\1 \2/')
+    case $state in
+      "PENDING BeginTime") "$slurm" run scontrol update JobId="$job" StartTime=now 2> /dev/null || true ;;
+      COMPLETED*)
+        if [ -z "$step" ]; then return; fi
+        fail "job $job ended before step $step" ;;
+      PENDING* | CONFIGURING* | RUNNING* | COMPLETING* | REQUEUED* | NODE_FAIL* | PREEMPTED*) ;;
+      *) fail "job $job is $state" ;;
+    esac
+    sleep 0.1
+  done
+}
+
+# has FOLDER EVENT KEY: the values in its metrics, in one line.
+has() { sed -n "s/.*\"event\":\"$2\".*\"$3\":\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" "$1/metrics.jsonl" | paste -sd ' '; }
+losses() { sed -n 's/.*"event":"step".*"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
+
+# as_undisturbed FOLDER: every step once, with the loss of the undisturbed run to rounding (so the same samples), and the
+# same validation.
+as_undisturbed() {
+  [ "$(losses "$1" | wc -l)" = "$steps" ] || fail "$1 has $(losses "$1" | wc -l) steps, not $steps"
+  paste -d ' ' <(losses "$work/whole") <(losses "$1") | awk '
+    function size(x) { return x < 0 ? -x : x }
+    $1 != $3 || size($2 - $4) > 1e-3 * (1 + size($2)) { print "step " $3 ": loss " $4 ", undisturbed " $2; bad = 1 }
+    END { exit bad }' || fail "$1 has other losses"
+  awk -v a="$(has "$1" validation accuracy_top1)" -v b="$(has "$work/whole" validation accuracy_top1)" '
+    BEGIN { exit a - b > 0.002 || b - a > 0.002 }' || fail "$1 has another accuracy"
+  "$build/flotilla" inspect "$1" > /dev/null || fail "the last checkpoint of $1 is damaged"
+  if find "$1/checkpoints" -type f ! -name 'step-*.h5' | grep .; then fail "$1 has files left over"; fi
+}
+
+preemption() {
+  local job high
+  job=$(slurm_cpu preempted --nodes=2-3)
+  follow "$job" preempted 10
+  high=$(submit --partition=high --nodes=1 --exclusive --wrap "sleep 1000")
+  follow "$job"
+  "$slurm" run scancel "$high"
+  as_undisturbed "$work/preempted"
+  [ "$(has preempted start workers)" = "6 4" ] || fail "workers: $(has preempted start workers)"
+  [ "$(has preempted end reason)" = "stopped done" ] || fail "ended: $(has preempted end reason)"
+}
+
+# As --signal=USR1@60 does, three times.
+warnings() {
+  local job i
+  job=$(slurm_cpu warned --nodes=2)
+  for i in 1 2 3; do
+    follow "$job" warned $((15 * i))
+    "$slurm" run scancel --signal=USR1 "$job"
+    until [ "$(has warned end reason | wc -w)" = "$i" ]; do sleep 0.1; done
+  done
+  follow "$job"
+  as_undisturbed "$work/warned"
+  [ "$(has warned end reason)" = "stopped stopped stopped done" ] || fail "ended: $(has warned end reason)"
+}
+
+# An administrator's requeue, while a checkpoint is being written.
+saving() {
+  local job
+  more=(checkpoint.every=1)
+  job=$(slurm_cpu saving --nodes=2)
+  more=()
+  follow "$job" saving 5
+  until find saving/checkpoints -type f ! -name 'step-*.h5' 2> /dev/null | grep -q .; do :; done
+  "$slurm" run scontrol requeue "$job"
+  follow "$job"
+  as_undisturbed "$work/saving"
+  [ "$(has saving end reason)" = "stopped done" ] || fail "ended: $(has saving end reason)"
+}
+
+array() {
+  local job rate
+  job=$(submit --array=0-1 --job-name=rates "$source/jobscripts/slurm_array_sweep.sbatch" schedule.learning_rate "0.001 0.01" \
+    "${common[@]}" train.steps=10)
+  while "$slurm" run squeue -h -j "$job" | grep -q .; do sleep 0.2; done
+  for rate in 0.001 0.01; do
+    [ "$(has "runs/rates/schedule.learning_rate=$rate" end reason)" = "done" ] || fail "no run with rate $rate"
+    grep -q "^learning_rate = $rate " "runs/rates/schedule.learning_rate=$rate/deck.toml" ||
+      grep -q "^learning_rate = $rate\$" "runs/rates/schedule.learning_rate=$rate/deck.toml" || fail "not with rate $rate"
+  done
+}
+
+servers() {
+  local job
+  job=$(submit --nodes=2 "$source/jobscripts/slurm_parameter_server.sbatch" "${common[@]}" "run.output=$work/servers")
+  follow "$job" servers 10
+  "$slurm" run scancel --signal=USR1 "$job"
+  follow "$job"
+  as_undisturbed "$work/servers"
+  [ "$(has servers start workers)" = "2 2" ] || fail "workers: $(has servers start workers)"
+}
+
+benchmark() {
+  local job
+  job=$(submit --nodes=3 "$source/jobscripts/slurm_benchmark.sbatch" "${common[0]}" "model.widths=[32]")
+  follow "$job"
+  tail -n 4 "$job.out" | awk '$1 ~ /^[123]$/ && NF == 8 && $5 > 0 { rows++ } END { exit rows != 3 }' || fail "no table"
+}
+
+# The host is gone at once; Slurm notices after SlurmdTimeout.
+node_failure() {
+  local job
+  more=(checkpoint.every=5)
+  job=$(slurm_cpu lost --nodes=2-3)
+  more=()
+  follow "$job" lost 20
+  "$hosts" crash h2
+  follow "$job"
+  as_undisturbed "$work/lost"
+  [ "$(has lost start workers)" = "6 4" ] || fail "workers: $(has lost start workers)"
+}
+
+mpirun -n 1 flotilla train "${common[@]}" "run.output=$work/whole" run.emulate_straggler.pause_s=1e-6 > whole.out
+"$slurm" up 3
+cases=("$@")
+[ $# -gt 0 ] || cases=(preemption warnings saving array servers node_failure)
+for case in "${cases[@]}"; do
+  began=$SECONDS
+  "$case"
+  echo "== $case: $((SECONDS - began)) s"
+done
+echo "all passed"
