@@ -46,7 +46,7 @@ struct Desk {
 void write_values(NewFile& file, ValueSource& source, const Desk& desk) {
   for (std::size_t i = 0; i < source.tensors().size(); ++i) {
     if (desk.given_up) throw UserError("the program ended meanwhile");
-    file.write(i, source.values(i));
+    file.append(i, source.bytes(i));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -21,16 +22,7 @@ std::string path_of(const RowTable& table, const std::string& dataset) {
 std::vector<CheckpointTensor> datasets_of(std::span<const RowTable> tables,
                                           std::span<const CheckpointTensor> others) {
   std::vector<CheckpointTensor> datasets(others.begin(), others.end());
-  for (const RowTable& table : tables) {
-    require(table.width > 0 && table.rows >= 0 && !table.name.empty(), "a table of ", table.rows,
-            " rows of width ", table.width, " named '", table.name, "'");
-    const Shape shape = {table.rows, table.width};
-    datasets.push_back(
-        {.path = path_of(table, "keys"), .shape = {table.rows}, .element = Element::unsigned64});
-    datasets.push_back({.path = path_of(table, "values"), .shape = shape});
-    for (const std::string& slot : table.slots)
-      datasets.push_back({.path = path_of(table, slot), .shape = shape});
-  }
+  for (const RowTable& table : tables) std::ranges::copy(datasets_of(table), std::back_inserter(datasets));
   require_readable_names(datasets);
   return datasets;
 }
@@ -46,6 +38,18 @@ bool ascend(std::span<const std::uint64_t> keys, std::optional<std::uint64_t> la
 }
 
 }  // namespace
+
+std::vector<CheckpointTensor> datasets_of(const RowTable& table) {
+  require(table.width > 0 && table.rows >= 0 && !table.name.empty(), "a table of ", table.rows,
+          " rows of width ", table.width, " named '", table.name, "'");
+  const Shape shape = {table.rows, table.width};
+  std::vector<CheckpointTensor> datasets = {
+      {.path = path_of(table, "keys"), .shape = {table.rows}, .element = Element::unsigned64},
+      {.path = path_of(table, "values"), .shape = shape}};
+  for (const std::string& slot : table.slots)
+    datasets.push_back({.path = path_of(table, slot), .shape = shape});
+  return datasets;
+}
 
 std::int64_t rows_of_piece(const RowTable& table) {
   const std::int64_t floats = table.width * (1 + static_cast<std::int64_t>(table.slots.size()));

@@ -28,6 +28,9 @@ struct RowTable {
   std::int64_t rows = 0;
 };
 
+/// The datasets of a table, in the order of a file.
+std::vector<CheckpointTensor> datasets_of(const RowTable& table);
+
 /// Some rows of a table that follow each other.
 struct RowPiece {
   std::span<const std::uint64_t> keys{};

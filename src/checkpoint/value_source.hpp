@@ -15,6 +15,8 @@ class ValueSource {
   virtual std::span<const CheckpointTensor> tensors() const = 0;  ///< Their paths and shapes.
   /// The plain values of a tensor, valid until the next call.
   virtual std::span<const float> values(std::size_t tensor) = 0;
+  /// The same as it is stored, of tensors of other elements too.
+  virtual std::span<const std::byte> bytes(std::size_t tensor) { return std::as_bytes(values(tensor)); }
 };
 
 }  // namespace flotilla

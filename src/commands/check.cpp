@@ -163,7 +163,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     if (servers != nullptr) {
       for (const std::string& line : mpi::lines_of(servers->roles().table())) print_line(line);
       for (const std::string& line : servers->placement_lines()) print_line(line);
-      if (assembly.embeddings && assembly.embeddings->trains())
+      if (assembly.embeddings && assembly.embeddings->local() != nullptr)
         print_line(cat("rows: ", describe_local_rows(config, assembly.training_data->slots())));
     }
     print_line("the deck is good");

@@ -11,6 +11,7 @@
 #include "src/checkpoint/state_json.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/model_state.hpp"
+#include "src/train/own_source.hpp"
 
 namespace flotilla {
 
@@ -115,6 +116,8 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
   for (const StateArray& array : assembly.strategy->live())
     (has_group(part, array.group) ? own : shared).push_back(array);
   restore(part, path, *assembly.network, own);
+  if (assembly.embeddings && assembly.embeddings->local() != nullptr)
+    restore_rows(path, *assembly.embeddings->local());
   if (shared.empty()) return;
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
   restore(file, checkpoint.path, *assembly.network, shared);

@@ -83,7 +83,7 @@ void introduce_servers(const Assembly& assembly, Reporter& reporter) {
   for (const std::string& line : mpi::lines_of(assembly.servers->roles().table()))
     reporter.say(cat("  ", line));
   for (const std::string& line : assembly.servers->placement_lines()) reporter.say(cat("  ", line));
-  if (assembly.embeddings && assembly.embeddings->trains())
+  if (assembly.embeddings && assembly.embeddings->local() != nullptr)
     reporter.say(cat("  rows: ", describe_local_rows(assembly.config, assembly.training_data->slots())));
   const std::string& kind = assembly.config.roles.kind;
   const std::size_t apart = mpi::pairs_apart(assembly.servers->roles().table()).size();

@@ -2,7 +2,6 @@
 #include "src/server/sync_updates.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -76,7 +75,7 @@ double SyncUpdates::clip_factor(DeviceSpan<const float> gradients, double scale)
   const double mine = parts().shard.device().flat().sum_of_squares(gradients);
   double squares = 0.0;
   for (const double part : parts().servers.all_gather(std::span(&mine, 1))) squares += part;
-  return std::min(max_norm / (std::abs(scale) * std::sqrt(squares) + 1e-6), 1.0);
+  return flotilla::clip_factor(squares, scale, max_norm);
 }
 
 void SyncUpdates::update() {
@@ -92,7 +91,7 @@ void SyncUpdates::update() {
     flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
     const DeviceSpan<float> running = shard.statistics();
     if (!running.empty()) {
-      flat.scale(running, std::pow(statistics_momentum, static_cast<float>(parts().micro_steps)));
+      flat.scale(running, statistics_decay(parts().micro_steps));
       flat.axpy(static_cast<float>(share), gradients.subspan(passengers, running.size()), running);
     }
   }

@@ -30,7 +30,7 @@ class Embeddings {
   };
   explicit Embeddings(const Parts& parts);
 
-  bool trains() const { return local_.has_value(); }  ///< With a rule
+  LocalRows* local() { return local_ ? &*local_ : nullptr; }  ///< With a rule; else null
 
   /// The network's input for a batch of training, valid until the next one. Fetches rows unless they came
   /// with the last exchange (see look_ahead).

@@ -26,23 +26,28 @@ LocalRows::LocalRows(std::size_t width, const RowRule& rule)
       pulled_at_(width * (arrays_of(rule) - 1)),
       slabs_(width * arrays_of(rule)) {}
 
+std::uint32_t LocalRows::find_or_add(std::uint64_t key) {
+  const RowIndex::Found found = index_.find_or_add(key, RowIndex::hash(key), slabs_.size());
+  if (found.added) {
+    require(slabs_.size() < RowIndex::rows_at_most, "a worker's table has ", slabs_.size(),
+            " rows and can have no more");
+    slabs_.add();
+    marks_.push_back(0);
+  }
+  return found.row;
+}
+
 std::span<const std::uint64_t> LocalRows::find(std::span<const std::uint64_t> keys) {
   batch_.clear();
   batch_keys_.assign(keys.begin(), keys.end());
   missing_.clear();
   missing_keys_.clear();
-  require(slabs_.size() + keys.size() < RowIndex::rows_at_most, "a worker's table has ", slabs_.size(),
-          " rows and can have no more");
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i + ahead < keys.size()) __builtin_prefetch(index_.line_of(RowIndex::hash(keys[i + ahead])));
-    const RowIndex::Found found = index_.find_or_add(keys[i], RowIndex::hash(keys[i]), slabs_.size());
-    if (found.added) {
-      slabs_.add();
-      marks_.push_back(0);
-    }
-    batch_.push_back(found.row);
-    if (marks_[found.row] >= 2 * period_) continue;
-    missing_.push_back(found.row);
+    const std::uint32_t number = find_or_add(keys[i]);
+    batch_.push_back(number);
+    if (marks_[number] >= 2 * period_) continue;
+    missing_.push_back(number);
     missing_keys_.push_back(keys[i]);
   }
   return missing_keys_;
@@ -132,6 +137,43 @@ void LocalRows::pull_all_again() {
   ++period_;
 }
 
+std::vector<std::uint64_t> LocalRows::sorted_keys() const {
+  std::vector<std::uint64_t> keys;
+  keys.reserve(rows());
+  index_.for_each([&](std::uint64_t key, std::uint32_t) { keys.push_back(key); });
+  std::ranges::sort(keys);
+  return keys;
+}
+
+std::vector<std::string> LocalRows::slot_names() const {
+  std::vector<std::string> names = flotilla::slot_names(rule_.kind);
+  names.push_back("pulled");
+  return names;
+}
+
+void LocalRows::read(std::span<const std::uint64_t> keys, std::size_t array, std::span<float> to) const {
+  require(to.size() == keys.size() * width_ && array < arrays_of(rule_), "room for ", to.size(),
+          " values of array ", array, " of ", keys.size(), " rows");
+  float* next = to.data();
+  for (const std::uint64_t key : keys) {
+    const std::uint32_t number = index_.find(key, RowIndex::hash(key));
+    require(number != RowIndex::none, "row ", key, " is to be read, but is not there");
+    next = std::copy_n(slabs_.row(number) + array * width_, width_, next);
+  }
+}
+
+void LocalRows::write(std::span<const std::uint64_t> keys, std::span<const std::span<const float>> arrays) {
+  require(arrays.size() == arrays_of(rule_), "a row of ", arrays_of(rule_), " arrays is set to ",
+          arrays.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::uint32_t number = find_or_add(keys[i]);
+    marks_[number] = 0;
+    float* to = slabs_.row(number);
+    for (const std::span<const float> array : arrays)
+      to = std::copy_n(array.subspan(i * width_, width_).data(), width_, to);
+  }
+}
+
 std::size_t LocalRows::memory_bytes() const {
   return slabs_.size() * (slabs_.row_floats() * sizeof(float) + sizeof(std::uint32_t)) + index_.bytes();
 }
@@ -140,7 +182,7 @@ std::string describe_local_rows(const Config& config, std::int64_t slots_of_samp
   const auto width = static_cast<std::size_t>(config.model.embedding_width);
   const std::size_t arrays = arrays_of(row_rule(config.optimizer));
   std::string text = cat("each worker keeps all that it touches, ", width * arrays * sizeof(float),
-                         " bytes each and about 24 to find it");
+                         " bytes each and about 24 to find it, twice while a checkpoint is written");
   const std::int64_t buckets = config.data.hash_buckets;
   if (buckets == 0) return text + "; how many there are, only the data tell";
   const std::int64_t rows = config.model.embeddings == "per-slot" ? buckets * slots_of_sample : buckets;

@@ -49,11 +49,22 @@ class LocalRows {
   /// Every row is to be pulled before it is used again.
   void pull_all_again();
 
+  /// For checkpoints: all keys, ascending; and what a row has beside its values.
+  std::vector<std::uint64_t> sorted_keys() const;
+  std::vector<std::string> slot_names() const;
+  std::size_t width() const { return width_; }
+  /// @param array 0: values; 1, 2, …: as slot_names() has them. @param to (keys, width)
+  void read(std::span<const std::uint64_t> keys, std::size_t array, std::span<float> to) const;
+  /// Sets rows, made where they are not there. They are to be pulled before they are used.
+  /// @param arrays values, then as slot_names() has them: each (keys, width)
+  void write(std::span<const std::uint64_t> keys, std::span<const std::span<const float>> arrays);
+
   std::size_t rows() const { return slabs_.size(); }
   std::size_t memory_bytes() const;
   std::int64_t not_finite() const { return not_finite_; }  ///< Gradients so far that touched no row
 
  private:
+  std::uint32_t find_or_add(std::uint64_t key);
   float* pulled_of(float* row) const { return row + pulled_at_; }
   void follow_row(std::uint32_t number, const float* pulled);
 

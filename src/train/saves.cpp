@@ -36,7 +36,9 @@ void Saves::start(const CheckpointState& counters, const StrategyState& state) {
 void Saves::start(Place& place, const CheckpointState& counters, const StrategyState& state) {
   const bool parts = place.consensus && !state.own.empty();
   if (!place.shared && !parts) return;
-  if (parts && !place.own) place.own = std::make_shared<StateSource>(*assembly_.network, state.own);
+  if (parts && !place.own)
+    place.own = std::make_shared<OwnSource>(*assembly_.network, state.own,
+                                            assembly_.embeddings ? assembly_.embeddings->local() : nullptr);
   place.writer->finish();
   if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
   if (parts) place.own->take(state.own);

@@ -10,7 +10,7 @@
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/state_source.hpp"
+#include "src/train/own_source.hpp"
 
 namespace flotilla {
 
@@ -46,7 +46,7 @@ class Saves {
     bool consensus;                         ///< Else this worker's own model
     bool speaks;                            ///< Its saves are those of the reports
     std::shared_ptr<StateSource> shared{};  ///< For Save, which says why it is not owned alone
-    std::shared_ptr<StateSource> own{};     ///< Null: not needed so far
+    std::shared_ptr<OwnSource> own{};       ///< Null: not needed so far
     std::string failure{};                  ///< Why the newest save failed; empty: it did not
   };
   void start(Place& place, const CheckpointState& counters, const StrategyState& state);

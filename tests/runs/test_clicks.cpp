@@ -91,6 +91,39 @@ TEST_F(ClickRuns, GoOnWithOtherServersToTheSameBits) {
   EXPECT_EQ(rows("parts"), rows("whole"));
 }
 
+TEST_F(ClickRuns, GoOnWithWhatAGeoWorkerKeepsOfRows) {
+  ASSERT_EQ(made_.exit_code, 0) << made_.errors;
+  const Texts geo = {"server.mode=geo", "server.push_every=4", "optimizer.kind=adam"};
+  const auto steps = [&](const std::string& number) {
+    Texts more = geo;
+    more.push_back("train.steps=" + number);
+    return more;
+  };
+  Texts whole = steps("45");
+  whole.push_back("checkpoint.every=15");  // workers push before each
+  train("whole", 2, 1, whole);
+  train("parts", 2, 1, steps("15"));
+  train("parts", 1, 1, steps("30"));
+  train("parts", 3, 1, steps("45"));
+
+  EXPECT_EQ(dense("parts"), dense("whole"));
+  EXPECT_EQ(rows("parts"), rows("whole"));
+}
+
+TEST_F(ClickRuns, GoOnWithOtherGeoWorkers) {
+  const Texts geo = {"server.mode=geo", "server.push_every=4", "optimizer.kind=adagrad",
+                     "schedule.learning_rate=0.02"};
+  const auto epochs = [&](const std::string& number, const std::string& batch) {
+    Texts more = geo;
+    more.insert(more.end(), {"train.epochs=4", "train.steps=" + number, "train.batch_size=" + batch});
+    return more;
+  };
+  train("run", 1, 2, epochs("100", "50"));
+  train("run", 2, 1, epochs("240", "100"));
+
+  EXPECT_GT(auc("run"), 0.70);
+}
+
 TEST_F(ClickRuns, GoOnAfterAKillFromTheirLastCheckpoint) {
   train("whole", 1, 1, {"train.steps=60"});
   Texts killed = arguments("killed", of_servers(1));
@@ -119,9 +152,11 @@ TEST_F(ClickRuns, GoOnAfterAKillFromTheirLastCheckpoint) {
 TEST_F(ClickRuns, ForetellClicks) {
   train("sync", 1, 1, {"train.epochs=4"});
   train("async", 2, 2, {"train.epochs=4", "server.mode=async", "train.batch_size=50"});
+  train("geo", 2, 2, {"train.epochs=4", "server.mode=geo", "server.push_every=5", "train.batch_size=50"});
 
   EXPECT_GT(auc("sync"), 0.70);
   EXPECT_GT(auc("async"), 0.70);
+  EXPECT_GT(auc("geo"), 0.70);
   const Result evaluated = flotilla(2, {"evaluate", folder_.path("sync")});
   ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
   EXPECT_NE(evaluated.output.find("auc "), std::string::npos) << evaluated.output;

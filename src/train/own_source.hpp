@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/train/local_rows.hpp"
+#include "src/train/state_source.hpp"
+
+namespace flotilla {
+
+/// A worker's part of a checkpoint: arrays of its own, and of an embedding table the rows that it trains,
+/// which are copied.
+class OwnSource : public ValueSource {
+ public:
+  /// @param rows null: none. What is given must outlive this.
+  OwnSource(const Network& network, std::span<const StateArray> arrays, const LocalRows* rows);
+  /// The next save is of these, as StateSource::take has it, and of the rows that there are now.
+  void take(std::span<const StateArray> arrays);
+  bool copies() const { return arrays_.copies(); }
+
+  std::span<const CheckpointTensor> tensors() const override { return tensors_; }
+  std::span<const float> values(std::size_t tensor) override;
+  std::span<const std::byte> bytes(std::size_t tensor) override;
+
+ private:
+  void take_rows();
+
+  StateSource arrays_;
+  const LocalRows* rows_;
+  std::vector<CheckpointTensor> tensors_;  ///< Of the arrays, then of the rows: keys, values, slots
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::vector<float>> row_arrays_;
+};
+
+/// Puts the rows of a worker's part back. @throws UserError naming the file that is of another model
+void restore_rows(const std::string& path, LocalRows& rows);
+
+}  // namespace flotilla
