@@ -17,6 +17,13 @@ namespace flotilla {
 /// μ).
 inline constexpr float statistics_momentum = 0.9F;
 
+/// μᵏ: what k micro-steps, whose statistics add up, leave of the running ones.
+inline float statistics_decay(std::int64_t micro_steps) {
+  float decay = 1.0F;
+  for (std::int64_t i = 0; i < micro_steps; ++i) decay *= statistics_momentum;
+  return decay;
+}
+
 enum class Pass { training, inference };
 
 /// What a forward pass is told.

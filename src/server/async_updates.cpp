@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <limits>
 
 #include "kernels/error.hpp"
@@ -103,9 +102,7 @@ void AsyncUpdates::update(const mpi::WorkerRequest& request) {
   const DeviceSpan<float> running = shard.statistics();
   if (shard.leading() > 0) tell_passengers(request);
   if (!running.empty()) {
-    if (!adds_differences_)
-      flat.scale(running, std::pow(statistics_momentum,
-                                   static_cast<float>(parts().micro_steps * request.head.batches)));
+    if (!adds_differences_) flat.scale(running, statistics_decay(parts().micro_steps * request.head.batches));
     flat.axpy(1.0F, pushed.subspan(passengers, running.size()), running);
   }
   if (adds_differences_) {

@@ -88,7 +88,7 @@ void SyncUpdates::update() {
     flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
     const DeviceSpan<float> running = shard.statistics();
     if (!running.empty()) {
-      flat.scale(running, std::pow(statistics_momentum, static_cast<float>(parts().micro_steps)));
+      flat.scale(running, statistics_decay(parts().micro_steps));
       flat.axpy(static_cast<float>(share), gradients.subspan(passengers, running.size()), running);
     }
   }

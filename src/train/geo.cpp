@@ -59,7 +59,7 @@ void Geo::update(const StepInfo& info) {
   const DeviceSpan<float> running = parts_.model.statistics;
   const std::size_t leading = passengers + running.size();
   if (!running.empty()) {
-    for (std::int64_t i = 0; i < parts_.micro_steps; ++i) flat.scale(running, statistics_momentum);
+    flat.scale(running, statistics_decay(parts_.micro_steps));
     flat.axpy(1.0F, parts_.gradients.subspan(passengers, running.size()), running);
   }
   const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);

@@ -77,9 +77,8 @@ void ParameterServer::merge() {
   const std::size_t rest = parts_.gradients.size() - passengers;
   if (batches_ == 0) flat.fill(merged_.span(), 0.0F);
   flat.copy(parts_.gradients.subspan(0, passengers), merged_.span().subspan(0, passengers));
-  float decay = 1.0F;
-  for (std::int64_t i = 0; i < parts_.micro_steps; ++i) decay *= statistics_momentum;
-  if (statistics > 0) flat.scale(merged_.span().subspan(passengers, statistics), decay);
+  if (statistics > 0)
+    flat.scale(merged_.span().subspan(passengers, statistics), statistics_decay(parts_.micro_steps));
   flat.axpy(1.0F, parts_.gradients.subspan(passengers, rest), merged_.span().subspan(passengers, rest));
 }
 

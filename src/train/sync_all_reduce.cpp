@@ -14,10 +14,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
       averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
-      statistics_decay_(1.0F) {
-  const std::int64_t in_a_row = parts_.shards == nullptr ? parts_.micro_steps : 1;
-  for (std::int64_t i = 0; i < in_a_row; ++i) statistics_decay_ *= statistics_momentum;
-}
+      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)) {}
 
 void SyncAllReduce::start() {
   broadcast(parts_.workers, live());
