@@ -2,7 +2,6 @@
 #include "src/server/sync_updates.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -72,7 +71,7 @@ double SyncUpdates::clip_factor(DeviceSpan<const float> gradients, double scale)
   const double mine = parts().shard.device().flat().sum_of_squares(gradients);
   double squares = 0.0;
   for (const double part : parts().servers.all_gather(std::span(&mine, 1))) squares += part;
-  return std::min(max_norm / (std::abs(scale) * std::sqrt(squares) + 1e-6), 1.0);
+  return flotilla::clip_factor(squares, scale, max_norm);
 }
 
 void SyncUpdates::update() {

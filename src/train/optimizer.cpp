@@ -180,8 +180,12 @@ std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaL
 double clip_factor(FlatMath& math, DeviceSpan<const float> gradients, double gradient_scale,
                    double max_norm) {
   if (max_norm <= 0.0) return 1.0;
-  const double norm = std::abs(gradient_scale) * std::sqrt(math.sum_of_squares(gradients));
-  return std::min(max_norm / (norm + 1e-6), 1.0);
+  return clip_factor(math.sum_of_squares(gradients), gradient_scale, max_norm);
+}
+
+double clip_factor(double sum_of_squares, double gradient_scale, double max_norm) {
+  if (max_norm <= 0.0) return 1.0;
+  return std::min(max_norm / (std::abs(gradient_scale) * std::sqrt(sum_of_squares) + 1e-6), 1.0);
 }
 
 }  // namespace flotilla

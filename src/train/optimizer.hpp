@@ -66,5 +66,7 @@ std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaL
 /// What global-norm clipping multiplies the gradient with, beside gradient_scale:
 /// min(1, max_norm / (‖gradient_scale · gradients‖₂ + 10⁻⁶)), as torch's clip_grad_norm_. 1 if max_norm is 0.
 double clip_factor(FlatMath& math, DeviceSpan<const float> gradients, double gradient_scale, double max_norm);
+/// The same where Σ gradients² is known, such as that over all servers.
+double clip_factor(double sum_of_squares, double gradient_scale, double max_norm);
 
 }  // namespace flotilla
