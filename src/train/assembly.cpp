@@ -351,29 +351,18 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
 }
 
 std::unique_ptr<Strategy> Assembly::make_served_strategy() {
-  if (config.server.mode == "geo")
-    return std::make_unique<Geo>(Geo::Parts{.device = *device,
-                                            .servers = *servers,
-                                            .workers = world,
-                                            .watchdog = *watchdog,
-                                            .config = config,
-                                            .optimizer = *optimizer,
-                                            .model = model,
-                                            .values = served_values,
-                                            .gradients = gradients,
-                                            .micro_steps = sharding.micro_steps,
-                                            .embeddings = embeddings.get()});
-  return std::make_unique<ParameterServer>(ParameterServer::Parts{.device = *device,
-                                                                  .servers = *servers,
-                                                                  .workers = world,
-                                                                  .watchdog = *watchdog,
-                                                                  .config = config.server,
-                                                                  .slots = optimizer.get(),
-                                                                  .model = model,
-                                                                  .values = served_values,
-                                                                  .gradients = gradients,
-                                                                  .micro_steps = sharding.micro_steps,
-                                                                  .embeddings = embeddings.get()});
+  const ServedWorker worker{.device = *device,
+                            .servers = *servers,
+                            .workers = world,
+                            .watchdog = *watchdog,
+                            .config = config,
+                            .model = model,
+                            .values = served_values,
+                            .gradients = gradients,
+                            .micro_steps = sharding.micro_steps,
+                            .embeddings = embeddings.get()};
+  if (config.server.mode == "geo") return std::make_unique<Geo>(worker, *optimizer);
+  return std::make_unique<ParameterServer>(worker, optimizer.get());
 }
 
 std::unique_ptr<Embeddings> Assembly::make_embeddings() {

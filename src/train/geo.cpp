@@ -15,8 +15,9 @@ constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
 
 }  // namespace
 
-Geo::Geo(const Parts& parts)
-    : parts_(parts),
+Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
+    : parts_(worker),
+      optimizer_(optimizer),
       meeting_(parts_.workers),
       old_(parts_.device.allocate(parts_.values.size())),
       pushed_(parts_.device.allocate(parts_.values.size())),
@@ -30,8 +31,8 @@ Model Geo::model_in(Storage& array) const {
 }
 
 void Geo::start() {
-  fill_servers(parts_.servers, parts_.workers, parts_.device, parts_.values, nullptr, 0);
-  for (const OptimizerSlot& slot : parts_.optimizer.slots())
+  fill_servers(parts_, nullptr, 0);
+  for (const OptimizerSlot& slot : optimizer_.slots())
     parts_.workers.broadcast(std::span(slot.values.address(), slot.values.size()));
   parts_.device.flat().copy(parts_.values, old_.span());
 }
@@ -43,7 +44,7 @@ void Geo::resume(const Resumption& resumed) {
 }
 
 std::vector<StateArray> Geo::live() {
-  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &optimizer_);
   const Model old = model_in(old_);
   arrays.push_back({"strategy/geo_old", StateArray::Layout::parameters, old.parameters});
   if (!old.statistics.empty())
@@ -64,8 +65,8 @@ void Geo::update(const StepInfo& info) {
   }
   const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
   const double factor = clip_factor(flat, gradients, 1.0, parts_.config.train.gradient_clip_norm);
-  parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, factor);
-  if (parts_.embeddings != nullptr) parts_.embeddings->train(info.learning_rate, parts_.optimizer.steps());
+  optimizer_.step(parts_.model.parameters, gradients, info.learning_rate, factor);
+  if (parts_.embeddings != nullptr) parts_.embeddings->train(info.learning_rate, optimizer_.steps());
   times_.optimizer_ns += trace::now_ns() - begin_ns;
 }
 
@@ -91,19 +92,9 @@ void Geo::exchange(std::int64_t step) {
   const float share = 1.0F / static_cast<float>(parts_.workers.size());
   flat.scale(pushed, share);
   flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
-  std::span<const mpi::Payload> payloads;
-  if (parts_.embeddings != nullptr) {
-    parts_.embeddings->push_differences(share);
-    payloads = parts_.embeddings->payloads();
-  }
-  mpi::PushPullWorker& servers = parts_.servers.exchange();
-  const std::int64_t sent_before = servers.sent_bytes();
-  servers.start_push_pull(step, static_cast<int>(since_push_), 0.0,
-                          std::span(pushed.address(), pushed.size()),
-                          std::span(servers_.span().address(), servers_.size()), payloads);
-  servers.wait();
-  if (parts_.embeddings != nullptr) parts_.embeddings->finish();
-  times_.sent_bytes += servers.sent_bytes() - sent_before;
+  if (parts_.embeddings != nullptr) parts_.embeddings->push_differences(share);
+  times_.sent_bytes += flotilla::exchange(
+      parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
   const std::size_t rest = pushed.size() - passengers;
   flat.axpy(1.0F, pushed.subspan(passengers, rest), old_.span().subspan(passengers, rest));
   follow();
@@ -125,15 +116,9 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
     outcome.stop = false;
   }
   if (meets) {
-    parts_.watchdog.beat("waiting for the other workers", info.step);
-    outcome = meeting_.meet(steps_, own);
+    outcome = meet(parts_, meeting_, steps_, own, servers_.span());
     times_.sent_bytes += meeting_.sent_bytes();
     ++times_.meetings;
-    parts_.watchdog.beat("pull from the servers", info.step);
-    mpi::PushPullWorker& servers = parts_.servers.exchange();
-    servers.start_pull(info.step, std::span(servers_.span().address(), servers_.size()));
-    servers.wait();
-    parts_.workers.barrier();  // before anybody pushes again
     follow();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }
@@ -152,13 +137,13 @@ StrategyState Geo::state() {
   // Before anybody pushes again: worker 0 has had the servers' rows saved.
   if (parts_.embeddings != nullptr) parts_.workers.barrier();
   StrategyState state{.shared = live(),
-                      .own = state_arrays(parts_.model, &parts_.optimizer),
+                      .own = state_arrays(parts_.model, &optimizer_),
                       .numbers = {},
-                      .optimizer_steps = parts_.optimizer.steps()};
+                      .optimizer_steps = optimizer_.steps()};
   const Model model = consensus();
   state.shared[0].values = model.parameters;
   state.shared[1].values = model.statistics;
-  const std::vector<OptimizerSlot> slots = parts_.optimizer.slots();
+  const std::vector<OptimizerSlot> slots = optimizer_.slots();
   slot_means_.resize(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Storage& mean = slot_means_[i];

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "src/train/parameter_server.hpp"
+#include "src/train/buckets.hpp"
+#include "src/train/served_worker.hpp"
 
 namespace flotilla {
 
@@ -16,20 +17,8 @@ namespace flotilla {
 /// trained since the last push.
 class Geo : public Strategy {
  public:
-  struct Parts {
-    Device& device;
-    ServerLink& servers;
-    const mpi::Communicator& workers;
-    mpi::Watchdog& watchdog;
-    const Config& config;
-    Optimizer& optimizer;
-    Model model;                  ///< Inside `values`
-    DeviceSpan<float> values;     ///< Passengers, statistics, parameters
-    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
-    std::int64_t micro_steps = 1;
-    Embeddings* embeddings = nullptr;  ///< Which train rows; null: none
-  };
-  explicit Geo(const Parts& parts);
+  /// @param optimizer takes the steps
+  Geo(const ServedWorker& worker, Optimizer& optimizer);
 
   void start() override;
   void resume(const Resumption& resumed) override;
@@ -52,7 +41,8 @@ class Geo : public Strategy {
   void follow();
   Model model_in(Storage& array) const;
 
-  Parts parts_;
+  ServedWorker parts_;
+  Optimizer& optimizer_;
   Meeting meeting_;
   Storage old_;                      ///< What the servers had when this worker last pulled
   Storage pushed_;                   ///< Room for differences

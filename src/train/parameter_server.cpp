@@ -12,50 +12,25 @@ namespace flotilla {
 
 namespace {
 
-std::span<float> host(DeviceSpan<float> span) {
-  return {span.address(), span.size()};
-}
-
 constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
 
 }  // namespace
 
-void fill_servers(ServerLink& servers, const mpi::Communicator& workers, Device& device,
-                  DeviceSpan<float> values, Optimizer* slots, std::int64_t optimizer_steps) {
-  require(device.shares_host_memory(), "what goes to servers must lie in host memory");
-  workers.broadcast(host(values));
-  std::vector<std::span<const float>> arrays;
-  if (slots != nullptr)
-    for (const OptimizerSlot& slot : slots->slots()) arrays.push_back(host(slot.values));
-  servers.fill(host(values), arrays, optimizer_steps);
-}
-
-StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers) {
-  std::array<float, passengers> sums{};
-  device.download(array.subspan(0, passengers), sums);
-  const double samples = std::max(1.0F, sums[sum_samples]);
-  return {.loss = sums[sum_loss] / samples,
-          .accuracy_top1 = sums[sum_top1] / samples,
-          .accuracy_top5 = sums[sum_top5] / samples,
-          .stop = sums[passenger_stop] > 0.0F,
-          .samples = sums[sum_samples],
-          .all_workers = all_workers};
-}
-
-ParameterServer::ParameterServer(Parts parts)
-    : parts_(parts),
-      independent_(parts.config.mode != "sync"),
-      push_every_(parts.config.mode == "half-async" ? parts.config.push_every : 1) {
+ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
+    : parts_(worker),
+      slots_(slots),
+      independent_(worker.config.server.mode != "sync"),
+      push_every_(worker.config.server.mode == "half-async" ? worker.config.server.push_every : 1) {
   if (push_every_ > 1) merged_ = parts_.device.allocate(parts_.gradients.size());
   if (independent_) meeting_ = std::make_unique<Meeting>(parts_.workers);
 }
 
 void ParameterServer::start() {
   // Those of a run that goes on are worker 0's.
-  std::array<std::int64_t, 1> done{parts_.slots == nullptr ? 0 : parts_.slots->steps()};
+  std::array<std::int64_t, 1> done{slots_ == nullptr ? 0 : slots_->steps()};
   parts_.workers.broadcast(std::span<std::int64_t>(done));
   optimizer_steps_ = done[0];
-  fill_servers(parts_.servers, parts_.workers, parts_.device, parts_.values, parts_.slots, optimizer_steps_);
+  fill_servers(parts_, slots_, optimizer_steps_);
 }
 
 void ParameterServer::resume(const Resumption& resumed) {
@@ -92,30 +67,13 @@ void ParameterServer::exchange(const StepInfo& info) {
     parts_.device.flat().scale(pushed.subspan(leading, pushed.size() - leading),
                                1.0F / static_cast<float>(batches_));
   }
-  mpi::PushPullWorker& servers = parts_.servers.exchange();
-  const std::int64_t sent_before = servers.sent_bytes();
-  const auto payloads =
-      parts_.embeddings == nullptr ? std::span<const mpi::Payload>() : parts_.embeddings->payloads();
-  servers.start_push_pull(info.step, static_cast<int>(batches_), info.learning_rate, host(pushed),
-                          host(parts_.values), payloads);
-  servers.wait();
-  if (parts_.embeddings != nullptr) parts_.embeddings->finish();
-  times_.sent_bytes += servers.sent_bytes() - sent_before;
+  times_.sent_bytes += flotilla::exchange(parts_, {.step = info.step,
+                                                   .batches = batches_,
+                                                   .learning_rate = info.learning_rate,
+                                                   .from = pushed,
+                                                   .to = parts_.values});
   optimizer_steps_ += independent_ ? parts_.workers.size() : 1;
   batches_ = 0;
-}
-
-/// Collective. Leaves the same values on all workers: those of the servers once all have pushed.
-StepOutcome ParameterServer::meet(const StepInfo& info, const StepOutcome& own) {
-  parts_.watchdog.beat("waiting for the other workers", info.step);
-  const StepOutcome outcome = meeting_->meet(steps_, own);
-  times_.sent_bytes += meeting_->sent_bytes();
-  mpi::PushPullWorker& servers = parts_.servers.exchange();
-  parts_.watchdog.beat("pull from the servers", info.step);
-  servers.start_pull(info.step, host(parts_.values));
-  servers.wait();
-  parts_.workers.barrier();  // before anybody pushes again
-  return outcome;
 }
 
 /// Whether somebody wants to stop, and all have agreed to meet for it now.
@@ -141,7 +99,8 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
   parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
   if (meets) {
-    outcome = meet(info, own);
+    outcome = meet(parts_, *meeting_, steps_, own, parts_.values);
+    times_.sent_bytes += meeting_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
   }
@@ -152,12 +111,12 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
 
 StrategyState ParameterServer::state() {
   StrategyState state{.shared = {}, .own = {}, .numbers = {}, .optimizer_steps = optimizer_steps_};
-  if (parts_.slots != nullptr) {
+  if (slots_ != nullptr) {
     parts_.watchdog.beat("pull the optimizer's state from the servers", steps_);
     mpi::PushPullWorker& servers = parts_.servers.exchange();
     std::vector<float> array(parts_.values.size());
     std::int64_t number = 0;
-    for (const OptimizerSlot& slot : parts_.slots->slots()) {
+    for (const OptimizerSlot& slot : slots_->slots()) {
       servers.start_pull_array(steps_, ++number, array);
       servers.wait();
       parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);

@@ -5,12 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
-#include "src/train/embeddings.hpp"
-#include "src/train/meeting.hpp"
-#include "src/train/server_link.hpp"
-#include "src/train/strategy.hpp"
+#include "src/train/served_worker.hpp"
 
 namespace flotilla {
 
@@ -20,20 +16,8 @@ namespace flotilla {
 /// "async": in every step, and nobody waits. "half-async": the same after push_every steps, with their mean.
 class ParameterServer : public Strategy {
  public:
-  struct Parts {
-    Device& device;
-    ServerLink& servers;
-    const mpi::Communicator& workers;
-    mpi::Watchdog& watchdog;
-    const ServerConfig& config;
-    Optimizer* slots;             ///< Where worker 0 puts the servers' slots to save them; null: another one
-    Model model;                  ///< Inside `values`
-    DeviceSpan<float> values;     ///< Passengers, statistics, parameters
-    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
-    std::int64_t micro_steps = 1;
-    Embeddings* embeddings = nullptr;  ///< Whose rows go and come with the dense values; null: none
-  };
-  explicit ParameterServer(Parts parts);
+  /// @param slots where worker 0 puts the servers' slots to save them; null: another one
+  ParameterServer(const ServedWorker& worker, Optimizer* slots);
 
   void start() override;
   void resume(const Resumption& resumed) override;
@@ -44,7 +28,7 @@ class ParameterServer : public Strategy {
   StepOutcome finish_step(const StepInfo& info) override;
   Model consensus() override { return parts_.model; }
   StrategyState state() override;
-  std::vector<StateArray> live() override { return state_arrays(parts_.model, parts_.slots); }
+  std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
   Model alike() const override { return parts_.model; }
   bool independent() const override { return independent_; }
   StrategyTimes times() const override { return times_; }
@@ -54,9 +38,9 @@ class ParameterServer : public Strategy {
   void exchange(const StepInfo& info);
   void merge();
   bool stops(std::int64_t step);
-  StepOutcome meet(const StepInfo& info, const StepOutcome& own);
 
-  Parts parts_;
+  ServedWorker parts_;
+  Optimizer* slots_;
   bool independent_;
   std::int64_t push_every_;
   Storage merged_;                    ///< half-async: the sum of the gradients since the last push
@@ -66,12 +50,5 @@ class ParameterServer : public Strategy {
   std::int64_t steps_ = 0;
   StrategyTimes times_;
 };
-
-/// What the sums at the start of `array` (passengers) say.
-StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers);
-
-/// The first part of every server strategy's start(): worker 0's values to the workers and to the servers.
-void fill_servers(ServerLink& servers, const mpi::Communicator& workers, Device& device,
-                  DeviceSpan<float> values, Optimizer* slots, std::int64_t optimizer_steps);
 
 }  // namespace flotilla

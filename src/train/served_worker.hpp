@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/watchdog.hpp"
+#include "src/config/config.hpp"
+#include "src/train/embeddings.hpp"
+#include "src/train/meeting.hpp"
+#include "src/train/server_link.hpp"
+#include "src/train/strategy.hpp"
+
+namespace flotilla {
+
+/// What every strategy of a worker of parameter servers works with.
+struct ServedWorker {
+  Device& device;
+  ServerLink& servers;
+  const mpi::Communicator& workers;
+  mpi::Watchdog& watchdog;
+  const Config& config;
+  Model model;                  ///< Inside `values`
+  DeviceSpan<float> values;     ///< Passengers, statistics, parameters
+  DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
+  std::int64_t micro_steps = 1;
+  Embeddings* embeddings = nullptr;  ///< Null: the model has none
+};
+
+/// The first part of every such start(): worker 0's values to the workers and to the servers.
+void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps);
+
+/// What the sums at the start of `array` (passengers) say.
+StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers);
+
+struct PushAndPull {
+  std::int64_t step = 0;
+  std::int64_t batches = 0;  ///< In what is pushed
+  double learning_rate = 0.0;
+  DeviceSpan<float> from{};
+  DeviceSpan<float> to{};
+};
+
+/// Pushes, pulls and waits; what the embeddings have for it goes along. @returns the bytes that went out
+std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what);
+
+/// Collective, when this worker has pushed all that it has and `steps` are done. Leaves the same in `pulled`
+/// on all workers: what the servers have once all have pushed. Nobody pushes again before all have it.
+StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t steps, const StepOutcome& own,
+                 DeviceSpan<float> pulled);
+
+}  // namespace flotilla
