@@ -253,6 +253,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   for (const std::string& note : deck.notes) reporter->say(note);
   for (const std::string& warning : warnings) reporter->warn(warning);
 
+  const TimeLimit limit = find_time_limit(config.run, world, *reporter);
   const std::int64_t begin_ns = trace::now_ns();
   reporter->start({.deck = arguments.deck,
                    .workers = world.size(),
@@ -269,7 +270,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_line(),
-                   .limit = find_time_limit(config.run, world, *reporter)},
+                   .limit = limit},
                   beginning);
   const Ending ending = end_job_on_failure(failure, [&] {
     const Ending done = trainer.run();

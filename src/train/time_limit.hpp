@@ -28,6 +28,7 @@ class TimeLimit {
   /// @param now_ns trace::now_ns(); age_s: of the process, then
   TimeLimit(const RunConfig& config, const SlurmTime& slurm, double age_s, std::int64_t now_ns);
 
+  bool is_set() const { return own_ || slurm_; }
   /// Whether a run that does not stop now could come too late.
   bool reached(std::int64_t now_ns, const WorkToCome& work) const;
   /// Whether it was Slurm's limit that was reached: of the two the one with less time left.

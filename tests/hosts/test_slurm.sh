@@ -42,14 +42,16 @@ slurm_cpu() { submit "${@:2}" "$source/jobscripts/slurm_cpu.sbatch" "${common[@]
 more=()
 
 # follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
-# would wait for some seconds: it starts at once.
+# would wait for some seconds; 2 it must, or its credential counts as that of the run before.
 follow() {
   local job=$1 folder=${2:-} step=${3:-} state
   while :; do
     if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
     state=$("$slurm" run scontrol show job "$job" -o | sed 's/.* JobState=\([A-Z_]*\) Reason=\([A-Za-z]*\).*/\1 \2/')
     case $state in
-      "PENDING BeginTime") "$slurm" run scontrol update JobId="$job" StartTime=now 2> /dev/null || true ;;
+      "PENDING BeginTime")
+        sleep 2
+        "$slurm" run scontrol update JobId="$job" StartTime=now 2> /dev/null || true ;;
       COMPLETED*)
         if [ -z "$step" ]; then return; fi
         fail "job $job ended before step $step" ;;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
@@ -123,6 +124,58 @@ TEST(Resume, GoesOnAfterATimeLimit) {
 
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
   EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+}
+
+/// One process without mpirun, in the environment of a job of Slurm's.
+Result flotilla_in_slurm(const std::vector<std::string>& environment, const std::vector<std::string>& more) {
+  std::vector<std::string> command = {"env"};
+  command.insert(command.end(), environment.begin(), environment.end());
+  command.emplace_back(FLOTILLA_EXECUTABLE);
+  command.insert(command.end(), more.begin(), more.end());
+  return run(command);
+}
+
+TEST(Resume, IsNotAskedForWhereSlurmsLimitLeavesTimeForOneStepOnly) {
+  TemporaryFolder folder;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto end_s = std::chrono::duration_cast<std::chrono::seconds>(now).count() + 10'000;
+
+  const Result result = flotilla_in_slurm({"SLURM_JOB_ID=7", "SLURM_JOB_END_TIME=" + std::to_string(end_s)},
+                                          arguments(folder.path("run"), {"run.stop_margin_s=20000"}));
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.output.find("time limit   Slurm's, of job 7, in 2 h 46 min"), std::string::npos)
+      << result.output;
+  EXPECT_NE(result.errors.find("sbatch --time"), std::string::npos) << result.errors;
+  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+  EXPECT_EQ(final_model(folder.path("run")).state.step, 1);
+}
+
+TEST(Resume, FollowsNoLimitOfSlurmsThatHasPassed) {
+  TemporaryFolder folder;
+
+  const Result result = flotilla_in_slurm({"SLURM_JOB_ID=7", "SLURM_JOB_END_TIME=1000"},
+                                          arguments(folder.path("run"), {"train.steps=20"}));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.errors.find("flotilla: warning: the time limit of Slurm's job 7 is not known"),
+            std::string::npos)
+      << result.errors;
+}
+
+TEST(Resume, IsNotWhatRanksDoThatSrunLeftAlone) {
+  TemporaryFolder folder;
+
+  const Result first = flotilla_in_slurm({"SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=0"},
+                                         arguments(folder.path("run"), {"train.steps=20"}));
+  const Result second = flotilla_in_slurm({"SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1"},
+                                          arguments(folder.path("run"), {"train.steps=20"}));
+
+  EXPECT_EQ(first.exit_code, 2);
+  EXPECT_NE(first.errors.find("srun --mpi=pmix"), std::string::npos) << first.errors;
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_EQ(second.errors, "");
+  EXPECT_FALSE(fs::exists(folder.path("run")));
 }
 
 TEST(Resume, UsesTheNewestGoodCheckpointAfterAKill) {
