@@ -304,18 +304,12 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
 }
 
 std::unique_ptr<Embeddings> Assembly::make_embeddings() {
-  const EmbeddingBagsSpec training{.batch = network->batch(),
-                                   .dense = training_data->sample_shape().size(),
-                                   .slots = training_data->slots(),
-                                   .width = config.model.embedding_width};
-  EmbeddingBagsSpec validation = training;
-  validation.batch = evaluator().batch();
   const bool trains = config.server.mode == "geo";
   return std::make_unique<Embeddings>(
       Embeddings::Parts{.servers = *servers,
                         .watchdog = *watchdog,
-                        .training = training,
-                        .validation = validation,
+                        .training = bags_of(config.model, *training_data, network->batch()),
+                        .validation = bags_of(config.model, *training_data, evaluator().batch()),
                         .per_slot = config.model.embeddings == "per-slot",
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }
