@@ -19,7 +19,11 @@ function(flotilla_library name)
     message(FATAL_ERROR "flotilla_library(${name}): expected SOURCES, got '${ARGN}'")
   endif()
   add_library(${name} STATIC ${arg_SOURCES})
-  add_library(flotilla::${name} ALIAS ${name})
+  string(REPLACE flotilla_ "" part ${name})
+  add_library(Flotilla::${part} ALIAS ${name})  # As the installed package calls it.
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${part})
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   flotilla_options(${name})
+  # Messages of errors name the source file: from the root, not where it lay when this was built.
+  target_compile_options(${name} PRIVATE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 endfunction()

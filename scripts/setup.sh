@@ -75,6 +75,9 @@ is_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
+# For the test of the module file; the other implementation would have to go for it, and does as well.
+is_installed lmod || tools+=(environment-modules)
+
 is_offered() {
   local candidate
   candidate=$(apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { print $2 }')

@@ -68,6 +68,11 @@ std::string padded(std::int64_t number, std::size_t width) {
   return std::string(digits.size() < width ? width - digits.size() : 0, '0') + digits;
 }
 
+/// "step-00000400.h5" → "step-00000400.parts".
+std::string parts_folder(const std::string& checkpoint) {
+  return fs::path(checkpoint).replace_extension(".parts").string();
+}
+
 void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -188,14 +193,14 @@ void CheckpointFolder::saved(std::int64_t step, std::int64_t keep) {
   }
 }
 
-std::string parts_folder(const std::string& checkpoint) {
-  return fs::path(checkpoint).replace_extension(".parts").string();
+std::string part_file(const std::string& checkpoint, const CheckpointPart& part) {
+  return (fs::path(parts_folder(checkpoint)) / part.name).string();
 }
 
 std::string part_damage(const std::string& checkpoint, const CheckpointPart& part) {
   const std::string name = cat("its part '", part.name, "' ");
   try {
-    const FileIndex index = hdf5::read_index((fs::path(parts_folder(checkpoint)) / part.name).string());
+    const FileIndex index = hdf5::read_index(part_file(checkpoint, part));
     if (const std::string damage = first_damage(index); !damage.empty())
       return cat(name, "is damaged: ", damage);
     return index.checksum == part.checksum ? "" : name + "was written by another save";

@@ -37,8 +37,8 @@ class CheckpointFolder {
   std::map<std::int64_t, bool> good_;  ///< By step; verified once each
 };
 
-/// The folder of the parts of a checkpoint: "step-00000400.h5" → "step-00000400.parts".
-std::string parts_folder(const std::string& checkpoint);
+/// Where a part of a checkpoint lies: "…/step-00000400.parts/worker-0003.h5" of "…/step-00000400.h5".
+std::string part_file(const std::string& checkpoint, const CheckpointPart& part);
 
 /// What is wrong with a part of a checkpoint, as the end of a sentence that begins with the checkpoint; empty
 /// if it is good.

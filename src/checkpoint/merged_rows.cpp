@@ -2,7 +2,6 @@
 #include "src/checkpoint/merged_rows.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -12,7 +11,7 @@
 namespace flotilla {
 
 std::unique_ptr<RowFileReader> open_server_part(const std::string& checkpoint, const CheckpointPart& part) {
-  const std::string path = (std::filesystem::path(parts_folder(checkpoint)) / part.name).string();
+  const std::string path = part_file(checkpoint, part);
   auto reader = std::make_unique<RowFileReader>(path);
   if (reader->checksum() != part.checksum)
     throw UserError(

@@ -56,6 +56,7 @@ class RowFileWriter {
   RowFileWriter(std::string path, std::vector<RowTable> tables,
                 std::span<const CheckpointTensor> others = {});
 
+  const std::vector<RowTable>& tables() const { return tables_; }
   /// Appends rows to a table; keys ascend, from piece to piece too. Holds on to nothing. @throws UserError.
   void write(std::size_t table, const RowPiece& piece);
   void write_tensor(std::size_t other, std::span<const float> values) { file_.write(other, values); }

@@ -13,6 +13,7 @@
 #include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/merged_rows.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/observe/print.hpp"
@@ -47,15 +48,10 @@ class LocalEmbeddings {
  public:
   LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
                   std::int64_t batch)
-      : rows_(config),
-        pool_({.batch = batch,
-               .dense = data.sample_shape().size(),
-               .slots = data.slots(),
-               .width = config.model.embedding_width},
-              config.model.embeddings == "per-slot") {
-    const std::vector<std::string> files = row_files_of(checkpoint);
+      : rows_(config), pool_(bags_of(config.model, data, batch), config.model.embeddings == "per-slot") {
+    const auto files = open_rows(checkpoint.path, checkpoint.state);
     if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
-    load_rows(rows_, files, 0, 1);
+    for (const auto& file : files) load_rows(rows_, *file, 0, 1);
   }
   std::span<float> features(const Batch& batch) {
     const auto keys = pool_.find(batch);

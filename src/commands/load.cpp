@@ -105,7 +105,7 @@ void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t sample
 
 /// This worker's part into the groups that it holds, the checkpoint into the others.
 void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, Assembly& assembly) {
-  const std::string path = (std::filesystem::path(parts_folder(checkpoint.path)) / saved.name).string();
+  const std::string path = part_file(checkpoint.path, saved);
   if (const std::string damage = part_damage(checkpoint.path, saved); !damage.empty())
     throw UserError(cat("cannot resume from ", checkpoint.path, ": ", damage,
                         "; name an older checkpoint in run.resume, or use another number of workers, which "
@@ -128,6 +128,19 @@ void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, Asse
   if (!same_strategy) std::erase_if(arrays, is_of_strategy);
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
   restore(file, checkpoint.path, *assembly.network, arrays);
+}
+
+/// The files that hold the rows of a checkpoint's tables: its servers' parts, or itself where it was
+/// exported; none without tables. @throws UserError if one is damaged or of another save
+std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
+  std::vector<std::string> files;
+  for (const CheckpointPart& part : checkpoint.state.server_parts) {
+    if (const std::string damage = part_damage(checkpoint.path, part); !damage.empty())
+      throw UserError(cat("cannot use ", checkpoint.path, ": ", damage, "; name an older checkpoint"));
+    files.push_back(part_file(checkpoint.path, part));
+  }
+  if (files.empty() && !RowFileReader(checkpoint.path).tables().empty()) files.push_back(checkpoint.path);
+  return files;
 }
 
 /// Checkpoints of a run that is set back stay, and "auto" would take them again.
@@ -230,18 +243,6 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
                           "; choose another run.output to start anew, or restore the key"));
     return found;
   });
-}
-
-std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
-  std::vector<std::string> files;
-  const std::filesystem::path folder = parts_folder(checkpoint.path);
-  for (const CheckpointPart& part : checkpoint.state.server_parts) {
-    if (const std::string damage = part_damage(checkpoint.path, part); !damage.empty())
-      throw UserError(cat("cannot use ", checkpoint.path, ": ", damage, "; name an older checkpoint"));
-    files.push_back((folder / part.name).string());
-  }
-  if (files.empty() && !RowFileReader(checkpoint.path).tables().empty()) files.push_back(checkpoint.path);
-  return files;
 }
 
 Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly) {

@@ -39,10 +39,6 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                std::vector<std::string>& warnings);
 
-/// The files that hold the rows of a checkpoint's tables: its servers' parts, or itself where it was
-/// exported; none without tables. @throws UserError if one is damaged or of another save
-std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint);
-
 /// How a run goes on from a checkpoint.
 struct Continuation {
   bool own_state = false;  ///< Every worker has its own state again; else worker 0 the shared one

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "src/config/values.hpp"
 
 namespace flotilla {
 
@@ -41,7 +44,7 @@ struct DeviceConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";            ///< "mlp", "resnet", "ctr-dnn"
+  std::string kind = "mlp";            ///< "mlp", "resnet", "ctr-dnn" or a user's own
   std::vector<std::int64_t> widths;    ///< mlp, ctr-dnn: hidden layers
   std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
   std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
@@ -57,6 +60,8 @@ struct ModelConfig {
   std::int64_t embedding_width = 10;
   std::string embeddings = "shared";  ///< "shared", "per-slot"
   double embedding_scale = 0.01;      ///< Bound of the uniform initial values
+  /// Of a user's own model: what the deck gives, by "<kind>.<key>" (own_keys.hpp)
+  std::map<std::string, config::Value> own;
 };
 
 struct DataSourceConfig {

@@ -24,6 +24,9 @@ std::vector<Key> local_sgd_keys();
 std::vector<Key> server_keys();
 std::vector<Key> checkpoint_and_validation_keys();
 
+/// The whole table, to add the keys of a user's own models to (own_keys.hpp).
+std::vector<Key>& key_table();
+
 // What the entries are written with.
 constexpr auto must_match = OnResume::must_match;
 constexpr double most_steps = 1e12;        // Also of samples and epochs: a product with most_count fits 2^63

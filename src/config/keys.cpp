@@ -111,9 +111,13 @@ std::string selector_text(const Key& selector, const Config& config) {
 
 }  // namespace
 
-std::span<const Key> all_keys() {
-  static const std::vector<Key> keys = make_table();
+std::vector<Key>& key_table() {
+  static std::vector<Key> keys = make_table();
   return keys;
+}
+
+std::span<const Key> all_keys() {
+  return key_table();
 }
 
 const Key* find_key(std::string_view path) {
@@ -140,12 +144,12 @@ bool is_active(const Key& key, const Config& config) {
 }
 
 Value read_field(const Key& key, Config config) {
-  return std::visit([&](auto field) { return Value(field(config)); }, key.field);
+  return std::visit([&](const auto& field) { return Value(field(config)); }, key.field);
 }
 
 void write_field(const Key& key, const Value& value, Config& config) {
   std::visit(
-      [&](auto field) {
+      [&](const auto& field) {
         using T = std::remove_reference_t<decltype(field(config))>;
         const T* held = std::get_if<T>(&value);
         require(held != nullptr, key.path, " was given a value of another type");

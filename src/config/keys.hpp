@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -18,7 +19,7 @@ namespace flotilla::config {
 
 /// Where a key's value goes. The field's type is the key's type, the field's initial value its default.
 template <class T>
-using FieldOf = T& (*)(Config&);
+using FieldOf = std::function<T&(Config&)>;
 using Field = std::variant<FieldOf<bool>, FieldOf<std::int64_t>, FieldOf<double>, FieldOf<std::string>,
                            FieldOf<std::vector<std::int64_t>>, FieldOf<std::vector<double>>,
                            FieldOf<std::vector<std::string>>>;

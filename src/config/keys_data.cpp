@@ -91,7 +91,8 @@ std::vector<Key> model_and_data_keys() {
        .help =
            "Share of values dropped in training: after each hidden layer of an mlp or ctr-dnn, before the "
            "last layer of a resnet",
-       .on_resume = must_match},
+       .on_resume = must_match,
+       .condition = {"model.kind", {"mlp", "resnet", "ctr-dnn"}}},
       {.path = "model.classes",
        .field = field<&Config::model, &ModelConfig::classes>,
        .rule = at_least(2, 16777216),

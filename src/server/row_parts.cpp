@@ -85,28 +85,25 @@ std::size_t find_table(const RowFileReader& file, const TableSpec& spec) {
 
 RowSave::RowSave(RowStore& rows, const std::string& path, const CheckpointState& state)
     : file_(path, tables_in(rows)) {
-  const std::vector<RowTable> tables = tables_in(rows);
-  for (std::size_t i = 0; i < tables.size(); ++i) write_table(file_, i, tables[i], rows.table(i));
+  for (std::size_t i = 0; i < file_.tables().size(); ++i)
+    write_table(file_, i, file_.tables()[i], rows.table(i));
   part_ = file_.complete(state);
 }
 
-void load_rows(RowStore& rows, const std::vector<std::string>& files, int server, int servers) {
-  for (const std::string& path : files) {
-    RowFileReader file(path);
-    for (std::size_t i = 0; i < rows.specs().size(); ++i) {
-      const std::size_t number = find_table(file, rows.specs()[i]);
-      const bool has_state = file.tables()[number].slots == rows.slot_names();
-      SparseTable& table = rows.table(i);
-      RowRoom room(table.width(), has_state ? table.slots() : 0);
-      for (RowPiece piece = file.next(number); !piece.keys.empty(); piece = file.next(number)) {
-        room.clear();
-        for (std::size_t row = 0; row < piece.keys.size(); ++row)
-          if (server_of(piece.keys[row], servers) == server) room.add(piece, row);
-        if (has_state) {
-          table.write(room.keys, room.values, room.const_state());
-        } else {
-          table.write(room.keys, room.values);
-        }
+void load_rows(RowStore& rows, RowFileReader& file, int server, int servers) {
+  for (std::size_t i = 0; i < rows.specs().size(); ++i) {
+    const std::size_t number = find_table(file, rows.specs()[i]);
+    const bool has_state = file.tables()[number].slots == rows.slot_names();
+    SparseTable& table = rows.table(i);
+    RowRoom room(table.width(), has_state ? table.slots() : 0);
+    for (RowPiece piece = file.next(number); !piece.keys.empty(); piece = file.next(number)) {
+      room.clear();
+      for (std::size_t row = 0; row < piece.keys.size(); ++row)
+        if (server_of(piece.keys[row], servers) == server) room.add(piece, row);
+      if (has_state) {
+        table.write(room.keys, room.values, room.const_state());
+      } else {
+        table.write(room.keys, room.values);
       }
     }
   }

@@ -25,9 +25,10 @@ class RowSave {
   CheckpointPart part_;
 };
 
-/// Puts the rows of these files that are this server's into its tables: server parts of a checkpoint, of any
-/// number of servers, or an exported model, whose rows begin without state.
+/// Puts the rows of a file that are this server's into its tables: a server's part of a checkpoint, of any
+/// number of servers, or an exported model, whose rows begin without state. Rows of a damaged file may be in
+/// the tables when that is found.
 /// @throws UserError naming the file that is damaged or of another model
-void load_rows(RowStore& rows, const std::vector<std::string>& files, int server, int servers);
+void load_rows(RowStore& rows, RowFileReader& file, int server, int servers);
 
 }  // namespace flotilla

@@ -27,8 +27,10 @@ namespace {
 /// the files that it names.
 void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan) {
   const auto head = nlohmann::json::parse(exchange(roles, {}).content);
-  load_rows(rows, head.at("row_files").get<std::vector<std::string>>(), roles.mine().index,
-            roles.table().count(mpi::Role::server));
+  for (const auto& path : head.at("row_files").get<std::vector<std::string>>()) {
+    RowFileReader file(path);
+    load_rows(rows, file, roles.mine().index, roles.table().count(mpi::Role::server));
+  }
   shard.optimizer().set_steps(head.at("optimizer_steps").get<std::int64_t>());
   const auto size = static_cast<std::size_t>(plan.leading + plan.layout.size());
   std::vector<float> piece(std::min(fill_piece, size));

@@ -9,9 +9,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "models/ctr_dnn.hpp"
-#include "models/mlp.hpp"
-#include "models/resnet.hpp"
 #include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
 #include "src/server/row_rule.hpp"
@@ -25,29 +22,6 @@
 namespace flotilla {
 
 namespace {
-
-Activation activation_of(const std::string& word) {
-  if (word == "tanh") return Activation::tanh;
-  if (word == "relu") return Activation::relu;
-  if (word == "sigmoid") return Activation::sigmoid;
-  throw InternalError(cat("no activation \"", word, "\""));
-}
-
-Initializer initializer_of(const ModelConfig& model) {
-  using Kind = Initializer::Kind;
-  static const std::map<std::string, Kind> kinds = {
-      {"zeros", Kind::zeros},
-      {"uniform", Kind::uniform},
-      {"normal", Kind::normal},
-      {"xavier-uniform", Kind::xavier_uniform},
-      {"xavier-normal", Kind::xavier_normal},
-      {"he-uniform", Kind::he_uniform},
-      {"he-normal", Kind::he_normal},
-  };
-  const auto kind = kinds.find(model.initializer);
-  require(kind != kinds.end(), "no initializer \"", model.initializer, "\"");
-  return {.kind = kind->second, .scale = model.initializer_scale};
-}
 
 std::string divisors_of(std::int64_t number) {
   std::string text;
@@ -116,53 +90,6 @@ std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t
   return open_dataset(config.data, config.data.validation, config.model.classes,
                       static_cast<std::uint64_t>(config.run.seed) + 1,
                       {.training = false, .ranks_on_host = ranks_on_host});
-}
-
-std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use) {
-  const ModelConfig& model = config.model;
-  const auto label_smoothing = static_cast<float>(config.train.label_smoothing);
-  const auto dropout = static_cast<float>(model.dropout);
-  const auto seed = static_cast<std::uint64_t>(config.run.seed);
-  if (model.kind == "resnet") {
-    Shape input{use.batch};
-    for (int axis = 0; axis < std::min(use.sample.rank(), Shape::max_rank - 1); ++axis)
-      input.append(use.sample[axis]);
-    return make_resnet(device, {.depth = model.depth,
-                                .input = input,
-                                .classes = model.classes,
-                                .label_smoothing = label_smoothing,
-                                .accumulate = use.accumulate,
-                                .dropout = dropout,
-                                .dropout_seed = seed,
-                                .recompute = model.recompute,
-                                .exchange = use.exchange,
-                                .purpose = use.purpose});
-  }
-  if (model.kind == "ctr-dnn") {
-    if (use.slots == 0)
-      throw UserError(
-          "model.kind = \"ctr-dnn\" needs samples that name ids: use data.kind \"criteo\" or \"libsvm\"");
-    return make_ctr_dnn(device, {.batch = use.batch,
-                                 .features = use.sample.size() + use.slots * model.embedding_width,
-                                 .widths = model.widths,
-                                 .activation = activation_of(model.activation),
-                                 .label_smoothing = label_smoothing,
-                                 .accumulate = use.accumulate,
-                                 .dropout = dropout,
-                                 .dropout_seed = seed,
-                                 .purpose = use.purpose});
-  }
-  require(model.kind == "mlp", "no model \"", model.kind, "\"");
-  return make_mlp(device, {.input = {use.batch, use.sample.size()},
-                           .widths = model.widths,
-                           .classes = model.classes,
-                           .activation = activation_of(model.activation),
-                           .initializer = initializer_of(model),
-                           .label_smoothing = label_smoothing,
-                           .accumulate = use.accumulate,
-                           .dropout = dropout,
-                           .dropout_seed = seed,
-                           .purpose = use.purpose});
 }
 
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
@@ -366,18 +293,12 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
 }
 
 std::unique_ptr<Embeddings> Assembly::make_embeddings() {
-  const EmbeddingBagsSpec training{.batch = network->batch(),
-                                   .dense = training_data->sample_shape().size(),
-                                   .slots = training_data->slots(),
-                                   .width = config.model.embedding_width};
-  EmbeddingBagsSpec validation = training;
-  validation.batch = evaluator().batch();
   const bool trains = config.server.mode == "geo";
   return std::make_unique<Embeddings>(
       Embeddings::Parts{.servers = *servers,
                         .watchdog = *watchdog,
-                        .training = training,
-                        .validation = validation,
+                        .training = bags_of(config.model, *training_data, network->batch()),
+                        .validation = bags_of(config.model, *training_data, evaluator().batch()),
                         .per_slot = config.model.embeddings == "per-slot",
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }

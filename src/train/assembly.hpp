@@ -27,6 +27,7 @@
 #include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/model_kinds.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
 #include "src/train/schedule.hpp"
@@ -42,19 +43,6 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host = 0);
-
-/// What the network of a deck is made for.
-struct NetworkUse {
-  Shape sample;            ///< Of click data: of its dense values
-  std::int64_t slots = 0;  ///< Of click data; else 0
-  std::int64_t batch = 0;
-  Purpose purpose = Purpose::training;
-  bool accumulate = false;             ///< backward adds to the gradients (micro-steps)
-  WorkerExchange* exchange = nullptr;  ///< Null: batch norm of each worker's own batch; must outlive it
-};
-
-/// The network that the deck describes. @throws UserError if it cannot take such samples.
-std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use);
 
 /// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
 /// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.

@@ -3,6 +3,13 @@
 
 namespace flotilla {
 
+EmbeddingBagsSpec bags_of(const ModelConfig& model, const Dataset& data, std::int64_t batch) {
+  return {.batch = batch,
+          .dense = data.sample_shape().size(),
+          .slots = data.slots(),
+          .width = model.embedding_width};
+}
+
 EmbeddingPool::EmbeddingPool(const EmbeddingBagsSpec& spec, bool per_slot)
     : bags_(spec),
       found_(spec.slots, per_slot),

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "models/batch_rows.hpp"
 #include "models/embedding_bags.hpp"
+#include "src/config/config.hpp"
+#include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
 
 namespace flotilla {
+
+/// The bags of a deck's model over batches of a set of click data.
+EmbeddingBagsSpec bags_of(const ModelConfig& model, const Dataset& data, std::int64_t batch);
 
 /// From a batch of click data to a network's input: which rows it needs, room for them, and what they come
 /// to. Allocates nothing once batches have been as large as they get.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/server/notice.hpp"
@@ -14,16 +15,15 @@ ServerLink::ServerLink(const mpi::RoleCommunicators& roles, const ServerConfig& 
                        std::vector<mpi::Place> places)
     : roles_(roles), config_(config), places_(std::move(places)) {}
 
-void ServerLink::open(const ServePlan& plan) {
+void ServerLink::open(ServePlan plan) {
   require(phase_ == Phase::closed, "servers are opened twice");
   const std::vector<int> servers = roles_.table().ranks(mpi::Role::server);
-  const std::string folder = plan_.folder;
-  plan_ = plan;
-  plan_.folder = folder;
-  placement_.emplace(place(plan, config_, static_cast<int>(servers.size())));
+  plan.folder = folder_;
+  plan_ = std::move(plan);
+  placement_.emplace(place(plan_, config_, static_cast<int>(servers.size())));
   flotilla::exchange(roles_, {.content = to_text(plan_)});
   phase_ = Phase::opened;
-  exchange_.emplace(roles_.all(), shares_of(plan, *placement_, servers), wires_of(config_));
+  exchange_.emplace(roles_.all(), shares_of(plan_, *placement_, servers), wires_of(config_));
 }
 
 void ServerLink::fill(std::span<const float> values, std::span<const std::span<const float>> slots,

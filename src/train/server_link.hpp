@@ -29,9 +29,9 @@ class ServerLink {
   const mpi::RoleCommunicators& roles() const { return roles_; }
   const std::vector<mpi::Place>& places() const { return places_; }
   /// Before open(): the run's folder, which servers tell of a failure in.
-  void set_folder(const std::string& folder) { plan_.folder = folder; }
+  void set_folder(const std::string& folder) { folder_ = folder; }
   /// What the servers are to hold. They are ready then to be filled.
-  void open(const ServePlan& plan);
+  void open(ServePlan plan);
   /// Worker 0's arrays, whatever the others give: passengers, statistics and parameters; then the optimizer's
   /// slots, of parameters. Servers answer from now on. @param optimizer_steps done
   void fill(std::span<const float> values, std::span<const std::span<const float>> slots,
@@ -59,6 +59,7 @@ class ServerLink {
   const ServerConfig& config_;
   std::vector<mpi::Place> places_;
   Phase phase_ = Phase::closed;
+  std::string folder_;
   ServePlan plan_;
   std::optional<Placement> placement_;
   std::optional<mpi::PushPullWorker> exchange_;

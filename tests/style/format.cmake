@@ -2,7 +2,7 @@
 # Sources are as clang-format 14 lays them out. Other versions lay out differently, so without version 14 the check says
 # SKIPPED, and ctest counts it as skipped.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
-flotilla_files(files FOLDERS src kernels models mpi tests PATTERNS *.hpp *.cpp *.cu)
+flotilla_files(files FOLDERS src kernels models mpi tests examples PATTERNS *.hpp *.cpp *.cu)
 
 find_program(formatter NAMES clang-format-14 clang-format)
 set(version "none")

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# What cmake --install lays out below the prefix: the executable, the libraries with their CMake package, decks, job
+# scripts, documents, the example, and an environment module. Nothing in it names the prefix, so the tree can be moved.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(shared "${CMAKE_INSTALL_DATADIR}/flotilla")
+set(headers "${CMAKE_INSTALL_INCLUDEDIR}/flotilla")
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/Flotilla")
+set(modules "${CMAKE_INSTALL_DATADIR}/modulefiles/flotilla")
+
+# Libraries are looked for beside the executable, then where they were when it was linked.
+file(RELATIVE_PATH to_libraries "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+set_target_properties(flotilla PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}" INSTALL_RPATH_USE_LINK_PATH TRUE)
+install(TARGETS flotilla RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+install(TARGETS flotilla_kernels flotilla_models flotilla_mpi flotilla_train EXPORT FlotillaTargets
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${headers}")
+# Headers that need a vendor's are nobody's business but the library's.
+install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
+        REGEX "/kernels/(cudnn|flat|onednn|processor|reference)$" EXCLUDE
+        REGEX "/mpi/(native|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
+        REGEX "/src/(checkpoint/(hdf5_handles|state_json)|commands/(inspect_rows|value_statistics)|data/gzip_reader)[.]hpp$"
+        EXCLUDE)
+install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}")
+get_directory_property(FLOTILLA_ONEDNN DIRECTORY kernels DEFINITION OneDnn_VERSION)
+configure_package_config_file(cmake/FlotillaConfig.cmake.in "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake"
+                              INSTALL_DESTINATION "${package}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake"
+              cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake kernels/onednn/FindOneDnn.cmake
+        DESTINATION "${package}")
+
+install(DIRECTORY inputs examples DESTINATION "${shared}")
+install(DIRECTORY jobscripts DESTINATION "${shared}" USE_SOURCE_PERMISSIONS)
+install(PROGRAMS scripts/make_lists.sh scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+file(RELATIVE_PATH to_prefix "/${modules}" "/")
+configure_file(cmake/modulefile.in "${PROJECT_BINARY_DIR}/modulefile" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${modules}" RENAME "${PROJECT_VERSION}")

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "models/linear_layer.hpp"
+
+namespace example {
+
+using flotilla::Activation;
+using flotilla::LinearLayer;
+using flotilla::LinearSpec;
+using flotilla::OutputGradient;
+using flotilla::Tensor;
+
+/// y = x + fc2(relu(fc1(x))), a block with a way past it.   x, y (N, width).
+/// Made of two layers that come along and of flat arithmetic. models/layer.hpp says what each function does.
+class ResidualLayer : public flotilla::Layer {
+ public:
+  /// `network` is what a layer takes from, and adds to, the network that it is made for.
+  ResidualLayer(const flotilla::Building& network, std::string name, const LinearSpec& spec)
+      : name_(std::move(name)),
+        flat_(network.device.flat()),
+        shape_{spec.batch, spec.out},
+        first_(network, name_ + ".fc1", with(spec, Activation::relu), he, false),
+        second_(network, name_ + ".fc2", with(spec, Activation::identity), he, false) {
+    // Memory is asked for here and is there before the first step: a step allocates nothing.
+    network.memory.keep(shape_, y_);
+    network.memory.keep(shape_, dy_);
+  }
+
+  std::string_view name() const override { return name_; }
+  const flotilla::Shape& output_shape() const override { return shape_; }
+  std::int64_t first_offset() const override { return first_.first_offset(); }
+  void bind(const flotilla::Arenas& arenas) override {
+    first_.bind(arenas);
+    second_.bind(arenas);
+  }
+
+  const Tensor& forward(const Tensor& x, const flotilla::PassInfo& info) override {
+    hidden_ = &first_.forward(x, info);
+    flat_.copy(second_.forward(*hidden_, info).span(), y_.span());
+    flat_.axpy(1.0F, x.span(), y_.span());
+    return y_;
+  }
+
+  /// dx = dy + what comes back through the two layers, which use up dy: so it is copied first.
+  OutputGradient backward(const Tensor& x, OutputGradient dy) override {
+    flotilla::require(dy.more == nullptr, name_, " cannot add two gradients");
+    flat_.copy(dy.first->span(), dy_.span());
+    const OutputGradient dx = first_.backward(x, second_.backward(*hidden_, dy));
+    flat_.axpy(1.0F, dy_.span(), dx.first->span());
+    return dx;
+  }
+
+  /// For flotilla bench step.
+  void time_alone(const Tensor& x, flotilla::TimedOperations& operations) override {
+    first_.time_alone(x, operations);
+    second_.time_alone(*hidden_, operations);
+  }
+
+ private:
+  static constexpr flotilla::Initializer he{.kind = flotilla::Initializer::Kind::he_normal};
+  static LinearSpec with(LinearSpec spec, Activation activation) {
+    spec.activation = activation;
+    return spec;
+  }
+
+  std::string name_;
+  flotilla::FlatMath& flat_;
+  flotilla::Shape shape_;
+  LinearLayer first_;
+  LinearLayer second_;
+  Tensor y_;
+  Tensor dy_;
+  const Tensor* hidden_ = nullptr;  ///< What first_ made in the last forward pass
+};
+
+}  // namespace example

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/model_kinds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "models/ctr_dnn.hpp"
+#include "models/mlp.hpp"
+#include "models/resnet.hpp"
+
+namespace flotilla {
+
+namespace {
+
+Activation activation_of(const std::string& word) {
+  if (word == "tanh") return Activation::tanh;
+  if (word == "relu") return Activation::relu;
+  if (word == "sigmoid") return Activation::sigmoid;
+  throw InternalError(cat("no activation \"", word, "\""));
+}
+
+Initializer initializer_of(const ModelConfig& model) {
+  using Kind = Initializer::Kind;
+  static const std::map<std::string, Kind> kinds = {
+      {"zeros", Kind::zeros},
+      {"uniform", Kind::uniform},
+      {"normal", Kind::normal},
+      {"xavier-uniform", Kind::xavier_uniform},
+      {"xavier-normal", Kind::xavier_normal},
+      {"he-uniform", Kind::he_uniform},
+      {"he-normal", Kind::he_normal},
+  };
+  const auto kind = kinds.find(model.initializer);
+  require(kind != kinds.end(), "no initializer \"", model.initializer, "\"");
+  return {.kind = kind->second, .scale = model.initializer_scale};
+}
+
+std::unique_ptr<Network> make_mlp_of(Device& device, const Config& config, const NetworkUse& use) {
+  const ModelConfig& model = config.model;
+  return make_mlp(device, {.input = {use.batch, use.sample.size()},
+                           .widths = model.widths,
+                           .classes = model.classes,
+                           .activation = activation_of(model.activation),
+                           .initializer = initializer_of(model),
+                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                           .accumulate = use.accumulate,
+                           .dropout = static_cast<float>(model.dropout),
+                           .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
+                           .purpose = use.purpose});
+}
+
+std::unique_ptr<Network> make_resnet_of(Device& device, const Config& config, const NetworkUse& use) {
+  const ModelConfig& model = config.model;
+  Shape input{use.batch};
+  for (int axis = 0; axis < std::min(use.sample.rank(), Shape::max_rank - 1); ++axis)
+    input.append(use.sample[axis]);
+  return make_resnet(device, {.depth = model.depth,
+                              .input = input,
+                              .classes = model.classes,
+                              .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                              .accumulate = use.accumulate,
+                              .dropout = static_cast<float>(model.dropout),
+                              .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
+                              .recompute = model.recompute,
+                              .exchange = use.exchange,
+                              .purpose = use.purpose});
+}
+
+std::unique_ptr<Network> make_ctr_dnn_of(Device& device, const Config& config, const NetworkUse& use) {
+  const ModelConfig& model = config.model;
+  if (use.slots == 0)
+    throw UserError(
+        "model.kind = \"ctr-dnn\" needs samples that name ids: use data.kind \"criteo\" or \"libsvm\"");
+  return make_ctr_dnn(device, {.batch = use.batch,
+                               .features = use.sample.size() + use.slots * model.embedding_width,
+                               .widths = model.widths,
+                               .activation = activation_of(model.activation),
+                               .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                               .accumulate = use.accumulate,
+                               .dropout = static_cast<float>(model.dropout),
+                               .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
+                               .purpose = use.purpose});
+}
+
+/// Every model there is, by name; the first three have their keys in config/keys_data.cpp.
+std::map<std::string, NetworkMaker>& makers() {
+  static std::map<std::string, NetworkMaker> all = {
+      {"mlp", make_mlp_of}, {"resnet", make_resnet_of}, {"ctr-dnn", make_ctr_dnn_of}};
+  return all;
+}
+
+}  // namespace
+
+void add_model(ModelKind kind) {
+  config::add_model_kind(kind.name, kind.keys);
+  makers().emplace(std::move(kind.name), std::move(kind.make));
+}
+
+std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use) {
+  const auto maker = makers().find(config.model.kind);
+  require(maker != makers().end(), "no model \"", config.model.kind, "\"");
+  std::unique_ptr<Network> network = maker->second(device, config, use);
+  const Shape wanted{use.batch, config.model.classes};
+  require(network != nullptr && !network->layers().empty(), "the model \"", config.model.kind,
+          "\" made no layers");
+  const Shape& made = network->layers().back()->output_shape();
+  require(made == wanted && network->batch() == use.batch, "the model \"", config.model.kind,
+          "\" makes outputs ", made.text(), " of a batch of ", network->batch(), ", not ", wanted.text());
+  require(network->memory().purpose() == use.purpose, "the model \"", config.model.kind,
+          "\" was not made for the purpose that was asked for (NetworkUse::purpose)");
+  return network;
+}
+
+}  // namespace flotilla
