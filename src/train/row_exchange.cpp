@@ -93,7 +93,8 @@ std::span<const mpi::Payload> RowExchange::payloads() {
       throw UserError(cat("the rows of one step take ", bytes, " bytes to or from server ", i,
                           ", but a message at "
                           "most ",
-                          mpi::largest_payload, "; use a smaller train.batch_size, or more servers"));
+                          mpi::largest_payload,
+                          "; use a smaller train.batch_size or server.push_every, or more servers"));
     if (server.reply.size() < server.expected) server.reply.resize(server.expected);
     payloads_[i] = {.out = server.request.bytes(),
                     .back = std::as_writable_bytes(std::span(server.reply).first(server.expected))};
