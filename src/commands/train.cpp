@@ -12,8 +12,10 @@
 
 #include "kernels/error.hpp"
 #include "mpi/clock.hpp"
+#include "mpi/host_lines.hpp"
 #include "src/commands/check.hpp"
 #include "src/commands/load.hpp"
+#include "src/commands/start_up.hpp"
 #include "src/commands/version.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/observe/files.hpp"
@@ -134,14 +136,23 @@ std::string describe_period(const StrategyConfig& strategy) {
   return text;
 }
 
-void introduce(const std::string& deck, Assembly& assembly, const std::optional<LoadedCheckpoint>& resumed,
-               Reporter& reporter) {
+/// On what the run goes.
+void introduce_hosts(const StartUp& start, const Assembly& assembly, Reporter& reporter) {
+  const std::vector<std::string> lines = mpi::describe_hosts(start.places);
+  reporter.say(cat("ranks        ", lines.front()));
+  for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line]);
+  reporter.log(describe(assembly.places[static_cast<std::size_t>(assembly.world.rank())]));
+  if (start.network) reporter.say(cat("network      ", describe(*start.network)));
+  reporter.say(cat("device       ", assembly.device->description()));
+}
+
+void introduce(const std::string& deck, const StartUp& start, Assembly& assembly,
+               const std::optional<LoadedCheckpoint>& resumed, Reporter& reporter) {
   const Config& config = assembly.config;
   reporter.say(version_line());
   reporter.say(cat("deck         ", deck));
   reporter.say(cat("output       ", config.run.output));
-  reporter.say(cat("ranks        ", assembly.world.size(), " on ", mpi::hosts(assembly.places),
-                   " host(s); this is ", assembly.places.front().host, ": ", assembly.device->description()));
+  introduce_hosts(start, assembly, reporter);
   reporter.say(cat("training     ", assembly.training_data->description()));
   if (assembly.validation_data) reporter.say(cat("validation   ", assembly.validation_data->description()));
   reporter.say(
@@ -180,9 +191,20 @@ void introduce(const std::string& deck, Assembly& assembly, const std::optional<
                      resumed->state.position.epoch));
 }
 
-int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const mpi::Communicator& world,
-                 ServerLink* servers, FailureHandler& failure) {
-  const Config& config = deck.config;
+void add_network(const mpi::NetworkReport& network, const std::vector<mpi::Place>& places,
+                 StartReport& report) {
+  const mpi::LinkFigures& slowest = network.verdict.slowest;
+  const std::vector<std::string> names = mpi::names_of_hosts(places);
+  report.network_gb_s = network.verdict.median_bytes_per_s * 1e-9;
+  report.network_latency_us = network.verdict.median_latency_us;
+  report.slowest_link_gb_s = slowest.bytes_per_s * 1e-9;
+  report.slowest_link =
+      cat(names[static_cast<std::size_t>(slowest.a)], " ", names[static_cast<std::size_t>(slowest.b)]);
+}
+
+int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const StartUp& start,
+                 const mpi::Communicator& world, ServerLink* servers, FailureHandler& failure) {
+  Config config = deck.config;
   // Nobody else may write into the run's folder, from before its checkpoints are read.
   std::optional<RunLock> lock;
   agree(world, [&] {
@@ -193,6 +215,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
   const auto saved_choices = resumed ? resumed->state.choices : std::map<std::string, std::string>{};
   if (servers != nullptr) servers->set_folder(config.run.output);
+  const std::optional<Staged> staged = stage(config, world, servers, failure);
   Tracing tracing(config, world);
   Assembly assembly(config, world, failure, saved_choices,
                     tracing.communication(config.strategy.communicators), servers);
@@ -247,23 +270,31 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                                .epochs = progress_of(config, assembly.sharding, beginning.position).epochs,
                                .numbers = continuation.numbers,
                                .own_state = continuation.own_state});
-  introduce(arguments.deck, assembly, resumed, *reporter);
+  introduce(arguments.deck, start, assembly, resumed, *reporter);
+  for (const std::string& warning : warnings_of_binding(config, start, assembly.places))
+    reporter->warn(warning);
+  if (start.network)
+    for (const std::string& warning : start.network->verdict.warnings) reporter->warn(warning);
   if (!continuation.note.empty()) reporter->say(continuation.note);
+  if (staged) reporter->say(cat("staged       ", describe(*staged)));
   for (const std::string& line : loaded) reporter->say(line);
   for (const std::string& note : deck.notes) reporter->say(note);
   for (const std::string& warning : warnings) reporter->warn(warning);
 
   const TimeLimit limit = find_time_limit(config.run, world, *reporter);
   const std::int64_t begin_ns = trace::now_ns();
-  reporter->start({.deck = arguments.deck,
-                   .workers = world.size(),
-                   .steps = planned_steps(config.train, assembly.sharding),
-                   .steps_per_epoch = assembly.sharding.steps_per_epoch(),
-                   .first_step = beginning.step,
-                   .global_batch_size = assembly.sharding.global_batch(),
-                   .parameters = assembly.network->layout().values(),
-                   .device = assembly.device->description(),
-                   .all_reduce = exchange_of(assembly)});
+  StartReport facts{.deck = arguments.deck,
+                    .workers = world.size(),
+                    .hosts = mpi::hosts(start.places),
+                    .steps = planned_steps(config.train, assembly.sharding),
+                    .steps_per_epoch = assembly.sharding.steps_per_epoch(),
+                    .first_step = beginning.step,
+                    .global_batch_size = assembly.sharding.global_batch(),
+                    .parameters = assembly.network->layout().values(),
+                    .device = assembly.device->description(),
+                    .all_reduce = exchange_of(assembly)};
+  if (start.network) add_network(*start.network, start.places, facts);
+  reporter->start(facts);
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
                    .writers = {.shared = writer.get(), .own = own_writer.get()},
@@ -315,10 +346,12 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
 
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+  StartUp start;
+  if (!arguments.check) start = look_around(deck.config, world, failure);
   return with_servers(deck.config, world, failure,
                       [&](const mpi::Communicator& workers, ServerLink* servers) {
                         if (arguments.check) return check(deck, workers, servers, failure);
-                        return train_worker(arguments, deck, workers, servers, failure);
+                        return train_worker(arguments, deck, start, workers, servers, failure);
                       });
 }
 

@@ -28,6 +28,7 @@ struct RunConfig {
   std::int64_t log_every = 100;  ///< steps
   bool trace = false;
   double watchdog_s = 300.0;    ///< 0: off
+  bool check_network = true;    ///< Measure it at the start, with several hosts
   double time_limit_s = 0.0;    ///< Since the start of the process; 0: none
   double stop_margin_s = 10.0;  ///< Before Slurm's limit, at least
   bool reproducible = false;    ///< The same bits for every number of workers
@@ -73,6 +74,8 @@ struct DataSourceConfig {
   /// a pattern of them
   std::string path{};
   std::string root{};  ///< image-list: where relative paths begin; empty: found by the list's name
+  /// No key: the folder below which data that were staged have the paths that they had; empty: none
+  std::string staged_below{};
 };
 
 struct DataConfig {
@@ -82,6 +85,7 @@ struct DataConfig {
   std::vector<std::int64_t> shape;  ///< random: of one sample
   double mean = 0.5;                ///< idx: (pixel / 255 − mean) / std
   double std = 0.5;
+  std::string stage_to;  ///< Folder of the host that data are copied to first; empty: none
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;        ///< batches
   std::string last_batch = "wrap";  ///< "wrap", "drop"

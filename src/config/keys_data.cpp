@@ -147,6 +147,15 @@ std::vector<Key> model_and_data_keys() {
        .help = "See data.mean",
        .on_resume = must_match,
        .condition = data_is("idx")},
+      {.path = "data.stage_to",
+       .field = field<&Config::data, &DataConfig::stage_to>,
+       .rule = any(),
+       .help =
+           "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
+           "host, before `flotilla train` reads them there; what is there and unchanged is not copied "
+           "again; empty: they are read where they are",
+       .condition = {"data.kind", {"idx", "image-list", "image-folder", "criteo", "libsvm"}},
+       .path_role = PathRole::output},
       {.path = "data.threads",
        .field = field<&Config::data, &DataConfig::threads>,
        .rule = at_least(1, 1024),

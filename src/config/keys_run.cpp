@@ -35,6 +35,11 @@ std::vector<Key> run_and_device_keys() {
        .field = field<&Config::run, &RunConfig::watchdog_s>,
        .rule = at_least(0),
        .help = "Seconds without progress after which the job is ended with a report; 0: never"},
+      {.path = "run.check_network",
+       .field = field<&Config::run, &RunConfig::check_network>,
+       .rule = any(),
+       .help = "With several hosts: measure the network between them at the start, for about a second, and "
+               "name what is slow"},
       {.path = "run.time_limit_s",
        .field = field<&Config::run, &RunConfig::time_limit_s>,
        .rule = at_least(0),

@@ -6,6 +6,7 @@
 #include "src/data/idx_dataset.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/random_dataset.hpp"
+#include "src/data/staged_dataset.hpp"
 
 namespace flotilla {
 
@@ -31,6 +32,18 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
   return make_random_dataset({.samples = source.samples, .shape = shape, .classes = classes, .seed = seed});
 }
 
+std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfig& source,
+                                   std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
+  if (data.kind == "image-list" || data.kind == "image-folder")
+    return open_image_dataset(data, source, classes, use);
+  if (data.kind == "criteo" || data.kind == "libsvm") return open_click_dataset(data, source);
+  if (data.kind == "idx") {
+    return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
+  }
+  if (data.kind == "random") return open_random(data, source, classes, seed);
+  throw InternalError(cat("no data.kind \"", data.kind, "\""));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> Dataset::deal(const std::string& /*how*/, std::int64_t /*workers*/) const {
@@ -43,14 +56,8 @@ std::unique_ptr<BagReader> Dataset::bag_reader() const {
 
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
                                       std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
-  if (data.kind == "image-list" || data.kind == "image-folder")
-    return open_image_dataset(data, source, classes, use);
-  if (data.kind == "criteo" || data.kind == "libsvm") return open_click_dataset(data, source);
-  if (data.kind == "idx") {
-    return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
-  }
-  if (data.kind == "random") return open_random(data, source, classes, seed);
-  throw InternalError(cat("no data.kind \"", data.kind, "\""));
+  if (source.staged_below.empty()) return open_kind(data, source, classes, seed, use);
+  return open_staged(source.staged_below, [&] { return open_kind(data, source, classes, seed, use); });
 }
 
 }  // namespace flotilla

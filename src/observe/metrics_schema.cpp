@@ -18,6 +18,7 @@ template <class Visitor>
 void describe(const StartReport& report, Visitor& key) {
   key("deck", report.deck, "", "the deck's path");
   key("workers", std::int64_t{report.workers}, "ranks", "ranks that train");
+  key("hosts", std::int64_t{report.hosts}, "", "that the ranks run on, servers included");
   key("steps", report.steps, "steps", "planned in all");
   key("steps_per_epoch", report.steps_per_epoch, "steps", "of an epoch");
   key("first_step", report.first_step, "steps", "done before; more than 0 after a resume");
@@ -25,6 +26,11 @@ void describe(const StartReport& report, Visitor& key) {
   key("parameters", report.parameters, "values", "of the model");
   key("device", report.device, "", "what computes");
   key("all_reduce", report.all_reduce, "", "how gradients are added");
+  key("network_gb_s", report.network_gb_s, "GB/s",
+      "each way between two hosts, median of the pairs; this and the next are absent on one host");
+  key("network_latency_us", report.network_latency_us, "µs", "half a round trip of a byte, median");
+  key("slowest_link_gb_s", report.slowest_link_gb_s, "GB/s", "of the slowest pair of hosts");
+  key("slowest_link", report.slowest_link, "", "its hosts");
 }
 
 template <class Visitor>

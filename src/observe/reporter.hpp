@@ -14,6 +14,7 @@ namespace flotilla {
 struct StartReport {
   std::string deck{};
   int workers = 1;
+  int hosts = 1;
   std::int64_t steps = 0;  ///< Planned in all
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  ///< > 0 after a resume
@@ -21,6 +22,10 @@ struct StartReport {
   std::int64_t parameters = 0;
   std::string device{};
   std::string all_reduce{};
+  std::optional<double> network_gb_s{};  ///< Between two hosts, median; with several hosts, as are the next
+  std::optional<double> network_latency_us{};
+  std::optional<double> slowest_link_gb_s{};
+  std::optional<std::string> slowest_link{};  ///< Two names
 };
 struct StepReport {
   std::int64_t step = 0;  ///< Steps done, 1 after the first

@@ -59,16 +59,6 @@ void check_one_order(const mpi::Communicator& world, const TensorSet& parameters
   });
 }
 
-/// Where the workers run, counting what servers beside them take of the cores.
-std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
-  if (servers == nullptr) return mpi::find_topology(workers);
-  const mpi::RoleTable& table = servers->roles().table();
-  std::vector<mpi::Place> places;
-  for (const int rank : table.ranks(mpi::Role::worker))
-    places.push_back(servers->places()[static_cast<std::size_t>(rank)]);
-  return places;
-}
-
 /// Over all ranks of the job.
 std::unique_ptr<mpi::RollCall> make_roll_call(const mpi::Communicator& workers, const ServerLink* servers,
                                               const std::vector<mpi::Place>& places) {
@@ -77,6 +67,15 @@ std::unique_ptr<mpi::RollCall> make_roll_call(const mpi::Communicator& workers, 
 }
 
 }  // namespace
+
+std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
+  if (servers == nullptr) return mpi::find_topology(workers);
+  const mpi::RoleTable& table = servers->roles().table();
+  std::vector<mpi::Place> places;
+  for (const int rank : table.ranks(mpi::Role::worker))
+    places.push_back(servers->places()[static_cast<std::size_t>(rank)]);
+  return places;
+}
 
 std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
@@ -135,7 +134,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   const bool averages = config.strategy.kind != "all-reduce" && servers == nullptr;
   step_group = make_step_group(config.strategy, world, places);
   exchange = make_exchange(config.model, world);
-  agree(world, [&] {
+  agree(world, places, [&] {
     device = make_device(config.device, place);
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
                                  static_cast<std::uint64_t>(config.run.seed),

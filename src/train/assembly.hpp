@@ -37,6 +37,9 @@
 
 namespace flotilla {
 
+/// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
+std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
+
 /// The deck's device for the rank at `place`. @throws UserError as make_device(const DeviceSpec&) does
 std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
 

@@ -3,11 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 #include <thread>
 
 #include "kernels/error.hpp"
+#include "mpi/host_lines.hpp"
 #include "src/observe/print.hpp"
 
 namespace flotilla {
@@ -28,6 +31,17 @@ std::string text_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return "out of memory (flotilla train --check prints the plan)";
   return error.what();
+}
+
+/// Collective. What `work` threw on each rank: "2message"; empty: all well.
+std::vector<std::string> errors_of(const mpi::Communicator& world, const std::function<void()>& work) {
+  std::string mine;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    mine = cat(exit_code_of(error), text_of(error));
+  }
+  return world.all_gather(mine);
 }
 
 }  // namespace
@@ -79,15 +93,24 @@ void FailureHandler::end_job_for_current_exception() {
 }
 
 void agree(const mpi::Communicator& world, const std::function<void()>& work) {
-  std::string mine;  // "2message", empty: all well
-  try {
-    work();
-  } catch (const std::exception& error) {
-    mine = cat(exit_code_of(error), text_of(error));
-  }
-  for (const std::string& error : world.all_gather(mine)) {
+  for (const std::string& error : errors_of(world, work))
     if (!error.empty()) throw AgreedFailure(error.substr(1), error.front() - '0');
-  }
+}
+
+void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+           const std::function<void()>& work) {
+  const std::vector<std::string> errors = errors_of(world, work);
+  const auto failed = std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
+  if (failed == errors.end()) return;
+  std::set<int> good;
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) good.insert(places[rank].host_index);
+  std::vector<std::string> bad;
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    if (!errors[rank].empty() && good.erase(places[rank].host_index) > 0) bad.push_back(places[rank].host);
+  const std::string text = failed->substr(1);
+  throw AgreedFailure(
+      good.empty() ? text : cat("on ", mpi::text_of_hosts(bad), ", not on the other hosts: ", text),
+      failed->front() - '0');
 }
 
 void throw_alike(const std::function<void()>& work) {

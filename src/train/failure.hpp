@@ -7,8 +7,10 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "mpi/communicator.hpp"
+#include "mpi/topology.hpp"
 #include "src/observe/failure_report.hpp"
 
 namespace flotilla {
@@ -58,6 +60,11 @@ struct AgreedFailure : std::runtime_error {
 /// Collective. Runs `work`, which must not communicate, on every rank. If it threw anywhere, every rank
 /// throws the error of the lowest rank that failed as an AgreedFailure.
 void agree(const mpi::Communicator& world, const std::function<void()>& work);
+
+/// Collective. The same; where `work` failed on some hosts only, the error names them.
+/// @param places of all ranks of `world`
+void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+           const std::function<void()>& work);
 
 /// Runs `work`, which is collective and throws UserError on every rank or on none.
 void throw_alike(const std::function<void()>& work);

@@ -23,8 +23,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
   const auto& [run, device, model, data, train, optimizer, schedule, strategy, roles, server, checkpoint,
                validation, resolved_text] = config;
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, straggler] = run;
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, straggler] = run;
+    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l);
     const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
     add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
   }
@@ -37,13 +37,14 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [kind, train_data, validation_data, shape, mean, std, threads, prefetch, last_batch, order,
-                 buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n] = data;
-    add_addresses(all, kind, shape, mean, std, threads, prefetch, last_batch, order, buckets, transform,
-                  deal);
+    const auto& [kind, train_data, validation_data, shape, mean, std, stage_to, threads, prefetch, last_batch,
+                 order, buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n] = data;
+    add_addresses(all, kind, shape, mean, std, stage_to, threads, prefetch, last_batch, order, buckets,
+                  transform, deal);
     add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
-      const auto& [given, images, labels, samples, path, root] = *source;  // given follows from the others
+      // given follows from the others, staged_below from data.stage_to
+      const auto& [given, images, labels, samples, path, root, staged_below] = *source;
       add_addresses(all, images, labels, samples, path, root);
     }
   }
@@ -143,9 +144,10 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
   const std::set<std::string> free_tables = {
       "run.emulate_straggler", "device", "strategy", "checkpoint", "validation", "roles", "server"};
   const std::set<std::string> free_keys = {
-      "model.recompute", "data.threads",        "data.prefetch",           "train.epochs",
-      "train.steps",     "train.batch_size",    "train.global_batch_size", "train.accumulate_steps",
-      "data.cache",      "data.max_bad_images", "data.max_pixels",         "data.on_bad_image"};
+      "model.recompute",        "data.stage_to", "data.threads",        "data.prefetch",
+      "train.epochs",           "train.steps",   "train.batch_size",    "train.global_batch_size",
+      "train.accumulate_steps", "data.cache",    "data.max_bad_images", "data.max_pixels",
+      "data.on_bad_image"};
   for (const Key& key : all_keys()) {
     const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
                             key.table() == "strategy.outer" || key.table() == "run.emulate_straggler" ||

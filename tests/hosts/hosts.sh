@@ -4,7 +4,7 @@
 # They hang on a bridge in a namespace of its own ("login"), where mpirun starts; the machine's own network is not touched.
 # Needs root (or `unshare -Urm`), iproute2 and Open MPI 4.
 #   hosts.sh up N              make h0 … hN-1
-#   hosts.sh shape 1gbit       limit every host's link, both ways (tc tbf); `hosts.sh shape none` lifts that
+#   hosts.sh shape 1gbit [hK]  limit every host's link, or one's, both ways (tc tbf); `hosts.sh shape none` lifts that
 #   hosts.sh run OPTIONS…      mpirun over them: hosts.sh run -n 6 --map-by node PROGRAM
 #   hosts.sh exec hK COMMAND…  run a command there
 #   hosts.sh login COMMAND…    run a command where mpirun starts
@@ -65,7 +65,7 @@ up() {
 # tbf's latency is the length of its queue, not a delay; a shorter one drops packets.
 shape() {
   local rate=$1 host
-  for host in $(host_names); do
+  for host in ${2:-$(host_names)}; do
     if [ "$rate" = none ]; then
       on_host "$host" tc qdisc del dev eth0 root
       on_login tc qdisc del dev "v$host" root

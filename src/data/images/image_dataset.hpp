@@ -21,7 +21,12 @@ struct ImageDatasetOptions {
 std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<const ImageTransform> transform,
                                             const ImageDatasetOptions& options);
 
-/// data.kind = "image-list" and "image-folder". @throws UserError naming file, line and remedy.
+/// The images that data.kind = "image-list" or "image-folder" names. @throws UserError naming file, line and
+/// remedy.
+ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
+                      const DatasetUse& use);
+
+/// The same, opened. @throws UserError naming file, line and remedy.
 std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             std::int64_t classes, const DatasetUse& use);
 

@@ -12,6 +12,7 @@
 #include "src/config/values.hpp"
 #include "src/data/file.hpp"
 #include "src/data/shown.hpp"
+#include "src/data/stage_plan.hpp"
 
 namespace flotilla {
 
@@ -173,8 +174,11 @@ std::string_view ImageList::written(std::int64_t i) const {
 
 std::string ImageList::path(std::int64_t i) const {
   const std::string_view name = written(i);
-  if (name.starts_with('/')) return std::string(name);
-  return root + "/" + std::string(name);
+  const bool absolute = name.starts_with('/');
+  if (below.empty()) return absolute ? std::string(name) : root + "/" + std::string(name);
+  // The folders that ".." leads through may have no copies.
+  return staged_path(below,
+                     absolute ? std::string(name) : root.substr(below.size()) + "/" + std::string(name));
 }
 
 std::string ImageList::place(std::int64_t i) const {
@@ -186,6 +190,7 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
   ImageList list;
   list.source = path;
   list.is_file = true;
+  list.below = options.below;
   list.text = read_text(path);
 
   const fs::path folder = fs::path(path).parent_path();

@@ -17,6 +17,7 @@ struct ImageList {
   };
   std::string source;  ///< The list file, or the folder of the classes
   std::string root;    ///< The folder that relative paths begin at
+  std::string below;   ///< What absolute paths begin below, as copies do; empty: nothing
   std::string text;    ///< A list file's whole text, or the paths of a folder
   std::vector<Entry> entries;
   bool is_file = false;     ///< Of `source`: else a folder
@@ -32,6 +33,7 @@ struct ImageListOptions {
   std::string root;              ///< Empty: the folder beside the list that is named like it, else the list's
   std::int64_t classes = 0;      ///< Labels are 0 … classes − 1
   bool unique = false;           ///< An image that is listed twice is a mistake
+  std::string below{};           ///< See ImageList
   bool missing_allowed = false;  ///< Missing files are no mistake, unless none is found
   std::string root_key;          ///< "data.train.root": what the user may set
 };

@@ -9,8 +9,15 @@ namespace flotilla {
 
 namespace {
 
-ImageList read_list(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
-                    const DatasetUse& use) {
+std::array<float, 3> colours(const std::vector<double>& values) {
+  require(values.size() == 3, "three colours have three values, got ", values.size());
+  return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
+}
+
+}  // namespace
+
+ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
+                      const DatasetUse& use) {
   if (data.kind == "image-folder") {
     return read_image_folder(
         source.path,
@@ -20,16 +27,10 @@ ImageList read_list(const DataConfig& data, const DataSourceConfig& source, std:
                          {.root = source.root,
                           .classes = classes,
                           .unique = !use.training,
+                          .below = source.staged_below,
                           .missing_allowed = use.training && data.on_bad_image == "replace",
                           .root_key = use.training ? "data.train.root" : "data.validation.root"});
 }
-
-std::array<float, 3> colours(const std::vector<double>& values) {
-  require(values.size() == 3, "three colours have three values, got ", values.size());
-  return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
-}
-
-}  // namespace
 
 ImageTransformSpec transform_spec(const DataConfig& data) {
   require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
@@ -58,7 +59,7 @@ std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSo
                                             std::int64_t classes, const DatasetUse& use) {
   const ImageTransformSpec spec = transform_spec(data);
   return make_image_dataset(
-      read_list(data, source, classes, use),
+      list_images(data, source, classes, use),
       use.training ? make_training_transform(spec) : make_validation_transform(spec),
       {.ranks_cached = data.cache == "files" ? use.ranks_on_host : 0,
        .remedy = use.training ? "mend it, leave it out or set data.on_bad_image = \"replace\""

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/start_up.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "mpi/binding.hpp"
+#include "mpi/host_lines.hpp"
+#include "mpi/processors.hpp"
+#include "mpi/rank_list.hpp"
+#include "mpi/roll_call.hpp"
+#include "src/train/assembly.hpp"
+#include "src/train/shared_folder.hpp"
+
+namespace flotilla {
+
+namespace {
+
+bool steps_together(const Config& config) {
+  return config.strategy.kind != "parameter-server" || config.server.mode == "sync";
+}
+
+}  // namespace
+
+std::unique_ptr<mpi::Watchdog> watch_start(const Config& config, const mpi::Communicator& ranks,
+                                           const std::vector<mpi::Place>& places, FailureHandler& failure) {
+  return std::make_unique<mpi::Watchdog>(
+      config.run.watchdog_s, nullptr,
+      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
+      std::make_unique<mpi::RollCall>(ranks, mpi::host_names(places)));
+}
+
+StartUp look_around(const Config& config, const mpi::Communicator& world, FailureHandler& failure) {
+  StartUp start{.places = mpi::find_topology(world), .network = {}};
+  if (mpi::hosts(start.places) == 1) return start;
+  const auto watchdog = watch_start(config, world, start.places, failure);
+  watchdog->beat("looking for run.output on all hosts", -1);
+  check_shared_folder(world, start.places, config.run.output, "run.output");
+  if (config.run.check_network)
+    start.network = mpi::check_network(
+        world, start.places, [&](int round) { watchdog->beat("measuring the network, round", -1, round); });
+  return start;
+}
+
+std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, const ServerLink* servers,
+                            FailureHandler& failure) {
+  if (config.data.stage_to.empty()) return std::nullopt;
+  const std::vector<mpi::Place> places = places_of_workers(workers, servers);
+  const auto watchdog = watch_start(config, workers, places, failure);
+  StagedData staged = stage_data(config, workers, places, *watchdog);
+  config.data = std::move(staged.data);
+  return staged.facts;
+}
+
+std::string describe(const mpi::NetworkReport& network) {
+  const mpi::NetworkVerdict& verdict = network.verdict;
+  std::string text = fmt::format("{:.3g} GB/s each way and {:.3g} µs between ",
+                                 verdict.median_bytes_per_s * 1e-9, verdict.median_latency_us);
+  text += network.pairs == 1 ? "the 2 hosts" : fmt::format("two hosts (median of {} pairs)", network.pairs);
+  return text + fmt::format(", measured in {:.1f} s", network.seconds);
+}
+
+std::vector<std::string> warnings_of_binding(const Config& config, const StartUp& start,
+                                             const std::vector<mpi::Place>& workers) {
+  // Servers mostly wait: beside workers they do not count.
+  std::map<int, int> servers;
+  for (const mpi::Place& place : start.places) ++servers[place.host_index];
+  for (const mpi::Place& place : workers) --servers[place.host_index];
+  std::vector<mpi::Place> places = workers;
+  for (mpi::Place& place : places) {
+    const int here = servers[place.host_index];
+    place.cores_shared_by = std::max(1, place.cores_shared_by - here);
+    place.quota_shared_by = std::max(1, place.quota_shared_by - here);
+  }
+  return mpi::binding_warnings(
+      places, {.threads = static_cast<int>(config.device.threads), .steps_together = steps_together(config)});
+}
+
+std::string describe(const mpi::Place& place) {
+  const mpi::Processors processors = mpi::find_processors();
+  std::string text =
+      cat("rank ", place.rank, " is number ", place.local_rank, " on ", place.host, ", on core",
+          processors.own.size() == 1 ? " " : "s ", mpi::text_of_ranks(processors.own));
+  if (place.cores_shared_by > 1) text += cat(" shared by ", place.cores_shared_by, " ranks");
+  if (!processors.sockets.empty()) text += ", socket " + mpi::text_of_ranks(processors.sockets);
+  if (!processors.nodes.empty()) text += ", NUMA node " + mpi::text_of_ranks(processors.nodes);
+  if (place.quota > 0.0)
+    text += fmt::format(", {:.3g} cores' time allowed to {}", place.quota, processors.quota_group);
+  return text;
+}
+
+}  // namespace flotilla

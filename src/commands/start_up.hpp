@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "mpi/network_check.hpp"
+#include "mpi/topology.hpp"
+#include "mpi/watchdog.hpp"
+#include "src/config/config.hpp"
+#include "src/train/failure.hpp"
+#include "src/train/server_link.hpp"
+#include "src/train/stage_data.hpp"
+
+namespace flotilla {
+
+/// What a run learned of the machines before it began.
+struct StartUp {
+  std::vector<mpi::Place> places;             ///< Of all ranks of the job
+  std::optional<mpi::NetworkReport> network;  ///< With several hosts, unless the deck forbids it
+};
+
+/// Collective. Watches what comes before training.
+std::unique_ptr<mpi::Watchdog> watch_start(const Config& config, const mpi::Communicator& ranks,
+                                           const std::vector<mpi::Place>& places, FailureHandler& failure);
+
+/// Collective over all ranks of the job. Where they run, whether all hosts have the output folder, and how
+/// fast the network between them is. @throws AgreedFailure as check_shared_folder() does
+StartUp look_around(const Config& config, const mpi::Communicator& world, FailureHandler& failure);
+
+/// Collective over the workers. Copies the data to each host where the deck asks for that, and lets `config`
+/// name the copies. @throws AgreedFailure as stage_data() does
+std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, const ServerLink* servers,
+                            FailureHandler& failure);
+
+/// "1.21 GB/s and 25 µs between 2 hosts"
+std::string describe(const mpi::NetworkReport& network);
+
+/// What is wrong with the binding of the ranks that work.
+/// @param workers their places
+std::vector<std::string> warnings_of_binding(const Config& config, const StartUp& start,
+                                             const std::vector<mpi::Place>& workers);
+
+/// For the log of the rank at `place`: "rank 3 is rank 1 of host h1, on cores 0-1, socket 0".
+std::string describe(const mpi::Place& place);
+
+}  // namespace flotilla

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// A file to be copied to a host.
+struct StagedFile {
+  std::string path{};  ///< Of the original, absolute
+  std::int64_t bytes = 0;
+  std::int64_t changed_ns = 0;  ///< When the original was changed last, since 1970
+  friend bool operator==(const StagedFile&, const StagedFile&) = default;
+};
+
+/// All files that training and validation read. The copies have the same paths, below a folder whose name is
+/// made of the list: what has changed in any way is another folder, and nothing old is ever mixed with it.
+struct StagePlan {
+  std::vector<StagedFile> files{};     ///< Each once, by path
+  std::vector<std::string> folders{};  ///< That must be there, empty or not
+
+  std::int64_t bytes() const;
+  std::string name() const;  ///< "flotilla-0123456789abcdef"
+  std::string text() const;  ///< To be sent to other hosts
+  static StagePlan of_text(std::string_view text);
+  friend bool operator==(const StagePlan&, const StagePlan&) = default;
+};
+
+/// Looks at the originals. @param classes of the model  @param beat called now and then
+/// @throws UserError as opening the data would, or naming a file that cannot be examined
+StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat);
+
+/// Where the copy of `path` lies below `folder`; `path` itself where `folder` is empty.
+std::string staged_path(const std::string& folder, const std::string& path);
+
+/// The same data, read below `folder`.
+DataConfig staged_data(DataConfig data, const std::string& folder);
+
+}  // namespace flotilla

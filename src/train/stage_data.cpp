@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/stage_data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <span>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "src/data/stage_files.hpp"
+#include "src/data/stage_plan.hpp"
+#include "src/observe/console.hpp"
+#include "src/observe/print.hpp"
+#include "src/train/failure.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr double between_lines_s = 10.0;
+constexpr std::int64_t least_threads = 4;  // small files wait for a network file system most of the time
+
+double now_s() {
+  return static_cast<double>(trace::now_ns()) * 1e-9;
+}
+
+/// The lowest of this host's ranks copies.
+bool copies_for_its_host(const std::vector<mpi::Place>& places, int rank) {
+  const int host = places[static_cast<std::size_t>(rank)].host_index;
+  return std::ranges::find(places, host, &mpi::Place::host_index) - places.begin() == rank;
+}
+
+/// Collective. The list that rank 0 makes.
+StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog) {
+  std::string text;
+  watchdog.beat("listing data to stage", -1);
+  agree(workers, [&] {
+    if (workers.is_root())
+      text = plan_staging(config.data, config.model.classes, [&] {
+               watchdog.beat("listing data to stage", -1);
+             }).text();
+  });
+  workers.broadcast(text);
+  return StagePlan::of_text(text);
+}
+
+Staging copy_here(const StagePlan& plan, const Config& config, const std::string& host, bool speaks,
+                  mpi::Watchdog& watchdog) {
+  double spoke_s = now_s();
+  std::int64_t seen = -1;
+  const auto report = [&](std::int64_t done, std::int64_t all) {
+    if (done != seen) watchdog.beat("staging data", -1);
+    seen = done;
+    if (!speaks || now_s() - spoke_s < between_lines_s) return;
+    spoke_s = now_s();
+    print_line(fmt::format("staging      {} of {} on {}", bytes_text(done), bytes_text(all), host));
+  };
+  return stage_files(
+      plan, config.data.stage_to,
+      {.threads = static_cast<int>(std::max(least_threads, config.data.threads)), .progress = report});
+}
+
+}  // namespace
+
+std::string describe(const Staged& staged) {
+  std::string text = cat(staged.files, staged.files == 1 ? " file, " : " files, ", bytes_text(staged.bytes),
+                         ", in ", staged.folder);
+  if (staged.copying_hosts == 0) return text + ", where all were";
+  if (staged.copied_bytes < staged.bytes) text += cat(": ", bytes_text(staged.copied_bytes));
+  text += staged.copied_bytes < staged.bytes ? " of them copied" : ": copied";
+  if (staged.hosts > 1) text += cat(" to ", staged.copying_hosts, " of ", staged.hosts, " hosts");
+  return text + fmt::format(" in {:.1f} s", staged.seconds);
+}
+
+StagedData stage_data(const Config& config, const mpi::Communicator& workers,
+                      const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
+  const double begin = now_s();
+  const StagePlan plan = plan_on_root(config, workers, watchdog);
+  const bool copies = copies_for_its_host(places, workers.rank());
+  Staging done;
+  std::exception_ptr failed;
+  try {
+    if (copies)
+      done = copy_here(plan, config, places[static_cast<std::size_t>(workers.rank())].host, workers.is_root(),
+                       watchdog);
+  } catch (const std::exception&) {
+    failed = std::current_exception();
+  }
+  workers.patient_barrier();  // it may take an hour
+  agree(workers, places, [&] {
+    if (failed) std::rethrow_exception(failed);
+  });
+  const std::array<std::int64_t, 4> mine{copies ? 1 : 0, done.copied_files, done.copied_bytes,
+                                         static_cast<std::int64_t>(done.checksum)};
+  const std::vector<std::int64_t> all = workers.all_gather(std::span<const std::int64_t>(mine));
+  const std::string folder = config.data.stage_to + "/" + plan.name();
+  Staged facts{
+      .folder = folder, .files = std::ssize(plan.files), .bytes = plan.bytes(), .seconds = now_s() - begin};
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const auto host = std::span(all).subspan(rank * mine.size(), mine.size());
+    if (host[0] == 0) continue;
+    ++facts.hosts;
+    if (host[1] > 0) ++facts.copying_hosts;
+    facts.copied_bytes = std::max(facts.copied_bytes, host[2]);
+    if (host[3] != all[3])
+      throw AgreedFailure(
+          cat("the data staged on ", places[rank].host, " are not those on ", places.front().host,
+              ", though names, sizes and times are equal: give all hosts the same files, and remove ", folder,
+              " where they are wrong"),
+          exit_user_error);
+  }
+  return {.data = staged_data(config.data, folder), .facts = facts};
+}
+
+}  // namespace flotilla

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.hpp"
+#include "mpi/topology.hpp"
+#include "mpi/watchdog.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// What was copied to the hosts.
+struct Staged {
+  std::string folder{};  ///< The same on every host
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;
+  std::int64_t copied_bytes = 0;  ///< To the host that lacked most
+  int copying_hosts = 0;          ///< That lacked some
+  int hosts = 0;
+  double seconds = 0.0;
+};
+
+std::string describe(
+    const Staged& staged);  ///< "4 files, 11.6 MB, in /local/…: copied to 2 of 2 hosts in 0.1 s"
+
+struct StagedData {
+  DataConfig data;
+  Staged facts;
+};
+
+/// Collective. Rank 0 lists what training and validation read (stage_plan.hpp); then one rank of each host
+/// copies it below data.stage_to (stage_files.hpp), all hosts at once, while the others sleep. The console
+/// hears of it every 10 s.
+/// @param places of all ranks of `workers`
+/// @returns the data of the deck, read from the copies
+/// @throws AgreedFailure on every rank, naming hosts where it does not concern all
+StagedData stage_data(const Config& config, const mpi::Communicator& workers,
+                      const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog);
+
+}  // namespace flotilla

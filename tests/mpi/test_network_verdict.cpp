@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/network_verdict.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace flotilla::mpi {
+namespace {
+
+using Pairs = std::vector<HostPair>;
+const std::vector<std::string> names = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"};
+
+TEST(Tournament, LetsEachMeetEachOnce) {
+  for (int hosts = 0; hosts <= 17; ++hosts) {
+    std::set<HostPair> met;
+    for (int round = 0; round < tournament_rounds(hosts); ++round) {
+      std::set<int> busy;
+      for (const auto& [a, b] : tournament_round(hosts, round)) {
+        EXPECT_LT(a, b);
+        EXPECT_TRUE(0 <= a && b < hosts);
+        EXPECT_TRUE(busy.insert(a).second && busy.insert(b).second) << "twice in round " << round;
+        EXPECT_TRUE(met.insert({a, b}).second) << "met before";
+      }
+    }
+    EXPECT_EQ(met.size(), static_cast<std::size_t>(hosts * std::max(0, hosts - 1) / 2)) << hosts << " hosts";
+  }
+}
+
+TEST(Tournament, PlaysSomeRoundsOnlyWithManyHosts) {
+  EXPECT_EQ(rounds_to_play(2, 15), std::vector<int>{0});
+  EXPECT_EQ(rounds_to_play(4, 15), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(rounds_to_play(1, 15), std::vector<int>{});
+  const std::vector<int> some = rounds_to_play(1000, 15);
+  EXPECT_EQ(some.size(), 15U);
+  EXPECT_EQ(std::set<int>(some.begin(), some.end()).size(), 15U);
+  EXPECT_LT(some.back(), tournament_rounds(1000));
+}
+
+/// Between all hosts, of 1 GB/s and 20 µs.
+std::vector<LinkFigures> even(int hosts) {
+  std::vector<LinkFigures> links;
+  for (int round = 0; round < tournament_rounds(hosts); ++round)
+    for (const auto& [a, b] : tournament_round(hosts, round))
+      links.push_back({.a = a, .b = b, .latency_us = 20.0, .bytes_per_s = 1e9});
+  return links;
+}
+
+LinkFigures& link_of(std::vector<LinkFigures>& links, int a, int b) {
+  for (LinkFigures& link : links)
+    if (link.a == a && link.b == b) return link;
+  ADD_FAILURE() << "no link " << a << " " << b;
+  return links.front();
+}
+
+TEST(NetworkVerdict, FindsNothingWhereAllIsEven) {
+  for (const int hosts : {2, 3, 10}) {
+    const NetworkVerdict verdict = judge_network(even(hosts), names);
+    EXPECT_TRUE(verdict.warnings.empty()) << verdict.warnings.front();
+    EXPECT_EQ(verdict.suspects, Pairs{});
+    EXPECT_EQ(verdict.median_bytes_per_s, 1e9);
+    EXPECT_EQ(verdict.median_latency_us, 20.0);
+  }
+}
+
+TEST(NetworkVerdict, FindsASlowHostAmongThree) {
+  std::vector<LinkFigures> links = even(3);
+  link_of(links, 0, 2).bytes_per_s = 1e8;
+  link_of(links, 1, 2).bytes_per_s = 0.9e8;
+
+  const NetworkVerdict verdict = judge_network(links, names);
+
+  EXPECT_EQ(verdict.slow_hosts, std::vector<int>{2});
+  EXPECT_EQ(verdict.suspects, (Pairs{{0, 2}, {1, 2}}));
+  EXPECT_EQ(verdict.median_bytes_per_s, 1e9);
+  EXPECT_EQ(verdict.slowest.bytes_per_s, 0.9e8);
+  ASSERT_EQ(verdict.warnings.size(), 1U);
+  EXPECT_EQ(verdict.warnings[0].find(
+                "the network of h2 is slow: at most 0.1 GB/s to any host, between the others 1 GB/s; "),
+            0U)
+      << verdict.warnings[0];
+}
+
+TEST(NetworkVerdict, FindsASlowAndALateLink) {
+  std::vector<LinkFigures> links = even(6);
+  link_of(links, 1, 4).bytes_per_s = 4.9e8;
+  link_of(links, 0, 5).latency_us = 121.0;
+
+  const NetworkVerdict verdict = judge_network(links, names);
+
+  EXPECT_TRUE(verdict.slow_hosts.empty());
+  EXPECT_EQ(verdict.suspects, (Pairs{{0, 5}, {1, 4}}));
+  ASSERT_EQ(verdict.warnings.size(), 2U);
+  const std::string both = verdict.warnings[0] + verdict.warnings[1];
+  EXPECT_NE(
+      both.find(
+          "the network between h1 and h4 is slow: 0.49 GB/s and 20 µs, the median pair has 1 GB/s and 20 µs"),
+      std::string::npos)
+      << both;
+  EXPECT_NE(both.find("the network between h0 and h5 is late: 1 GB/s and 121 µs"), std::string::npos) << both;
+}
+
+TEST(NetworkVerdict, LeavesSmallDifferencesAlone) {
+  std::vector<LinkFigures> links = even(4);
+  link_of(links, 0, 1).bytes_per_s = 5.1e8;
+  link_of(links, 0, 2).bytes_per_s = 9e9;
+  link_of(links, 1, 3).latency_us = 110.0;  // five times, but not 0.1 ms more
+
+  EXPECT_EQ(judge_network(links, names).suspects, Pairs{});
+}
+
+}  // namespace
+}  // namespace flotilla::mpi
