@@ -3,7 +3,8 @@
 # A real Slurm over the hosts of hosts.sh: the controller runs in "login", a slurmd on every host. No systemd, no database,
 # no control groups, nothing outside one folder. Partitions: main, and high, whose jobs preempt those of main (requeue).
 # Needs root (or `unshare -Urm`), what hosts.sh needs, and slurmctld, slurmd, slurm-client, munge.
-#   slurm.sh up N [CPUS]       make h0 … hN-1 with CPUS (default 4) each, and Slurm over them
+#   slurm.sh up N [CPUS]       make h0 … hN-1 with CPUS (default 4) each, and Slurm over them; REQUEUE_EXIT and GRACE_S in the
+#                              environment replace RequeueExit=75 (empty: none) and the GraceTime of main, 20 s
 #   slurm.sh run COMMAND…      run a command in "login": slurm.sh run sbatch …, slurm.sh run squeue
 #   slurm.sh wait JOB STATE…   until the job is in one of the states (RUNNING, COMPLETED …); prints which
 #   slurm.sh down              end the jobs, Slurm and the hosts

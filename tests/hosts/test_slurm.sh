@@ -74,11 +74,14 @@ as_undisturbed() {
     function size(x) { return x < 0 ? -x : x }
     $1 != $3 || size($2 - $4) > 1e-3 * (1 + size($2)) { print "step " $3 ": loss " $4 ", undisturbed " $2; bad = 1 }
     END { exit bad }' || fail "$1 has other losses"
-  awk -v a="$(has "$1" validation accuracy_top1)" -v b="$(has "$work/whole" validation accuracy_top1)" '
+  awk -v a="$(has "$1" validation accuracy_top1 | awk '{ print $NF }')" -v b="$(has "$work/whole" validation accuracy_top1)" '
     BEGIN { exit a - b > 0.002 || b - a > 0.002 }' || fail "$1 has another accuracy"
   "$build/flotilla" inspect "$1" > /dev/null || fail "the last checkpoint of $1 is damaged"
   if find "$1/checkpoints" -type f ! -name 'step-*.h5' | grep .; then fail "$1 has files left over"; fi
 }
+
+# Slurm 24 runs a preempted job that ends with RequeueExit's code once more after it is done, which finds nothing to do.
+once='^stopped done( done)?$'
 
 preemption() {
   local job high
@@ -88,8 +91,8 @@ preemption() {
   follow "$job"
   "$slurm" run scancel "$high"
   as_undisturbed "$work/preempted"
-  [ "$(has preempted start workers)" = "6 4" ] || fail "workers: $(has preempted start workers)"
-  [ "$(has preempted end reason)" = "stopped done" ] || fail "ended: $(has preempted end reason)"
+  [[ $(has preempted start workers) =~ ^"6 4"( 4)?$ ]] || fail "workers: $(has preempted start workers)"
+  [[ $(has preempted end reason) =~ $once ]] || fail "ended: $(has preempted end reason)"
 }
 
 # As --signal=USR1@60 does, three times.
@@ -117,7 +120,7 @@ saving() {
   "$slurm" run scontrol requeue "$job"
   follow "$job"
   as_undisturbed "$work/saving"
-  [ "$(has saving end reason)" = "stopped done" ] || fail "ended: $(has saving end reason)"
+  [[ $(has saving end reason) =~ $once ]] || fail "ended: $(has saving end reason)"
 }
 
 array() {
