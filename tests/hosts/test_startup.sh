@@ -49,7 +49,7 @@ says() {
 SLOTS=2 "$hosts" up 3
 
 # One host's link is slow.
-"$hosts" shape 20mbit h2
+"$hosts" shape 10mbit h2
 train 0 slow -n 3 --map-by node --
 says out "3 on 3 hosts h0…h2: 1 rank each, "
 says out "network      "
