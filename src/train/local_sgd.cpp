@@ -19,11 +19,10 @@ DeviceSpan<float> all_of(const Model& model) {
 
 LocalSgd::LocalSgd(Parts parts)
     : parts_(std::move(parts)),
-      rendezvous_(parts_.workers, told),
+      meeting_(parts_.workers),
       half_wire_(parts_.averaging.exact != nullptr),
       outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
       post_local_(parts_.config.before_begin == "all-reduce"),
-      all_(told * static_cast<std::size_t>(parts_.workers.size())),
       slots_(parts_.optimizer.slots()) {
   if (parts_.workers.size() == 1) return;
   for (const OptimizerSlot& slot : slots_) slot_means_.push_back(parts_.device.allocate(slot.values.size()));
@@ -62,12 +61,12 @@ void LocalSgd::resume(const Resumption& resumed) {
 
 void LocalSgd::clear_gradients() {
   parts_.steps->clear_gradients();
-  if (parts_.config.group_all_reduce && rendezvous_.knows())
+  if (parts_.config.group_all_reduce && meeting_.knows())
     parts_.steps->vote_to_stop();  // it was cleared, too
 }
 
 void LocalSgd::vote_to_stop() {
-  rendezvous_.ask_to_stop();
+  meeting_.ask_to_stop();
   if (parts_.config.group_all_reduce) parts_.steps->vote_to_stop();
 }
 
@@ -77,33 +76,14 @@ std::vector<StateArray> LocalSgd::live() {
   return arrays;
 }
 
-void LocalSgd::tell(const StepOutcome& outcome) {
-  const double weight = parts_.speaks ? outcome.samples : 0.0;
-  mine_[samples] = weight;
-  mine_[loss] = weight > 0.0 ? weight * outcome.loss : 0.0;
-  mine_[top1] = weight * outcome.accuracy_top1;
-  mine_[top5] = weight * outcome.accuracy_top5;
-  mine_[samples_since] += mine_[samples];
-  mine_[loss_since] += mine_[loss];
-}
-
-double LocalSgd::sum_of(Told what) const {
-  double sum = 0.0;
-  for (std::size_t i = what; i < all_.size(); i += told) sum += all_[i];
-  return sum;
-}
-
 StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const std::int64_t steps = steps_ = info.step + 1;
   const bool together = together_in(info.step);
   StepOutcome outcome = parts_.steps->finish_step(info);
   // Steps of all workers together are counted once: in them everybody has everybody's sums.
   const bool everybody = together && !parts_.config.group_all_reduce;
-  if (!everybody || parts_.workers.is_root()) {
-    tell(outcome);
-  } else {
-    tell({});
-  }
+  const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root());
+  meeting_.tell(tells ? outcome : StepOutcome());
   alike_ = alike_ && everybody;
   parameters_alike_ = parameters_alike_ && everybody;
   outcome.all_workers = false;
@@ -114,7 +94,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   } else {
     outcome.stop = false;
   }
-  if (parts_.config.group_all_reduce && rendezvous_.knows())
+  if (parts_.config.group_all_reduce && meeting_.knows())
     parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
@@ -125,9 +105,9 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
 /// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
 /// together, so they must hear of it together: through their gradients.
 bool LocalSgd::stops_after(std::int64_t steps, bool group_stops) {
-  if (!(parts_.config.group_all_reduce ? group_stops : rendezvous_.knows())) return false;
+  if (!(parts_.config.group_all_reduce ? group_stops : meeting_.knows())) return false;
   parts_.watchdog.beat("waiting to agree on a stop", steps - 1);
-  return rendezvous_.must_meet(steps);
+  return meeting_.stops_after(steps);
 }
 
 /// Collective.
@@ -136,18 +116,12 @@ StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
   {
     const trace::Span span("wait for the other workers");
     parts_.watchdog.beat("waiting for the other workers", info.step);
-    outcome.stop = rendezvous_.meet(info.step + 1, mine_, all_);
+    outcome = meeting_.meet(info.step + 1);
   }
   ++times_.meetings;
-  times_.sent_bytes += static_cast<std::int64_t>((told + 1) * sizeof(double)) * (parts_.workers.size() - 1);
-  outcome.samples = sum_of(samples);
-  const double count = std::max(1.0, outcome.samples);
-  outcome.loss = sum_of(loss) / count;
-  outcome.accuracy_top1 = sum_of(top1) / count;
-  outcome.accuracy_top5 = sum_of(top5) / count;
-  samples_ += sum_of(samples_since);
-  loss_ += sum_of(loss_since);
-  mine_[samples_since] = mine_[loss_since] = 0.0;
+  times_.sent_bytes += meeting_.sent_bytes();
+  samples_ += meeting_.samples_since();
+  loss_ += meeting_.loss_since();
   if (!averages) return outcome;
   average(info);
   outcome.note = parts_.period->averaged({.steps = info.step + 1,

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "mpi/rendezvous.hpp"
 #include "src/train/all_reduce_plan.hpp"
+#include "src/train/meeting.hpp"
 #include "src/train/outer_step.hpp"
 #include "src/train/period.hpp"
 #include "src/train/sync_all_reduce.hpp"
@@ -54,13 +50,7 @@ class LocalSgd : public Strategy {
   std::int64_t held_bytes() const override;
 
  private:
-  /// What every worker tells the others in a meeting, in doubles: sums over the step, and since the last
-  /// meeting.
-  enum Told : std::size_t { samples, loss, top1, top5, samples_since, loss_since, told };
-
   bool together_in(std::int64_t step) const;
-  void tell(const StepOutcome& outcome);
-  double sum_of(Told what) const;
   bool stops_after(std::int64_t steps, bool group_stops);
   StepOutcome meet(const StepInfo& info, bool averages);
   void average(const StepInfo& info);
@@ -72,12 +62,10 @@ class LocalSgd : public Strategy {
   bool averages_statistics() const { return parts_.config.statistics == "average"; }
 
   Parts parts_;
-  mpi::Rendezvous rendezvous_;
+  Meeting meeting_;
   bool half_wire_;
   OuterStep outer_;
   bool post_local_;  ///< All workers step together before the beginning
-  std::array<double, told> mine_{};
-  std::vector<double> all_;
   std::vector<OptimizerSlot> slots_;
   double samples_ = 0.0;    ///< Of all workers since the last averaging, up to the last meeting
   double loss_ = 0.0;       ///< Sum over them

@@ -20,16 +20,26 @@ class Meeting {
   /// By a worker that knows, after a step at which they need not meet: whether they do now. It may wait for
   /// the others.
   bool stops_after(std::int64_t steps) { return rendezvous_.must_meet(steps); }
-  /// Collective, `steps` being done. `mine` is this worker's outcome of the last of them.
-  StepOutcome meet(std::int64_t steps, const StepOutcome& mine);
-  std::int64_t sent_bytes() const;  ///< By a worker in one meeting
+  /// What a step of this worker came to: that of the last one is told in the next meeting, beside the sums
+  /// since the last meeting.
+  void tell(const StepOutcome& mine);
+  /// Collective, `steps` being done. @returns what the last of them came to over all workers
+  StepOutcome meet(std::int64_t steps);
+  /// Of all workers in the steps told between the last two meetings.
+  double samples_since() const { return sum_of(Told::samples_since); }
+  double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum over the samples
+  std::int64_t sent_bytes() const;                                ///< By a worker in one meeting
 
  private:
-  enum Told : std::size_t { samples, loss, top1, top5, told };
+  /// In doubles.
+  struct Told {
+    enum What : std::size_t { samples, loss, top1, top5, samples_since, loss_since, count };
+  };
+  double sum_of(Told::What what) const;
 
   int workers_;
   mpi::Rendezvous rendezvous_;
-  std::array<double, told> mine_{};
+  std::array<double, Told::count> mine_{};
   std::vector<double> all_;
 };
 

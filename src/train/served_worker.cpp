@@ -55,7 +55,8 @@ std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
 StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t steps, const StepOutcome& own,
                  DeviceSpan<float> pulled) {
   worker.watchdog.beat("waiting for the other workers", steps - 1);
-  const StepOutcome outcome = meeting.meet(steps, own);
+  meeting.tell(own);
+  const StepOutcome outcome = meeting.meet(steps);
   worker.watchdog.beat("pull from the servers", steps - 1);
   mpi::PushPullWorker& servers = worker.servers.exchange();
   servers.start_pull(steps - 1, host(pulled));
