@@ -7,7 +7,9 @@
 #   hosts.sh shape 1gbit       limit every host's link, both ways (tc tbf); `hosts.sh shape none` lifts that
 #   hosts.sh run OPTIONS…      mpirun over them: hosts.sh run -n 6 --map-by node PROGRAM
 #   hosts.sh exec hK COMMAND…  run a command there
+#   hosts.sh login COMMAND…    run a command where mpirun starts
 #   hosts.sh cut hK            take its link down; `hosts.sh join hK` puts it up again
+#   hosts.sh crash hK          end everything that runs there at once
 #   hosts.sh down              remove them, and whatever still runs there
 set -euo pipefail
 state=${FLOTILLA_HOSTS:-/tmp/flotilla-hosts-$(id -u)}
@@ -100,15 +102,17 @@ down() {
   rm -rf "$state"
 }
 
-command=${1:?hosts.sh up, shape, run, exec, cut, join or down}
+command=${1:?hosts.sh up, shape, run, exec, login, cut, join, crash or down}
 shift
 case $command in
   up) up "$@"; write_agent ;;
   shape) shape "$@" ;;
   run) run "$@" ;;
   exec) on_host "$@" ;;
+  login) on_login "$@" ;;
   cut) on_host "$1" ip link set eth0 down ;;
   join) on_host "$1" ip link set eth0 up ;;
+  crash) kill -9 "$(pid_of "$1")" ;;
   down) down ;;
   *) echo "hosts.sh: no command $command" >&2; exit 2 ;;
 esac
