@@ -40,13 +40,15 @@ struct Desk {
   bool read = true;      ///< … and its sources are not needed any more
   bool closing = false;
   std::atomic<bool> given_up = false;
+  std::atomic<std::int64_t> movements = 0;  ///< Pieces that the disk took
   std::vector<SaveReport> reports;
 };
 
-void write_values(NewFile& file, ValueSource& source, const Desk& desk) {
+void write_values(NewFile& file, ValueSource& source, Desk& desk) {
   for (std::size_t i = 0; i < source.tensors().size(); ++i) {
     if (desk.given_up) throw UserError("the program ended meanwhile");
     file.append(i, source.bytes(i));
+    ++desk.movements;
   }
 }
 
@@ -131,7 +133,7 @@ std::string error_of(Work work) {
 std::vector<CheckpointPart> complete_parts(Desk& desk, NewFile* part, std::string error) {
   CheckpointPart mine;
   const CheckpointState state = state_of_part(desk.save.state);
-  if (error.empty()) error = error_of([&] { mine = part->complete(&state); });
+  if (error.empty()) error = error_of([&] { mine = part->complete(&state, [&] { ++desk.movements; }); });
   if (desk.given_up) throw UserError(error);  // the others are not there any more
   gather_parts(desk.workers, mine, error);
   return gather_parts(desk.workers, mine, error_of([&] { part->give_name(); }));
@@ -151,7 +153,7 @@ std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
   error = error_of([&] {
     if (!draft.checkpoint) return;
     if (has_parts(desk.save)) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
-    bytes += draft.checkpoint->complete(&state).bytes;
+    bytes += draft.checkpoint->complete(&state, [&] { ++desk.movements; }).bytes;
     draft.checkpoint->give_name();
     desk.folder.saved(state.step, desk.keep);
   });
@@ -253,6 +255,12 @@ void CheckpointWriter::wait_until_read() {
   impl_->desk->changed.wait(lock, [&] { return impl_->desk->read; });
 }
 
+bool CheckpointWriter::wait_until_read_for(double seconds) {
+  std::unique_lock lock(impl_->desk->mutex);
+  return impl_->desk->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                       [&] { return impl_->desk->read; });
+}
+
 std::vector<SaveReport> CheckpointWriter::reports() {
   const std::lock_guard lock(impl_->desk->mutex);
   return std::exchange(impl_->desk->reports, {});
@@ -261,6 +269,16 @@ std::vector<SaveReport> CheckpointWriter::reports() {
 void CheckpointWriter::finish() {
   std::unique_lock lock(impl_->desk->mutex);
   impl_->desk->changed.wait(lock, [&] { return !impl_->desk->pending; });
+}
+
+bool CheckpointWriter::finish_for(double seconds) {
+  std::unique_lock lock(impl_->desk->mutex);
+  return impl_->desk->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                       [&] { return !impl_->desk->pending; });
+}
+
+std::int64_t CheckpointWriter::movements() const {
+  return impl_->desk->movements.load();
 }
 
 }  // namespace flotilla

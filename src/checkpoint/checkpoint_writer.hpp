@@ -54,10 +54,13 @@ class CheckpointWriter {
   /// Waits for the write in progress, then starts this one. `save`'s sources must not change until
   /// wait_until_read().
   void start(Save save);
-  void wait_until_read();  ///< Waits until nothing reads from the sources of the last save.
+  void wait_until_read();                    ///< Waits until nothing reads from the sources of the last save.
+  bool wait_until_read_for(double seconds);  ///< The same. @returns whether it has come to that.
   std::vector<SaveReport>
-  reports();      ///< Saves that ended since the last call; where all write parts, on all.
-  void finish();  ///< Waits until nothing is being written.
+  reports();                        ///< Saves that ended since the last call; where all write parts, on all.
+  void finish();                    ///< Waits until nothing is being written.
+  bool finish_for(double seconds);  ///< The same. @returns whether it has come to that.
+  std::int64_t movements() const;   ///< How often the disk has been seen to go on.
   static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
 
  private:

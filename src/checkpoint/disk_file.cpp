@@ -82,6 +82,12 @@ void DiskFile::write(std::int64_t position, std::span<const std::byte> from) {
   }
 }
 
+void DiskFile::push_out(std::int64_t position, std::int64_t bytes) {
+  // What fails here fails again in sync().
+  ::sync_file_range(descriptor_, position, bytes,
+                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 void DiskFile::sync() {
   if (::fsync(descriptor_) != 0) throw failure("write", path_, errno);
 }

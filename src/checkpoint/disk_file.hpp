@@ -26,6 +26,9 @@ class DiskFile {
   /// @throws UserError if the file ends before.
   void read(std::int64_t position, std::span<std::byte> to) const;
   void write(std::int64_t position, std::span<const std::byte> from);
+  /// Returns when these bytes are on their way to the disk and have left memory; not all file systems do
+  /// that.
+  void push_out(std::int64_t position, std::int64_t bytes);
   void sync();                         ///< Returns when all that was written is on the disk.
   void close();                        ///< Reports what the destructor would swallow.
   void replace(int descriptor) const;  ///< From now on `descriptor`, which is open, means this file.

@@ -22,6 +22,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
+constexpr std::int64_t flush_bytes = std::int64_t{1} << 25;
 
 /// Reads the file again and compares it with what was meant. @throws UserError if it differs.
 void verify(const std::string& path, std::span<const StoredTensor> tensors, const CheckpointState& state) {
@@ -97,16 +98,25 @@ void NewFile::append(std::size_t tensor, std::span<const std::byte> values) {
   }
 }
 
-CheckpointPart NewFile::complete(const CheckpointState* state) {
+CheckpointPart NewFile::complete(const CheckpointState* state, const std::function<void()>& moved) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     require(written_[i] == tensors_[i].bytes(), "too few values for ", tensors_[i].path);
     tensors_[i].checksum = sums_[i].value();
   }
   const hdf5::FilePlan plan = hdf5::plan_file(tensors_, state);
   require(plan.positions == positions_, "the values of '", path_, "' were written to other places");
-  for (const hdf5::Piece& piece : plan.structure) file_.write(piece.position, piece.bytes);
+  for (const hdf5::Piece& piece : plan.structure) {
+    file_.write(piece.position, piece.bytes);
+    moved();
+  }
+  // Piece by piece, so that a slow disk is seen to move.
+  for (std::int64_t begin = 0; begin < plan.bytes; begin += flush_bytes) {
+    file_.push_out(begin, std::min(flush_bytes, plan.bytes - begin));
+    moved();
+  }
   file_.sync();
   file_.close();
+  moved();
   if (state != nullptr) verify(temporary_, tensors_, *state);
   return {.name = std::filesystem::path(path_).filename().string(),
           .bytes = plan.bytes,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,8 +31,10 @@ class NewFile {
   /// The next values of a tensor, little-endian. @throws UserError.
   void append(std::size_t tensor, std::span<const std::byte> values);
   /// Writes everything else, and verifies the file if it has a state. @param state null: an HDF5 file of
-  /// datasets only. @returns the file's bytes and its checksum. @throws UserError.
-  CheckpointPart complete(const CheckpointState* state);
+  /// datasets only. @param moved called as the disk goes on. @returns the file's bytes and its checksum.
+  /// @throws UserError.
+  CheckpointPart complete(
+      const CheckpointState* state, const std::function<void()>& moved = [] {});
   /// Once it is complete: replaces what has that name. @throws UserError.
   void give_name();
 

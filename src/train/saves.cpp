@@ -11,6 +11,12 @@
 
 namespace flotilla {
 
+namespace {
+
+constexpr double look_at_disk_s = 0.1;
+
+}  // namespace
+
 Saves::Saves(Assembly& assembly, Reporter& reporter, const Writers& writers, std::string last_good)
     : assembly_(assembly), reporter_(reporter), last_good_(std::move(last_good)) {
   // Makes the copies' memory now: fresh pages would stall the first save for longer than its copy.
@@ -39,7 +45,7 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
   if (parts && !place.own)
     place.own = std::make_shared<OwnSource>(*assembly_.network, state.own,
                                             assembly_.embeddings ? assembly_.embeddings->local() : nullptr);
-  place.writer->finish();
+  wait_for_disk(place, [&](double seconds) { return place.writer->finish_for(seconds); });
   if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
   if (parts) place.own->take(state.own);
   CheckpointState all = counters;
@@ -62,7 +68,8 @@ void Saves::wait_until_read(std::int64_t step) {
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    for (const Place& place : places_) place.writer->wait_until_read();
+    for (const Place& place : places_)
+      wait_for_disk(place, [&](double seconds) { return place.writer->wait_until_read_for(seconds); });
   }
   being_read_ = false;
   add_stall(stall_ns);
@@ -94,8 +101,20 @@ void Saves::report() {
   }
 }
 
+void Saves::wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait) {
+  std::int64_t seen = place.writer->movements();
+  while (!wait(look_at_disk_s)) {
+    const std::int64_t movements = place.writer->movements();
+    if (movements == seen) continue;
+    const mpi::Watchdog::Activity now = assembly_.watchdog->activity();
+    assembly_.watchdog->beat(now.what, now.step, now.index);
+    seen = movements;
+  }
+}
+
 void Saves::finish() {
-  for (const Place& place : places_) place.writer->finish();
+  for (const Place& place : places_)
+    wait_for_disk(place, [&](double seconds) { return place.writer->finish_for(seconds); });
   report();
 }
 

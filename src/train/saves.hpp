@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -51,6 +52,8 @@ class Saves {
   };
   void start(Place& place, const CheckpointState& counters, const StrategyState& state);
   void add_stall(std::int64_t stall_ns);
+  /// A disk that is slow is no hang while it goes on. @param wait for some seconds: whether it has an end
+  void wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait);
 
   Assembly& assembly_;
   Reporter& reporter_;

@@ -11,7 +11,8 @@
 #include <string_view>
 
 // Loaded into a program before it starts, kills it (SIGKILL) in one of its calls on files below checkpoints/:
-// FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half.
+// FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. With
+// FLOTILLA_TEST_SLOW_WRITES="200" it is not killed, but each of its writes there takes so many milliseconds.
 
 namespace {
 
@@ -49,6 +50,12 @@ bool is_the_last(std::string_view call) {
   return plan.count > 0 && call == plan.call && ++calls == plan.count;
 }
 
+void take_time() {
+  static const char* text = std::getenv("FLOTILLA_TEST_SLOW_WRITES");
+  static const int milliseconds = text == nullptr ? 0 : std::atoi(text);
+  if (milliseconds > 0) usleep(static_cast<useconds_t>(milliseconds) * 1000);
+}
+
 void die() {
   kill(getpid(), SIGKILL);
   pause();
@@ -63,6 +70,7 @@ ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t position) 
     syscall(SYS_pwrite64, descriptor, bytes, count / 2, position);
     die();
   }
+  if (is_of_checkpoints(descriptor)) take_time();
   return static_cast<ssize_t>(syscall(SYS_pwrite64, descriptor, bytes, count, position));
 }
 

@@ -68,10 +68,8 @@ struct Death {
 class DeathInSaving : public testing::TestWithParam<Death> {};
 
 INSTANTIATE_TEST_SUITE_P(Calls, DeathInSaving,
-                         testing::Values(Death{"all-reduce", "0 write 30"}, Death{"all-reduce", "0 sync 3"},
-                                         Death{"all-reduce", "0 rename 2"}, Death{"local-sgd", "1 write 30"},
-                                         Death{"local-sgd", "0 rename 3"}, Death{"local-sgd", "0 rename 4"},
-                                         Death{"local-sgd", "1 rename 2"}));
+                         testing::Values(Death{"all-reduce", "0 write 30"}, Death{"all-reduce", "0 rename 2"},
+                                         Death{"local-sgd", "0 rename 4"}, Death{"local-sgd", "1 rename 2"}));
 
 TEST_P(DeathInSaving, LosesNoCheckpointThatWasReportedAndLeavesNoneHalf) {
   const TemporaryFolder folder;
@@ -137,7 +135,7 @@ TEST(LostRank, InValidationIsNamed) {
 
 TEST(StoppedRank, ThatGoesOnWithinTheLimitChangesNothing) {
   const TemporaryFolder folder;
-  const Texts more = {"train.steps=1500", "run.watchdog_s=20"};
+  const Texts more = {"train.steps=800", "run.watchdog_s=20"};
   ASSERT_EQ(flotilla(2, arguments(folder.path("whole"), more)).exit_code, 0);
   Program program(flotilla_command(2, arguments(folder.path("run"), more)));
   const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
@@ -156,9 +154,21 @@ TEST(StoppedRank, ThatGoesOnWithinTheLimitChangesNothing) {
   EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
 }
 
+// Each save takes longer than a hang may, and the second one waits for the first.
+TEST(SlowDisk, IsNoHang) {
+  const TemporaryFolder folder;
+  const Texts keys = arguments(folder.path("run"), {"train.steps=30", "run.watchdog_s=5"});
+
+  const Result result =
+      run(with_library(flotilla_command(2, keys), DIE_AT_CALL, {"FLOTILLA_TEST_SLOW_WRITES=400"}));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_GT(metrics(folder.path("run"), "checkpoint").front().at("write_s").get<double>(), 5.0);
+}
+
 TEST(WallClock, ThatJumpsChangesNothing) {
   const TemporaryFolder folder;
-  const Texts more = {"train.steps=1200", "run.watchdog_s=20", "run.time_limit_s=600"};
+  const Texts more = {"train.steps=800", "run.watchdog_s=20", "run.time_limit_s=600"};
   ASSERT_EQ(flotilla(2, arguments(folder.path("whole"), more)).exit_code, 0);
 
   const Result result =
@@ -205,9 +215,6 @@ void flip(const std::string& path) {
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   write_file(path, bytes);
 }
-void halve(const std::string& path) {
-  fs::resize_file(path, fs::file_size(path) / 2);
-}
 void empty(const std::string& path) {
   fs::resize_file(path, 0);
 }
@@ -218,7 +225,6 @@ void remove(const std::string& path) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, DamagedCheckpoint,
     testing::Values(Damage{"step-00000040.h5", flip, "checksum"},
-                    Damage{"step-00000040.h5", halve, "damaged"},
                     Damage{"step-00000040.h5", empty, "damaged"},
                     Damage{"step-00000040.parts/worker-0001.h5", flip, "checksum"},
                     Damage{"step-00000040.parts/worker-0001.h5", empty, "worker-0001.h5"},

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A training on two hosts (hosts.sh): one of them crashes, or its link is cut for a while. After a crash nothing of the
+# training may be left, and the next run goes on from the newest checkpoint that was reported; a link that comes back
+# within run.watchdog_s changes nothing, not a bit of the model. By hand:
+#   tests/hosts/test_lost_host.sh build/cpu
+set -euo pipefail
+set -m # the launcher, which may hear no more of its daemon on the other host, is ended with its group
+build=$(readlink -f "${1:?folder of the build}")
+source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+hosts=$source/tests/hosts/hosts.sh
+# shellcheck source=tests/hosts/needs.sh
+. "$source/tests/hosts/needs.sh"
+need_hosts
+need_mpirun
+output=$(mktemp -d)
+export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$output/hosts}
+trap '"$hosts" down; rm -rf "$output"' EXIT
+
+train() {
+  "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" device.threads=1 \
+    run.log_every=20 checkpoint.every=20 strategy.all_reduce=hierarchical "$@"
+}
+# Processes of the training on a host; those that have ended stay as entries: nobody collects them.
+left() { "$hosts" exec "$1" pgrep -r D,R,S,T,t -x flotilla | wc -l; }
+wait_for_report() { until grep -q "\"$1\"" "$output/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done; }
+newest_reported() { grep '"checkpoint"' "$output/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+
+crash() {
+  local began ended launcher code=0 saved resumed
+  SLOTS=2 "$hosts" up 2
+  train run.output="$output/run" train.epochs=100000 run.watchdog_s=4 > "$output/out" 2> "$output/errors" &
+  launcher=$!
+  wait_for_report checkpoint
+  began=$(milliseconds)
+  "$hosts" crash h1
+  wait "$launcher" || code=$?
+  until [ "$(left h0)" = 0 ]; do sleep 0.05; done
+  ended=$(milliseconds)
+  [ "$code" != 0 ]
+  saved=$(newest_reported)
+  grep "flotilla: " "$output/errors" || echo "   (nothing from Flotilla: the launcher ends it)"
+  grep -i "lost communication" "$output/errors" || true
+  "$hosts" down
+  SLOTS=4 "$hosts" up 1
+  train run.output="$output/run" train.global_batch_size=256 train.steps=$((saved + 60)) > "$output/out"
+  resumed=$(grep -o 'resumed .* step [0-9]*' "$output/out" | grep -o '[0-9]*$')
+  echo "== crash: exit code $code, all gone $((ended - began)) ms later; saved $saved, resumed $resumed on one host"
+  [ "$resumed" -ge "$saved" ]
+  "$hosts" down
+}
+
+# The checksums of the newest checkpoint's tensors.
+tensors() { "$build/flotilla" inspect --json "$1" | grep '"checksum"'; }
+
+cut_and_join() {
+  local launcher
+  rm -rf "${output:?}"/run
+  SLOTS=2 "$hosts" up 2
+  train run.output="$output/whole" train.steps=600 > "$output/out"
+  train run.output="$output/run" train.steps=600 run.watchdog_s=30 > "$output/out" 2> "$output/errors" &
+  launcher=$!
+  wait_for_report step
+  "$hosts" cut h1
+  sleep 2
+  "$hosts" join h1
+  wait "$launcher"
+  if grep "flotilla:" "$output/errors"; then false; fi
+  tensors "$output/whole" > "$output/tensors.whole"
+  tensors "$output/run" > "$output/tensors.run"
+  cmp "$output/tensors.whole" "$output/tensors.run"
+  echo "== link cut for 2 s: it goes on, to the same model"
+  "$hosts" down
+}
+
+crash
+cut_and_join
+echo "all passed"
