@@ -59,11 +59,17 @@ cut_and_join() {
   rm -rf "${output:?}"/run
   SLOTS=2 "$hosts" up 2
   train run.output="$output/whole" train.steps=600 > "$output/out"
-  train run.output="$output/run" train.steps=600 run.watchdog_s=30 > "$output/out" 2> "$output/errors" &
+  # A pause in every step, so that it is not over before the link comes back.
+  train run.output="$output/run" train.steps=600 run.watchdog_s=30 run.emulate_straggler.rank=1 \
+    run.emulate_straggler.pause_s=0.01 > "$output/out" 2> "$output/errors" &
   launcher=$!
   wait_for_report step
   "$hosts" cut h1
   sleep 2
+  if grep -q '"end"' "$output/run/metrics.jsonl"; then
+    echo "the training ended before the link came back"
+    return 1
+  fi
   "$hosts" join h1
   wait "$launcher"
   if grep "flotilla:" "$output/errors"; then false; fi
