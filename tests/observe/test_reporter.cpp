@@ -37,7 +37,15 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
   const test::TemporaryFolder folder;
   {
     Reporter reporter({.folder = folder.path()});
-    reporter.start({.deck = "mnist.toml", .workers = 2, .steps = 10, .steps_per_epoch = 5});
+    reporter.start({.deck = "mnist.toml",
+                    .workers = 2,
+                    .hosts = 2,
+                    .steps = 10,
+                    .steps_per_epoch = 5,
+                    .network_gb_s = 1.25,
+                    .network_latency_us = 20.0,
+                    .slowest_link_gb_s = 1.0,
+                    .slowest_link = "node1, node2"});
     StepReport step = step_report(1);
     step.accuracy_top1 = 0.75;
     step.accuracy_top5 = 1.0;
