@@ -44,8 +44,9 @@ more=()
 # follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
 # would wait for some seconds; 2 it must, or its credential counts as that of the run before.
 follow() {
-  local job=$1 folder=${2:-} step=${3:-} state
+  local job=$1 folder=${2:-} step=${3:-} state began=$SECONDS
   while :; do
+    ((SECONDS - began < 400)) || fail "job $job has not come there in $((SECONDS - began)) s: it is $state"
     if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
     state=$("$slurm" run scontrol show job "$job" -o | sed 's/.* JobState=\([A-Z_]*\) Reason=\([A-Za-z]*\).*/\1 \2/')
     case $state in
@@ -116,7 +117,9 @@ saving() {
   job=$(slurm_cpu saving --nodes=2)
   more=()
   follow "$job" saving 5
-  until find saving/checkpoints -type f ! -name 'step-*.h5' 2> /dev/null | grep -q .; do :; done
+  until find saving/checkpoints -type f ! -name 'step-*.h5' 2> /dev/null | grep -q .; do
+    [ -z "$(has saving end reason)" ] || fail "the run ended before it was seen to save"
+  done
   "$slurm" run scontrol requeue "$job"
   follow "$job"
   as_undisturbed "$work/saving"
