@@ -35,9 +35,15 @@ crash() {
   wait_for_report checkpoint
   began=$(milliseconds)
   "$hosts" crash h1
-  wait "$launcher" || code=$?
   until [ "$(left h0)" = 0 ]; do sleep 0.05; done
   ended=$(milliseconds)
+  # Open MPI's launcher ends by itself as a rule, but was seen to hang once it has said that it cannot go on.
+  for _ in $(seq 100); do
+    if ! kill -0 "$launcher" 2> "$output/none"; then break; fi
+    sleep 0.1
+  done
+  kill -9 -- "-$launcher" 2> "$output/none" || true
+  wait "$launcher" 2>> "$output/none" || code=$?
   [ "$code" != 0 ]
   saved=$(newest_reported)
   grep "flotilla: " "$output/errors" || echo "   (nothing from Flotilla: the launcher ends it)"

@@ -56,7 +56,7 @@ follow() {
       COMPLETED*)
         if [ -z "$step" ]; then return; fi
         fail "job $job ended before step $step" ;;
-      PENDING* | CONFIGURING* | RUNNING* | COMPLETING* | REQUEUED* | NODE_FAIL* | PREEMPTED*) ;;
+      PENDING* | CONFIGURING* | RUNNING* | SIGNALING* | COMPLETING* | REQUEUED* | NODE_FAIL* | PREEMPTED*) ;;
       *) fail "job $job is $state" ;;
     esac
     sleep 0.1
