@@ -110,7 +110,9 @@ struct Watchdog::Impl {
       if (beat != seen) quiet_s = 0;
       seen = beat;
       with_roll_call([this](RollCall& call) { call.answer(presence(false)); });
-      if (limit_s > 0 && quiet_s > limit_s && !others_move()) {
+      // While the others were asked this process may have gone on, and they may have ended.
+      const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat; };
+      if (limit_s > 0 && quiet_s > limit_s && !others_move() && still_quiet()) {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
