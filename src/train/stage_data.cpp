@@ -15,6 +15,7 @@
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/stopwatch.hpp"
 
 namespace flotilla {
 
@@ -22,10 +23,6 @@ namespace {
 
 constexpr double between_lines_s = 10.0;
 constexpr std::int64_t least_threads = 4;  // small files wait for a network file system most of the time
-
-double now_s() {
-  return static_cast<double>(trace::now_ns()) * 1e-9;
-}
 
 /// The lowest of this host's ranks copies.
 bool copies_for_its_host(const std::vector<mpi::Place>& places, int rank) {
@@ -49,13 +46,13 @@ StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers, m
 
 Staging copy_here(const StagePlan& plan, const Config& config, const std::string& host, bool speaks,
                   mpi::Watchdog& watchdog) {
-  double spoke_s = now_s();
+  double spoke_s = seconds(trace::now_ns());
   std::int64_t seen = -1;
   const auto report = [&](std::int64_t done, std::int64_t all) {
     if (done != seen) watchdog.beat("staging data", -1);
     seen = done;
-    if (!speaks || now_s() - spoke_s < between_lines_s) return;
-    spoke_s = now_s();
+    if (!speaks || seconds(trace::now_ns()) - spoke_s < between_lines_s) return;
+    spoke_s = seconds(trace::now_ns());
     print_line(fmt::format("staging      {} of {} on {}", bytes_text(done), bytes_text(all), host));
   };
   return stage_files(
@@ -77,7 +74,7 @@ std::string describe(const Staged& staged) {
 
 StagedData stage_data(const Config& config, const mpi::Communicator& workers,
                       const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
-  const double begin = now_s();
+  const double begin = seconds(trace::now_ns());
   const StagePlan plan = plan_on_root(config, workers, watchdog);
   const bool copies = copies_for_its_host(places, workers.rank());
   Staging done;
@@ -97,8 +94,10 @@ StagedData stage_data(const Config& config, const mpi::Communicator& workers,
                                          static_cast<std::int64_t>(done.checksum)};
   const std::vector<std::int64_t> all = workers.all_gather(std::span<const std::int64_t>(mine));
   const std::string folder = config.data.stage_to + "/" + plan.name();
-  Staged facts{
-      .folder = folder, .files = std::ssize(plan.files), .bytes = plan.bytes(), .seconds = now_s() - begin};
+  Staged facts{.folder = folder,
+               .files = std::ssize(plan.files),
+               .bytes = plan.bytes(),
+               .seconds = seconds(trace::now_ns()) - begin};
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const auto host = std::span(all).subspan(rank * mine.size(), mine.size());
     if (host[0] == 0) continue;

@@ -11,6 +11,7 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/faults/private_mounts.hpp"
+#include "tests/faults/small_run.hpp"
 
 namespace flotilla::test {
 
@@ -28,16 +29,6 @@ double now_s() {
 
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-template <class Condition>
-bool wait_until(Condition holds, double seconds) {
-  const double give_up = now_s() + seconds;
-  while (!holds()) {
-    if (now_s() > give_up) return false;
-    sleep(0.0005);
-  }
-  return true;
 }
 
 /// Is a file below `folder` being written?

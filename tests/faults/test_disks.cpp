@@ -2,13 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <filesystem>
-#include <functional>
-#include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/faults/private_mounts.hpp"
+#include "tests/faults/small_run.hpp"
 #include "tests/runs/program.hpp"
 
 // Disks that are full, that cannot be written, and folders that somebody removes, under a run.
@@ -33,24 +31,7 @@ class Disk : public testing::Test {
     if (mounted_) unmount(disk_);
   }
 
-  Texts arguments(const Texts& more) const {
-    Texts all = {"train",
-                 source_path("inputs/mnist_mlp.toml"),
-                 "run.output=" + output_,
-                 "device.threads=1",
-                 "train.global_batch_size=32",
-                 "run.log_every=20",
-                 "checkpoint.every=20"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static bool wait_until(const std::function<bool()>& holds) {
-    for (int i = 0; i < 6000; ++i) {
-      if (holds()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
+  Texts arguments(const Texts& more) const { return small_run(output_, more); }
   /// Until the run has said that; false: it did not.
   static bool wait_until_said(const Program& program, const std::string& words) {
     return wait_until([&] { return (program.output() + program.errors()).find(words) != std::string::npos; });

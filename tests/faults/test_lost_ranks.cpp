@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/faults/small_run.hpp"
 #include "tests/runs/program.hpp"
 
 // Ranks that are killed, or stopped for a while, at moments that matter; clocks that jump; checkpoints that
@@ -20,18 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Texts = std::vector<std::string>;
 
-Texts arguments(const std::string& output, const Texts& more) {
-  Texts all = {"train",
-               source_path("inputs/mnist_mlp.toml"),
-               "run.output=" + output,
-               "device.threads=1",
-               "train.global_batch_size=32",
-               "run.log_every=20",
-               "checkpoint.every=20"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 /// mpirun with a library that is loaded into the ranks.
 Texts with_library(const Texts& command, const std::string& library, const Texts& environment) {
   Texts words = {"env"};
@@ -41,14 +29,6 @@ Texts with_library(const Texts& command, const std::string& library, const Texts
   words.insert(words.end(), {"-x", "LD_PRELOAD=" + library, "-x", "ASAN_OPTIONS=verify_asan_link_order=0"});
   words.insert(words.end(), command.begin() + 1, command.end());
   return words;
-}
-
-bool wait_until(const std::function<bool()>& holds) {
-  for (int i = 0; i < 30000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 std::string newest_of(const std::string& output) {
@@ -75,7 +55,7 @@ TEST_P(DeathInSaving, LosesNoCheckpointThatWasReportedAndLeavesNoneHalf) {
   const TemporaryFolder folder;
   const std::string output = folder.path("run");
   const Texts run =
-      arguments(output, {"train.epochs=100000", std::string("strategy.kind=") + GetParam().strategy,
+      small_run(output, {"train.epochs=100000", std::string("strategy.kind=") + GetParam().strategy,
                          std::string("strategy.period=8")});
   Texts keys = run;
   if (GetParam().strategy == std::string("all-reduce")) keys.pop_back();
@@ -101,14 +81,14 @@ TEST_P(DeathInSaving, LosesNoCheckpointThatWasReportedAndLeavesNoneHalf) {
 TEST(LostRank, BeforeTheFirstStepCostsNothing) {
   const TemporaryFolder folder;
   for (const int rank : {0, 1}) {
-    Program program(flotilla_command(2, arguments(folder.path("run"), {"train.steps=40"})));
+    Program program(flotilla_command(2, small_run(folder.path("run"), {"train.steps=40"})));
 
     kill(rank_processes(program.pid(), 2)[static_cast<std::size_t>(rank)], SIGKILL);
     const Result killed = program.wait();
 
     EXPECT_NE(killed.exit_code, 0);
   }
-  const Result again = flotilla(2, arguments(folder.path("run"), {"train.steps=40"}));
+  const Result again = flotilla(2, small_run(folder.path("run"), {"train.steps=40"}));
   EXPECT_EQ(again.exit_code, 0) << again.errors;
 }
 
@@ -116,7 +96,7 @@ TEST(LostRank, InValidationIsNamed) {
   const TemporaryFolder folder;
   const std::string output = folder.path("run");
   // Validations of four times the samples that an epoch has.
-  Texts run = arguments(output, {"train.epochs=100000", "run.watchdog_s=60", "checkpoint.every=0"});
+  Texts run = small_run(output, {"train.epochs=100000", "run.watchdog_s=60", "checkpoint.every=0"});
   run.insert(run.end(),
              {"data.validation.images=" + source_path("inputs/data/mnist/train-images-idx3-ubyte.gz"),
               "data.validation.labels=" + source_path("inputs/data/mnist/train-labels-idx1-ubyte.gz"),
@@ -130,14 +110,14 @@ TEST(LostRank, InValidationIsNamed) {
   const Result killed = program.wait();
 
   EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.errors;
-  EXPECT_NE(flotilla(2, arguments(output, {"train.steps=40"})).exit_code, 4);
+  EXPECT_NE(flotilla(2, small_run(output, {"train.steps=40"})).exit_code, 4);
 }
 
 TEST(StoppedRank, ThatGoesOnWithinTheLimitChangesNothing) {
   const TemporaryFolder folder;
   const Texts more = {"train.steps=800", "run.watchdog_s=20"};
-  ASSERT_EQ(flotilla(2, arguments(folder.path("whole"), more)).exit_code, 0);
-  Program program(flotilla_command(2, arguments(folder.path("run"), more)));
+  ASSERT_EQ(flotilla(2, small_run(folder.path("whole"), more)).exit_code, 0);
+  Program program(flotilla_command(2, small_run(folder.path("run"), more)));
   const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
   ASSERT_TRUE(wait_until([&] { return !metrics(folder.path("run"), "step").empty(); }));
 
@@ -157,7 +137,7 @@ TEST(StoppedRank, ThatGoesOnWithinTheLimitChangesNothing) {
 // Each save takes longer than a hang may, and the second one waits for the first.
 TEST(SlowDisk, IsNoHang) {
   const TemporaryFolder folder;
-  const Texts keys = arguments(folder.path("run"), {"train.steps=30", "run.watchdog_s=5"});
+  const Texts keys = small_run(folder.path("run"), {"train.steps=30", "run.watchdog_s=5"});
 
   const Result result =
       run(with_library(flotilla_command(2, keys), DIE_AT_CALL, {"FLOTILLA_TEST_SLOW_WRITES=400"}));
@@ -169,10 +149,10 @@ TEST(SlowDisk, IsNoHang) {
 TEST(WallClock, ThatJumpsChangesNothing) {
   const TemporaryFolder folder;
   const Texts more = {"train.steps=800", "run.watchdog_s=20", "run.time_limit_s=600"};
-  ASSERT_EQ(flotilla(2, arguments(folder.path("whole"), more)).exit_code, 0);
+  ASSERT_EQ(flotilla(2, small_run(folder.path("whole"), more)).exit_code, 0);
 
   const Result result =
-      run(with_library(flotilla_command(2, arguments(folder.path("run"), more)), WRONG_CLOCK, {}));
+      run(with_library(flotilla_command(2, small_run(folder.path("run"), more)), WRONG_CLOCK, {}));
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.errors.find("flotilla:"), std::string::npos) << result.errors;
@@ -191,7 +171,7 @@ TEST(WallClock, ThatJumpsChangesNothing) {
 TEST(WallClock, ThatJumpsIsNoTimeLimitAndNoHang) {
   const TemporaryFolder folder;
   Program program(with_library(
-      flotilla_command(2, arguments(folder.path("run"),
+      flotilla_command(2, small_run(folder.path("run"),
                                     {"train.epochs=100000", "run.time_limit_s=3600", "run.watchdog_s=3600"})),
       WRONG_CLOCK, {}));
   ASSERT_TRUE(wait_until([&] { return metrics(folder.path("run"), "checkpoint").size() > 5; }));
@@ -234,7 +214,7 @@ TEST_P(DamagedCheckpoint, IsToldOfAndTheOneBeforeIsUsed) {
   const TemporaryFolder folder;
   const std::string output = folder.path("run");
   const auto until = [&](const char* steps) {
-    return arguments(output, {"strategy.kind=local-sgd", "strategy.period=8", "checkpoint.every=13", steps});
+    return small_run(output, {"strategy.kind=local-sgd", "strategy.period=8", "checkpoint.every=13", steps});
   };
   ASSERT_EQ(flotilla(2, until("train.steps=40")).exit_code, 0);
 
