@@ -74,7 +74,8 @@ void CudaConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
                                 descriptors_.y.get(), y.span().address()),
         "cudnnConvolutionForward");
   if (spec_.bias)
-    scope_->loops().bias_activation(Activation::identity, w.bias, values_of(y, scope_->precision()));
+    scope_->loops().bias_activation(Activation::identity, spec_.out_channels, w.bias,
+                                    values_of(y, scope_->precision()));
 }
 
 void CudaConv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
@@ -107,7 +108,8 @@ void CudaConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients d
   if (!spec_.bias) return;
   // identity: dy stays as it is
   const Values values{const_cast<float*>(dy.span().address()), dy.shape().size(), scope_->precision()};
-  scope_->loops().bias_activation_backward(Activation::identity, {}, values, dw.bias, spec_.accumulate);
+  scope_->loops().bias_activation_backward(Activation::identity, spec_.out_channels, {}, values, dw.bias,
+                                           spec_.accumulate);
 }
 
 /// Calls body(place in the plain (O,I/groups,K,K) order, place in the arena's (O,K,K,I/groups)).

@@ -73,13 +73,13 @@ void CudaLinear::forward(const Tensor& x, Weights w, Tensor& y) {
   forward_.run(operand(w.weight, weight_), x.span().address(), 0.0F, y.span().address(),
                spec_.bias ? operand(w.bias, bias_) : nullptr);
   if (spec_.activation != Activation::identity && !rides_along(spec_))
-    scope_->loops().bias_activation(spec_.activation, {}, values_of(y, scope_->precision()));
+    scope_->loops().bias_activation(spec_.activation, spec_.out, {}, values_of(y, scope_->precision()));
 }
 
 void CudaLinear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) {
   check_backward(spec_, weight_size(), x, y, w, dy, dw, dx);
   if (spec_.bias || spec_.activation != Activation::identity) {
-    scope_->loops().bias_activation_backward(spec_.activation, values_of(y, scope_->precision()),
+    scope_->loops().bias_activation_backward(spec_.activation, spec_.out, values_of(y, scope_->precision()),
                                              values_of(dy, scope_->precision()), dw.bias, spec_.accumulate);
   }
   weight_gradient_.run(x.span().address(), dy.span().address(), spec_.accumulate ? 1.0F : 0.0F,
