@@ -3,13 +3,15 @@
 
 #include "kernels/host_memory.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/reference/rounding.hpp"
 
 namespace flotilla {
 
 /// Operations on images as plain loops in double; every tensor is plain.
 class ReferenceImages : public ImageOperations {
  public:
-  explicit ReferenceImages(const HostMemory& memory) : memory_(memory) {}
+  ReferenceImages(const HostMemory& memory, reference::Rounding rounding)
+      : memory_(memory), rounding_(rounding) {}
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
@@ -23,6 +25,7 @@ class ReferenceImages : public ImageOperations {
 
  private:
   HostMemory memory_;
+  reference::Rounding rounding_;
 };
 
 }  // namespace flotilla

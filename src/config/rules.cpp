@@ -45,6 +45,16 @@ class Rules {
                       config_.schedule.warmup_epochs, " and ", config_.train.epochs));
   }
 
+  void precision() {
+    if (!usable({"device.kind", "device.precision"})) return;
+    const DeviceConfig& device = config_.device;
+    if (device.kind != "cpu" || device.precision == "float32") return;
+    mistakes_.add(origin({"device.precision", "device.kind"}),
+                  cat("device.precision = ", quoted(device.precision),
+                      " needs device.kind = \"cuda\", or \"reference\", which shows slowly what it does to a "
+                      "model: \"cpu\" computes in float32 only"));
+  }
+
   void milestones() {
     if (!usable({"schedule.kind", "schedule.milestones"})) return;
     const auto& epochs = config_.schedule.milestones;
@@ -334,6 +344,7 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.batch_size();
   rules.end_of_training();
   rules.warm_up();
+  rules.precision();
   rules.milestones();
   rules.final_learning_rate();
   rules.validation_data();

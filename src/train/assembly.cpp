@@ -81,6 +81,7 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
   return make_device({.kind = device.kind,
                       .threads = static_cast<int>(threads),
+                      .precision = precision_of(device.precision),
                       .winograd = device.convolution == "winograd"});
 }
 

@@ -244,7 +244,7 @@ void Trainer::learn_rows(const Batch& batch, Loader& loader) {
 
 void Trainer::log_clicks(const Batch& batch) {
   if (!clicks_) return;
-  assembly_.device->download(assembly_.network->logits().span(), logits_);
+  assembly_.device->download_values(assembly_.network->logits(), logits_);
   const auto valid = static_cast<std::size_t>(batch.valid);
   clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
 }
