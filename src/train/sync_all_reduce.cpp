@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/train/verdict.hpp"
 
 namespace flotilla {
 
@@ -18,6 +19,14 @@ SyncAllReduce::SyncAllReduce(Parts parts)
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
+}
+
+/// Workers that held scales of their own may have to share one now.
+void SyncAllReduce::resume(const Resumption&) {
+  if (!together_) return;
+  LossScale::State state = parts_.loss_scale.state();
+  parts_.workers.broadcast(std::span<double>(state));
+  parts_.loss_scale.set_state(state);
 }
 
 void SyncAllReduce::clear_gradients() {
@@ -103,20 +112,28 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
 
   const trace::Span span("optimizer");
-  update_statistics();
+  const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  if (taken) update(info.learning_rate);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
-  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
-  double scale = 1.0 / static_cast<double>(averaged());
-  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
-  parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
 
   const double samples = std::max(1.0F, sums[sum_samples]);
-  return {.loss = sums[sum_loss] / samples,
-          .accuracy_top1 = sums[sum_top1] / samples,
-          .accuracy_top5 = sums[sum_top5] / samples,
-          .stop = sums[passenger_stop] > 0.0F,
-          .samples = sums[sum_samples]};
+  StepOutcome outcome{.loss = sums[sum_loss] / samples,
+                      .accuracy_top1 = sums[sum_top1] / samples,
+                      .accuracy_top5 = sums[sum_top5] / samples,
+                      .stop = sums[passenger_stop] > 0.0F,
+                      .samples = sums[sum_samples]};
+  judge(taken, parts_.loss_scale, outcome);
+  outcome.skipped_by_all = outcome.skipped;
+  return outcome;
+}
+
+void SyncAllReduce::update(double learning_rate) {
+  update_statistics();
+  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
+  double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
+  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
+  parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
 }
 
 }  // namespace flotilla
