@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "kernels/flat_math.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/precision.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -90,7 +92,33 @@ class SoftmaxLoss {
   virtual void backward(const Tensor& logits, const Targets& targets, float scale, Tensor& dlogits) = 0;
 };
 
+/// Copies between a device and the host beside computing: of one other thread (a communication lane). Each
+/// copy returns when it is done.
+class CopyLane {
+ public:
+  using Mark = std::size_t;
+
+  virtual ~CopyLane() = default;
+  /// The computing thread: all work handed out so far. At most 64 marks may wait for their download.
+  virtual Mark mark() = 0;
+  /// The other thread: `host` ← `from` as it is once the marked work is done. Marks come in their order.
+  virtual void download(Mark after, DeviceSpan<const float> from, std::span<float> host) = 0;
+  /// The other thread: what is handed out once the caller of mark() knows of its return, comes after it.
+  virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;
+};
+
+/// The queue that a device's work is handed to, for libraries that put theirs beside it (NCCL). `handle` is a
+/// cudaStream_t; ordinal −1: the device has no queue.
+struct NativeStream {
+  void* handle = nullptr;
+  int ordinal = -1;
+};
+
 /// One place to compute. A tensor has a logical shape; how its storage is laid out is the device's secret.
+///
+/// Memory of a device is the host's only where shares_host_memory() says so. Elsewhere an address of a
+/// DeviceSpan is not to be followed: the reference device hands out addresses at which nothing lies, so that
+/// tests without a GPU find who does.
 class Device {
  public:
   virtual ~Device() = default;
@@ -99,15 +127,30 @@ class Device {
   virtual bool shares_host_memory()
       const = 0;                    ///< Device spans are host addresses: arenas may lie in MPI windows.
   virtual int threads() const = 0;  ///< Host threads that kernels use.
+  /// Of activations, their gradients and the weights of products; arenas are float32.
+  virtual Precision precision() const { return Precision::float32; }
+  /// Floats of storage that an activation of that shape takes: half as many, rounded up, where two values
+  /// share one.
+  virtual std::size_t floats_of(const Shape& shape) const { return static_cast<std::size_t>(shape.size()); }
 
   virtual Storage allocate(std::size_t count) = 0;   ///< `count` floats, zeroed, 64-byte aligned.
   virtual Tensor tensor(const Shape& shape) = 0;     ///< Plain layout, zeroed.
   virtual std::int64_t allocated_bytes() const = 0;  ///< Living allocations, plans' workspaces included.
   virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;  ///< Plain copy, sizes equal.
   virtual void download(DeviceSpan<const float> from, std::span<float> host) = 0;
+  /// The values of a tensor that lies plain, as floats whatever the precision. host.size() = shape.size().
+  virtual void download_values(const Tensor& from, std::span<float> host) { download(from.span(), host); }
+  /// Of an activation, whatever the precision.
+  virtual bool all_finite(const Tensor& x) { return flat().all_finite(x.span()); }
   /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a GPU copies it. The
   /// host memory must stay as it is until synchronize() after its last use.
   virtual void stage(std::span<float> host, Tensor& to) = 0;
+  /// `count` floats of host memory, zeroed, on 64 bytes, that copies to and from this device are fast with.
+  virtual Storage pinned(std::size_t count);
+  /// The same for host memory that is there already (a window that ranks share), until the result goes.
+  virtual Storage pin(std::span<float> /*host*/) { return {}; }
+  virtual std::unique_ptr<CopyLane> copy_lane();
+  virtual NativeStream native_stream() const { return {}; }
 
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
@@ -121,6 +164,7 @@ class Device {
 struct DeviceSpec {
   std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
   int threads = 1;
+  Precision precision = Precision::float32;
   /// Convolutions of 3x3 with stride 1 may use Winograd's algorithm (Lavin & Gray 2016) where the library has
   /// it (oneDNN 2 with AVX-512; description() says whether): up to 2.5 times as fast, with errors of 1e-6 of
   /// the results' root mean square instead of 2e-7.

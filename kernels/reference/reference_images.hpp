@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/host_memory.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/reference/own_memory.hpp"
+#include "kernels/reference/rounding.hpp"
 
 namespace flotilla {
 
 /// Operations on images as plain loops in double; every tensor is plain.
 class ReferenceImages : public ImageOperations {
  public:
-  explicit ReferenceImages(const HostMemory& memory) : memory_(memory) {}
+  ReferenceImages(const reference::OwnMemory& memory, reference::Rounding rounding)
+      : memory_(memory), rounding_(rounding) {}
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
@@ -22,7 +24,8 @@ class ReferenceImages : public ImageOperations {
   void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
 
  private:
-  HostMemory memory_;
+  reference::OwnMemory memory_;
+  reference::Rounding rounding_;
 };
 
 }  // namespace flotilla
