@@ -94,12 +94,13 @@ class DeviceLoops {
   virtual void from_bytes(const Shape& shape, std::int64_t channels, DeviceSpan<const std::uint8_t> from,
                           const ByteScaling& scaling, Values to) = 0;
 
-  /// x becomes f(x + bias), bias (channels) repeated over rows; empty: none.
-  virtual void bias_activation(Activation f, DeviceSpan<const float> bias, Values x) = 0;
-  /// dy becomes the gradient of the sum before the activation, y its value; then db (channels, empty: none) =
-  /// the sums of dy over rows, added to db with `accumulate`. identity reads no y.
-  virtual void bias_activation_backward(Activation f, GivenValues y, Values dy, DeviceSpan<float> db,
-                                        bool accumulate) = 0;
+  /// x (rows, channels) becomes f(x + bias), bias (channels); empty: none.
+  virtual void bias_activation(Activation f, std::int64_t channels, DeviceSpan<const float> bias,
+                               Values x) = 0;
+  /// dy (rows, channels) becomes the gradient of the sum before the activation, y its value; then db
+  /// (channels, empty: none) = the sums of dy over rows, added to db with `accumulate`. identity reads no y.
+  virtual void bias_activation_backward(Activation f, std::int64_t channels, GivenValues y, Values dy,
+                                        DeviceSpan<float> db, bool accumulate) = 0;
   /// y = relu(a + b); y may be a or b.
   virtual void add_relu(GivenValues a, GivenValues b, Values y) = 0;
   /// dx = dy where y > 0, else 0; dx may be dy.
@@ -125,7 +126,7 @@ class DeviceLoops {
   /// As Dropout: forward and backward alike.
   virtual void dropout(const DropoutSpec& spec, std::uint64_t step, GivenValues from, Values to) = 0;
 
-  /// As SoftmaxLoss; `normalisers` (batch) keeps log Σ exp of each row for backward.
+  /// As SoftmaxLoss; `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
   virtual void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
                             DeviceSpan<float> normalisers, DeviceSpan<float> sums) = 0;
   virtual void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits,

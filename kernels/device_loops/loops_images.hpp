@@ -5,10 +5,6 @@
 
 namespace flotilla {
 
-/// (N,H,W,C) in memory, values of the device's precision. A tensor of four axes without layout
-/// (Device::tensor, Device::stage) is (N,C,H,W).
-class NhwcLayout : public Layout {};
-
 /// ImageOperations on NHWC tensors by DeviceLoops; a device adds the convolution.
 class LoopsImages : public ImageOperations {
  public:

@@ -17,6 +17,13 @@ struct LoopsContext {
   Precision precision = Precision::float32;  ///< Of activations.
 };
 
+/// (N,H,W,C) in memory, values of the device's precision. A tensor of four axes without layout
+/// (Device::tensor, Device::stage) is (N,C,H,W).
+class NhwcLayout : public Layout {};
+
+/// Whether the tensor's values lie as (N,H,W,C): by its layout, or because that makes no difference.
+bool is_nhwc(const Tensor& tensor);
+
 /// Floats of storage that `size` values take: half as many, rounded up, in half precision.
 std::size_t floats_of(std::int64_t size, Precision precision);
 

@@ -232,6 +232,10 @@ class Rules {
     const bool rows = config_.model.kind == "ctr-dnn";
     exclude("model.kind", rows && (optimizer == "lars" || optimizer == "lamb"), "optimizer.kind", true,
             cat(quoted(optimizer), " needs the norm of whole tensors, and a table of rows has none"));
+    exclude("device.precision", rows && config_.device.precision == "float16", "server.mode",
+            mode == "half-async",
+            "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
+            "\"async\"");
     exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,
             "the servers hold the one model");
   }

@@ -137,7 +137,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       world(all_ranks),
       servers(parameter_servers),
       places(places_of_workers(all_ranks, parameter_servers)),
-      host(all_ranks.split_by_host()) {
+      host(all_ranks.split_by_host()),
+      loss_scale(make_loss_scale(deck.device)) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   AllReducePlan plan;
   AllReducePlan averaging_plan;
@@ -265,6 +266,7 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                            .lanes = communication.get(),
                            .watchdog = *watchdog,
                            .optimizer = *optimizer,
+                           .loss_scale = loss_scale,
                            .model = model,
                            .gradients = gradients,
                            .buckets = buckets,
@@ -292,9 +294,12 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                             .workers = world,
                             .watchdog = *watchdog,
                             .config = config,
+                            .loss_scale = loss_scale,
                             .model = model,
                             .values = served_values,
                             .gradients = gradients,
+                            .push_room = *push_room,
+                            .pull_room = *pull_room,
                             .micro_steps = sharding.micro_steps,
                             .embeddings = embeddings.get()};
   if (config.server.mode == "geo") return std::make_unique<Geo>(worker, *optimizer);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,9 @@ namespace flotilla {
 inline constexpr std::int64_t passenger_floats = ArenaLayout::alignment;
 /// Where in them a worker votes to stop; LossSum says where the loss sums are.
 inline constexpr std::size_t passenger_stop = 8;
+
+/// Where it says, to the servers of server.mode = "sync", that its gradients are not finite.
+inline constexpr std::size_t passenger_skip = 9;
 
 /// A range of the gradient array (floats) that is summed over the workers at once.
 struct Bucket {
@@ -31,8 +33,8 @@ struct Bucket {
 std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading, std::int64_t bucket_bytes,
                                 std::int64_t last_bucket_bytes);
 
-/// The bucket's part of the gradient array, in host memory.
-std::span<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket);
+/// The bucket's part of the gradient array.
+DeviceSpan<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket);
 
 /// "161 gradients in 5 buckets: 5.3, 32.4, 32.2, 31.3, 1.0 MiB".
 std::string describe(const std::vector<Bucket>& buckets);

@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/train/verdict.hpp"
 
 namespace flotilla {
 
@@ -17,7 +18,15 @@ SyncAllReduce::SyncAllReduce(Parts parts)
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)) {}
 
 void SyncAllReduce::start() {
-  broadcast(parts_.workers, live());
+  broadcast(parts_.device, parts_.workers, live());
+}
+
+/// Workers that held scales of their own may have to share one now.
+void SyncAllReduce::resume(const Resumption&) {
+  if (!together_) return;
+  LossScale::State state = parts_.loss_scale.state();
+  parts_.workers.broadcast(std::span<double>(state));
+  parts_.loss_scale.set_state(state);
 }
 
 void SyncAllReduce::clear_gradients() {
@@ -32,7 +41,7 @@ void SyncAllReduce::end_micro_step(std::int64_t micro_step) {
 }
 
 /// The bucket with what this worker has to give.
-std::span<float> SyncAllReduce::complete(std::size_t bucket) {
+DeviceSpan<float> SyncAllReduce::complete(std::size_t bucket) {
   const Bucket& range = parts_.buckets[bucket];
   if (parts_.shards != nullptr) parts_.shards->finish(range.begin, range.end);
   return span_of(parts_.gradients, range);
@@ -53,7 +62,7 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  parts_.collectives.all_reduce(complete(bucket));
+  mpi::all_reduce_now(parts_.collectives, complete(bucket));
 }
 
 /// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
@@ -61,7 +70,7 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
   if (parts_.exact == nullptr) return;
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
-  parts_.exact->all_reduce({parts_.gradients.address(), leading_});
+  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_));
   times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
 }
 
@@ -103,20 +112,28 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
 
   const trace::Span span("optimizer");
-  update_statistics();
+  const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  if (taken) update(info.learning_rate);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
-  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
-  double scale = 1.0 / static_cast<double>(averaged());
-  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
-  parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
 
   const double samples = std::max(1.0F, sums[sum_samples]);
-  return {.loss = sums[sum_loss] / samples,
-          .accuracy_top1 = sums[sum_top1] / samples,
-          .accuracy_top5 = sums[sum_top5] / samples,
-          .stop = sums[passenger_stop] > 0.0F,
-          .samples = sums[sum_samples]};
+  StepOutcome outcome{.loss = sums[sum_loss] / samples,
+                      .accuracy_top1 = sums[sum_top1] / samples,
+                      .accuracy_top5 = sums[sum_top5] / samples,
+                      .stop = sums[passenger_stop] > 0.0F,
+                      .samples = sums[sum_samples]};
+  judge(taken, parts_.loss_scale, outcome);
+  outcome.skipped_by_all = outcome.skipped;
+  return outcome;
+}
+
+void SyncAllReduce::update(double learning_rate) {
+  update_statistics();
+  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
+  double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
+  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
+  parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
 }
 
 }  // namespace flotilla

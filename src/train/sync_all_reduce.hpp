@@ -2,13 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "mpi/collectives.hpp"
 #include "mpi/communication_lanes.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
+#include "src/train/loss_scale.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
 #include "src/train/strategy.hpp"
@@ -29,6 +29,7 @@ class SyncAllReduce : public Strategy {
     mpi::CommunicationLanes* lanes;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
+    LossScale& loss_scale;
     Model model;                  ///< This worker's
     DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
     std::vector<Bucket> buckets;
@@ -39,7 +40,7 @@ class SyncAllReduce : public Strategy {
   explicit SyncAllReduce(Parts parts);
 
   void start() override;
-  void resume(const Resumption&) override {}
+  void resume(const Resumption&) override;
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
   void clear_gradients() override;
   void end_micro_step(std::int64_t micro_step) override;
@@ -59,13 +60,14 @@ class SyncAllReduce : public Strategy {
   void step_together(bool together) { together_ = together; }
 
  private:
-  std::span<float> complete(std::size_t bucket);
+  DeviceSpan<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
 
   std::int64_t averaged() const { return together_ ? averaged_ : 1; }
   void reduce(std::int64_t step);
   void update_statistics();
+  void update(double learning_rate);
 
   Parts parts_;
   std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of

@@ -56,6 +56,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       agreement_(assembly_.world, *assembly_.network) {
   for (const StateArray& array : assembly_.strategy->live())
     saved_floats_ += static_cast<std::int64_t>(array.values.size());
+  if (assembly_.embeddings)
+    gradient_room_.emplace(*assembly_.device, static_cast<std::size_t>(assembly_.network->input_size()));
   if (!foretells_clicks(config_.model)) return;
   clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
   logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
@@ -162,7 +164,8 @@ StepOutcome Trainer::step(Loader& loader) {
   const DeviceSpan<float> sums = strategy.loss_sums();
   const bool averages = config_.train.accumulate == "average" && !config_.run.reproducible;
   const std::int64_t averaged = averages ? sharding.micro_steps : 1;
-  const float scale = 1.0F / static_cast<float>(sharding.batch * averaged);
+  const float loss_scale = assembly_.loss_scale.scale();
+  const float scale = loss_scale / static_cast<float>(sharding.batch * averaged);
   const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
@@ -236,7 +239,7 @@ std::span<float> Trainer::input_of(const Batch& batch) {
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
   if (!assembly_.embeddings) return;
   const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, {gradient.span().address(), gradient.span().size()});
+  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient.span()), assembly_.loss_scale);
   if (!assembly_.looks_ahead()) return;
   ahead_ = &take_batch(loader);
   assembly_.embeddings->look_ahead(*ahead_);
@@ -321,6 +324,7 @@ Ending Trainer::run() {
 
 /// A NaN that max pooling hides from the loss has reached the statistics.
 void Trainer::check_finite(const StepOutcome& outcome) {
+  if (outcome.skipped) return check_hope(outcome);
   const bool loss_is_finite = std::isfinite(outcome.loss);
   if (loss_is_finite && assembly_.device->flat().all_finite(assembly_.model.statistics)) return;
   const std::string what = loss_is_finite             ? "a running statistic is not finite"
@@ -330,6 +334,16 @@ void Trainer::check_finite(const StepOutcome& outcome) {
   const bool all_see_it =
       outcome.all_workers && (!loss_is_finite || !assembly_.strategy->alike().statistics.empty());
   if (all_see_it) end_diverged(what);
+  end_diverged_alone(what);
+}
+
+/// A step that overflowed is skipped, unless a smaller loss scale would not have helped.
+void Trainer::check_hope(const StepOutcome& outcome) {
+  if (!outcome.hopeless) return;
+  const LossScale& scale = assembly_.loss_scale;
+  const std::string what = cat(scale.in_a_row(), " steps in a row overflowed in ", config_.device.precision,
+                               " at the loss scale ", scale.scale(), ", which cannot fall any further");
+  if (outcome.skipped_by_all) end_diverged(what);
   end_diverged_alone(what);
 }
 
