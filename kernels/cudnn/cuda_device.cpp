@@ -56,6 +56,7 @@ class CudaDevice : public Device {
   bool all_finite(const Tensor& x) override { return flat().all_finite(floats(x)); }
   void stage(std::span<float> host, Tensor& to) override;
   Storage pinned(std::size_t count) override { return scope_->memory().pinned(count); }
+  Storage pin(std::span<float> host) override { return scope_->memory().pin(host); }
   std::unique_ptr<CopyLane> copy_lane() override { return std::make_unique<CudaCopyLane>(scope_->memory()); }
   NativeStream native_stream() const override { return {scope_->stream(), spec_.ordinal}; }
 

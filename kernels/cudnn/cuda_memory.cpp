@@ -90,4 +90,11 @@ Storage CudaMemory::pinned(std::size_t count) const {
   return {static_cast<float*>(memory), count, [](float* address) { cudaFreeHost(address); }};
 }
 
+Storage CudaMemory::pin(std::span<float> host) const {
+  if (host.empty()) return {};
+  check(cudaSetDevice(ordinal()), "cudaSetDevice");
+  check(cudaHostRegister(host.data(), host.size_bytes(), cudaHostRegisterPortable), "cudaHostRegister");
+  return {host.data(), host.size(), [](float* address) { cudaHostUnregister(address); }};
+}
+
 }  // namespace flotilla

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kernels/cudnn/handles.hpp"
 #include "kernels/tensor.hpp"
@@ -24,6 +25,8 @@ class CudaMemory {
   Storage allocate(std::size_t count) const;
   /// Page-locked memory of the host, zeroed.
   Storage pinned(std::size_t count) const;
+  /// Locks memory of the host that is there already, until the result goes.
+  Storage pin(std::span<float> host) const;
   std::int64_t allocated_bytes() const;  ///< On the GPU
 
  private:

@@ -68,6 +68,19 @@ TEST(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
   EXPECT_EQ(device->allocated_bytes(), before + 4000);
 }
 
+TEST(CudaDevice, LocksMemoryOfTheHostUntilTheResultGoes) {
+  const auto device = gpu();
+  const std::size_t before = fake::left_over();
+  std::vector<float> host(100);
+  {
+    const Storage locked = device->pin(host);
+    EXPECT_EQ(locked.span().address(), host.data());
+    EXPECT_EQ(fake::left_over(), before + 1);
+  }
+
+  EXPECT_EQ(fake::left_over(), before);
+}
+
 TEST(CudaDevice, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
   const auto device = gpu();
   try {

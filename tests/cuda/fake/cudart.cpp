@@ -165,6 +165,14 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int) {
 cudaError_t cudaFreeHost(void* memory) {
   return free_memory(page_locked, memory) ? cudaSuccess : cudaErrorInvalidValue;
 }
+cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned int) {
+  const std::lock_guard lock(guard);
+  return page_locked.emplace(memory, bytes).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+}
+cudaError_t cudaHostUnregister(void* memory) {
+  const std::lock_guard lock(guard);
+  return page_locked.erase(memory) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   *attributes = {};
   attributes->type = lies_in(on_device, memory, 1)     ? cudaMemoryTypeDevice
