@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,13 @@ inline std::vector<float> values_of(Device& device, const Tensor& from) {
   std::vector<float> values(static_cast<std::size_t>(from.shape().size()));
   device.download_values(from, values);
   return values;
+}
+
+/// The fake GPU. Less workspace than a deck would give: the fake one is the host's memory, and is written.
+inline std::unique_ptr<Device> gpu(DeviceSpec spec = {}) {
+  spec.kind = "cuda";
+  spec.workspace_bytes = std::min<std::size_t>(spec.workspace_bytes, 1U << 16U);
+  return make_device(spec);
 }
 
 constexpr Precision precisions[] = {Precision::float32, Precision::float16, Precision::bfloat16};

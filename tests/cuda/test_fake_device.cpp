@@ -15,12 +15,8 @@ namespace {
 using test::exact_values;
 using test::read;
 
-std::unique_ptr<Device> gpu(Precision precision = Precision::float32) {
-  return make_device({.kind = "cuda", .precision = precision});
-}
-
 TEST(CudaDevice, SaysWhatItIs) {
-  const auto device = make_device({.kind = "cuda", .threads = 3, .precision = Precision::float16});
+  const auto device = test::gpu({.threads = 3, .precision = Precision::float16});
 
   EXPECT_EQ(device->name(), "cuda");
   EXPECT_NE(device->description().find("CUDA 13.0, cuDNN 9.19.0"), std::string::npos);
@@ -34,15 +30,15 @@ TEST(CudaDevice, SaysWhatItIs) {
 }
 
 TEST(CudaDevice, IsOneOfThoseThatTheProcessSees) {
-  EXPECT_EQ(make_device({.kind = "cuda", .ordinal = 1})->native_stream().ordinal, 1);
-  EXPECT_THROW(make_device({.kind = "cuda", .ordinal = 2}), InternalError);
+  EXPECT_EQ(test::gpu({.ordinal = 1})->native_stream().ordinal, 1);
+  EXPECT_THROW(test::gpu({.ordinal = 2}), InternalError);
 }
 
 TEST(CudaDevice, GivesEverythingBack) {
   const std::size_t before = fake::left_over();
   Storage outlives;
   {
-    const auto device = gpu(Precision::float16);
+    const auto device = test::gpu({.precision = Precision::float16});
     outlives = device->allocate(10);
     const auto plan = device->images().conv2d({.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3});
     const auto linear = device->linear({.batch = 2, .in = 3, .out = 4});
@@ -59,7 +55,7 @@ TEST(CudaDevice, GivesEverythingBack) {
 }
 
 TEST(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
-  const auto device = gpu();
+  const auto device = test::gpu();
   const std::int64_t before = device->allocated_bytes();
 
   const Storage storage = device->allocate(1000);
@@ -69,7 +65,7 @@ TEST(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
 }
 
 TEST(CudaDevice, LocksMemoryOfTheHostUntilTheResultGoes) {
-  const auto device = gpu();
+  const auto device = test::gpu();
   const std::size_t before = fake::left_over();
   std::vector<float> host(100);
   {
@@ -82,7 +78,7 @@ TEST(CudaDevice, LocksMemoryOfTheHostUntilTheResultGoes) {
 }
 
 TEST(CudaDevice, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
-  const auto device = gpu();
+  const auto device = test::gpu();
   try {
     device->allocate(std::size_t{2} << 30U);
     FAIL() << "the fake GPU has 4096 MiB";
@@ -93,7 +89,7 @@ TEST(CudaDevice, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
 }
 
 TEST(CudaDevice, UploadsArraysOfAllSizes) {
-  const auto device = gpu();
+  const auto device = test::gpu();
   for (const std::int64_t size : {1, 100, 16384, 16385, 100000}) {
     const std::vector<float> host = exact_values(size, 7);
     Storage storage = device->allocate(host.size());
@@ -107,7 +103,7 @@ TEST(CudaDevice, UploadsArraysOfAllSizes) {
 
 TEST(CudaDevice, StagesBatchesOfRowsAndOfImages) {
   for (const Precision precision : test::precisions) {
-    const auto device = gpu(precision);
+    const auto device = test::gpu({.precision = precision});
     Tensor rows({3, 5}, DeviceSpan<float>{});
     Tensor images({2, 3, 4, 5}, DeviceSpan<float>{});
     for (std::uint64_t step = 0; step < 5; ++step) {
@@ -131,7 +127,7 @@ TEST(CudaDevice, StagesBatchesOfRowsAndOfImages) {
 
 TEST(CudaDevice, FindsValuesThatAreNotFinite) {
   for (const Precision precision : test::precisions) {
-    const auto device = gpu(precision);
+    const auto device = test::gpu({.precision = precision});
     std::vector<float> host = exact_values(99, 1);
     const Tensor good = test::staged(*device, {9, 11}, host);
     host[57] = std::numeric_limits<float>::infinity();
@@ -143,7 +139,7 @@ TEST(CudaDevice, FindsValuesThatAreNotFinite) {
 }
 
 TEST(CudaDevice, CopiesBesideComputingInTheOrderOfMarks) {
-  const auto device = gpu();
+  const auto device = test::gpu();
   const auto lane = device->copy_lane();
   Storage data = test::storage_of(*device, {1, 2, 3});
   std::vector<float> seen(3);
@@ -165,7 +161,8 @@ TEST(CudaDevice, LossAgreesWithTheReference) {
     std::vector<std::vector<float>> sums;
     std::vector<std::vector<float>> gradients;
     for (const char* kind : {"cuda", "reference"}) {
-      const auto device = make_device({.kind = kind, .precision = precision});
+      const auto device = std::string(kind) == "cuda" ? test::gpu({.precision = precision})
+                                                      : make_device({.kind = kind, .precision = precision});
       const auto loss = device->softmax_loss({.batch = 6, .classes = 7, .label_smoothing = 0.1F});
       const std::vector<std::int32_t> labels = {0, 6, 3, 2, 2, 5};
       const Targets targets{.labels = labels, .valid = 5};
