@@ -52,6 +52,7 @@ std::string describe(const AllReducePlan& plan, const std::string& word) {
   std::string text = word;
   if (word == "hierarchical") text += cat(" in ", *std::ranges::max_element(plan.groups) + 1, " groups");
   if (word != "shared-memory" && plan.wire != mpi::Wire::float32) text += cat(", ", mpi::word_of(plan.wire));
+  if (plan.staged) text += ", through host memory";
   if (plan.communicators > 1) text += cat(", ", plan.communicators, " communicators");
   return text;
 }

@@ -14,7 +14,8 @@ SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
       averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
-      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)) {}
+      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
+      late_(parts_.device) {}
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
@@ -99,9 +100,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
-  std::array<float, passenger_floats> sums{};
-  parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
-
+  const StepOutcome found = outcome(info);
   const trace::Span span("optimizer");
   update_statistics();
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
@@ -110,13 +109,26 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
+  return found;
+}
 
+/// Of what the workers' sums came to. Before they are cleared.
+StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
+  std::array<float, passenger_floats> sums{};
+  const auto all = parts_.gradients.subspan(0, sums.size());
+  if (info.outcome_now) {
+    late_.forget();
+    parts_.device.download(all, sums);
+  } else {
+    late_.exchange(all, sums);
+  }
   const double samples = std::max(1.0F, sums[sum_samples]);
   return {.loss = sums[sum_loss] / samples,
           .accuracy_top1 = sums[sum_top1] / samples,
           .accuracy_top5 = sums[sum_top5] / samples,
           .stop = sums[passenger_stop] > 0.0F,
-          .samples = sums[sum_samples]};
+          .samples = sums[sum_samples],
+          .late = !info.outcome_now};
 }
 
 }  // namespace flotilla
