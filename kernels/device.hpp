@@ -10,6 +10,7 @@
 
 #include "kernels/flat_math.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/precision.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -126,12 +127,21 @@ class Device {
   virtual bool shares_host_memory()
       const = 0;                    ///< Device spans are host addresses: arenas may lie in MPI windows.
   virtual int threads() const = 0;  ///< Host threads that kernels use.
+  /// Of activations, their gradients and the weights of products; arenas are float32.
+  virtual Precision precision() const { return Precision::float32; }
+  /// Floats of storage that an activation of that shape takes: half as many, rounded up, where two values
+  /// share one.
+  virtual std::size_t floats_of(const Shape& shape) const { return static_cast<std::size_t>(shape.size()); }
 
   virtual Storage allocate(std::size_t count) = 0;   ///< `count` floats, zeroed, 64-byte aligned.
   virtual Tensor tensor(const Shape& shape) = 0;     ///< Plain layout, zeroed.
   virtual std::int64_t allocated_bytes() const = 0;  ///< Living allocations, plans' workspaces included.
   virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;  ///< Plain copy, sizes equal.
   virtual void download(DeviceSpan<const float> from, std::span<float> host) = 0;
+  /// The values of a tensor that lies plain, as floats whatever the precision. host.size() = shape.size().
+  virtual void download_values(const Tensor& from, std::span<float> host) { download(from.span(), host); }
+  /// Of an activation, whatever the precision.
+  virtual bool all_finite(const Tensor& x) { return flat().all_finite(x.span()); }
   /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a device with memory
   /// of its own copies it, into memory that it makes if `to` has none. The host memory stays as it is until
   /// finish_staging() after its last use.
@@ -159,6 +169,7 @@ class Device {
 struct DeviceSpec {
   std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
   int threads = 1;
+  Precision precision = Precision::float32;
   /// Convolutions of 3x3 with stride 1 may use Winograd's algorithm (Lavin & Gray 2016) where the library has
   /// it (oneDNN 2 with AVX-512; description() says whether): up to 2.5 times as fast, with errors of 1e-6 of
   /// the results' root mean square instead of 2e-7.

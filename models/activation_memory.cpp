@@ -9,7 +9,7 @@ namespace flotilla {
 
 void ActivationMemory::keep(const Shape& shape, Tensor& where) {
   where = shape.rank() == 4 ? device_.images().tensor(shape) : device_.tensor(shape);
-  kept_ += shape.size();
+  kept_ += floats_of(shape);
 }
 
 void ActivationMemory::share(std::size_t slot, const Shape& shape, Tensor& where) {
@@ -19,11 +19,15 @@ void ActivationMemory::share(std::size_t slot, const Shape& shape, Tensor& where
 void ActivationMemory::plan_gradient(const Shape& shape, Gradient& where) {
   if (purpose_ == Purpose::inference) return;
   gradients_.push_back({shape, &where});
-  largest_gradient_ = std::max(largest_gradient_, shape.size());
+  largest_gradient_ = std::max(largest_gradient_, floats_of(shape));
+}
+
+std::int64_t ActivationMemory::floats_of(const Shape& shape) const {
+  return static_cast<std::int64_t>(device_.floats_of(shape));
 }
 
 Tensor ActivationMemory::view_of(const Shape& shape, Storage& storage) {
-  const DeviceSpan<float> span = storage.span().subspan(0, static_cast<std::size_t>(shape.size()));
+  const DeviceSpan<float> span = storage.span().subspan(0, device_.floats_of(shape));
   return shape.rank() == 4 ? device_.images().view(shape, span) : Tensor(shape, span);
 }
 
@@ -31,7 +35,7 @@ void ActivationMemory::allocate() {
   std::vector<std::int64_t> sizes;
   for (const Shared& share : shares_) {
     sizes.resize(std::max(sizes.size(), share.slot + 1));
-    sizes[share.slot] = std::max(sizes[share.slot], share.shape.size());
+    sizes[share.slot] = std::max(sizes[share.slot], floats_of(share.shape));
   }
   for (const std::int64_t size : sizes) {
     shared_.push_back(device_.allocate(static_cast<std::size_t>(size)));

@@ -44,9 +44,9 @@ class ActivationMemory {
   static Tensor& view(Gradient& gradient, std::size_t slot) { return gradient.views_[slot]; }
 
   /// Counts tensors that lie in shared slots only because they are computed again in backward.
-  void note_recomputed(std::int64_t values) { recomputed_ += values; }
+  void note_recomputed(const Shape& shape, int tensors) { recomputed_ += tensors * floats_of(shape); }
   /// A tensor that lies in the one slot that is shared without recomputation as well.
-  void note_shared_anyway(std::int64_t values) { shared_anyway_ = std::max(shared_anyway_, values); }
+  void note_shared_anyway(const Shape& shape) { shared_anyway_ = std::max(shared_anyway_, floats_of(shape)); }
   bool recomputes() const { return recomputed_ > 0; }
   /// Floats, less those of the slots that recomputation needs. 0 or less where it does not pay.
   std::int64_t recomputation_saves() const { return recomputed_ + shared_anyway_ - shared_count_; }
@@ -68,6 +68,7 @@ class ActivationMemory {
     Gradient* where;
   };
 
+  std::int64_t floats_of(const Shape& shape) const;
   Tensor view_of(const Shape& shape, Storage& storage);
 
   Device& device_;

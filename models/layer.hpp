@@ -96,7 +96,7 @@ class Layer {
   virtual void time_alone(const Tensor& x, TimedOperations& operations) = 0;
 
   /// Whether all that the last training pass computed is finite, `y` being what it returned.
-  virtual bool finite(FlatMath& math, const Tensor& y) const { return math.all_finite(y.span()); }
+  virtual bool finite(Device& device, const Tensor& y) const { return device.all_finite(y); }
 
   /// Of its first parameter in the arena; for a layer without any, of the next one.
   virtual std::int64_t first_offset() const = 0;

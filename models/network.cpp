@@ -79,7 +79,7 @@ std::vector<TimedOperation> Network::operations(const Targets& targets, DeviceSp
 
 std::string Network::first_non_finite() {
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    if (!layers_[i]->finite(device_.flat(), *outputs_[i])) return std::string(layers_[i]->name());
+    if (!layers_[i]->finite(device_, *outputs_[i])) return std::string(layers_[i]->name());
   return {};
 }
 

@@ -58,7 +58,7 @@ ResidualBlock::ResidualBlock(const Building& network, const ResidualBlockSpec& s
                               .places = places_of(network, spec, i, units.size()),
                               .exchange = spec.exchange}));
     shape = main_.back()->output_shape();
-    if (recompute_) memory_.note_recomputed(shape.size() * (last ? 1 : 2));
+    if (recompute_) memory_.note_recomputed(shape, last ? 1 : 2);
   }
   activations_.resize(main_.size());
   if (shape == spec.input) return;
@@ -69,8 +69,8 @@ ResidualBlock::ResidualBlock(const Building& network, const ResidualBlockSpec& s
                                                        .after = AfterNorm::nothing,
                                                        .places = places_of_shortcut(network, spec),
                                                        .exchange = spec.exchange});
-  memory_.note_shared_anyway(shape.size());
-  if (recompute_) memory_.note_recomputed(shape.size());
+  memory_.note_shared_anyway(shape);
+  if (recompute_) memory_.note_recomputed(shape, 1);
 }
 
 void ResidualBlock::bind(const Arenas& arenas) {

@@ -43,7 +43,7 @@ StemLayer::StemLayer(const Building& network, const StemSpec& spec)
   }
   memory_.plan_gradient(unit_.output_shape(), dunit_);
   memory_.plan_gradient(shape_, dy_);
-  if (recompute_) memory_.note_recomputed(2 * unit_.output_shape().size());
+  if (recompute_) memory_.note_recomputed(unit_.output_shape(), 2);
 }
 
 const Tensor& StemLayer::forward(const Tensor& x, const PassInfo& info) {

@@ -29,7 +29,7 @@ class StemLayer : public Layer {
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
   /// Before the pooling: oneDNN's takes the largest of what is a number.
-  bool finite(FlatMath& math, const Tensor&) const override { return math.all_finite(unit_.output().span()); }
+  bool finite(Device& device, const Tensor&) const override { return device.all_finite(unit_.output()); }
   std::int64_t first_offset() const override { return unit_.first_offset(); }
 
  private:

@@ -51,14 +51,19 @@ void linear_forward(const LinearSpec& s, std::span<const T> x, std::span<const T
   }
 }
 
+/// dy becomes the gradient of the sum before the activation, whose result is y.
+template <class T>
+void activation_backward(Activation f, std::span<const T> y, std::span<T> dy) {
+  for (std::size_t k = 0; k < y.size(); ++k)
+    dy[k] = static_cast<T>(double{dy[k]} * activation_slope(f, double{y[k]}));
+}
+
 /// dy (N,O) becomes the gradient of the sum before the activation; dw (O,I), db (O) or empty, dx (N,I) or
 /// empty.
 template <class T>
 void linear_backward(const LinearSpec& s, std::span<const T> x, std::span<const T> y, std::span<const T> w,
                      std::span<T> dy, std::span<T> dw, std::span<T> db, std::span<T> dx) {
-  for (std::size_t k = 0; k < y.size(); ++k) {
-    dy[k] = static_cast<T>(double{dy[k]} * activation_slope(s.activation, double{y[k]}));
-  }
+  activation_backward(s.activation, y, dy);
   for (std::int64_t o = 0; o < s.out; ++o) {
     for (std::int64_t i = 0; i < s.in; ++i) {
       double sum = s.accumulate ? double{dw[at(o, s.in, i)]} : 0.0;

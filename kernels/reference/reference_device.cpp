@@ -9,6 +9,7 @@
 #include "kernels/reference/own_memory.hpp"
 #include "kernels/reference/reference_flat.hpp"
 #include "kernels/reference/reference_images.hpp"
+#include "kernels/reference/rounding.hpp"
 
 namespace flotilla {
 
@@ -18,21 +19,37 @@ using reference::host;
 
 class ReferenceLinear : public Linear {
  public:
-  explicit ReferenceLinear(const LinearSpec& spec) : spec_(spec) { check_spec(spec); }
+  ReferenceLinear(const LinearSpec& spec, reference::Rounding rounding)
+      : spec_(spec),
+        rounding_(rounding),
+        x_(rounding),
+        weight_(rounding),
+        gradient_(rounding, spec.accumulate) {
+    check_spec(spec);
+  }
 
   std::int64_t weight_size() const override { return spec_.out * spec_.in; }
   std::int64_t flops() const override { return 2 * spec_.batch * weight_size(); }
 
   void forward(const Tensor& x, Weights w, Tensor& y) override {
     check_forward(spec_, weight_size(), x, w, y);
-    reference::linear_forward<float>(spec_, host(x.span()), host(w.weight), host(w.bias), host(y.span()));
+    reference::linear_forward<float>(spec_, x_.of(host(x.span())), weight_.of(host(w.weight)), host(w.bias),
+                                     host(y.span()));
+    rounding_.round(host(y.span()));
   }
 
   void backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) override {
     check_backward(spec_, weight_size(), x, y, w, dy, dw, dx);
-    reference::linear_backward<float>(spec_, host(x.span()), host(y.span()), host(w.weight), host(dy.span()),
-                                      host(dw.weight), host(dw.bias),
-                                      dx == nullptr ? std::span<float>{} : host(dx->span()));
+    const std::span<float> input = dx == nullptr ? std::span<float>{} : host(dx->span());
+    reference::activation_backward<float>(spec_.activation, host(y.span()), host(dy.span()));
+    rounding_.round(host(dy.span()));
+    LinearSpec product = spec_;
+    product.activation = Activation::identity;
+    reference::linear_backward<float>(product, x_.of(host(x.span())), host(y.span()),
+                                      weight_.of(host(w.weight)), host(dy.span()),
+                                      gradient_.room_for(host(dw.weight)), host(dw.bias), input);
+    gradient_.finish(host(dw.weight));
+    rounding_.round(input);
   }
 
   void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override {
@@ -44,11 +61,18 @@ class ReferenceLinear : public Linear {
 
  private:
   LinearSpec spec_;
+  reference::Rounding rounding_;
+  reference::HalfCopy x_;
+  reference::HalfCopy weight_;
+  reference::HalfGradient gradient_;
 };
 
 class ReferenceSoftmaxLoss : public SoftmaxLoss {
  public:
-  explicit ReferenceSoftmaxLoss(const SoftmaxLossSpec& spec) : spec_(spec) { check_spec(spec); }
+  ReferenceSoftmaxLoss(const SoftmaxLossSpec& spec, reference::Rounding rounding)
+      : spec_(spec), rounding_(rounding) {
+    check_spec(spec);
+  }
 
   void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) override {
     check_loss(spec_, logits, targets);
@@ -61,18 +85,25 @@ class ReferenceSoftmaxLoss : public SoftmaxLoss {
     require(dlogits.shape() == logits.shape(), "the logits' gradient must have their shape");
     reference::softmax_loss_backward<float>(spec_, host(logits.span()), targets, double{scale},
                                             host(dlogits.span()));
+    rounding_.round(host(dlogits.span()));
   }
 
  private:
   SoftmaxLossSpec spec_;
+  reference::Rounding rounding_;
 };
 
 class ReferenceDevice : public Device {
  public:
+  explicit ReferenceDevice(Precision precision) : precision_(precision) {}
   std::string_view name() const override { return "reference"; }
-  std::string description() const override { return "plain loops in double, 1 thread"; }
+  std::string description() const override {
+    const char* const text = "plain loops in double, 1 thread";
+    return is_half(precision_) ? cat(text, ", values rounded to ", flotilla::name(precision_)) : text;
+  }
   bool shares_host_memory() const override { return false; }
   int threads() const override { return 1; }
+  Precision precision() const override { return precision_; }
 
   Storage allocate(std::size_t count) override { return memory_.allocate(count); }
   Tensor tensor(const Shape& shape) override {
@@ -93,25 +124,27 @@ class ReferenceDevice : public Device {
   }
 
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
-    return std::make_unique<ReferenceLinear>(spec);
+    return std::make_unique<ReferenceLinear>(spec, rounding_);
   }
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
-    return std::make_unique<ReferenceSoftmaxLoss>(spec);
+    return std::make_unique<ReferenceSoftmaxLoss>(spec, rounding_);
   }
   ImageOperations& images() override { return images_; }
   FlatMath& flat() override { return flat_; }
   void synchronize() override {}
 
  private:
+  Precision precision_;
+  reference::Rounding rounding_{precision_};
   reference::OwnMemory memory_;
   ReferenceFlat flat_;
-  ReferenceImages images_{memory_};
+  ReferenceImages images_{memory_, rounding_};
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_reference_device() {
-  return std::make_unique<ReferenceDevice>();
+std::unique_ptr<Device> make_reference_device(Precision precision) {
+  return std::make_unique<ReferenceDevice>(precision);
 }
 
 }  // namespace flotilla

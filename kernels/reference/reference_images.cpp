@@ -22,7 +22,14 @@ std::span<const float> host(const Tensor* x) {
 
 class ReferenceConv2d : public Conv2d {
  public:
-  explicit ReferenceConv2d(const Conv2dSpec& spec) : spec_(spec) { check_spec(spec); }
+  ReferenceConv2d(const Conv2dSpec& spec, reference::Rounding rounding)
+      : spec_(spec),
+        rounding_(rounding),
+        x_(rounding),
+        weight_(rounding),
+        gradient_(rounding, spec.accumulate) {
+    check_spec(spec);
+  }
 
   Shape output_shape() const override { return flotilla::output_shape(spec_); }
   std::int64_t weight_size() const override {
@@ -33,21 +40,26 @@ class ReferenceConv2d : public Conv2d {
     check_image("x", x, spec_.input);
     check_image("y", y, output_shape());
     check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-    reference::conv2d_forward<float>(spec_, host(x.span()), host(w.weight), host(w.bias), host(y.span()));
+    reference::conv2d_forward<float>(spec_, x_.of(host(x.span())), weight_.of(host(w.weight)), host(w.bias),
+                                     host(y.span()));
+    rounding_.round(host(y.span()));
   }
   void backward_data(const Tensor& dy, Weights w, Tensor& dx) override {
     require(spec_.input_gradient, "this convolution was made without backward_data");
     check_image("dy", dy, output_shape());
     check_image("dx", dx, spec_.input);
     check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-    reference::conv2d_backward_data<float>(spec_, host(dy.span()), host(w.weight), host(dx.span()));
+    reference::conv2d_backward_data<float>(spec_, host(dy.span()), weight_.of(host(w.weight)),
+                                           host(dx.span()));
+    rounding_.round(host(dx.span()));
   }
   void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override {
     check_image("x", x, spec_.input);
     check_image("dy", dy, output_shape());
     check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
-    reference::conv2d_backward_weights<float>(spec_, host(x.span()), host(dy.span()), host(dw.weight),
-                                              host(dw.bias));
+    reference::conv2d_backward_weights<float>(spec_, x_.of(host(x.span())), host(dy.span()),
+                                              gradient_.room_for(host(dw.weight)), host(dw.bias));
+    gradient_.finish(host(dw.weight));
   }
   void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override {
     copy_plain_weight(weight_size(), plain, stored);
@@ -58,11 +70,17 @@ class ReferenceConv2d : public Conv2d {
 
  private:
   Conv2dSpec spec_;
+  reference::Rounding rounding_;
+  reference::HalfCopy x_;
+  reference::HalfCopy weight_;
+  reference::HalfGradient gradient_;
 };
 
 class ReferenceBatchNorm : public BatchNorm {
  public:
-  ReferenceBatchNorm(const BatchNormSpec& spec, const reference::OwnMemory& memory) : spec_(spec) {
+  ReferenceBatchNorm(const BatchNormSpec& spec, const reference::OwnMemory& memory,
+                     reference::Rounding rounding)
+      : spec_(spec), rounding_(rounding) {
     check_spec(spec);
     sums_ = memory.allocate(2 * static_cast<std::size_t>(spec.input[1]));
   }
@@ -81,6 +99,7 @@ class ReferenceBatchNorm : public BatchNorm {
     check_normalise(spec_, x, residual, w, s, y);
     reference::batch_norm_forward<float>(spec_, host(x.span()), host(residual), channels(w, s),
                                          host(y.span()));
+    rounding_.round(host(y.span()));
   }
   void backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
                      const Tensor* more_dy, Tensor* dresidual, ScaleShiftGradients sums) override {
@@ -89,12 +108,14 @@ class ReferenceBatchNorm : public BatchNorm {
         spec_, host(x.span()), host(y.span()), channels(w, s), host(dy.span()), host(more_dy),
         dresidual == nullptr ? std::span<float>{} : host(dresidual->span()), host(sums.first),
         host(sums.second));
+    if (dresidual != nullptr) rounding_.round(host(dresidual->span()));
   }
   void backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums, double count,
                      const Tensor& dy, Tensor& dx) override {
     check_backward_data(spec_, x, w, s, sums, count, dy, dx);
     reference::batch_norm_backward_data<float>(spec_, host(x.span()), channels(w, s), host(sums.first),
                                                host(sums.second), count, host(dy.span()), host(dx.span()));
+    rounding_.round(host(dx.span()));
   }
   void backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
                 const Tensor* more_dy, ScaleShiftGradients gradients, Tensor& dx,
@@ -119,12 +140,13 @@ class ReferenceBatchNorm : public BatchNorm {
   }
 
   BatchNormSpec spec_;
+  reference::Rounding rounding_;
   Storage sums_;
 };
 
 class ReferencePool2d : public Pool2d {
  public:
-  explicit ReferencePool2d(const Pool2dSpec& spec) : spec_(spec) {
+  ReferencePool2d(const Pool2dSpec& spec, reference::Rounding rounding) : spec_(spec), rounding_(rounding) {
     check_spec(spec);
     chosen_.resize(static_cast<std::size_t>(output_shape().size()));
   }
@@ -133,21 +155,26 @@ class ReferencePool2d : public Pool2d {
     check_image("x", x, spec_.input);
     check_image("y", y, output_shape());
     reference::pool2d_forward<float>(spec_, host(x.span()), host(y.span()), chosen_);
+    rounding_.round(host(y.span()));
   }
   void backward(const Tensor& dy, Tensor& dx) override {
     check_image("dy", dy, output_shape());
     check_image("dx", dx, spec_.input);
     reference::pool2d_backward<float>(spec_, host(dy.span()), chosen_, host(dx.span()));
+    rounding_.round(host(dx.span()));
   }
 
  private:
   Pool2dSpec spec_;
+  reference::Rounding rounding_;
   std::vector<std::size_t> chosen_;
 };
 
 class ReferenceDropout : public Dropout {
  public:
-  explicit ReferenceDropout(const DropoutSpec& spec) : spec_(spec) { check_spec(spec); }
+  ReferenceDropout(const DropoutSpec& spec, reference::Rounding rounding) : spec_(spec), rounding_(rounding) {
+    check_spec(spec);
+  }
   void forward(std::uint64_t step, const Tensor& x, Tensor& y) override { mask(step, x, y); }
   void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { mask(step, dy, dx); }
 
@@ -160,9 +187,11 @@ class ReferenceDropout : public Dropout {
       const bool kept = dropout_words(spec_, step, i / 4)[at % 4] >= dropout_threshold(spec_);
       host(to.span())[at] = kept ? factor * host(from.span())[at] : 0.0F;
     }
+    rounding_.round(host(to.span()));
   }
 
   DropoutSpec spec_;
+  reference::Rounding rounding_;
 };
 
 }  // namespace
@@ -188,16 +217,16 @@ void ReferenceImages::download(const Tensor& from, std::span<float> to) {
 }
 
 std::unique_ptr<Conv2d> ReferenceImages::conv2d(const Conv2dSpec& spec) {
-  return std::make_unique<ReferenceConv2d>(spec);
+  return std::make_unique<ReferenceConv2d>(spec, rounding_);
 }
 std::unique_ptr<BatchNorm> ReferenceImages::batch_norm(const BatchNormSpec& spec) {
-  return std::make_unique<ReferenceBatchNorm>(spec, memory_);
+  return std::make_unique<ReferenceBatchNorm>(spec, memory_, rounding_);
 }
 std::unique_ptr<Pool2d> ReferenceImages::pool2d(const Pool2dSpec& spec) {
-  return std::make_unique<ReferencePool2d>(spec);
+  return std::make_unique<ReferencePool2d>(spec, rounding_);
 }
 std::unique_ptr<Dropout> ReferenceImages::dropout(const DropoutSpec& spec) {
-  return std::make_unique<ReferenceDropout>(spec);
+  return std::make_unique<ReferenceDropout>(spec, rounding_);
 }
 
 void ReferenceImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {
@@ -207,6 +236,7 @@ void ReferenceImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {
     const float sum = host(a.span())[i] + host(b.span())[i];
     host(y.span())[i] = sum < 0.0F ? 0.0F : sum;  // NaN stays NaN
   }
+  rounding_.round(host(y.span()));
 }
 
 void ReferenceImages::add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) {

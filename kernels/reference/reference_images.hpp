@@ -3,13 +3,15 @@
 
 #include "kernels/image_operations.hpp"
 #include "kernels/reference/own_memory.hpp"
+#include "kernels/reference/rounding.hpp"
 
 namespace flotilla {
 
 /// Operations on images as plain loops in double; every tensor is plain.
 class ReferenceImages : public ImageOperations {
  public:
-  explicit ReferenceImages(const reference::OwnMemory& memory) : memory_(memory) {}
+  ReferenceImages(const reference::OwnMemory& memory, reference::Rounding rounding)
+      : memory_(memory), rounding_(rounding) {}
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
@@ -23,6 +25,7 @@ class ReferenceImages : public ImageOperations {
 
  private:
   reference::OwnMemory memory_;
+  reference::Rounding rounding_;
 };
 
 }  // namespace flotilla

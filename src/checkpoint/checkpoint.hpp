@@ -37,7 +37,7 @@ struct CheckpointState {
   std::map<std::string, std::string>
       choices;                  ///< Made by measurement: "strategy.all_reduce" → "shared-memory"
   bool inference_only = false;  ///< Made by `flotilla export`: no optimizer state
-  std::map<std::string, double> numbers{};     ///< Of the strategy: StrategyState::numbers
+  std::map<std::string, double> numbers{};     ///< Of the strategy: StrategyState::numbers; and of LossScale
   std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same
   std::int64_t training_samples = 0;           ///< Of data.train; 0: not known
   std::vector<CheckpointPart> server_parts{};  ///< One per server, in their order; empty: no sparse tables

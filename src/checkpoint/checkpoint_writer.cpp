@@ -85,8 +85,9 @@ void write_drafts(Desk& desk, Draft& draft) {
 
 /// The state that a worker's part tells of: the strategy's numbers and the servers' parts are in the
 /// checkpoint.
-CheckpointState state_of_part(CheckpointState state) {
-  state.numbers.clear();
+CheckpointState state_of_part(const Save& save) {
+  CheckpointState state = save.state;
+  state.numbers = save.own_numbers;
   state.server_parts.clear();
   return state;
 }
@@ -132,7 +133,7 @@ std::string error_of(Work work) {
 /// was set back, may be there, and be good until then. @returns what the checkpoint is to say of them.
 std::vector<CheckpointPart> complete_parts(Desk& desk, NewFile* part, std::string error) {
   CheckpointPart mine;
-  const CheckpointState state = state_of_part(desk.save.state);
+  const CheckpointState state = state_of_part(desk.save);
   if (error.empty()) error = error_of([&] { mine = part->complete(&state, [&] { ++desk.movements; }); });
   if (desk.given_up) throw UserError(error);  // the others are not there any more
   gather_parts(desk.workers, mine, error);

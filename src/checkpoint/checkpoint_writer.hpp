@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,9 @@ struct SavingWorkers {
 /// asked on the writing thread, which may outlive who made them.
 struct Save {
   CheckpointState state;
-  std::shared_ptr<ValueSource> shared{};  ///< Of the checkpoint itself; null but on worker 0
-  std::shared_ptr<ValueSource> own{};     ///< Of this worker's part; null on all workers: no parts
+  std::shared_ptr<ValueSource> shared{};        ///< Of the checkpoint itself; null but on worker 0
+  std::shared_ptr<ValueSource> own{};           ///< Of this worker's part; null on all workers: no parts
+  std::map<std::string, double> own_numbers{};  ///< In its state, which has those of the strategy not
 };
 
 /// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.

@@ -127,7 +127,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const auto on_batch = [&](const Batch& batch) {
     watchdog.beat("evaluating", checkpoint.state.step, batches++);
     if (!needs_rows) return;
-    device->download(network->logits().span(), rows);
+    device->download_values(network->logits(), rows);
     const auto valid = static_cast<std::size_t>(batch.valid);
     const std::span<const float> given =
         std::span(rows).first(valid * static_cast<std::size_t>(config.model.classes));

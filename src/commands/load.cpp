@@ -116,6 +116,7 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
   for (const StateArray& array : assembly.strategy->live())
     (has_group(part, array.group) ? own : shared).push_back(array);
   restore(part, path, *assembly.network, own);
+  assembly.loss_scale.set_numbers(part.state().numbers);
   if (assembly.embeddings && assembly.embeddings->local() != nullptr)
     restore_rows(path, *assembly.embeddings->local());
   if (shared.empty()) return;
@@ -261,6 +262,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
     else if (parts > 0 && !continuation.own_state)
       continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                               " begin with its model, what each held for itself is left");
+    assembly.loss_scale.set_numbers(state.numbers);
     if (continuation.own_state)
       restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
     else if (world.is_root())

@@ -37,11 +37,24 @@ struct RunConfig {
   EmulatedStragglerConfig emulate_straggler;
 };
 
+/// What the loss is multiplied with before the backward pass (src/train/loss_scale.hpp). The constants are
+/// the original's (fleet.md §4).
+struct LossScaleConfig {
+  std::string kind = "dynamic";  ///< "dynamic", "static"; with float16 only
+  double value = 128.0;          ///< static
+  double initial = 32768.0;      ///< dynamic, as all that follows
+  double growth = 2.0;
+  std::int64_t growth_every = 1000;  ///< good steps in a row
+  double backoff = 0.8;
+  std::int64_t backoff_every = 2;  ///< steps that overflowed in a row
+};
+
 struct DeviceConfig {
-  std::string kind = "cpu";  ///< "cpu", "cuda", "reference"
-  std::string precision = "float32";
+  std::string kind = "cpu";              ///< "cpu", "cuda", "reference"
+  std::string precision = "float32";     ///< "float32", "float16", "bfloat16"
   std::string convolution = "winograd";  ///< cpu: "winograd", "direct"
   std::int64_t threads = 0;              ///< 0: the cores this rank is bound to ÷ ranks on them
+  LossScaleConfig loss_scale;
 };
 
 struct ModelConfig {

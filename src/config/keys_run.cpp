@@ -4,6 +4,9 @@
 namespace flotilla::config {
 
 std::vector<Key> run_and_device_keys() {
+  const Condition scaled = {"device.precision", {"float16"}};
+  const Condition unchanging = {"device.loss_scale.kind", {"static"}};
+  const Condition dynamic = {"device.loss_scale.kind", {"dynamic"}};
   return {
       {.path = "run.seed",
        .field = field<&Config::run, &RunConfig::seed>,
@@ -94,8 +97,9 @@ std::vector<Key> run_and_device_keys() {
        .help = "\"reference\" has the plainest loops, to compare the others with"},
       {.path = "device.precision",
        .field = field<&Config::device, &DeviceConfig::precision>,
-       .rule = one_of({"float32"}, "the devices \"cpu\" and \"reference\" compute in float32 only"),
-       .help = "Precision of activations and gradients"},
+       .rule = one_of({"float32", "float16", "bfloat16"}),
+       .help = "Of activations, their gradients and the weights in products; parameters, statistics and sums "
+               "are float32 in any case (docs/precision.md)"},
       {.path = "device.convolution",
        .field = field<&Config::device, &DeviceConfig::convolution>,
        .rule = one_of({"winograd", "direct"}),
@@ -107,6 +111,42 @@ std::vector<Key> run_and_device_keys() {
        .field = field<&Config::device, &DeviceConfig::threads>,
        .rule = at_least(0, 4096),
        .help = "Threads of a rank; 0: the cores that it is bound to, shared fairly with other ranks on them"},
+      {.path = "device.loss_scale.kind",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::kind>,
+       .rule = one_of({"dynamic", "static"}),
+       .help = "What the loss is multiplied with, so that small gradients are not lost in float16: a scale "
+               "that follows overflows, or one number. A step that overflows is skipped",
+       .condition = scaled},
+      {.path = "device.loss_scale.value",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::value>,
+       .rule = at_least(1, largest_loss_scale),
+       .help = "That number",
+       .condition = unchanging},
+      {.path = "device.loss_scale.initial",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::initial>,
+       .rule = at_least(1, largest_loss_scale),
+       .help = "The scale of the first step",
+       .condition = dynamic},
+      {.path = "device.loss_scale.growth",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::growth>,
+       .rule = {.low = 1, .low_itself = false},
+       .help = "Factor after growth_every good steps in a row",
+       .condition = dynamic},
+      {.path = "device.loss_scale.growth_every",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::growth_every>,
+       .rule = at_least(1, most_steps),
+       .help = "Good steps in a row after which the scale grows",
+       .condition = dynamic},
+      {.path = "device.loss_scale.backoff",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::backoff>,
+       .rule = {.low = 0, .high = 1, .low_itself = false, .high_itself = false},
+       .help = "Factor after backoff_every steps in a row that overflowed; the scale stays at least 1",
+       .condition = dynamic},
+      {.path = "device.loss_scale.backoff_every",
+       .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::backoff_every>,
+       .rule = at_least(1, most_steps),
+       .help = "Steps in a row that overflowed, after which the scale falls",
+       .condition = dynamic},
   };
 }
 

@@ -45,6 +45,16 @@ class Rules {
                       config_.schedule.warmup_epochs, " and ", config_.train.epochs));
   }
 
+  void precision() {
+    if (!usable({"device.kind", "device.precision"})) return;
+    const DeviceConfig& device = config_.device;
+    if (device.kind != "cpu" || device.precision == "float32") return;
+    mistakes_.add(origin({"device.precision", "device.kind"}),
+                  cat("device.precision = ", quoted(device.precision),
+                      " needs device.kind = \"cuda\", or \"reference\", which shows slowly what it does to a "
+                      "model: \"cpu\" computes in float32 only"));
+  }
+
   void milestones() {
     if (!usable({"schedule.kind", "schedule.milestones"})) return;
     const auto& epochs = config_.schedule.milestones;
@@ -222,6 +232,10 @@ class Rules {
     const bool rows = config_.model.kind == "ctr-dnn";
     exclude("model.kind", rows && (optimizer == "lars" || optimizer == "lamb"), "optimizer.kind", true,
             cat(quoted(optimizer), " needs the norm of whole tensors, and a table of rows has none"));
+    exclude("device.precision", rows && config_.device.precision == "float16", "server.mode",
+            mode == "half-async",
+            "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
+            "\"async\"");
     exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,
             "the servers hold the one model");
   }
@@ -334,6 +348,7 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.batch_size();
   rules.end_of_training();
   rules.warm_up();
+  rules.precision();
   rules.milestones();
   rules.final_learning_rate();
   rules.validation_data();

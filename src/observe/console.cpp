@@ -41,6 +41,9 @@ std::string console_line(const StepReport& report, std::int64_t steps_per_epoch)
     if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
     if (report.accuracy_top5) line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
   }
+  if (report.loss_scale) line += fmt::format(", loss_scale: {:.6g}", *report.loss_scale);
+  if (report.skipped_steps && *report.skipped_steps > 0)
+    line += fmt::format(", skipped: {}", *report.skipped_steps);
   return line +
          fmt::format(", {:.{}f} samples/s", report.samples_per_s, report.samples_per_s < 100.0 ? 2 : 0);
 }
@@ -60,7 +63,9 @@ std::string console_line(const CheckpointReport& report) {
 }
 
 std::string console_line(const EndReport& report) {
-  return fmt::format("{} after step {} in {}, peak memory {} per rank", report.reason, report.step,
+  const std::string skipped =
+      report.skipped_steps ? fmt::format(" ({} skipped: they overflowed)", *report.skipped_steps) : "";
+  return fmt::format("{} after step {}{} in {}, peak memory {} per rank", report.reason, report.step, skipped,
                      duration_text(report.seconds), bytes_text(report.peak_memory_bytes));
 }
 

@@ -46,6 +46,9 @@ void describe(const StepReport& report, Visitor& key) {
   key("input_wait_s", report.input_wait_s, "s", "a step's wait for the loader");
   key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank in a step");
   key("period", report.period, "steps", "of local SGD, from one averaging to the next");
+  key("loss_scale", report.loss_scale, "", "of this rank's next step; in float16");
+  key("skipped_steps", report.skipped_steps, "steps",
+      "of this rank that overflowed in float16 and were skipped, since the start of training");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("auc", report.auc, "",
@@ -94,6 +97,7 @@ void describe(const EndReport& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("seconds", report.seconds, "s", "from start to end");
   key("peak_memory_bytes", report.peak_memory_bytes, "bytes", "resident, the largest of all ranks");
+  key("skipped_steps", report.skipped_steps, "steps", "as in \"step\"");
 }
 
 constexpr const char* event_of(const StartReport&) {

@@ -39,6 +39,8 @@ struct StepReport {
   double input_wait_s = 0.0;    ///< Waiting for the loader
   std::int64_t sent_bytes = 0;  ///< By this rank
   std::optional<std::int64_t> period{};
+  std::optional<double> loss_scale{};  ///< Of this rank from now on; in float16, as is the next
+  std::optional<std::int64_t> skipped_steps{};
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
   std::optional<double> auc{};  ///< Of a model that foretells clicks, as is the next
@@ -76,6 +78,7 @@ struct EndReport {
   std::int64_t step = 0;
   double seconds = 0.0;
   std::int64_t peak_memory_bytes = 0;  ///< The largest of all ranks
+  std::optional<std::int64_t> skipped_steps{};
 };
 
 struct ReporterOptions {

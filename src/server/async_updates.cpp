@@ -95,12 +95,18 @@ void AsyncUpdates::tell_passengers(const mpi::WorkerRequest& request) {
 
 void AsyncUpdates::update(const mpi::WorkerRequest& request) {
   const trace::Span span("update");
+  if (parts().shard.leading() > 0) tell_passengers(request);
+  if (request.head.batches > 0) learn(request);  // else the worker's steps overflowed
+  answer_rows(request);
+  parts().requests.release(request);
+  ++workers_[static_cast<std::size_t>(request.worker)].pushes;
+}
+
+void AsyncUpdates::learn(const mpi::WorkerRequest& request) {
   Shard& shard = parts().shard;
   FlatMath& flat = shard.device().flat();
-  Worker& worker = workers_[static_cast<std::size_t>(request.worker)];
   const DeviceSpan<const float> pushed(request.values.data(), request.values.size());
   const DeviceSpan<float> running = shard.statistics();
-  if (shard.leading() > 0) tell_passengers(request);
   if (!running.empty()) {
     if (!adds_differences_) flat.scale(running, statistics_decay(parts().micro_steps * request.head.batches));
     flat.axpy(1.0F, pushed.subspan(passengers, running.size()), running);
@@ -113,10 +119,7 @@ void AsyncUpdates::update(const mpi::WorkerRequest& request) {
   if (!parts().rows.empty())
     parts().rows.push(std::span(&request.payload, 1), request.head.learning_rate,
                       1.0 / static_cast<double>(request.head.batches), shard.optimizer().steps());
-  answer_rows(request);
-  parts().requests.release(request);
-  staleness_.add(updates_ - worker.seen);
-  ++worker.pushes;
+  staleness_.add(updates_ - workers_[static_cast<std::size_t>(request.worker)].seen);
   ++updates_;
 }
 

@@ -48,6 +48,7 @@ class AsyncUpdates : public UpdateMode {
   };
 
   void update(const mpi::WorkerRequest& request);
+  void learn(const mpi::WorkerRequest& request);
   void tell_passengers(const mpi::WorkerRequest& request);
   void answer(int worker);
   bool too_far_ahead(const Worker& worker) const;

@@ -64,6 +64,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
   return end_job_on_failure(failure, [&] {
     DeviceConfig on_host = config.device;
     on_host.kind = "cpu";
+    on_host.precision = "float32";
     const std::unique_ptr<Device> device =
         make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())]);
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config.server),

@@ -78,6 +78,30 @@ double SyncUpdates::clip_factor(DeviceSpan<const float> gradients, double scale)
   return flotilla::clip_factor(squares, scale, max_norm);
 }
 
+/// Whether some worker's gradients overflowed. Every server hears it from every worker.
+bool SyncUpdates::skips() const {
+  return std::ranges::any_of(pushes_, [](const auto& push) { return push && push->head.batches == 0; });
+}
+
+void SyncUpdates::learn(DeviceSpan<const float> gradients, double learning_rate) {
+  Shard& shard = parts().shard;
+  const double share = 1.0 / static_cast<double>(pushed_);
+  if (const DeviceSpan<float> running = shard.statistics(); !running.empty()) {
+    FlatMath& flat = shard.device().flat();
+    flat.scale(running, statistics_decay(parts().micro_steps));
+    flat.axpy(static_cast<float>(share),
+              gradients.subspan(static_cast<std::size_t>(passenger_floats), running.size()), running);
+  }
+  const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
+  shard.optimizer().step(shard.values(), gradients, learning_rate, share * clip_factor(of_parameters, share));
+  ++updates_;
+  if (parts().rows.empty()) return;
+  payloads_.clear();
+  for (const auto& push : pushes_)
+    if (push) payloads_.push_back(push->payload);
+  parts().rows.push(payloads_, learning_rate, share, shard.optimizer().steps());
+}
+
 void SyncUpdates::update() {
   const trace::Span span("update");
   Shard& shard = parts().shard;
@@ -85,25 +109,9 @@ void SyncUpdates::update() {
   const auto first = std::ranges::find_if(pushes_, [](const auto& push) { return push.has_value(); });
   const double learning_rate = (*first)->head.learning_rate;
   const DeviceSpan<const float> gradients = sum();
-  const double share = 1.0 / static_cast<double>(pushed_);
-  if (shard.leading() > 0) {
-    const auto passengers = static_cast<std::size_t>(passenger_floats);
-    flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
-    const DeviceSpan<float> running = shard.statistics();
-    if (!running.empty()) {
-      flat.scale(running, statistics_decay(parts().micro_steps));
-      flat.axpy(static_cast<float>(share), gradients.subspan(passengers, running.size()), running);
-    }
-  }
-  const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
-  shard.optimizer().step(shard.values(), gradients, learning_rate, share * clip_factor(of_parameters, share));
-  ++updates_;
-  if (!parts().rows.empty()) {
-    payloads_.clear();
-    for (const auto& push : pushes_)
-      if (push) payloads_.push_back(push->payload);
-    parts().rows.push(payloads_, learning_rate, share, shard.optimizer().steps());
-  }
+  const auto passengers = static_cast<std::size_t>(passenger_floats);
+  if (shard.leading() > 0) flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
+  if (!skips()) learn(gradients, learning_rate);
   for (auto& push : pushes_) {
     if (!push) continue;
     answer_rows(*push);

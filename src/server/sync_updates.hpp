@@ -10,7 +10,8 @@
 namespace flotilla {
 
 /// server.mode = "sync": an update once every worker that has not left has pushed, with the mean of their
-/// gradients, added in the order of the workers: what an all-reduce gives.
+/// gradients, added in the order of the workers: what an all-reduce gives. Nothing is learned from a step
+/// that overflowed on some worker.
 class SyncUpdates : public UpdateMode {
  public:
   explicit SyncUpdates(const Parts& parts);
@@ -21,6 +22,8 @@ class SyncUpdates : public UpdateMode {
 
  private:
   void update();
+  bool skips() const;
+  void learn(DeviceSpan<const float> gradients, double learning_rate);
   DeviceSpan<const float> sum();
   double clip_factor(DeviceSpan<const float> gradients, double scale) const;
 

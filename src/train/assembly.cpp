@@ -81,6 +81,7 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
   return make_device({.kind = device.kind,
                       .threads = static_cast<int>(threads),
+                      .precision = precision_of(device.precision),
                       .winograd = device.convolution == "winograd"});
 }
 
@@ -127,7 +128,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       world(all_ranks),
       servers(parameter_servers),
       places(places_of_workers(all_ranks, parameter_servers)),
-      host(all_ranks.split_by_host()) {
+      host(all_ranks.split_by_host()),
+      loss_scale(make_loss_scale(deck.device)) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
   AllReducePlan plan;
   AllReducePlan averaging_plan;
@@ -255,6 +257,7 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                            .lanes = communication.get(),
                            .watchdog = *watchdog,
                            .optimizer = *optimizer,
+                           .loss_scale = loss_scale,
                            .model = model,
                            .gradients = gradients,
                            .buckets = buckets,
@@ -282,6 +285,7 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                             .workers = world,
                             .watchdog = *watchdog,
                             .config = config,
+                            .loss_scale = loss_scale,
                             .model = model,
                             .values = served_values,
                             .gradients = gradients,

@@ -27,6 +27,7 @@
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/host_room.hpp"
+#include "src/train/loss_scale.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reduced_array.hpp"
@@ -86,7 +87,8 @@ struct Assembly {
   std::optional<HostRoom> pull_room;
   Storage validation_sums;
   std::unique_ptr<Optimizer>
-      optimizer;  ///< Null where servers run it, but for worker 0, which saves its state
+      optimizer;         ///< Null where servers run it, but for worker 0, which saves its state
+  LossScale loss_scale;  ///< This worker's
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
   Reduction reduction;  ///< Of gradients

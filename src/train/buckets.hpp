@@ -16,6 +16,9 @@ inline constexpr std::int64_t passenger_floats = ArenaLayout::alignment;
 /// Where in them a worker votes to stop; LossSum says where the loss sums are.
 inline constexpr std::size_t passenger_stop = 8;
 
+/// Where it says, to the servers of server.mode = "sync", that its gradients are not finite.
+inline constexpr std::size_t passenger_skip = 9;
+
 /// A range of the gradient array (floats) that is summed over the workers at once.
 struct Bucket {
   std::int64_t begin = 0;

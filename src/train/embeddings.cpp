@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -96,9 +97,13 @@ std::span<float> Embeddings::gradients() {
   return first_of(gradients_, training_.rows().size());
 }
 
-void Embeddings::add_gradient(const Batch& batch, std::span<const float> gradient) {
+void Embeddings::add_gradient(const Batch& batch, std::span<const float> gradient, const LossScale& scale) {
   const trace::Span span("gradients of rows");
   training_.backward(batch, gradient, gradients());
+  if (scale.looks()) {
+    finite_ = std::ranges::all_of(gradients(), [](float value) { return std::isfinite(value); });
+    for (float& value : gradients()) value *= 1.0F / scale.scale();
+  }
   if (!local_) exchange_.push(table, training_.keys(), gradients());
 }
 

@@ -11,6 +11,7 @@
 #include "src/data/loader.hpp"
 #include "src/train/embedding_pool.hpp"
 #include "src/train/local_rows.hpp"
+#include "src/train/loss_scale.hpp"
 #include "src/train/row_exchange.hpp"
 #include "src/train/server_link.hpp"
 
@@ -39,8 +40,10 @@ class Embeddings {
   std::span<float> evaluate(const Batch& batch, std::int64_t step);
 
   /// After backward of the batch of features(): its rows' gradients, to be pushed, or for train().
-  /// @param gradient of the features
-  void add_gradient(const Batch& batch, std::span<const float> gradient);
+  /// @param gradient of the features, times the loss scale
+  void add_gradient(const Batch& batch, std::span<const float> gradient, const LossScale& scale);
+  /// Of the last add_gradient(), or nobody looks.
+  bool gradients_are_finite() const { return finite_; }
   /// The rows of this batch are to come with the next exchange, behind what is pushed. It must be the one of
   /// the next features().
   void look_ahead(const Batch& next);
@@ -78,6 +81,7 @@ class Embeddings {
   RowExchange exchange_;  ///< With the dense values
   RowExchange pulls_;     ///< By themselves
   std::vector<float> gradients_;
+  bool finite_ = true;
   std::optional<LocalRows> local_;
   std::vector<float> room_;  ///< For rows that come to be local
   std::vector<float> differences_;

@@ -33,7 +33,7 @@ std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, Dev
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
     if (clicks != nullptr) {
       const auto valid = static_cast<std::size_t>(batch->valid);
-      network.device().download(network.logits().span(), logits);
+      network.device().download_values(network.logits(), logits);
       clicks->add(std::span(logits).first(2 * valid), batch->labels.first(valid));
     }
     if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, begin);

@@ -6,6 +6,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/train/verdict.hpp"
 
 namespace flotilla {
 
@@ -64,8 +65,9 @@ void Geo::update(const StepInfo& info) {
     flat.axpy(1.0F, parts_.gradients.subspan(passengers, running.size()), running);
   }
   const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
-  const double factor = clip_factor(flat, gradients, 1.0, parts_.config.train.gradient_clip_norm);
-  optimizer_.step(parts_.model.parameters, gradients, info.learning_rate, factor);
+  const double scale = 1.0 / double{parts_.loss_scale.scale()};
+  const double factor = clip_factor(flat, gradients, scale, parts_.config.train.gradient_clip_norm);
+  optimizer_.step(parts_.model.parameters, gradients, info.learning_rate, scale * factor);
   if (parts_.embeddings != nullptr) parts_.embeddings->train(info.learning_rate, optimizer_.steps());
   times_.optimizer_ns += trace::now_ns() - begin_ns;
 }
@@ -103,10 +105,13 @@ void Geo::exchange(std::int64_t step) {
 
 StepOutcome Geo::finish_step(const StepInfo& info) {
   steps_ = info.step + 1;
-  const StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, false);
+  StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, false);
+  const bool taken = can_be_taken(parts_);
+  if (taken) update(info);
+  judge(taken, parts_.loss_scale, own);
+  keep_to_itself(parts_.device, own, parts_.gradients);
   StepOutcome outcome = own;
   outcome.stop = false;
-  update(info);
   ++since_push_;
   const std::int64_t begin_ns = trace::now_ns();
   const bool meets = info.meet || (meeting_.knows() && meeting_.stops_after(steps_));
@@ -122,6 +127,8 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
     follow();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }
+  outcome.skipped = own.skipped;
+  outcome.hopeless = own.hopeless;
   parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   return outcome;

@@ -2,6 +2,7 @@
 #include "src/train/local_sgd.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -57,6 +58,7 @@ void LocalSgd::resume(const Resumption& resumed) {
     parts_.period->begin_again(steps_, resumed.epochs);
   }
   parts_.steps->step_together(together_in(steps_));
+  parts_.steps->resume(resumed);
 }
 
 void LocalSgd::clear_gradients() {
@@ -84,11 +86,13 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   StepOutcome outcome = parts_.steps->finish_step(read);
   // Steps of all workers together are counted once: in them everybody has everybody's sums.
   const bool everybody = together && !parts_.config.group_all_reduce;
-  const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root());
+  const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss tells more
+  const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root()) && !overflowed;
   meeting_.tell(tells ? outcome : StepOutcome());
   alike_ = alike_ && everybody;
   parameters_alike_ = parameters_alike_ && everybody;
   outcome.all_workers = false;
+  const StepOutcome own = outcome;
   const std::int64_t begin_ns = trace::now_ns();
   const bool due = parts_.period->due(steps);
   if (due || info.meet || stops_after(steps, outcome.stop)) {
@@ -99,6 +103,9 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   if (parts_.config.group_all_reduce && meeting_.knows())
     parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
+  outcome.skipped = own.skipped;
+  outcome.hopeless = own.hopeless;
+  outcome.skipped_by_all = own.skipped && everybody;
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   parts_.steps->step_together(together_in(steps));
   return outcome;

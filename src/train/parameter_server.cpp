@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/train/verdict.hpp"
 
 namespace flotilla {
 
@@ -45,13 +46,21 @@ void ParameterServer::vote_to_stop() {
   }
 }
 
+/// Gradients as the loss has them: no server knows this worker's scale.
+void ParameterServer::unscale() {
+  const float scale = parts_.loss_scale.scale();
+  if (scale == 1.0F) return;
+  const std::size_t leading = passengers + parts_.model.statistics.size();
+  parts_.device.flat().scale(parts_.gradients.subspan(leading, parts_.gradients.size() - leading),
+                             1.0F / scale);
+}
+
 /// Adds this step's to those since the last push. Statistics are those of a step of so many micro-steps more.
 void ParameterServer::merge() {
   FlatMath& flat = parts_.device.flat();
   const std::size_t statistics = parts_.model.statistics.size();
   const std::size_t rest = parts_.gradients.size() - passengers;
   if (batches_ == 0) flat.fill(merged_.span(), 0.0F);
-  flat.copy(parts_.gradients.subspan(0, passengers), merged_.span().subspan(0, passengers));
   if (statistics > 0)
     flat.scale(merged_.span().subspan(passengers, statistics), statistics_decay(parts_.micro_steps));
   flat.axpy(1.0F, parts_.gradients.subspan(passengers, rest), merged_.span().subspan(passengers, rest));
@@ -64,16 +73,18 @@ void ParameterServer::exchange(const StepInfo& info) {
   if (push_every_ > 1) {
     pushed = merged_.span();
     const std::size_t leading = passengers + parts_.model.statistics.size();
-    parts_.device.flat().scale(pushed.subspan(leading, pushed.size() - leading),
-                               1.0F / static_cast<float>(batches_));
+    FlatMath& flat = parts_.device.flat();
+    flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+    if (batches_ > 0)
+      flat.scale(pushed.subspan(leading, pushed.size() - leading), 1.0F / static_cast<float>(batches_));
   }
   times_.sent_bytes += flotilla::exchange(parts_, {.step = info.step,
                                                    .batches = batches_,
                                                    .learning_rate = info.learning_rate,
                                                    .from = pushed,
                                                    .to = parts_.values});
-  optimizer_steps_ += independent_ ? parts_.workers.size() : 1;
-  batches_ = 0;
+  if (independent_ && batches_ > 0) optimizer_steps_ += parts_.workers.size();
+  batches_ = since_push_ = 0;
 }
 
 /// Whether somebody wants to stop, and all have agreed to meet for it now.
@@ -89,20 +100,40 @@ bool ParameterServer::stops(std::int64_t step) {
 StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   steps_ = info.step + 1;
   const std::int64_t begin_ns = trace::now_ns();
-  if (push_every_ > 1) merge();
-  ++batches_;
-  const StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, !independent_);
+  const bool finite = can_be_taken(parts_);
+  StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, !independent_);
+  if (finite) {
+    unscale();
+    if (push_every_ > 1) merge();
+    ++batches_;
+  }
+  if (independent_) {
+    judge(finite, parts_.loss_scale, own);
+    keep_to_itself(parts_.device, own, parts_.gradients);
+  } else if (!finite) {
+    parts_.device.flat().fill(parts_.gradients.subspan(passenger_skip, 1), 1.0F);
+  }
+  ++since_push_;
   const bool meets = meeting_ && (info.meet || stops(info.step));
-  const bool exchanges = batches_ == push_every_ || meets;
+  const bool exchanges = since_push_ == push_every_ || meets;
   if (exchanges) exchange(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
+  if (!independent_) {  // the same verdict on every worker, and on the servers
+    judge(!outcome.skipped, parts_.loss_scale, outcome);
+    outcome.skipped_by_all = outcome.skipped;
+    if (!outcome.skipped) ++optimizer_steps_;
+  }
   parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
   if (meets) {
     outcome = meet(parts_, *meeting_, steps_, own, parts_.values);
     times_.sent_bytes += meeting_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
+  }
+  if (independent_) {
+    outcome.skipped = own.skipped;
+    outcome.hopeless = own.hopeless;
   }
   if (meets || !independent_) ++times_.meetings;
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;

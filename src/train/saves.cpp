@@ -50,7 +50,10 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
   if (parts) place.own->take(state.own);
   CheckpointState all = counters;
   all.numbers = state.numbers;
-  place.writer->start({.state = all, .shared = place.shared, .own = parts ? place.own : nullptr});
+  const std::map<std::string, double> scale = assembly_.loss_scale.numbers();
+  all.numbers.insert(scale.begin(), scale.end());  // worker 0's
+  place.writer->start(
+      {.state = all, .shared = place.shared, .own = parts ? place.own : nullptr, .own_numbers = scale});
   being_read_ = being_read_ || (place.shared && !place.shared->copies()) || (parts && !place.own->copies());
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "src/train/buckets.hpp"
+#include "src/train/verdict.hpp"
 
 namespace flotilla {
 
@@ -24,6 +25,11 @@ void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t opt
   worker.servers.fill(worker.pull_room.read(worker.values), arrays, optimizer_steps);
 }
 
+bool can_be_taken(const ServedWorker& worker) {
+  return can_be_taken(worker.device, worker.loss_scale, worker.gradients) &&
+         (worker.embeddings == nullptr || worker.embeddings->gradients_are_finite());
+}
+
 StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers) {
   std::array<float, passenger_floats> sums{};
   device.download(array.subspan(0, sums.size()), sums);
@@ -33,7 +39,8 @@ StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_wo
           .accuracy_top5 = sums[sum_top5] / samples,
           .stop = sums[passenger_stop] > 0.0F,
           .samples = sums[sum_samples],
-          .all_workers = all_workers};
+          .all_workers = all_workers,
+          .skipped = sums[passenger_skip] > 0.0F};
 }
 
 std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {

@@ -7,6 +7,7 @@
 #include "src/config/config.hpp"
 #include "src/train/embeddings.hpp"
 #include "src/train/host_room.hpp"
+#include "src/train/loss_scale.hpp"
 #include "src/train/meeting.hpp"
 #include "src/train/server_link.hpp"
 #include "src/train/strategy.hpp"
@@ -20,6 +21,7 @@ struct ServedWorker {
   const mpi::Communicator& workers;
   mpi::Watchdog& watchdog;
   const Config& config;
+  LossScale& loss_scale;
   Model model;                  ///< Inside `values`
   DeviceSpan<float> values;     ///< Passengers, statistics, parameters
   DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
@@ -32,12 +34,15 @@ struct ServedWorker {
 /// The first part of every such start(): worker 0's values to the workers and to the servers.
 void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps);
 
+/// Whether the step's gradients are finite, those of rows too; or nobody looks.
+bool can_be_taken(const ServedWorker& worker);
+
 /// What the sums at the start of `array` (passengers) say.
 StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers);
 
 struct PushAndPull {
   std::int64_t step = 0;
-  std::int64_t batches = 0;  ///< In what is pushed
+  std::int64_t batches = 0;  ///< In what is pushed; 0: no server is to learn anything from it
   double learning_rate = 0.0;
   DeviceSpan<float> from{};
   DeviceSpan<float> to{};

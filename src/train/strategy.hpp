@@ -27,10 +27,13 @@ struct StepOutcome {
   double accuracy_top5 = 0.0;
   bool stop = false;  ///< Some worker was asked to stop; every worker sees the same verdict
   double samples = 0.0;
-  std::int64_t period = 0;  ///< Of local SGD, from now on; 0: none
-  std::string note{};       ///< For the log
-  bool late = false;        ///< Of the step before
-  bool all_workers = true;  ///< Over the samples of all workers, the same on each; else of this one alone
+  std::int64_t period = 0;      ///< Of local SGD, from now on; 0: none
+  std::string note{};           ///< For the log
+  bool late = false;            ///< Of the step before
+  bool all_workers = true;      ///< Over the samples of all workers, the same on each; else of this one alone
+  bool skipped = false;         ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
+  bool hopeless = false;        ///< … and no smaller scale would help
+  bool skipped_by_all = false;  ///< The same on all workers
 };
 
 /// Time and traffic since the start of training.

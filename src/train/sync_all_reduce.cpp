@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/train/verdict.hpp"
 
 namespace flotilla {
 
@@ -19,6 +20,14 @@ SyncAllReduce::SyncAllReduce(Parts parts)
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
+}
+
+/// Workers that held scales of their own may have to share one now.
+void SyncAllReduce::resume(const Resumption&) {
+  if (!together_) return;
+  LossScale::State state = parts_.loss_scale.state();
+  parts_.workers.broadcast(std::span<double>(state));
+  parts_.loss_scale.set_state(state);
 }
 
 void SyncAllReduce::clear_gradients() {
@@ -100,15 +109,14 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
-  const StepOutcome found = outcome(info);
+  StepOutcome found = outcome(info);
   const trace::Span span("optimizer");
-  update_statistics();
+  const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  if (taken) update(info.learning_rate);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
-  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
-  double scale = 1.0 / static_cast<double>(averaged());
-  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
-  parts_.optimizer.step(parts_.model.parameters, gradients, info.learning_rate, scale);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
+  judge(taken, parts_.loss_scale, found);
+  found.skipped_by_all = found.skipped;
   return found;
 }
 
@@ -129,6 +137,14 @@ StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
           .stop = sums[passenger_stop] > 0.0F,
           .samples = sums[sum_samples],
           .late = !info.outcome_now};
+}
+
+void SyncAllReduce::update(double learning_rate) {
+  update_statistics();
+  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
+  double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
+  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
+  parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
 }
 
 }  // namespace flotilla

@@ -9,6 +9,7 @@
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/late_sums.hpp"
+#include "src/train/loss_scale.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
 #include "src/train/strategy.hpp"
@@ -29,6 +30,7 @@ class SyncAllReduce : public Strategy {
     mpi::CommunicationLanes* lanes;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
+    LossScale& loss_scale;
     Model model;                  ///< This worker's
     DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
     std::vector<Bucket> buckets;
@@ -39,7 +41,7 @@ class SyncAllReduce : public Strategy {
   explicit SyncAllReduce(Parts parts);
 
   void start() override;
-  void resume(const Resumption&) override {}
+  void resume(const Resumption&) override;
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
   void clear_gradients() override;
   void end_micro_step(std::int64_t micro_step) override;
@@ -66,6 +68,7 @@ class SyncAllReduce : public Strategy {
   std::int64_t averaged() const { return together_ ? averaged_ : 1; }
   void reduce(std::int64_t step);
   void update_statistics();
+  void update(double learning_rate);
   StepOutcome outcome(const StepInfo& info);
 
   Parts parts_;

@@ -164,7 +164,8 @@ StepOutcome Trainer::step(Loader& loader) {
   const DeviceSpan<float> sums = strategy.loss_sums();
   const bool averages = config_.train.accumulate == "average" && !config_.run.reproducible;
   const std::int64_t averaged = averages ? sharding.micro_steps : 1;
-  const float scale = 1.0F / static_cast<float>(sharding.batch * averaged);
+  const float loss_scale = assembly_.loss_scale.scale();
+  const float scale = loss_scale / static_cast<float>(sharding.batch * averaged);
   const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
@@ -206,12 +207,12 @@ StepOutcome Trainer::step(Loader& loader) {
   times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
   const bool meets = meets_at(step_ + 1, next);
-  const StepOutcome outcome =
-      strategy.finish_step({.step = step_,
-                            .learning_rate = learning_rate_,
-                            .epochs_after = progress_of(config_, sharding, next).epochs,
-                            .meet = meets,
-                            .outcome_now = !assembly_.device->runs_ahead() || meets});
+  const StepOutcome outcome = strategy.finish_step(
+      {.step = step_,
+       .learning_rate = learning_rate_,
+       .epochs_after = progress_of(config_, sharding, next).epochs,
+       .meet = meets,
+       .outcome_now = !assembly_.device->runs_ahead() || assembly_.loss_scale.looks() || meets});
   waiting_.after_step(strategy.times().meetings, spending());
   ++times_.steps;
   ++step_;
@@ -241,7 +242,7 @@ std::span<float> Trainer::input_of(const Batch& batch) {
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
   if (!assembly_.embeddings) return;
   const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient.span()));
+  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient), assembly_.loss_scale);
   if (!assembly_.looks_ahead()) return;
   ahead_ = &take_batch(loader);
   assembly_.embeddings->look_ahead(*ahead_);
@@ -249,7 +250,7 @@ void Trainer::learn_rows(const Batch& batch, Loader& loader) {
 
 void Trainer::log_clicks(const Batch& batch) {
   if (!clicks_) return;
-  assembly_.device->download(assembly_.network->logits().span(), logits_);
+  assembly_.device->download_values(assembly_.network->logits(), logits_);
   const auto valid = static_cast<std::size_t>(batch.valid);
   clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
 }
@@ -326,6 +327,7 @@ Ending Trainer::run() {
 
 /// A NaN that max pooling hides from the loss has reached the statistics.
 void Trainer::check_finite(const StepOutcome& outcome) {
+  if (outcome.skipped) return check_hope(outcome);
   const bool loss_is_finite = std::isfinite(outcome.loss);
   if (loss_is_finite && (outcome.late || assembly_.device->flat().all_finite(assembly_.model.statistics)))
     return;
@@ -336,6 +338,16 @@ void Trainer::check_finite(const StepOutcome& outcome) {
   const bool all_see_it =
       outcome.all_workers && (!loss_is_finite || !assembly_.strategy->alike().statistics.empty());
   if (all_see_it) end_diverged(what);
+  end_diverged_alone(what);
+}
+
+/// A step that overflowed is skipped, unless a smaller loss scale would not have helped.
+void Trainer::check_hope(const StepOutcome& outcome) {
+  if (!outcome.hopeless) return;
+  const LossScale& scale = assembly_.loss_scale;
+  const std::string what = cat(scale.in_a_row(), " steps in a row overflowed in ", config_.device.precision,
+                               " at the loss scale ", scale.scale(), ", which cannot fall any further");
+  if (outcome.skipped_by_all) end_diverged(what);
   end_diverged_alone(what);
 }
 

@@ -98,6 +98,7 @@ class Trainer {
   void report_waiting();
   void validate();
   void check_finite(const StepOutcome& outcome);
+  void check_hope(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
   [[noreturn]] void end_diverged_alone(const std::string& what);
   std::string divergence(const std::string& what, const std::string& where) const;

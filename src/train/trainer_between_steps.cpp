@@ -51,6 +51,10 @@ void Trainer::report(const StepOutcome& outcome) {
     report.slowest_times = waiting.times_last;
     report.slowest_cost_s = waiting.cost_s;
   }
+  if (const LossScale& scale = assembly_.loss_scale; scale.looks()) {
+    report.loss_scale = double{scale.scale()};
+    report.skipped_steps = scale.skipped();
+  }
   if (clicks_) {
     const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &assembly_.world : nullptr);
     report.auc = areas.auc;

@@ -116,7 +116,7 @@ TEST(AwkwardDeck, ValuesOutOfRangeAreRefused) {
       {"[optimizer]\nno_decay = [\"biases\", \"bias\"]",
        "bad.toml:14:23: optimizer.no_decay[1] must be one of"},
       {"[checkpoint]\nkeep = 0", "checkpoint.keep must be at least 1, got 0"},
-      {"[device]\nprecision = \"float16\"", "compute in float32 only"},
+      {"[device]\nprecision = \"float16\"", "\"cpu\" computes in float32 only"},
       {"[model.x]\n[strategy]\nbucket_mb = 0", "strategy.bucket_mb must be positive, got 0.0"},
   };
   for (const auto& [line, mistake] : cases) expect_in(with_line(line), mistake);

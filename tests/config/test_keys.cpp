@@ -29,8 +29,10 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
   }
   {
-    const auto& [a, b, c, d] = device;
+    const auto& [a, b, c, d, loss_scale] = device;
     add_addresses(all, a, b, c, d);
+    const auto& [kind, value, initial, growth, growth_every, backoff, backoff_every] = loss_scale;
+    add_addresses(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, own] = model;  // own models' keys come later
@@ -141,8 +143,14 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 }
 
 TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
-  const std::set<std::string> free_tables = {
-      "run.emulate_straggler", "device", "strategy", "checkpoint", "validation", "roles", "server"};
+  const std::set<std::string> free_tables = {"run.emulate_straggler",
+                                             "device",
+                                             "device.loss_scale",
+                                             "strategy",
+                                             "checkpoint",
+                                             "validation",
+                                             "roles",
+                                             "server"};
   const std::set<std::string> free_keys = {
       "model.recompute",        "data.stage_to", "data.threads",        "data.prefetch",
       "train.epochs",           "train.steps",   "train.batch_size",    "train.global_batch_size",

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace flotilla {
+
+/// What activations, their gradients and the weights of products are held in. Sums, parameters, statistics
+/// and the optimizer's state are float32 in any case (docs/precision.md).
+enum class Precision : std::uint8_t { float32, float16, bfloat16 };
+
+std::string_view name(Precision precision);     ///< The deck's: "float32", "float16", "bfloat16"
+Precision precision_of(std::string_view word);  ///< @throws InternalError for any other word
+inline bool is_half(Precision precision) {
+  return precision != Precision::float32;
+}
+
+}  // namespace flotilla

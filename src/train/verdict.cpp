@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/verdict.hpp"
+
+#include <cmath>
+
+namespace flotilla {
+
+namespace {
+
+/// Enough for a dynamic scale to come down from anywhere, and for a static one that a few bad batches are
+/// none.
+constexpr std::int64_t hopeless_in_a_row = 100;
+
+}  // namespace
+
+bool can_be_taken(Device& device, const LossScale& scale, DeviceSpan<const float> gradients) {
+  return !scale.looks() || device.flat().all_finite(gradients);
+}
+
+void judge(bool taken, LossScale& scale, StepOutcome& outcome) {
+  if (!scale.looks()) return;
+  const bool least = !scale.can_fall();
+  scale.follow(taken);
+  outcome.skipped = !taken;
+  outcome.hopeless =
+      !taken && least && (!std::isfinite(outcome.loss) || scale.in_a_row() >= hopeless_in_a_row);
+}
+
+void keep_to_itself(Device& device, StepOutcome& outcome, DeviceSpan<float> array) {
+  if (!outcome.skipped || std::isfinite(outcome.loss)) return;
+  device.flat().fill(array.subspan(0, loss_sums), 0.0F);
+  outcome.samples = 0.0;
+}
+
+}  // namespace flotilla
