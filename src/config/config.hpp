@@ -54,7 +54,7 @@ struct DeviceConfig {
   std::string precision = "float32";     ///< "float32", "float16", "bfloat16"
   std::string convolution = "winograd";  ///< cpu: "winograd", "direct"
   std::int64_t threads = 0;              ///< 0: the cores this rank is bound to ÷ ranks on them
-  LossScaleConfig loss_scale;
+  LossScaleConfig loss_scale{};
 };
 
 struct ModelConfig {
