@@ -165,6 +165,9 @@ class Device {
   virtual void synchronize() = 0;  ///< Returns when all work handed out so far is done.
 };
 
+/// What a GPU may compute with operands rounded to TF32 (10 bits of mantissa) when the precision is float32.
+enum class Tf32 : std::uint8_t { none, convolutions, all };
+
 /// @param threads 1 or more.
 struct DeviceSpec {
   std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
@@ -174,6 +177,11 @@ struct DeviceSpec {
   /// it (oneDNN 2 with AVX-512; description() says whether): up to 2.5 times as fast, with errors of 1e-6 of
   /// the results' root mean square instead of 2e-7.
   bool winograd = false;
+  // cuda
+  int ordinal = 0;                          ///< Which of the GPUs that this process sees
+  Tf32 tf32 = Tf32::convolutions;           ///< "all": matrix products too
+  bool reproducible = false;                ///< Only algorithms that give the same bits every time.
+  std::size_t workspace_bytes = 1U << 30U;  ///< That a convolution's algorithm may take.
 };
 
 /// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.

@@ -85,7 +85,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   std::optional<LocalEmbeddings> embeddings;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
-    device = make_device(config.device, places[static_cast<std::size_t>(world.rank())]);
+    device =
+        make_device(config.device, places[static_cast<std::size_t>(world.rank())], config.run.reproducible);
     data = open_validation_data(config);
     if (!data)
       throw UserError(

@@ -54,6 +54,8 @@ struct DeviceConfig {
   std::string precision = "float32";     ///< "float32", "float16", "bfloat16"
   std::string convolution = "winograd";  ///< cpu: "winograd", "direct"
   std::int64_t threads = 0;              ///< 0: the cores this rank is bound to ÷ ranks on them
+  std::int64_t workspace_mb = 1024;      ///< cuda: MiB that a convolution's algorithm may take
+  std::string tf32 = "convolutions";     ///< cuda, float32: "none", "convolutions", "all"
   LossScaleConfig loss_scale{};
 };
 

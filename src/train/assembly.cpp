@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -28,6 +29,11 @@ std::string divisors_of(std::int64_t number) {
   for (std::int64_t divisor = 1; divisor <= number; ++divisor)
     if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
   return text;
+}
+
+Tf32 tf32_of(std::string_view word) {
+  if (word == "none") return Tf32::none;
+  return word == "all" ? Tf32::all : Tf32::convolutions;
 }
 
 /// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
@@ -77,12 +83,15 @@ std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, cons
   return places;
 }
 
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place) {
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
   return make_device({.kind = device.kind,
                       .threads = static_cast<int>(threads),
                       .precision = precision_of(device.precision),
-                      .winograd = device.convolution == "winograd"});
+                      .winograd = device.convolution == "winograd",
+                      .tf32 = tf32_of(device.tf32),
+                      .reproducible = reproducible,
+                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U});
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
@@ -137,7 +146,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   step_group = make_step_group(config.strategy, world, places);
   exchange = make_exchange(config.model, world);
   agree(world, places, [&] {
-    device = make_device(config.device, place);
+    device = make_device(config.device, place, config.run.reproducible);
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
                                  static_cast<std::uint64_t>(config.run.seed),
                                  {.training = true, .ranks_on_host = host->size()});

@@ -43,7 +43,8 @@ namespace flotilla {
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
 
 /// The deck's device for the rank at `place`. @throws UserError as make_device(const DeviceSpec&) does
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
+/// @param reproducible the deck's run.reproducible
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
