@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -90,7 +91,33 @@ class SoftmaxLoss {
   virtual void backward(const Tensor& logits, const Targets& targets, float scale, Tensor& dlogits) = 0;
 };
 
+/// Copies between a device and the host beside computing: of one other thread (a communication lane). Each
+/// copy returns when it is done.
+class CopyLane {
+ public:
+  using Mark = std::size_t;
+
+  virtual ~CopyLane() = default;
+  /// The computing thread: all work handed out so far. At most 64 marks may wait for their download.
+  virtual Mark mark() = 0;
+  /// The other thread: `host` ← `from` as it is once the marked work is done. Marks come in their order.
+  virtual void download(Mark after, DeviceSpan<const float> from, std::span<float> host) = 0;
+  /// The other thread: what is handed out once the caller of mark() knows of its return, comes after it.
+  virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;
+};
+
+/// The queue that a device's work is handed to, for libraries that put theirs beside it (NCCL). `handle` is a
+/// cudaStream_t; ordinal −1: the device has no queue.
+struct NativeStream {
+  void* handle = nullptr;
+  int ordinal = -1;
+};
+
 /// One place to compute. A tensor has a logical shape; how its storage is laid out is the device's secret.
+///
+/// Memory of a device is the host's only where shares_host_memory() says so. Elsewhere an address of a
+/// DeviceSpan is not to be followed: the reference device hands out addresses at which nothing lies, so that
+/// tests without a GPU find who does.
 class Device {
  public:
   virtual ~Device() = default;
@@ -108,6 +135,10 @@ class Device {
   /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a GPU copies it. The
   /// host memory must stay as it is until synchronize() after its last use.
   virtual void stage(std::span<float> host, Tensor& to) = 0;
+  /// `count` floats of host memory, zeroed, on 64 bytes, that copies to and from this device are fast with.
+  virtual Storage pinned(std::size_t count);
+  virtual std::unique_ptr<CopyLane> copy_lane();
+  virtual NativeStream native_stream() const { return {}; }
 
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
