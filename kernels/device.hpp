@@ -137,6 +137,8 @@ class Device {
   virtual void stage(std::span<float> host, Tensor& to) = 0;
   /// `count` floats of host memory, zeroed, on 64 bytes, that copies to and from this device are fast with.
   virtual Storage pinned(std::size_t count);
+  /// The same for host memory that is there already (a window that ranks share), until the result goes.
+  virtual Storage pin(std::span<float> /*host*/) { return {}; }
   virtual std::unique_ptr<CopyLane> copy_lane();
   virtual NativeStream native_stream() const { return {}; }
 

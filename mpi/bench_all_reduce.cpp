@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/bench_data.hpp"
 #include "mpi/collectives.hpp"
@@ -56,7 +57,7 @@ class Lanes {
     const int count = static_cast<int>(owners_.size());
     for (int lane = 0; lane < count; ++lane) {
       const SliceBounds part = slice_of(0, data.size(), lane, count);
-      lanes_->start(data.subspan(part.begin, part.end - part.begin));
+      lanes_->start(device_span(data.subspan(part.begin, part.end - part.begin)));
     }
     lanes_->finish();
   }
@@ -122,8 +123,9 @@ class Bench {
 
   void add(const char* algorithm, Wire wire, const Maker& make) {
     const std::shared_ptr<Collectives> collectives = make();
-    entries_.push_back(
-        {algorithm, wire, 1, [collectives](std::span<float> data) { collectives->all_reduce(data); }});
+    entries_.push_back({algorithm, wire, 1, [collectives](std::span<float> data) {
+                          all_reduce_now(*collectives, device_span(data));
+                        }});
     if (options_.communicators > 1) add_lanes(algorithm, wire, make);
   }
 
@@ -147,7 +149,8 @@ class Bench {
             [this, own, other] { mpi_sum(world_, own.data(), other); });
     }
     if (own.size() > mpi_all_reduce_piece)
-      enter({.algorithm = "mpi-pieces"}, own, own, [this, own] { pieces_->all_reduce(own); });
+      enter({.algorithm = "mpi-pieces"}, own, own,
+            [this, own] { all_reduce_now(*pieces_, device_span(own)); });
     for (const Entry& entry : entries_) {
       const bool flat = std::string_view(entry.algorithm) == "mpi";
       const std::span<float> data = flat ? own : storage_->mine().first(own.size());

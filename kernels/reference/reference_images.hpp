@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/host_memory.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/reference/own_memory.hpp"
 
 namespace flotilla {
 
 /// Operations on images as plain loops in double; every tensor is plain.
 class ReferenceImages : public ImageOperations {
  public:
-  explicit ReferenceImages(const HostMemory& memory) : memory_(memory) {}
+  explicit ReferenceImages(const reference::OwnMemory& memory) : memory_(memory) {}
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
@@ -22,7 +22,7 @@ class ReferenceImages : public ImageOperations {
   void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
 
  private:
-  HostMemory memory_;
+  reference::OwnMemory memory_;
 };
 
 }  // namespace flotilla

@@ -119,8 +119,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
                  .gradients = {},
                  .statistics = model.statistics,
                  .step_statistics = {}});
-  for (const DeviceSpan<float> values : {model.parameters, model.statistics})
-    world.broadcast(std::span<float>(values.address(), values.size()));
+  broadcast(*device, world, state_arrays(model, nullptr));
   SampleOutputs outputs;
   ClassTable classes(config.model.classes);
   const bool needs_rows = !arguments.vectors.empty() || arguments.per_class;

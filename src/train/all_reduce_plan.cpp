@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "mpi/choose_all_reduce.hpp"
 #include "mpi/groups.hpp"
+#include "src/train/reduced_array.hpp"
 
 namespace flotilla {
 
@@ -35,9 +36,10 @@ void check_communicators(const StrategyConfig& strategy, std::size_t buckets) {
                       ": give at most that many, or a smaller strategy.bucket_mb"));
 }
 
-std::unique_ptr<mpi::Collectives> make(const std::string& word, const AllReducePlan& plan,
-                                       const mpi::Communicator& world, const mpi::Communicator& host,
-                                       mpi::SharedStorage* window, mpi::Wire wire) {
+/// In the host's memory.
+std::unique_ptr<mpi::Collectives> make_on_host(const std::string& word, const AllReducePlan& plan,
+                                               const mpi::Communicator& world, const mpi::Communicator& host,
+                                               mpi::SharedStorage* window, mpi::Wire wire) {
   if (word == "shared-memory") return mpi::make_shared_memory_all_reduce(host, *window);
   if (word == "mpi") return mpi::make_mpi_all_reduce(world, wire, plan.order);
   require(word == "hierarchical", "no all-reduce \"", word, "\"");
@@ -60,13 +62,14 @@ AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<
                               bool shares_memory, const std::string& saved, std::size_t buckets,
                               mpi::SumOrder order) {
   check_communicators(strategy, buckets);
-  const bool one_memory = shares_memory && mpi::hosts(places) == 1;
+  const bool one_memory = mpi::hosts(places) == 1;
   AllReducePlan plan;
+  plan.staged = !shares_memory && places.size() > 1;
   plan.wire = mpi::wire_of(strategy.wire);
   plan.order = order;
   plan.communicators = static_cast<int>(strategy.communicators);
   plan.groups = mpi::cut_groups(places, static_cast<int>(strategy.ranks_per_group));
-  plan.groups_in_memory = shares_memory && mpi::groups_stay_on_hosts(places, plan.groups);
+  plan.groups_in_memory = mpi::groups_stay_on_hosts(places, plan.groups);
   if (strategy.all_reduce == "shared-memory" && !one_memory)
     throw UserError(
         cat("strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on ",
@@ -95,12 +98,17 @@ std::vector<int> Reduction::missing_ranks() const {
 }
 
 Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& world,
-                         const mpi::Communicator& host, mpi::SharedStorage* window,
-                         std::span<const std::span<float>> buckets) {
+                         const mpi::Communicator& host, Device& device, const ReducedArray& array,
+                         std::span<const DeviceSpan<float>> buckets) {
+  const auto make = [&](const std::string& word, mpi::Wire wire) {
+    auto sums = make_on_host(word, plan, world, host, array.window(), wire);
+    if (device.shares_host_memory()) return sums;
+    return mpi::make_staged_all_reduce(device, std::move(sums), array.mirror());
+  };
   std::vector<std::unique_ptr<mpi::Collectives>> candidates;
   std::vector<mpi::Collectives*> measured;
   for (const std::string& word : plan.candidates)
-    measured.push_back(candidates.emplace_back(make(word, plan, world, host, window, plan.wire)).get());
+    measured.push_back(candidates.emplace_back(make(word, plan.wire)).get());
   Reduction reduction;
   std::size_t winner = 0;
   if (candidates.size() > 1) {
@@ -111,9 +119,9 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
   const std::string& word = plan.candidates[winner];
   reduction.lanes.push_back(std::move(candidates[winner]));
   while (reduction.lanes.size() < static_cast<std::size_t>(plan.communicators))
-    reduction.lanes.push_back(make(word, plan, world, host, window, plan.wire));
+    reduction.lanes.push_back(make(word, plan.wire));
   if (word != "shared-memory" && plan.wire != mpi::Wire::float32)
-    reduction.exact = make("mpi", plan, world, host, window, mpi::Wire::float32);
+    reduction.exact = make("mpi", mpi::Wire::float32);
   reduction.description = describe(plan, word);
   return reduction;
 }

@@ -285,6 +285,8 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                             .model = model,
                             .values = served_values,
                             .gradients = gradients,
+                            .push_room = *push_room,
+                            .pull_room = *pull_room,
                             .micro_steps = sharding.micro_steps,
                             .embeddings = embeddings.get()};
   if (config.server.mode == "geo") return std::make_unique<Geo>(worker, *optimizer);

@@ -13,7 +13,6 @@
 #include "models/network.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/communication_lanes.hpp"
-#include "mpi/shared_storage.hpp"
 #include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/checkpoint/checkpoint.hpp"
@@ -27,8 +26,10 @@
 #include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/host_room.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/optimizer.hpp"
+#include "src/train/reduced_array.hpp"
 #include "src/train/reproducible.hpp"
 #include "src/train/schedule.hpp"
 #include "src/train/server_link.hpp"
@@ -75,14 +76,14 @@ struct Assembly {
   std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
   std::optional<mpi::Communicator> host;        ///< The ranks of this host
   std::optional<StepGroup> step_group;          ///< Empty: all workers step together
-  Storage model_storage;                        ///< Or, with local SGD in shared memory, model_window
-  std::unique_ptr<mpi::SharedStorage> model_window;
-  Storage gradient_storage;  ///< Or, with shared memory, gradient_window
-  std::unique_ptr<mpi::SharedStorage> gradient_window;
+  ReducedArray models;                          ///< Holds model and consensus, or served_values
+  ReducedArray summed;                          ///< Holds gradients
   Model model;
-  Model consensus;                  ///< Local SGD: room for a model that is not this worker's
-  DeviceSpan<float> gradients;      ///< Passengers, step statistics, gradients (buckets.hpp)
-  DeviceSpan<float> served_values;  ///< With servers: passengers, statistics, parameters
+  Model consensus;                    ///< Local SGD: room for a model that is not this worker's
+  DeviceSpan<float> gradients;        ///< Passengers, step statistics, gradients (buckets.hpp)
+  DeviceSpan<float> served_values;    ///< With servers: passengers, statistics, parameters
+  std::optional<HostRoom> push_room;  ///< With servers, to whom host memory goes
+  std::optional<HostRoom> pull_room;
   Storage validation_sums;
   std::unique_ptr<Optimizer>
       optimizer;  ///< Null where servers run it, but for worker 0, which saves its state

@@ -33,7 +33,7 @@ bool LocalSgd::together_in(std::int64_t step) const {
 }
 
 void LocalSgd::start() {
-  broadcast(parts_.workers, live());
+  broadcast(parts_.device, parts_.workers, live());
   outer_.set_anchor(parts_.model.parameters);
   parts_.steps->step_together(together_in(0));
 }
@@ -135,7 +135,7 @@ StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
 }
 
 void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
-  collectives.all_reduce({values.address(), values.size()});
+  mpi::all_reduce_now(collectives, values);
   times_.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }

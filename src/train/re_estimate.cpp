@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/re_estimate.hpp"
 
+#include "src/train/host_room.hpp"
+
 namespace flotilla {
 
 void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& loader, std::int64_t batches) {
@@ -20,7 +22,9 @@ void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& load
   }
   flat.fill(batchs_own, 0.0F);
   assembly.train_with(assembly.model);
-  assembly.world.all_reduce(std::span<float>(model.statistics.address(), model.statistics.size()));
+  HostRoom room(*assembly.device, model.statistics.size());
+  assembly.world.all_reduce(room.take(model.statistics));
+  room.give_back(model.statistics);
 }
 
 }  // namespace flotilla

@@ -17,7 +17,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)) {}
 
 void SyncAllReduce::start() {
-  broadcast(parts_.workers, live());
+  broadcast(parts_.device, parts_.workers, live());
 }
 
 void SyncAllReduce::clear_gradients() {
@@ -32,7 +32,7 @@ void SyncAllReduce::end_micro_step(std::int64_t micro_step) {
 }
 
 /// The bucket with what this worker has to give.
-std::span<float> SyncAllReduce::complete(std::size_t bucket) {
+DeviceSpan<float> SyncAllReduce::complete(std::size_t bucket) {
   const Bucket& range = parts_.buckets[bucket];
   if (parts_.shards != nullptr) parts_.shards->finish(range.begin, range.end);
   return span_of(parts_.gradients, range);
@@ -53,7 +53,7 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  parts_.collectives.all_reduce(complete(bucket));
+  mpi::all_reduce_now(parts_.collectives, complete(bucket));
 }
 
 /// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
@@ -61,7 +61,7 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
   if (parts_.exact == nullptr) return;
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
-  parts_.exact->all_reduce({parts_.gradients.address(), leading_});
+  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_));
   times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
 }
 

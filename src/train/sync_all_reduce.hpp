@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "mpi/collectives.hpp"
@@ -59,7 +58,7 @@ class SyncAllReduce : public Strategy {
   void step_together(bool together) { together_ = together; }
 
  private:
-  std::span<float> complete(std::size_t bucket);
+  DeviceSpan<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
 

@@ -56,6 +56,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       agreement_(assembly_.world, *assembly_.network) {
   for (const StateArray& array : assembly_.strategy->live())
     saved_floats_ += static_cast<std::int64_t>(array.values.size());
+  if (assembly_.embeddings)
+    gradient_room_.emplace(*assembly_.device, static_cast<std::size_t>(assembly_.network->input_size()));
   if (!foretells_clicks(config_.model)) return;
   clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
   logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
@@ -236,7 +238,7 @@ std::span<float> Trainer::input_of(const Batch& batch) {
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
   if (!assembly_.embeddings) return;
   const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, {gradient.span().address(), gradient.span().size()});
+  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient.span()));
   if (!assembly_.looks_ahead()) return;
   ahead_ = &take_batch(loader);
   assembly_.embeddings->look_ahead(*ahead_);
