@@ -158,6 +158,8 @@ struct DeviceSpec {
   /// it (oneDNN 2 with AVX-512; description() says whether): up to 2.5 times as fast, with errors of 1e-6 of
   /// the results' root mean square instead of 2e-7.
   bool winograd = false;
+  // cuda
+  int ordinal = 0;  ///< Which of the GPUs that this process sees
 };
 
 /// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.

@@ -2,6 +2,7 @@
 #include "mpi/gpu_binding.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <map>
 #include <set>
@@ -75,7 +76,9 @@ class Matching {
 std::string names_of(const std::vector<Place>& places, const std::vector<int>& ranks) {
   std::string text;
   for (std::size_t at = 0; at < ranks.size(); ++at)
-    text += cat(at == 0 ? "" : at + 1 == ranks.size() ? " and " : ", ",
+    text += cat(at == 0                  ? ""
+                : at + 1 == ranks.size() ? " and "
+                                         : ", ",
                 places[static_cast<std::size_t>(ranks[at])].rank);
   return text;
 }
@@ -90,17 +93,20 @@ std::string names_of(const std::vector<Place>& places, const std::vector<int>& r
 /// Names the first GPU that two ranks would have to share.
 [[noreturn]] void refuse_sharing(const std::vector<Place>& places, const std::vector<int>& ranks,
                                  const Matching& shared, std::size_t gpus) {
-  const auto crowd = std::ranges::find_if(shared.ranks_of(), [](const auto& of) { return of.second.size() > 1; });
+  const auto crowd =
+      std::ranges::find_if(shared.ranks_of(), [](const auto& of) { return of.second.size() > 1; });
   const std::string& host = places[static_cast<std::size_t>(ranks.front())].host;
-  std::string text = cat("ranks ", names_of(places, crowd->second), " on ", host, " would compute on one GPU (",
-                         crowd->first, "), and each be slower by that: the ", ranks.size(), " ranks there see ",
-                         gpus, gpus == 1 ? " GPU" : " GPUs");
+  std::string text = cat("ranks ", names_of(places, crowd->second), " on ", host,
+                         " would compute on one GPU (", crowd->first, "), and each be slower by that: the ",
+                         ranks.size(), " ranks there see ", gpus, gpus == 1 ? " GPU" : " GPUs");
   if (gpus < ranks.size()) {
     text += cat(" together; start one rank for each (mpirun --map-by ppr:", gpus,
                 ":node, srun --ntasks-per-node=", gpus, ")");
   } else {
-    text += cat(", but not each one of its own; show every rank all GPUs of its host (srun --gpu-bind=none "
-                "with --gpus-per-node=", gpus, ")");
+    text +=
+        cat(", but not each one of its own; show every rank all GPUs of its host (srun --gpu-bind=none "
+            "with --gpus-per-node=",
+            gpus, ")");
   }
   throw UserError(text + ", or allow it with device.share = true");
 }
@@ -165,12 +171,13 @@ std::vector<std::string> gpu_warnings(const std::vector<Place>& places, const Gp
     if (is_near(bound.gpu, bound.own)) continue;
     const Place& place = places[rank];
     if (text.empty())
-      text = cat("rank ", place.rank, " on ", place.host, " is bound to core", bound.own.size() == 1 ? " " : "s ",
-                 text_of_ranks(bound.own), ", but its GPU (", bound.gpu.pci_id, ") is next to ",
-                 text_of_ranks(bound.gpu.near),
-                 ", and what is copied to it takes the longer way: bind ranks in blocks (srun "
-                 "--distribution=block:block --cpu-bind=cores, mpirun --map-by numa --bind-to numa; nvidia-smi "
-                 "topo -m shows what is next to what)");
+      text =
+          cat("rank ", place.rank, " on ", place.host, " is bound to core",
+              bound.own.size() == 1 ? " " : "s ", text_of_ranks(bound.own), ", but its GPU (",
+              bound.gpu.pci_id, ") is next to ", text_of_ranks(bound.gpu.near),
+              ", and what is copied to it takes the longer way: bind ranks in blocks (srun "
+              "--distribution=block:block --cpu-bind=cores, mpirun --map-by numa --bind-to numa; nvidia-smi "
+              "topo -m shows what is next to what)");
     else
       far.push_back(cat(place.rank));
   }
@@ -180,16 +187,15 @@ std::vector<std::string> gpu_warnings(const std::vector<Place>& places, const Gp
 }
 
 std::string describe_gpus(const GpuBinding& binding) {
-  std::map<std::string, int> kinds;
+  std::map<std::string, double> kinds;
   std::size_t most = 1;
-  double gpus = 0;
   for (const GpuBinding::Bound& bound : binding.ranks) {
     most = std::max(most, bound.sharing.size());
-    gpus += 1.0 / static_cast<double>(bound.sharing.size());
-    if (bound.sharing.front() == bound.sharing.front()) ++kinds[bound.gpu.name];
+    kinds[bound.gpu.name] += 1.0 / static_cast<double>(bound.sharing.size());
   }
   std::string text;
-  for (const auto& [name, ranks] : kinds) text += cat(text.empty() ? "" : ", ", ranks, " × ", name);
+  for (const auto& [name, number] : kinds)
+    text += cat(text.empty() ? "" : ", ", std::lround(number), " × ", name);
   return text + (most == 1 ? ", one for each rank" : cat(", up to ", most, " ranks on one"));
 }
 
@@ -199,15 +205,15 @@ std::vector<std::string> gpu_table(const std::vector<Place>& places, const GpuBi
   const auto row = [&](const auto& rank, const std::string& host, const auto& gpu, const std::string& id,
                        const std::string& rest) {
     std::ostringstream line;
-    line << std::setw(6) << rank << "  " << std::left << std::setw(static_cast<int>(host_width)) << host << std::right
-         << std::setw(5) << gpu << "  " << std::left << std::setw(12) << id << "  " << rest;
+    line << std::setw(6) << rank << "  " << std::left << std::setw(static_cast<int>(host_width)) << host
+         << std::right << std::setw(5) << gpu << "  " << std::left << std::setw(12) << id << "  " << rest;
     return line.str();
   };
   std::vector<std::string> lines = {row("rank", "host", "GPU", "PCI id", "cores")};
   for (std::size_t rank = 0; rank < binding.ranks.size(); ++rank) {
     const GpuBinding::Bound& bound = binding.ranks[rank];
-    lines.push_back(row(places[rank].rank, places[rank].host, bound.ordinal, bound.gpu.pci_id,
-                        text_of_ranks(bound.own)));
+    lines.push_back(
+        row(places[rank].rank, places[rank].host, bound.ordinal, bound.gpu.pci_id, text_of_ranks(bound.own)));
   }
   return lines;
 }

@@ -20,9 +20,7 @@ struct GpuBinding {
   std::vector<Bound> ranks{};  ///< As the places; empty: nobody computes on a GPU
 
   /// 0 where nobody computes on a GPU
-  int ordinal(int rank) const {
-    return ranks.empty() ? 0 : ranks[static_cast<std::size_t>(rank)].ordinal;
-  }
+  int ordinal(int rank) const { return ranks.empty() ? 0 : ranks[static_cast<std::size_t>(rank)].ordinal; }
   bool shared() const;  ///< Whether a GPU has more than one rank, which NCCL refuses.
 };
 

@@ -22,12 +22,12 @@ bool has_nccl() {
   return false;
 }
 
-std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator&, NativeStream, int) {
+std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator&, NativeStream) {
   refuse();
 }
 
 std::unique_ptr<Collectives> make_nccl_hierarchical_all_reduce(const Communicator&, const Communicator&,
-                                                               NativeStream, int) {
+                                                               NativeStream) {
   refuse();
 }
 

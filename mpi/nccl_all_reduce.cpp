@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/nccl_all_reduce.hpp"
 
-#include <vector>
-
 #include "kernels/error.hpp"
 #include "mpi/nccl_communicator.hpp"
 #include "mpi/nccl_queue.hpp"
@@ -11,39 +9,28 @@ namespace flotilla::mpi {
 
 namespace {
 
-class FlatLane final : public NcclLane {
- public:
-  FlatLane(const Communicator& group, NativeStream compute)
-      : NcclLane(compute), communicator_(group, compute.ordinal) {}
-
-  std::string failure() const override { return communicator_.failure(); }
-
- private:
-  void launch(DeviceSpan<float> data) override {
-    const ncclComm_t handle = communicator_.handle();
-    check(ncclAllReduce(data.address(), data.address(), data.size(), ncclFloat32, ncclSum, handle,
-                        stream().handle()),
-          "ncclAllReduce", handle);
-  }
-
-  NcclCommunicator communicator_;
-};
-
 class NcclAllReduce final : public NcclQueue {
  public:
-  NcclAllReduce(const Communicator& group, NativeStream compute, int communicators)
-      : NcclQueue(lanes(communicators, [&] { return std::make_unique<FlatLane>(group, compute); })),
-        ranks_(group.size()) {}
+  NcclAllReduce(const Communicator& group, NativeStream compute)
+      : NcclQueue(compute), communicator_(group, compute.ordinal) {}
 
   std::string_view name() const override { return "nccl"; }
-  int ranks() const override { return ranks_; }
+  int ranks() const override { return communicator_.size(); }
+  std::string failure() const override { return communicator_.failure(); }
   std::size_t sent_bytes(std::size_t count) const override {
-    const auto n = static_cast<std::size_t>(ranks_);
+    const auto n = static_cast<std::size_t>(ranks());
     return 2 * (n - 1) * count * sizeof(float) / n;
   }
 
  private:
-  int ranks_;
+  void launch(DeviceSpan<float> data, cudaStream_t stream) override {
+    const ncclComm_t communicator = communicator_.handle();
+    check(ncclAllReduce(data.address(), data.address(), data.size(), ncclFloat32, ncclSum, communicator,
+                        stream),
+          "ncclAllReduce", communicator);
+  }
+
+  NcclCommunicator communicator_;
 };
 
 }  // namespace
@@ -60,9 +47,8 @@ bool has_nccl() {
   return true;
 }
 
-std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator& group, NativeStream stream,
-                                                  int communicators) {
-  return std::make_unique<NcclAllReduce>(group, stream, communicators);
+std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator& group, NativeStream stream) {
+  return std::make_unique<NcclAllReduce>(group, stream);
 }
 
 }  // namespace flotilla::mpi

@@ -16,17 +16,15 @@ bool has_nccl();             ///< Whether the following work in this build. Else
 // (Device::native_stream). Those that queue (Collectives::queues) put themselves behind what that was handed
 // before all_reduce(), on a stream of their own.
 
-/// "nccl": NCCL finds the ways between all ranks of `group` itself. Call i since the last settle() goes over
-/// communicator i mod `communicators`, side by side with the others. Queues. Collective.
-std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator& group, NativeStream stream,
-                                                  int communicators = 1);
+/// "nccl": NCCL finds the ways between all ranks of `group` itself. Queues. Collective.
+std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator& group, NativeStream stream);
 
 /// "nccl-hierarchical": reduce-scatter inside the group, all-reduce across groups by every member on its
 /// part, all-gather inside, all by NCCL. `group`: this rank's part of `world`; all groups must have as many
-/// members (groups_are_equal). `communicators` as above. Queues. Collective.
+/// members (groups_are_equal). Queues. Collective.
 std::unique_ptr<Collectives> make_nccl_hierarchical_all_reduce(const Communicator& world,
-                                                               const Communicator& group, NativeStream stream,
-                                                               int communicators = 1);
+                                                               const Communicator& group,
+                                                               NativeStream stream);
 
 /// "nccl-mpi": the same with MPI across groups, in memory of the host, where NCCL has no network between
 /// hosts that is worth it; `wire` is used there. Does not queue. `staging`: memory that copies to and from

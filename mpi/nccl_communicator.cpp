@@ -8,7 +8,6 @@
 #include <exception>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "kernels/error.hpp"
 #include "mpi/at_abort.hpp"
@@ -33,7 +32,6 @@ void check(cudaError_t code, const char* call, std::source_location at) {
 struct NcclCommunicator::State {
   int rank = 0;
   int size = 1;
-  int ordinal = 0;
   ncclComm_t handle = nullptr;
   std::atomic<bool> aborted{false};
   std::optional<AtAbort> at_abort{};
@@ -43,7 +41,6 @@ NcclCommunicator::NcclCommunicator(const Communicator& group, int ordinal)
     : state_(std::make_unique<State>()) {
   state_->rank = group.rank();
   state_->size = group.size();
-  state_->ordinal = ordinal;
   check(cudaSetDevice(ordinal), "cudaSetDevice");
   ncclUniqueId id{};
   if (group.is_root()) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -65,10 +62,7 @@ NcclCommunicator::NcclCommunicator(const Communicator& group, int ordinal)
   });
 }
 
-NcclCommunicator::NcclCommunicator(NcclCommunicator&&) noexcept = default;
-
 NcclCommunicator::~NcclCommunicator() {
-  if (state_ == nullptr) return;
   if (std::uncaught_exceptions() > 0) {
     state_.release();  // abort_job() gives it up
     return;
@@ -82,9 +76,6 @@ int NcclCommunicator::rank() const {
 }
 int NcclCommunicator::size() const {
   return state_->size;
-}
-int NcclCommunicator::ordinal() const {
-  return state_->ordinal;
 }
 
 ncclComm_t NcclCommunicator::handle() const {

@@ -15,15 +15,12 @@ class NcclCommunicator {
  public:
   /// Collective over `group`. `ordinal`: this rank's GPU.
   NcclCommunicator(const Communicator& group, int ordinal);
-  NcclCommunicator(NcclCommunicator&&) noexcept;
-  NcclCommunicator& operator=(NcclCommunicator&&) = delete;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
   ~NcclCommunicator();  ///< Waits for what is under way; nothing while an exception is being thrown.
 
   int rank() const;
   int size() const;
-  int ordinal() const;
   /// For calls. Does not return once the job is being aborted.
   ncclComm_t handle() const;
   /// What went wrong beside the calls; empty: nothing. Safe from another thread.

@@ -6,5 +6,4 @@ set(nccl_sources
     nccl_hierarchical_all_reduce.cpp
     nccl_inside.cpp
     nccl_over_mpi_all_reduce.cpp
-    nccl_queue.cpp
     nccl_stream.cpp)

@@ -25,12 +25,11 @@ constexpr int members = 2;  // of a group
 
 struct Way {
   std::string algorithm;
-  int communicators = 1;
   Wire wire = Wire::float32;
 };
 
 std::ostream& operator<<(std::ostream& out, const Way& way) {
-  return out << way.algorithm << " " << way.communicators << " " << word_of(way.wire);
+  return out << way.algorithm << " " << word_of(way.wire);
 }
 
 /// A GPU's stream with host memory on it; what was put on it is done when somebody waits.
@@ -52,10 +51,10 @@ class Gpu {
 class Nccl : public testing::Test {
  protected:
   std::unique_ptr<Collectives> make(const Way& way) const {
-    if (way.algorithm == "nccl") return make_nccl_all_reduce(world, gpu.stream(), way.communicators);
+    if (way.algorithm == "nccl") return make_nccl_all_reduce(world, gpu.stream());
     const Communicator group = world.split(world.rank() / members);
     if (way.algorithm == "nccl-hierarchical")
-      return make_nccl_hierarchical_all_reduce(world, group, gpu.stream(), way.communicators);
+      return make_nccl_hierarchical_all_reduce(world, group, gpu.stream());
     const std::size_t staged = EvenSlices(most_floats, group.size()).most();
     return make_nccl_over_mpi_all_reduce(world, group, gpu.stream(), HostMemory().allocate(staged), way.wire);
   }
@@ -95,10 +94,8 @@ class Nccl : public testing::Test {
 class NcclWays : public Nccl, public testing::WithParamInterface<Way> {};
 
 INSTANTIATE_TEST_SUITE_P(Ways, NcclWays,
-                         testing::Values(Way{"nccl"}, Way{"nccl", 3}, Way{"nccl-hierarchical"},
-                                         Way{"nccl-hierarchical", 2}, Way{"nccl-mpi"},
-                                         Way{"nccl-mpi", 1, Wire::float16},
-                                         Way{"nccl-mpi", 1, Wire::bfloat16}));
+                         testing::Values(Way{"nccl"}, Way{"nccl-hierarchical"}, Way{"nccl-mpi"},
+                                         Way{"nccl-mpi", Wire::float16}, Way{"nccl-mpi", Wire::bfloat16}));
 
 TEST_P(NcclWays, SumsWhatTheDeviceComputesBeforeAndItUsesTheSumsAfter) {
   const auto collectives = make(GetParam());
@@ -158,23 +155,6 @@ TEST_P(NcclWays, TellsWhichCallFailed) {
     EXPECT_NE(std::string(error.what()).find(call + " failed: invalid usage"), std::string::npos)
         << error.what();
   }
-}
-
-TEST_F(Nccl, DealsOutToCommunicatorsInTurnsThatBeginAnewWithEachStep) {
-  const int first = test::fake_communicators();
-  const auto collectives = make({"nccl", 2});
-  std::vector<float> memory(30);
-  test::take_fake_launches();
-
-  for (int step = 0; step < 2; ++step) {
-    for (std::size_t i = 0; i < 3; ++i) collectives->all_reduce({memory.data() + 10 * i, 10});
-    collectives->settle();
-  }
-
-  std::vector<int> used;
-  for (const FakeLaunch& launch : test::take_fake_launches()) used.push_back(launch.communicator - first);
-  EXPECT_EQ(used, (std::vector{0, 1, 0, 0, 1, 0}));
-  gpu.wait();
 }
 
 TEST_F(Nccl, LaunchesPartAndRestOfABucketTogether) {
