@@ -29,8 +29,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
   }
   {
-    const auto& [a, b, c, d] = device;
-    add_addresses(all, a, b, c, d);
+    const auto& [a, b, c, d, e] = device;
+    add_addresses(all, a, b, c, d, e);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, own] = model;  // own models' keys come later
