@@ -154,6 +154,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     const Batch& batch = validation->next();
     assembly.evaluator().forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
                                  Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
+    assembly.device->finish_staging();
   }
   const std::vector<StateSource> sources = sources_of_saves(assembly);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};

@@ -74,6 +74,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const Config& config = deck.config;
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   failure.set_step(checkpoint.state.step);
+  const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
 
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
@@ -85,8 +86,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   std::optional<LocalEmbeddings> embeddings;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
-    device =
-        make_device(config.device, places[static_cast<std::size_t>(world.rank())], config.run.reproducible);
+    device = make_device(config.device, places[static_cast<std::size_t>(world.rank())],
+                         config.run.reproducible, gpus.ordinal(world.rank()));
     data = open_validation_data(config);
     if (!data)
       throw UserError(

@@ -112,6 +112,12 @@ std::vector<Key> run_and_device_keys() {
        .field = field<&Config::device, &DeviceConfig::threads>,
        .rule = at_least(0, 4096),
        .help = "Threads of a rank; 0: the cores that it is bound to, shared fairly with other ranks on them"},
+      {.path = "device.share",
+       .field = field<&Config::device, &DeviceConfig::share>,
+       .rule = any(),
+       .help = "Several ranks may compute on one GPU, and exchange gradients through the host's memory; else "
+               "that is a mistake",
+       .condition = on_gpu},
       {.path = "device.workspace_mb",
        .field = field<&Config::device, &DeviceConfig::workspace_mb>,
        .rule = at_least(0, 65536),

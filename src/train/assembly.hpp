@@ -26,6 +26,7 @@
 #include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/gpus.hpp"
 #include "src/train/host_room.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/model_kinds.hpp"
@@ -42,9 +43,11 @@ namespace flotilla {
 /// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
 
-/// The deck's device for the rank at `place`. @throws UserError as make_device(const DeviceSpec&) does
+/// The deck's device for the rank at `place`, with its GPU if it has one. @throws UserError as
+/// make_device(const DeviceSpec&) does
 /// @param reproducible the deck's run.reproducible
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible);
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
+                                    int gpu = 0);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
@@ -68,6 +71,7 @@ struct Assembly {
   const mpi::Communicator& world;  ///< The workers
   ServerLink* servers;             ///< Null: all ranks work
   std::vector<mpi::Place> places;  ///< Of the workers, whose ranks are those of the job
+  mpi::GpuBinding gpus;            ///< Of the workers; empty: they compute on processors
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
