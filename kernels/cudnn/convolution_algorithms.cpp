@@ -92,7 +92,7 @@ struct Operands {
         y(scope.memory().allocate(floats_of(output_shape(s).size(), scope.precision()))),
         weight(scope.memory().allocate(
             floats_of(s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel, scope.precision()))),
-        workspace(scope.memory().allocate(scope.workspace_limit() / sizeof(float))) {}
+        workspace(scope.memory().scratch(scope.workspace_limit() / sizeof(float))) {}
 
   void* address_of(Storage& storage) const { return storage.span().address(); }
   std::size_t workspace_bytes() const { return workspace.size() * sizeof(float); }

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
-#include "tests/cuda/exact_values.hpp"
-#include "tests/cuda/fake/kokkos.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
 
 namespace flotilla {
 namespace {
@@ -76,7 +76,9 @@ void expect_agreement(Device& gpu, const LinearSpec& spec, int passes, double in
   EXPECT_LE(test::largest_difference(actual.db, expected.db), inexact * static_cast<double>(spec.batch));
 }
 
-TEST(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
+class CudaLinear : public test::OnGpu {};
+
+TEST_F(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
   for (const Precision precision : test::precisions) {
     const auto gpu = test::gpu({.precision = precision});
     for (const std::int64_t batch : {1, 6}) {
@@ -92,7 +94,7 @@ TEST(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
   }
 }
 
-TEST(CudaLinear, AddsToGradientsWhereItAccumulates) {
+TEST_F(CudaLinear, AddsToGradientsWhereItAccumulates) {
   for (const Precision precision : test::precisions) {
     const auto gpu = test::gpu({.precision = precision});
     expect_agreement(
@@ -100,7 +102,7 @@ TEST(CudaLinear, AddsToGradientsWhereItAccumulates) {
   }
 }
 
-TEST(CudaLinear, AgreesWithTheReferenceForSmoothActivations) {
+TEST_F(CudaLinear, AgreesWithTheReferenceForSmoothActivations) {
   for (const Precision precision : test::precisions) {
     const auto gpu = test::gpu({.precision = precision});
     // Values up to 1: the two may round the function's value to neighbours, slopes are then off by twice
