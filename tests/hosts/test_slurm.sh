@@ -34,7 +34,7 @@ fail() {
 steps=60
 # A small network whose steps take long enough to be disturbed in their middle.
 common=("$source/inputs/mnist_mlp.toml" "model.widths=[32]" train.global_batch_size=48 "train.steps=$steps" run.log_every=1
-  run.emulate_straggler.rank=0 run.emulate_straggler.pause_s=0.05)
+  run.emulate_straggler.rank=0 run.emulate_straggler.pause_s=0.15)
 
 # submit [option …] SCRIPT ARGUMENTS…: prints the job's number. Its output: NUMBER.out
 submit() { "$slurm" run sbatch --parsable --output=%j.out "$@"; }
@@ -110,20 +110,25 @@ warnings() {
   [ "$(has warned end reason)" = "stopped stopped stopped done" ] || fail "ended: $(has warned end reason)"
 }
 
-# An administrator's requeue, while a checkpoint is being written.
+# An administrator's requeue, while a checkpoint is being written; on a busy machine a whole run may pass without being seen
+# to save.
 saving() {
-  local job
-  more=(checkpoint.every=1)
-  job=$(slurm_cpu saving --nodes=2)
-  more=()
-  follow "$job" saving 5
-  until find saving/checkpoints -type f ! -name 'step-*.h5' 2> /dev/null | grep -q .; do
-    [ -z "$(has saving end reason)" ] || fail "the run ended before it was seen to save"
+  local job try
+  for try in 1 2 3 4 5; do
+    more=(checkpoint.every=1)
+    job=$(slurm_cpu "saving$try" --nodes=2)
+    more=()
+    follow "$job" "saving$try" 5
+    until [ -n "$(has "saving$try" end reason)" ]; do
+      find "saving$try/checkpoints" -type f ! -name 'step-*.h5' 2> /dev/null | grep -q . || continue
+      "$slurm" run scontrol requeue "$job"
+      follow "$job"
+      as_undisturbed "$work/saving$try"
+      [[ $(has "saving$try" end reason) =~ $once ]] || fail "ended: $(has "saving$try" end reason)"
+      return
+    done
   done
-  "$slurm" run scontrol requeue "$job"
-  follow "$job"
-  as_undisturbed "$work/saving"
-  [[ $(has saving end reason) =~ $once ]] || fail "ended: $(has saving end reason)"
+  fail "no run was seen to save"
 }
 
 array() {
