@@ -11,15 +11,15 @@ namespace flotilla {
 
 /// Random words of the values 4·block … 4·block + 3; a value whose word is below dropout_threshold is
 /// dropped.
-inline std::array<std::uint32_t, 4> dropout_words(const DropoutSpec& spec, std::uint64_t step,
-                                                  std::int64_t block) {
+constexpr std::array<std::uint32_t, 4> dropout_words(const DropoutSpec& spec, std::uint64_t step,
+                                                     std::int64_t block) {
   const std::uint64_t index = std::uint64_t{spec.layer} << 40 | step;
   return philox({static_cast<std::uint32_t>(block), random_dropout, static_cast<std::uint32_t>(index),
                  static_cast<std::uint32_t>(index >> 32)},
                 {static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32)});
 }
 
-inline std::uint32_t dropout_threshold(const DropoutSpec& spec) {
+constexpr std::uint32_t dropout_threshold(const DropoutSpec& spec) {
   return static_cast<std::uint32_t>(double{spec.probability} * 0x1.0p32);
 }
 

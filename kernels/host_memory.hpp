@@ -3,11 +3,24 @@
 
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <memory>
+#include <span>
 
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
+
+/// Memory of a device that shares the host's (Device::shares_host_memory), as the host sees it.
+template <class T>
+std::span<T> host_span(DeviceSpan<T> memory) {
+  return {memory.address(), memory.size()};
+}
+/// Host memory, a span or an array of any kind, as such a device sees it.
+template <class Memory>
+auto device_span(Memory&& memory) {
+  return DeviceSpan(std::data(memory), std::size(memory));
+}
 
 /// Hands out zeroed host memory on 64 bytes and counts what is alive. Its storages may outlive it.
 class HostMemory {

@@ -72,6 +72,10 @@ void copy_plain_weight(std::int64_t size, std::span<const float> from, std::span
 
 void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets) {
   check_matrix("the logits", logits, spec.batch, spec.classes);
+  check_targets(spec, targets);
+}
+
+void check_targets(const SoftmaxLossSpec& spec, const Targets& targets) {
   require(targets.valid >= 0 && targets.valid <= spec.batch, "valid rows must be in 0 … ", spec.batch,
           ", got ", targets.valid);
   require(targets.other_share >= 0.0F && targets.other_share <= 1.0F,

@@ -19,8 +19,10 @@ void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::s
                        std::size_t stored);
 /// weight_from_plain and weight_to_plain of the devices that store weights plain.
 void copy_plain_weight(std::int64_t size, std::span<const float> from, std::span<float> to);
-/// Shape of the logits, valid rows within the batch, a label for each of them, in 0 … classes − 1, and
-/// another one where those have a share.
+/// Valid rows within the batch, a label for each of them, in 0 … classes − 1, and another one where those
+/// have a share.
+void check_targets(const SoftmaxLossSpec& spec, const Targets& targets);
+/// The same, and the shape of the logits.
 void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets);
 
 /// Points `to` at `batch`, keeping the shape: Device::stage of the devices whose memory is the host's.

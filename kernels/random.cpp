@@ -29,11 +29,6 @@ std::uint32_t mixed(std::uint32_t bits) {
   return bits ^ (bits >> 16);
 }
 
-// Multipliers and Weyl constants of Philox.
-constexpr std::uint64_t factor_0 = 0xD2511F53;
-constexpr std::uint64_t factor_2 = 0xCD9E8D57;
-constexpr Key weyl = {0x9E3779B9U, 0xBB67AE85U};
-
 /// 24 bits: 32 rounded to float could be 1.
 float unit_float(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24F;
@@ -48,31 +43,19 @@ template <std::size_t width>
 inline void mix_lanes(Lanes<width>& a, Lanes<width>& b, Lanes<width>& c, Lanes<width>& d, Key key) {
   for (int round = 0; round < 10; ++round) {
     for (std::size_t lane = 0; lane < width; ++lane) {
-      const std::uint64_t first = factor_0 * a[lane];
-      const std::uint64_t second = factor_2 * c[lane];
+      const std::uint64_t first = philox_factor_0 * a[lane];
+      const std::uint64_t second = philox_factor_2 * c[lane];
       a[lane] = high(second) ^ b[lane] ^ key[0];
       b[lane] = low(second);
       c[lane] = high(first) ^ d[lane] ^ key[1];
       d[lane] = low(first);
     }
-    key[0] += weyl[0];
-    key[1] += weyl[1];
+    key[0] += philox_weyl[0];
+    key[1] += philox_weyl[1];
   }
 }
 
 }  // namespace
-
-Block philox(Block counter, Key key) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = factor_0 * counter[0];
-    const std::uint64_t b = factor_2 * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
-    key[0] += weyl[0];
-    key[1] += weyl[1];
-  }
-  return counter;
-}
 
 Random::Random(std::uint64_t seed, std::uint32_t purpose, std::uint64_t index)
     : key_{low(seed), high(seed)}, counter_{0, purpose, low(index), high(index)} {}

@@ -7,8 +7,25 @@
 
 namespace flotilla {
 
+// Multipliers and Weyl constants of Philox.
+inline constexpr std::uint64_t philox_factor_0 = 0xD2511F53;
+inline constexpr std::uint64_t philox_factor_2 = 0xCD9E8D57;
+inline constexpr std::array<std::uint32_t, 2> philox_weyl = {0x9E3779B9U, 0xBB67AE85U};
+
 /// Ten rounds of Philox 4x32 (Salmon et al., SC 2011, section 4.3): four random words of a counter and a key.
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+/// constexpr, so that code for devices can call it.
+constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                              std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = philox_factor_0 * counter[0];
+    const std::uint64_t b = philox_factor_2 * counter[2];
+    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key[0] += philox_weyl[0];
+    key[1] += philox_weyl[1];
+  }
+  return counter;
+}
 
 /// Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011). A value is a pure function of (key,
 /// counter), so that nothing depends on the order, thread or rank of the draws.

@@ -35,6 +35,7 @@ class Network {
   const ArenaLayout& layout() const { return parameters_.layout(); }
   const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
   std::int64_t batch() const { return input_.shape()[0]; }
+  std::int64_t input_size() const { return input_.shape().size(); }  ///< Values of a batch
   const ActivationMemory& memory() const { return memory_; }
 
   void bind(const Arenas& arenas);

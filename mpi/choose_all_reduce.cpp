@@ -20,12 +20,12 @@ constexpr double clearly_less = 0.9;  // so that two runs alike seldom choose di
 
 struct Measured {
   AllReduceChoice::Size size;
-  std::span<float> bucket;  ///< One of them
+  DeviceSpan<float> bucket;  ///< One of them
 };
 
-std::vector<Measured> distinct_sizes(std::span<const std::span<float>> buckets) {
+std::vector<Measured> distinct_sizes(std::span<const DeviceSpan<float>> buckets) {
   std::vector<Measured> all;
-  for (const std::span<float> bucket : buckets) {
+  for (const DeviceSpan<float> bucket : buckets) {
     const auto known = std::ranges::find(all, bucket.size(), [](const Measured& m) { return m.size.floats; });
     if (known == all.end()) {
       all.push_back({{bucket.size(), 1}, bucket});
@@ -36,12 +36,13 @@ std::vector<Measured> distinct_sizes(std::span<const std::span<float>> buckets) 
   return all;
 }
 
-double time_us(const Communicator& world, Collectives& candidate, std::span<float> bucket) {
+double time_us(const Communicator& world, Collectives& candidate, DeviceSpan<float> bucket) {
   // A call that takes a microsecond is measured in a row of them.
-  const int calls = bucket.size_bytes() <= (std::size_t{64} << 10) ? 20 : 1;
+  const int calls = bucket.size() * sizeof(float) <= (std::size_t{64} << 10) ? 20 : 1;
   world.barrier();
   const std::int64_t begin = trace::now_ns();
-  for (int call = 0; call < calls; ++call) candidate.all_reduce(bucket);
+  for (int call = 0; call < calls; ++call) all_reduce_now(candidate, bucket);
+  candidate.wait();
   return static_cast<double>(trace::now_ns() - begin) / 1e3 / calls;
 }
 
@@ -91,7 +92,7 @@ std::vector<std::string> AllReduceChoice::table() const {
 }
 
 AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
-                                  std::span<const std::span<float>> buckets) {
+                                  std::span<const DeviceSpan<float>> buckets) {
   require(!candidates.empty() && !buckets.empty(), "a choice among ", candidates.size(), " all-reduces for ",
           buckets.size(), " buckets");
   const std::vector<Measured> measured = distinct_sizes(buckets);

@@ -29,6 +29,6 @@ struct AllReduceChoice {
 /// Collective. Measures each candidate on buckets of the sizes of this run, for about a second. The buckets
 /// must hold zeros, and do so afterwards; they must be where the candidates want them.
 AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
-                                  std::span<const std::span<float>> buckets);
+                                  std::span<const DeviceSpan<float>> buckets);
 
 }  // namespace flotilla::mpi

@@ -40,9 +40,9 @@ struct CommunicationThread::Impl {
   Collectives& collectives;
   std::function<void()> on_failure;
   trace::Sink* sink;
-  std::vector<std::span<float>> queue;  // of number i: [i % capacity]
-  std::size_t next_slot = 0;            // of the starting thread
-  std::uint32_t started_here = 0;       // as started, without the atomic
+  std::vector<DeviceSpan<float>> queue;  // of number i: [i % capacity]
+  std::size_t next_slot = 0;             // of the starting thread
+  std::uint32_t started_here = 0;        // as started, without the atomic
   alignas(128) std::atomic<std::uint32_t> started{0};
   alignas(128) std::atomic<std::uint32_t> done{0};
   std::atomic<std::int64_t> busy_ns{0};
@@ -51,10 +51,11 @@ struct CommunicationThread::Impl {
   std::thread thread;
 
   void run();
-  void reduce(std::span<float> data);
+  void reduce(DeviceSpan<float> data);
+  void wait();
 };
 
-void CommunicationThread::Impl::reduce(std::span<float> data) {
+void CommunicationThread::Impl::reduce(DeviceSpan<float> data) {
   const std::int64_t begin = trace::now_ns();
   {
     const trace::Span span("all-reduce");
@@ -101,27 +102,32 @@ CommunicationThread::~CommunicationThread() {
     impl_.release();
     return;
   }
-  finish();
+  impl_->wait();
   impl_->stop.store(true);
   impl_->started.fetch_add(1);
   impl_->started.notify_one();
   impl_->thread.join();
 }
 
-void CommunicationThread::start(std::span<float> data) {
+void CommunicationThread::start(DeviceSpan<float> data) {
   Impl& impl = *impl_;
   require(impl.started_here - impl.done.load(std::memory_order_acquire) < impl.queue.size(), "more than ",
           impl.queue.size(), " all-reduces in flight");
+  impl.collectives.ready(data);
   impl.queue[impl.next_slot] = data;
   impl.next_slot = impl.next_slot + 1 == impl.queue.size() ? 0 : impl.next_slot + 1;
   impl.started.store(++impl.started_here);
   impl.started.notify_one();
 }
 
+void CommunicationThread::Impl::wait() {
+  std::uint32_t now = done.load(std::memory_order_acquire);
+  while (now != started_here) now = wait_for_change(done, now);
+}
+
 void CommunicationThread::finish() {
-  Impl& impl = *impl_;
-  std::uint32_t done = impl.done.load(std::memory_order_acquire);
-  while (done != impl.started_here) done = wait_for_change(impl.done, done);
+  impl_->wait();
+  impl_->collectives.settle();
 }
 
 std::int64_t CommunicationThread::busy_ns() const {

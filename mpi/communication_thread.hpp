@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 
 #include "kernels/trace.hpp"
 #include "mpi/collectives.hpp"
@@ -24,9 +23,9 @@ class CommunicationThread {
   CommunicationThread& operator=(const CommunicationThread&) = delete;
   ~CommunicationThread();  ///< Joins the idle thread; leaves it alone while an exception is being thrown.
 
-  void start(std::span<float> data);  ///< Queues an all-reduce; `data` must stay untouched until finish().
-  void finish();                      ///< Returns when all that were started are done.
-  std::int64_t busy_ns() const;       ///< Time spent inside collectives so far.
+  void start(DeviceSpan<float> data);  ///< Queues an all-reduce; `data` must stay untouched until finish().
+  void finish();                       ///< Returns when all that were started are done and settled.
+  std::int64_t busy_ns() const;        ///< Time spent inside collectives so far.
 
  private:
   struct Impl;

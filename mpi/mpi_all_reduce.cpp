@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/pieces.hpp"
 #include "mpi/slice_exchange.hpp"
@@ -14,7 +15,8 @@ class MpiAllReduce final : public Collectives {
 
   std::string_view name() const override { return "mpi"; }
   int ranks() const override { return group_.size(); }
-  void all_reduce(std::span<float> data) override {
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       group_.all_reduce(data.subspan(offset, static_cast<std::size_t>(count)));
     });
@@ -38,7 +40,8 @@ class SlicedAllReduce final : public Collectives {
 
   std::string_view name() const override { return "mpi"; }
   int ranks() const override { return exchange_->ranks(); }
-  void all_reduce(std::span<float> data) override {
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
       exchange_->reduce_scatter(piece);

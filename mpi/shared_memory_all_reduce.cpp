@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/shared_group.hpp"
 #include "mpi/slices.hpp"
@@ -23,7 +24,8 @@ class SharedMemoryAllReduce final : public Collectives {
   std::string_view name() const override { return "shared-memory"; }
   int ranks() const override { return group_.size(); }
 
-  void all_reduce(std::span<float> data) override {
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
     const std::size_t offset = group_.meet(data);
     const SliceBounds mine = slice_of(offset, data.size(), group_.rank(), group_.size());
     sum_into_all(group_.arrays(), mine.begin, mine.end);

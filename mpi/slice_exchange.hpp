@@ -5,12 +5,12 @@
 
 #include <atomic>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "mpi/communicator.hpp"
+#include "mpi/leave_while_throwing.hpp"
 #include "mpi/slices.hpp"
 #include "mpi/wire.hpp"
 
@@ -60,14 +60,6 @@ class SliceExchange {
   std::vector<std::atomic<bool>> expected_;  ///< By rank: waited for now
 };
 
-/// Leaves an exchange where it is while an exception is being thrown: a communication thread may be inside
-/// it.
-struct LeaveWhileThrowing {
-  int exceptions = std::uncaught_exceptions();
-  void operator()(SliceExchange* exchange) const {
-    if (std::uncaught_exceptions() <= exceptions) delete exchange;
-  }
-};
-using SliceExchangeHandle = std::unique_ptr<SliceExchange, LeaveWhileThrowing>;
+using SliceExchangeHandle = std::unique_ptr<SliceExchange, LeaveWhileThrowing<SliceExchange>>;
 
 }  // namespace flotilla::mpi

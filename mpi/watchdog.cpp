@@ -67,6 +67,7 @@ struct Watchdog::Impl {
   std::function<bool()> asked_to_end;               // under mutex
   std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
   std::function<bool()> told;                       // under mutex
+  std::function<std::string()> failure;             // under mutex
   std::atomic<bool> orphaned{false};
   std::thread thread;
 
@@ -106,6 +107,8 @@ struct Watchdog::Impl {
       if (limit_s > 0 && now - looked_s > std::max(1.0, limit_s)) woke_s = now;
       looked_s = now;
       if (now - woke_s < recently_s && given_up()) _exit(exit_library_error);
+      if (const std::string wrong = failed(); !wrong.empty())
+        return end_job(cat(wrong, "; ", presence(true).text()));
       const std::uint64_t beat = beats.load(std::memory_order_acquire);
       if (beat != seen) quiet_s = 0;
       seen = beat;
@@ -145,6 +148,11 @@ struct Watchdog::Impl {
   bool given_up() {
     const std::lock_guard lock(mutex);
     return told && told();
+  }
+
+  std::string failed() {
+    const std::lock_guard lock(mutex);
+    return failure ? failure() : std::string();
   }
 
   /// What moves is left alone: it stops in order.
@@ -231,6 +239,11 @@ void Watchdog::tell_of_lost_ranks(std::function<bool()> asked, std::function<voi
 void Watchdog::leave_when_told(std::function<bool()> told) {
   const std::lock_guard lock(impl_->mutex);
   impl_->told = std::move(told);
+}
+
+void Watchdog::look_out_for(std::function<std::string()> failure) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->failure = std::move(failure);
 }
 
 void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {

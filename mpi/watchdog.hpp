@@ -41,6 +41,9 @@ class Watchdog {
   /// A process that goes on after it was stopped for longer than the limit leaves where `told` says that a
   /// rank has told why the job ends: the others have given it up. Before the first beat.
   void leave_when_told(std::function<bool()> told);
+  /// Ends the job as a hang does once `failure` tells of something that went wrong beside the training
+  /// thread, on a device or in a network. Called 4 times a second at least. Before the first beat.
+  void look_out_for(std::function<std::string()> failure);
   void beat(const char* what, std::int64_t step, std::int64_t index = -1);
   /// From now on clear_deadline() must come within `seconds`, or this process leaves without saving.
   void set_deadline(double seconds);

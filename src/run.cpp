@@ -86,6 +86,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
       return flotilla::bench_all_reduce({.min_bytes = static_cast<std::size_t>(line.min_bytes),
                                          .max_bytes = static_cast<std::size_t>(line.max_bytes),
                                          .in_place = line.in_place,
+                                         .device = line.device,
                                          .ranks_per_group = line.ranks_per_group,
                                          .communicators = line.communicators,
                                          .json = line.json_file},

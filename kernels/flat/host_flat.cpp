@@ -8,6 +8,7 @@
 #include "kernels/flat/chunks.hpp"
 #include "kernels/flat/host_sweep.hpp"
 #include "kernels/flat/rules.hpp"
+#include "kernels/flat/update_checks.hpp"
 #include "kernels/threads.hpp"
 
 namespace flotilla {
@@ -27,13 +28,7 @@ void sweep_all(int threads, std::size_t count, const Functor& functor) {
 /// Sweeps the rule over all ranges, each with its own rate and decay.
 template <class Rule>
 void update(int threads, const UpdateInput& in, const Rule& rule) {
-  const std::size_t size = in.parameters.size();
-  require(in.gradients.size() == size, in.gradients.size(), " gradients for ", size, " parameters");
-  for (const FlatRange& range : in.ranges) {
-    require(
-        range.offset >= 0 && range.count >= 0 && static_cast<std::size_t>(range.offset + range.count) <= size,
-        "range ", range.offset, " + ", range.count, " lies outside ", size, " parameters");
-  }
+  flat::check_update(in);
   in_parts(threads, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
     flat::walk_chunks(in.ranges, first, last,
                       [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
@@ -45,20 +40,6 @@ void update(int threads, const UpdateInput& in, const Rule& rule) {
                         flat::sweep(own, begin, end);
                       });
   });
-}
-
-float* slot(const UpdateInput& in, DeviceSpan<float> values) {
-  require(values.size() == in.parameters.size(), "a slot of ", values.size(), " values for ",
-          in.parameters.size(), " parameters");
-  return values.address();
-}
-
-flat::Moments moments(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                      float beta2, float epsilon, std::int64_t step) {
-  flat::Moments result = flat::moments(beta1, beta2, epsilon, step);
-  result.m = slot(in, first);
-  result.v = slot(in, second);
-  return result;
 }
 
 }  // namespace
@@ -121,7 +102,7 @@ void HostFlat::sgd(const UpdateInput& in) {
 }
 
 void HostFlat::momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) {
-  float* const v = slot(in, velocity);
+  float* const v = flat::slot(in, velocity);
   if (nesterov) {
     update(threads_, in, flat::Nesterov{.in = {}, .v = v, .mu = mu});
   } else {
@@ -130,13 +111,13 @@ void HostFlat::momentum(const UpdateInput& in, DeviceSpan<float> velocity, float
 }
 
 void HostFlat::lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) {
-  update(threads_, in, flat::Lars{.in = {}, .v = slot(in, velocity), .mu = mu});
+  update(threads_, in, flat::Lars{.in = {}, .v = flat::slot(in, velocity), .mu = mu});
 }
 
 void HostFlat::adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
                     float beta2, float epsilon, std::int64_t step) {
   update(threads_, in,
-         flat::Adam{.in = {}, .moments = moments(in, first, second, beta1, beta2, epsilon, step)});
+         flat::Adam{.in = {}, .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step)});
 }
 
 void HostFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
@@ -146,13 +127,13 @@ void HostFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> first, De
   direction_only.decay = Decay::coupled;  // the decay is a term of the direction, whatever the deck says
   update(threads_, direction_only,
          flat::LambDirection{.in = {},
-                             .moments = moments(in, first, second, beta1, beta2, epsilon, step),
-                             .out = slot(in, direction)});
+                             .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step),
+                             .out = flat::slot(in, direction)});
 }
 
 void HostFlat::adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) {
   require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
-  update(threads_, in, flat::Adagrad{.in = {}, .a = slot(in, accumulator), .epsilon = epsilon});
+  update(threads_, in, flat::Adagrad{.in = {}, .a = flat::slot(in, accumulator), .epsilon = epsilon});
 }
 
 }  // namespace flotilla

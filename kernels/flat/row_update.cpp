@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/flat/host_sweep.hpp"
 #include "kernels/flat/rules.hpp"
+#include "kernels/flat/update_checks.hpp"
 
 namespace flotilla {
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/flat_math.hpp"
+
 /// The update rules as Kokkos functors over one index: the host device sweeps them over chunks, a CUDA device
 /// hands them to Kokkos::parallel_for. Formulas: kernels/flat_math.hpp.
 namespace flotilla::flat {
@@ -22,6 +24,15 @@ struct Common {
     return gradient_scale * g[i] + coupled * p[i];
   }
 };
+
+/// Fills in the constants that all rules share, of a range with this rate and weight decay.
+KOKKOS_INLINE_FUNCTION void set_constants(Common& common, float gradient_scale, float rate, Decay decay,
+                                          float weight_decay) {
+  common.gradient_scale = gradient_scale;
+  common.rate = rate;
+  common.coupled = decay == Decay::coupled ? weight_decay : 0.0F;
+  common.keep = decay == Decay::coupled ? 1.0F : 1.0F - rate * weight_decay;
+}
 
 struct Sgd {
   Common in;

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
-#include "kernels/host_memory.hpp"
 #include "kernels/plan_checks.hpp"
 #include "kernels/reference/loops.hpp"
+#include "kernels/reference/own_memory.hpp"
 #include "kernels/reference/reference_flat.hpp"
 #include "kernels/reference/reference_images.hpp"
 #include "kernels/reference/rounding.hpp"
@@ -15,10 +15,7 @@ namespace flotilla {
 
 namespace {
 
-template <class T>
-std::span<T> host(DeviceSpan<T> x) {
-  return {x.address(), x.size()};
-}
+using reference::host;
 
 class ReferenceLinear : public Linear {
  public:
@@ -98,7 +95,7 @@ class ReferenceDevice : public Device {
     const char* const text = "plain loops in double, 1 thread";
     return is_half(precision_) ? cat(text, ", values rounded to ", flotilla::name(precision_)) : text;
   }
-  bool shares_host_memory() const override { return true; }
+  bool shares_host_memory() const override { return false; }
   int threads() const override { return 1; }
   Precision precision() const override { return precision_; }
 
@@ -109,13 +106,16 @@ class ReferenceDevice : public Device {
   std::int64_t allocated_bytes() const override { return memory_.allocated_bytes(); }
   void upload(std::span<const float> from, DeviceSpan<float> to) override {
     require(from.size() == to.size(), "upload of ", from.size(), " into ", to.size(), " values");
-    std::ranges::copy(from, to.address());
+    std::ranges::copy(from, host(to).begin());
   }
   void download(DeviceSpan<const float> from, std::span<float> to) override {
     require(from.size() == to.size(), "download of ", from.size(), " into ", to.size(), " values");
     std::ranges::copy(host(from), to.begin());
   }
-  void stage(std::span<float> batch, Tensor& to) override { stage_in_place(batch, to); }
+  void stage(std::span<float> batch, Tensor& to) override {
+    if (to.span().empty()) to = tensor(to.shape());
+    upload(batch, to.span());
+  }
 
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
     return std::make_unique<ReferenceLinear>(spec, rounding_);
@@ -130,7 +130,7 @@ class ReferenceDevice : public Device {
  private:
   Precision precision_;
   reference::Rounding rounding_{precision_};
-  HostMemory memory_;
+  reference::OwnMemory memory_;
   ReferenceFlat flat_;
   ReferenceImages images_{memory_, rounding_};
 };

@@ -5,10 +5,13 @@
 #include <cmath>
 
 #include "kernels/error.hpp"
+#include "kernels/reference/own_memory.hpp"
 
 namespace flotilla {
 
 namespace {
+
+using reference::host;
 
 /// One value of an update: where it lies, its parameter, the gradient after scale and coupled decay, and the
 /// rate of its range.
@@ -27,11 +30,11 @@ void update(const UpdateInput& in, Rule rule) {
   for (const FlatRange& range : in.ranges) {
     for (std::int64_t i = range.offset; i < range.offset + range.count; ++i) {
       const auto k = static_cast<std::size_t>(i);
-      float* const p = in.parameters.address() + k;
+      float* const p = host(in.parameters).data() + k;
       const double decay = double{range.weight_decay};
       Value value{.at = k,
                   .parameter = double{*p},
-                  .gradient = double{in.gradient_scale} * double{in.gradients.address()[k]},
+                  .gradient = double{in.gradient_scale} * double{host(in.gradients)[k]},
                   .rate = double{in.learning_rate} * double{range.rate_factor},
                   .decay = decay};
       if (in.decay == Decay::coupled) value.gradient += decay * value.parameter;
@@ -47,13 +50,6 @@ double moment(float& m, double beta, double value, std::int64_t step) {
   return double{m} / (1.0 - std::pow(beta, static_cast<double>(step)));
 }
 
-std::span<const float> host(DeviceSpan<const float> x) {
-  return {x.address(), x.size()};
-}
-std::span<float> host(DeviceSpan<float> x) {
-  return {x.address(), x.size()};
-}
-
 }  // namespace
 
 void ReferenceFlat::fill(DeviceSpan<float> x, float value) {
@@ -62,7 +58,7 @@ void ReferenceFlat::fill(DeviceSpan<float> x, float value) {
 
 void ReferenceFlat::copy(DeviceSpan<const float> from, DeviceSpan<float> to) {
   require(from.size() == to.size(), "copy from ", from.size(), " to ", to.size(), " values");
-  std::ranges::copy(host(from), to.address());
+  std::ranges::copy(host(from), host(to).begin());
 }
 
 void ReferenceFlat::scale(DeviceSpan<float> x, float factor) {
@@ -131,7 +127,7 @@ void ReferenceFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> firs
   for (const FlatRange& range : in.ranges) {
     for (std::int64_t i = range.offset; i < range.offset + range.count; ++i) {
       const auto k = static_cast<std::size_t>(i);
-      const double gradient = double{in.gradient_scale} * double{in.gradients.address()[k]};
+      const double gradient = double{in.gradient_scale} * double{host(in.gradients)[k]};
       const double m = moment(host(first)[k], double{beta1}, gradient, step);
       const double s = moment(host(second)[k], double{beta2}, gradient * gradient, step);
       host(direction)[k] = static_cast<float>(m / (std::sqrt(s) + double{epsilon}) +

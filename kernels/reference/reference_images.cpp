@@ -14,10 +14,8 @@ namespace flotilla {
 
 namespace {
 
-template <class T>
-std::span<T> host(DeviceSpan<T> x) {
-  return {x.address(), x.size()};
-}
+using reference::host;
+
 std::span<const float> host(const Tensor* x) {
   return x == nullptr ? std::span<const float>{} : host(x->span());
 }
@@ -80,10 +78,11 @@ class ReferenceConv2d : public Conv2d {
 
 class ReferenceBatchNorm : public BatchNorm {
  public:
-  ReferenceBatchNorm(const BatchNormSpec& spec, reference::Rounding rounding)
+  ReferenceBatchNorm(const BatchNormSpec& spec, const reference::OwnMemory& memory,
+                     reference::Rounding rounding)
       : spec_(spec), rounding_(rounding) {
     check_spec(spec);
-    sums_.resize(2 * static_cast<std::size_t>(spec.input[1]));
+    sums_ = memory.allocate(2 * static_cast<std::size_t>(spec.input[1]));
   }
 
   void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override {
@@ -123,13 +122,13 @@ class ReferenceBatchNorm : public BatchNorm {
                 Tensor* dresidual) override {
     check_channels("the gradients", spec_, gradients);
     const std::size_t count = sums_.size() / 2;
-    const ScaleShiftGradients sums{{sums_.data(), count}, {sums_.data() + count, count}};
+    const ScaleShiftGradients sums{sums_.span().subspan(0, count), sums_.span().subspan(count, count)};
     backward_sums(x, y, w, s, dy, more_dy, dresidual, sums);
     for (std::size_t c = 0; c < count; ++c) {
       float& scale = host(gradients.first)[c];
       float& shift = host(gradients.second)[c];
-      scale = (spec_.accumulate ? scale : 0.0F) + sums_[c];
-      shift = (spec_.accumulate ? shift : 0.0F) + sums_[count + c];
+      scale = (spec_.accumulate ? scale : 0.0F) + host(sums.first)[c];
+      shift = (spec_.accumulate ? shift : 0.0F) + host(sums.second)[c];
     }
     backward_data(x, w, s, sums, static_cast<double>(spec_.input.size() / spec_.input[1]),
                   dresidual == nullptr ? dy : *dresidual, dx);
@@ -142,7 +141,7 @@ class ReferenceBatchNorm : public BatchNorm {
 
   BatchNormSpec spec_;
   reference::Rounding rounding_;
-  std::vector<float> sums_;
+  Storage sums_;
 };
 
 class ReferencePool2d : public Pool2d {
@@ -208,7 +207,7 @@ Tensor ReferenceImages::view(const Shape& shape, DeviceSpan<float> memory) {
 
 void ReferenceImages::upload(std::span<const float> from, Tensor& to) {
   require(from.size() == to.span().size(), "upload of ", from.size(), " into ", to.span().size(), " values");
-  std::ranges::copy(from, to.span().address());
+  std::ranges::copy(from, host(to.span()).begin());
 }
 
 void ReferenceImages::download(const Tensor& from, std::span<float> to) {
@@ -221,7 +220,7 @@ std::unique_ptr<Conv2d> ReferenceImages::conv2d(const Conv2dSpec& spec) {
   return std::make_unique<ReferenceConv2d>(spec, rounding_);
 }
 std::unique_ptr<BatchNorm> ReferenceImages::batch_norm(const BatchNormSpec& spec) {
-  return std::make_unique<ReferenceBatchNorm>(spec, rounding_);
+  return std::make_unique<ReferenceBatchNorm>(spec, memory_, rounding_);
 }
 std::unique_ptr<Pool2d> ReferenceImages::pool2d(const Pool2dSpec& spec) {
   return std::make_unique<ReferencePool2d>(spec, rounding_);

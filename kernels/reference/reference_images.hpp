@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/host_memory.hpp"
 #include "kernels/image_operations.hpp"
+#include "kernels/reference/own_memory.hpp"
 #include "kernels/reference/rounding.hpp"
 
 namespace flotilla {
@@ -10,7 +10,7 @@ namespace flotilla {
 /// Operations on images as plain loops in double; every tensor is plain.
 class ReferenceImages : public ImageOperations {
  public:
-  ReferenceImages(const HostMemory& memory, reference::Rounding rounding)
+  ReferenceImages(const reference::OwnMemory& memory, reference::Rounding rounding)
       : memory_(memory), rounding_(rounding) {}
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
@@ -24,7 +24,7 @@ class ReferenceImages : public ImageOperations {
   void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
 
  private:
-  HostMemory memory_;
+  reference::OwnMemory memory_;
   reference::Rounding rounding_;
 };
 

@@ -67,11 +67,12 @@ std::vector<Operation> operations_of(Assembly& assembly, const Targets& targets)
   return operations;
 }
 
-void time_alone(std::vector<Operation>& operations, std::int64_t rounds) {
+void time_alone(Device& device, std::vector<Operation>& operations, std::int64_t rounds) {
   for (std::int64_t round = 0; round < rounds; ++round) {
     for (Operation& operation : operations) {
       const std::int64_t begin = trace::now_ns();
       operation.what.run();
+      device.synchronize();
       operation.times_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9);
     }
   }
@@ -154,7 +155,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
       step_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9);
     }
     world.barrier();
-    time_alone(operations, std::max<std::int64_t>(1, arguments.steps / rounds));
+    time_alone(*assembly.device, operations, std::max<std::int64_t>(1, arguments.steps / rounds));
     world.barrier();
   }
   if (writer) {

@@ -55,8 +55,14 @@ void print_memory(Assembly& assembly, const HostMemory& host, std::span<const St
     validation = bytes_of(assembly.validation_network->memory().kept_values() +
                           assembly.validation_network->memory().shared_values());
   const std::int64_t strategy = assembly.strategy->held_bytes();
-  const std::int64_t in_windows = (assembly.gradient_window ? gradients : 0) +
-                                  (assembly.model_window ? 2 * (parameters + statistics) : 0);
+  std::int64_t in_windows = 0;
+  std::int64_t on_host = 0;  // for copies of what the host cannot reach
+  for (const ReducedArray* array : {&assembly.models, &assembly.summed}) {
+    in_windows += bytes_of(array->values()) - array->device_bytes();
+    on_host += array->mirror_bytes();
+  }
+  for (const auto* room : {&assembly.push_room, &assembly.pull_room})
+    if (*room) on_host += (*room)->bytes();
   const std::int64_t shard_sums = assembly.shard_sums ? assembly.shard_sums->bytes() : 0;
   const std::int64_t known = parameters + statistics + gradients + strategy - in_windows + slots +
                              activations + validation + shard_sums;
@@ -73,6 +79,7 @@ void print_memory(Assembly& assembly, const HostMemory& host, std::span<const St
   line("gradients of activations", bytes_of(memory.gradient_values()));
   line("workspaces", assembly.device->allocated_bytes() - known);
   if (assembly.validation_network) line("validation's activations", validation);
+  if (on_host > 0) line("copies in host memory", on_host);
   line("input", host.input);
   std::int64_t buffers = 0;
   for (const StateSource& source : sources) buffers += source.buffer_bytes();
@@ -147,6 +154,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     const Batch& batch = validation->next();
     assembly.evaluator().forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
                                  Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
+    assembly.device->finish_staging();
   }
   const std::vector<StateSource> sources = sources_of_saves(assembly);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};

@@ -112,8 +112,11 @@ class Parser {
     all_reduce->add_option("--min", min_, "Smallest size (1K)")->excludes(bytes);
     all_reduce->add_option("--max", max_, "Largest size (256M)")->excludes(bytes);
     all_reduce->add_flag("--in-place", result_.in_place, "Reduce in place only");
+    all_reduce
+        ->add_option("--device", result_.device, "In whose memory the data lies: cpu, cuda, reference (cpu)")
+        ->check(CLI::IsMember({"cpu", "cuda", "reference"}));
     all_reduce->add_option("--ranks-per-group", result_.ranks_per_group,
-                           "Of the hierarchical one (0: a group per host)");
+                           "Of those in groups (0: a group per host)");
     all_reduce->add_option("--communicators", result_.communicators,
                            "Also with so many all-reduces of a part at a time (1)");
     all_reduce->add_option("--json", result_.json_file, "File for the rows as JSON");

@@ -74,6 +74,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const Config& config = deck.config;
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   failure.set_step(checkpoint.state.step);
+  const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
 
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
@@ -85,7 +86,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   std::optional<LocalEmbeddings> embeddings;
   agree(world, [&] {
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
-    device = make_device(config.device, places[static_cast<std::size_t>(world.rank())]);
+    device = make_device(config.device, places[static_cast<std::size_t>(world.rank())],
+                         config.run.reproducible, gpus.ordinal(world.rank()));
     data = open_validation_data(config);
     if (!data)
       throw UserError(
@@ -119,8 +121,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
                  .gradients = {},
                  .statistics = model.statistics,
                  .step_statistics = {}});
-  for (const DeviceSpan<float> values : {model.parameters, model.statistics})
-    world.broadcast(std::span<float>(values.address(), values.size()));
+  broadcast(*device, world, state_arrays(model, nullptr));
   SampleOutputs outputs;
   ClassTable classes(config.model.classes);
   const bool needs_rows = !arguments.vectors.empty() || arguments.per_class;

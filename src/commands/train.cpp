@@ -136,6 +136,22 @@ std::string describe_period(const StrategyConfig& strategy) {
   return text;
 }
 
+constexpr std::size_t most_rows_shown = 16;
+
+/// Which rank computes on which GPU; for many ranks in the log only.
+void introduce_gpus(const Assembly& assembly, Reporter& reporter) {
+  const mpi::GpuBinding& gpus = assembly.gpus;
+  if (gpus.ranks.empty()) return;
+  reporter.say(cat("gpus         ", mpi::describe_gpus(gpus)));
+  for (const std::string& line : mpi::gpu_table(assembly.places, gpus)) {
+    if (gpus.ranks.size() <= most_rows_shown) {
+      reporter.say(line);
+    } else if (assembly.world.is_root()) {
+      reporter.log(line);
+    }
+  }
+}
+
 /// On what the run goes.
 void introduce_hosts(const StartUp& start, const Assembly& assembly, Reporter& reporter) {
   const std::vector<std::string> lines = mpi::describe_hosts(start.places);
@@ -144,6 +160,7 @@ void introduce_hosts(const StartUp& start, const Assembly& assembly, Reporter& r
   reporter.log(describe(assembly.places[static_cast<std::size_t>(assembly.world.rank())]));
   if (start.network) reporter.say(cat("network      ", describe(*start.network)));
   reporter.say(cat("device       ", assembly.device->description()));
+  introduce_gpus(assembly, reporter);
 }
 
 void introduce(const std::string& deck, const StartUp& start, Assembly& assembly,
@@ -273,6 +290,8 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                                .own_state = continuation.own_state});
   introduce(arguments.deck, start, assembly, resumed, *reporter);
   for (const std::string& warning : warnings_of_binding(config, start, assembly.places))
+    reporter->warn(warning);
+  for (const std::string& warning : mpi::gpu_warnings(assembly.places, assembly.gpus))
     reporter->warn(warning);
   if (start.network)
     for (const std::string& warning : start.network->verdict.warnings) reporter->warn(warning);

@@ -41,6 +41,13 @@ int lowest_not_in(const std::vector<int>& ranks) {
   return rank;
 }
 
+std::size_t largest_tensor(const Network& network) {
+  std::int64_t largest = 0;
+  for (const TensorSet* set : {&network.parameters(), &network.statistics()})
+    for (const Slice& slice : set->layout().slices()) largest = std::max(largest, slice.size);
+  return static_cast<std::size_t>(largest);
+}
+
 /// As bits: NaN equals itself, and 0 is not −0.
 bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
@@ -62,7 +69,8 @@ std::string Disagreement::text(int workers, std::int64_t step) const {
       reference, undecided ? "; which is right cannot be told" : "");
 }
 
-AgreementCheck::AgreementCheck(const mpi::Communicator& world, const Network& network) : world_(world) {
+AgreementCheck::AgreementCheck(const mpi::Communicator& world, const Network& network)
+    : world_(world), room_(network.device(), largest_tensor(network)) {
   for (const Slice& slice : network.layout().slices()) tensors_.push_back({&slice, false});
   for (const Slice& slice : network.statistics().layout().slices()) tensors_.push_back({&slice, true});
   hashes_.resize(tensors_.size());
@@ -73,7 +81,7 @@ std::span<const float> AgreementCheck::values(const Tensor& tensor, const Model&
   const auto all = tensor.statistic ? model.statistics : model.parameters;
   const auto part = all.subspan(static_cast<std::size_t>(tensor.slice->offset),
                                 static_cast<std::size_t>(tensor.slice->size));
-  return {part.address(), part.size()};
+  return room_.read(part);
 }
 
 std::optional<Disagreement> AgreementCheck::compare(const Model& model) {
@@ -92,7 +100,7 @@ std::optional<Disagreement> AgreementCheck::compare(const Model& model) {
 }
 
 /// Collective.
-Disagreement AgreementCheck::examine(const Model& model) const {
+Disagreement AgreementCheck::examine(const Model& model) {
   const std::vector<std::int64_t> all = world_.all_gather(std::span<const std::int64_t>(hashes_));
   for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
     std::vector<std::int64_t> hashes;

@@ -9,6 +9,7 @@
 
 #include "models/network.hpp"
 #include "mpi/communicator.hpp"
+#include "src/train/host_room.hpp"
 #include "src/train/state_array.hpp"
 
 namespace flotilla {
@@ -41,11 +42,13 @@ class AgreementCheck {
     const Slice* slice;
     bool statistic;
   };
-  static std::span<const float> values(const Tensor& tensor, const Model& model);
-  Disagreement examine(const Model& model) const;
+  /// Valid until the next one's.
+  std::span<const float> values(const Tensor& tensor, const Model& model);
+  Disagreement examine(const Model& model);
 
   const mpi::Communicator& world_;
   std::vector<Tensor> tensors_;
+  HostRoom room_;                       ///< For one of them
   std::vector<std::int64_t> hashes_;    ///< Of the tensors
   std::vector<std::int64_t> combined_;  ///< Of all hashes_, by rank
 };

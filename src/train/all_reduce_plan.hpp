@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/topology.hpp"
 #include "src/config/config.hpp"
@@ -16,20 +17,23 @@ namespace flotilla {
 /// choice.
 struct AllReducePlan {
   std::vector<std::string> candidates;  ///< The deck's word, or what "auto" measures, the likeliest first
-  std::vector<int> groups;              ///< Of "hierarchical": each rank's
+  std::vector<int> groups;              ///< Of those in groups: each rank's
   bool groups_in_memory = false;        ///< Inside a group through shared memory
-  bool window = false;                  ///< The gradients must lie in memory that the host's ranks share
+  bool staged = false;                  ///< Through a mirror in the host's memory (reduced_array.hpp)
+  bool window = false;  ///< What is summed, or its mirror, must lie in memory that the host's ranks share
   mpi::Wire wire = mpi::Wire::float32;
   mpi::SumOrder order = mpi::SumOrder::any;
   int communicators = 1;
 };
 
-/// `order`: the tree where bits must not depend on the number of workers. `shares_memory`: the ranks of a
-/// host can share what holds the gradients. `saved`: what a checkpoint chose; empty: nothing. @throws
-/// UserError if the deck asks for what these workers or this many buckets cannot do.
+/// `order`: the tree where bits must not depend on the number of workers. `shares_memory`: the device's
+/// memory is the host's. `saved`: what a checkpoint chose; empty: nothing. `no_nccl`: why the workers cannot
+/// sum by NCCL (gpus.hpp); empty: they can. @throws UserError if the deck asks for what these workers or this
+/// many buckets cannot do.
 AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
                               bool shares_memory, const std::string& saved, std::size_t buckets,
-                              mpi::SumOrder order = mpi::SumOrder::any);
+                              mpi::SumOrder order = mpi::SumOrder::any,
+                              const std::string& no_nccl = "needs device.kind = \"cuda\"");
 
 /// What adds the gradients of a run.
 struct Reduction {
@@ -42,12 +46,15 @@ struct Reduction {
 
   mpi::Collectives& first() const { return *lanes.front(); }
   std::vector<int> missing_ranks() const;  ///< Of any lane. Safe from another thread.
+  std::string failure() const;             ///< The same; empty: none.
 };
 
-/// Collective. Measures where the plan leaves a choice. `window`: null if the plan wants none. The buckets
-/// must hold zeros and lie in the window.
+class ReducedArray;
+
+/// Collective. Measures where the plan leaves a choice. `array` was made for the plan; the buckets lie in it
+/// and hold zeros.
 Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& world,
-                         const mpi::Communicator& host, mpi::SharedStorage* window,
-                         std::span<const std::span<float>> buckets);
+                         const mpi::Communicator& host, Device& device, const ReducedArray& array,
+                         std::span<const DeviceSpan<float>> buckets);
 
 }  // namespace flotilla

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "mpi/nccl_all_reduce.hpp"
 #include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
 #include "src/server/row_rule.hpp"
@@ -28,6 +30,11 @@ std::string divisors_of(std::int64_t number) {
   for (std::int64_t divisor = 1; divisor <= number; ++divisor)
     if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
   return text;
+}
+
+Tf32 tf32_of(std::string_view word) {
+  if (word == "none") return Tf32::none;
+  return word == "all" ? Tf32::all : Tf32::convolutions;
 }
 
 /// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
@@ -77,12 +84,17 @@ std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, cons
   return places;
 }
 
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place) {
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
+                                    int gpu) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
   return make_device({.kind = device.kind,
                       .threads = static_cast<int>(threads),
                       .precision = precision_of(device.precision),
-                      .winograd = device.convolution == "winograd"});
+                      .winograd = device.convolution == "winograd",
+                      .ordinal = gpu,
+                      .tf32 = tf32_of(device.tf32),
+                      .reproducible = reproducible,
+                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U});
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
@@ -128,6 +140,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       world(all_ranks),
       servers(parameter_servers),
       places(places_of_workers(all_ranks, parameter_servers)),
+      gpus(find_gpus(deck.device, all_ranks, places)),
       host(all_ranks.split_by_host()),
       loss_scale(make_loss_scale(deck.device)) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
@@ -137,7 +150,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   step_group = make_step_group(config.strategy, world, places);
   exchange = make_exchange(config.model, world);
   agree(world, places, [&] {
-    device = make_device(config.device, place);
+    device = make_device(config.device, place, config.run.reproducible, gpus.ordinal(world.rank()));
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
                                  static_cast<std::uint64_t>(config.run.seed),
                                  {.training = true, .ranks_on_host = host->size()});
@@ -174,13 +187,14 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       return found == saved_choices.end() ? std::string() : found->second;
     };
     if (servers == nullptr)
-      plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
-                             step_group ? step_group->places : places, device->shares_host_memory(),
-                             saved("strategy.all_reduce"), buckets.size(),
-                             config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any);
+      plan = plan_all_reduce(
+          step_group ? step_group->strategy : config.strategy, step_group ? step_group->places : places,
+          device->shares_host_memory(), saved("strategy.all_reduce"), buckets.size(),
+          config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any, no_nccl(gpus, mpi::has_nccl()));
     if (averages)
-      averaging_plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
-                                       saved("strategy.averaging"), 1, mpi::SumOrder::any);
+      averaging_plan =
+          plan_all_reduce(config.strategy, places, device->shares_host_memory(), saved("strategy.averaging"),
+                          1, mpi::SumOrder::any, no_nccl(gpus, mpi::has_nccl()));
     if (servers == nullptr || config.server.mode == "geo" || world.is_root())
       optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     validation_sums = device->allocate(ArenaLayout::alignment);
@@ -190,6 +204,13 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   if (validation_data) check_same_data(world, places, validation_data->size(), "data.validation");
 
   if (servers == nullptr) {
+    const auto end_job = [&failure](const std::string& text) { failure.end_job(text, exit_library_error); };
+    std::optional<mpi::Watchdog> starting;
+    if (!gpus.ranks.empty()) {
+      // NCCL's ranks look for each other over a network that may not let them.
+      starting.emplace(config.run.watchdog_s, nullptr, end_job, make_roll_call(world, servers, places));
+      starting->beat("connecting GPUs", -1);
+    }
     lay_out(plan, averaging_plan);
   } else {
     lay_out_served();
@@ -218,6 +239,10 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       make_roll_call(world, servers, places));
   watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
                                [&failure](const std::string& text) { failure.say_unless_told(text); });
+  watchdog->look_out_for([this] {
+    const std::string wrong = reduction.failure();
+    return wrong.empty() ? averaging.failure() : wrong;
+  });
   watchdog->leave_when_told([&failure] { return failure.told(); });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
@@ -289,6 +314,8 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                             .model = model,
                             .values = served_values,
                             .gradients = gradients,
+                            .push_room = *push_room,
+                            .pull_room = *pull_room,
                             .micro_steps = sharding.micro_steps,
                             .embeddings = embeddings.get()};
   if (config.server.mode == "geo") return std::make_unique<Geo>(worker, *optimizer);

@@ -13,7 +13,6 @@
 #include "models/network.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/communication_lanes.hpp"
-#include "mpi/shared_storage.hpp"
 #include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/checkpoint/checkpoint.hpp"
@@ -27,9 +26,12 @@
 #include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/gpus.hpp"
+#include "src/train/host_room.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/optimizer.hpp"
+#include "src/train/reduced_array.hpp"
 #include "src/train/reproducible.hpp"
 #include "src/train/schedule.hpp"
 #include "src/train/server_link.hpp"
@@ -41,8 +43,11 @@ namespace flotilla {
 /// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
 
-/// The deck's device for the rank at `place`. @throws UserError as make_device(const DeviceSpec&) does
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
+/// The deck's device for the rank at `place`, with its GPU if it has one. @throws UserError as
+/// make_device(const DeviceSpec&) does
+/// @param reproducible the deck's run.reproducible
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
+                                    int gpu = 0);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
@@ -66,6 +71,7 @@ struct Assembly {
   const mpi::Communicator& world;  ///< The workers
   ServerLink* servers;             ///< Null: all ranks work
   std::vector<mpi::Place> places;  ///< Of the workers, whose ranks are those of the job
+  mpi::GpuBinding gpus;            ///< Of the workers; empty: they compute on processors
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
@@ -76,14 +82,14 @@ struct Assembly {
   std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
   std::optional<mpi::Communicator> host;        ///< The ranks of this host
   std::optional<StepGroup> step_group;          ///< Empty: all workers step together
-  Storage model_storage;                        ///< Or, with local SGD in shared memory, model_window
-  std::unique_ptr<mpi::SharedStorage> model_window;
-  Storage gradient_storage;  ///< Or, with shared memory, gradient_window
-  std::unique_ptr<mpi::SharedStorage> gradient_window;
+  ReducedArray models;                          ///< Holds model and consensus, or served_values
+  ReducedArray summed;                          ///< Holds gradients
   Model model;
-  Model consensus;                  ///< Local SGD: room for a model that is not this worker's
-  DeviceSpan<float> gradients;      ///< Passengers, step statistics, gradients (buckets.hpp)
-  DeviceSpan<float> served_values;  ///< With servers: passengers, statistics, parameters
+  Model consensus;                    ///< Local SGD: room for a model that is not this worker's
+  DeviceSpan<float> gradients;        ///< Passengers, step statistics, gradients (buckets.hpp)
+  DeviceSpan<float> served_values;    ///< With servers: passengers, statistics, parameters
+  std::optional<HostRoom> push_room;  ///< With servers, to whom host memory goes
+  std::optional<HostRoom> pull_room;
   Storage validation_sums;
   std::unique_ptr<Optimizer>
       optimizer;         ///< Null where servers run it, but for worker 0, which saves its state

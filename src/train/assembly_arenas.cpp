@@ -9,44 +9,28 @@ void Assembly::lay_out(const AllReducePlan& plan, const AllReducePlan& averaging
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
-  const std::size_t models_count = averages ? 2 * model_count : model_count;
-  DeviceSpan<float> models;
-  if (averaging_plan.window) {
-    throw_alike([&] { model_window = std::make_unique<mpi::SharedStorage>(*host, models_count); });
-    models = {model_window->mine().data(), models_count};
-  } else {
-    model_storage = device->allocate(models_count);
-    models = model_storage.span();
-  }
+  models = ReducedArray(*device, averages ? 2 * model_count : model_count, averaging_plan, *host);
   const auto model_at = [&](std::size_t begin) -> Model {
-    return {models.subspan(begin, parameter_count),
-            models.subspan(begin + parameter_count, statistics_count)};
+    return {models.values().subspan(begin, parameter_count),
+            models.values().subspan(begin + parameter_count, statistics_count)};
   };
   model = model_at(0);
   if (averages) consensus = model_at(model_count);
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
-  const std::size_t gradient_count = leading + model.parameters.size();
-  if (plan.window) {
-    throw_alike([&] {
-      gradient_window =
-          std::make_unique<mpi::SharedStorage>(step_group ? step_group->host : *host, gradient_count);
-    });
-    gradients = {gradient_window->mine().data(), gradient_count};
-  } else {
-    gradient_storage = device->allocate(gradient_count);
-    gradients = gradient_storage.span();
-  }
+  const mpi::Communicator& steps_host = step_group ? step_group->host : *host;
+  summed = ReducedArray(*device, leading + model.parameters.size(), plan, steps_host);
+  gradients = summed.values();
   if (config.run.reproducible)
     shard_sums = std::make_unique<ShardSums>(*device, gradients, sharding.micro_steps);
-  std::vector<std::span<float>> spans;
+  std::vector<DeviceSpan<float>> spans;
   for (const Bucket& bucket : buckets) spans.push_back(span_of(gradients, bucket));
-  reduction = make_reduction(plan, step_group ? step_group->workers : world,
-                             step_group ? step_group->host : *host, gradient_window.get(), spans);
+  reduction =
+      make_reduction(plan, step_group ? step_group->workers : world, steps_host, *device, summed, spans);
   if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading);
   choices["strategy.all_reduce"] = reduction.first().name();
   if (averages) {
-    const std::span<float> all(models.address(), model_count);
-    averaging = make_reduction(averaging_plan, world, *host, model_window.get(), std::span(&all, 1));
+    const DeviceSpan<float> all = models.values().subspan(0, model_count);
+    averaging = make_reduction(averaging_plan, world, *host, *device, models, std::span(&all, 1));
     choices["strategy.averaging"] = averaging.first().name();
   }
 }
@@ -57,10 +41,12 @@ void Assembly::lay_out_served() {
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + statistics_count;
-  model_storage = device->allocate(leading + parameter_count);
-  gradient_storage = device->allocate(leading + parameter_count);
-  served_values = model_storage.span();
-  gradients = gradient_storage.span();
+  models = ReducedArray(*device, leading + parameter_count, {}, *host);
+  summed = ReducedArray(*device, leading + parameter_count, {}, *host);
+  served_values = models.values();
+  gradients = summed.values();
+  push_room.emplace(*device, gradients.size());
+  pull_room.emplace(*device, served_values.size());
   model = {served_values.subspan(leading, parameter_count),
            served_values.subspan(static_cast<std::size_t>(passenger_floats), statistics_count)};
 }

@@ -29,10 +29,9 @@ std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading,
   return buckets;
 }
 
-std::span<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket) {
-  const auto part = gradients.subspan(static_cast<std::size_t>(bucket.begin),
-                                      static_cast<std::size_t>(bucket.end - bucket.begin));
-  return {part.address(), part.size()};
+DeviceSpan<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket) {
+  return gradients.subspan(static_cast<std::size_t>(bucket.begin),
+                           static_cast<std::size_t>(bucket.end - bucket.begin));
 }
 
 std::string describe(const std::vector<Bucket>& buckets) {

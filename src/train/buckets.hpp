@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -34,8 +33,8 @@ struct Bucket {
 std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading, std::int64_t bucket_bytes,
                                 std::int64_t last_bucket_bytes);
 
-/// The bucket's part of the gradient array, in host memory.
-std::span<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket);
+/// The bucket's part of the gradient array.
+DeviceSpan<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket);
 
 /// "161 gradients in 5 buckets: 5.3, 32.4, 32.2, 31.3, 1.0 MiB".
 std::string describe(const std::vector<Bucket>& buckets);

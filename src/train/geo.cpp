@@ -33,15 +33,15 @@ Model Geo::model_in(Storage& array) const {
 
 void Geo::start() {
   fill_servers(parts_, nullptr, 0);
-  for (const OptimizerSlot& slot : optimizer_.slots())
-    parts_.workers.broadcast(std::span(slot.values.address(), slot.values.size()));
+  std::vector<StateArray> slots = state_arrays({}, &optimizer_);
+  broadcast(parts_.device, parts_.workers, std::span(slots).subspan(2));
   parts_.device.flat().copy(parts_.values, old_.span());
 }
 
 void Geo::resume(const Resumption& resumed) {
   steps_ = resumed.steps;
   // What all had pushed is worker 0's memory of it, too.
-  if (resumed.own_state) parts_.servers.fill(std::span(old_.span().address(), old_.size()), {}, 0);
+  if (resumed.own_state) parts_.servers.fill(parts_.push_room.read(old_.span()), {}, 0);
 }
 
 std::vector<StateArray> Geo::live() {
@@ -156,7 +156,8 @@ StrategyState Geo::state() {
     Storage& mean = slot_means_[i];
     if (mean.size() == 0) mean = parts_.device.allocate(slots[i].values.size());
     parts_.device.flat().copy(slots[i].values, mean.span());
-    parts_.workers.all_reduce(std::span(mean.span().address(), mean.size()));
+    parts_.workers.all_reduce(parts_.push_room.take(mean.span()));
+    parts_.push_room.give_back(mean.span());
     parts_.device.flat().scale(mean.span(), 1.0F / static_cast<float>(parts_.workers.size()));
     state.shared[2 + i].values = mean.span();
   }

@@ -34,7 +34,7 @@ bool LocalSgd::together_in(std::int64_t step) const {
 }
 
 void LocalSgd::start() {
-  broadcast(parts_.workers, live());
+  broadcast(parts_.device, parts_.workers, live());
   outer_.set_anchor(parts_.model.parameters);
   parts_.steps->step_together(together_in(0));
 }
@@ -81,7 +81,9 @@ std::vector<StateArray> LocalSgd::live() {
 StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const std::int64_t steps = steps_ = info.step + 1;
   const bool together = together_in(info.step);
-  StepOutcome outcome = parts_.steps->finish_step(info);
+  StepInfo read = info;
+  read.outcome_now = true;  // each step's sums are told to the others
+  StepOutcome outcome = parts_.steps->finish_step(read);
   // Steps of all workers together are counted once: in them everybody has everybody's sums.
   const bool everybody = together && !parts_.config.group_all_reduce;
   const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss tells more
@@ -142,7 +144,7 @@ StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
 }
 
 void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
-  collectives.all_reduce({values.address(), values.size()});
+  mpi::all_reduce_now(collectives, values);
   times_.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/error.hpp"
+#include "src/train/host_room.hpp"
 
 namespace flotilla {
 
@@ -47,9 +48,15 @@ std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
   return arrays;
 }
 
-void broadcast(const mpi::Communicator& workers, std::span<const StateArray> arrays) {
-  for (const StateArray& array : arrays)
-    workers.broadcast(std::span<float>(array.values.address(), array.values.size()));
+void broadcast(Device& device, const mpi::Communicator& workers, std::span<const StateArray> arrays) {
+  if (workers.size() == 1) return;
+  std::size_t largest = 0;
+  for (const StateArray& array : arrays) largest = std::max(largest, array.values.size());
+  HostRoom room(device, largest);
+  for (const StateArray& array : arrays) {
+    workers.broadcast(room.take(array.values));
+    room.give_back(array.values);
+  }
 }
 
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays) {

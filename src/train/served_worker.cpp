@@ -12,21 +12,17 @@
 
 namespace flotilla {
 
-namespace {
-
-std::span<float> host(DeviceSpan<float> span) {
-  return {span.address(), span.size()};
-}
-
-}  // namespace
-
 void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps) {
-  require(worker.device.shares_host_memory(), "what goes to servers must lie in host memory");
-  worker.workers.broadcast(host(worker.values));
+  worker.workers.broadcast(worker.pull_room.take(worker.values));
+  worker.pull_room.give_back(worker.values);
+  std::vector<HostRoom> rooms;
   std::vector<std::span<const float>> arrays;
   if (slots != nullptr)
-    for (const OptimizerSlot& slot : slots->slots()) arrays.push_back(host(slot.values));
-  worker.servers.fill(host(worker.values), arrays, optimizer_steps);
+    for (const OptimizerSlot& slot : slots->slots()) {
+      rooms.emplace_back(worker.device, slot.values.size());
+      arrays.push_back(rooms.back().read(slot.values));
+    }
+  worker.servers.fill(worker.pull_room.read(worker.values), arrays, optimizer_steps);
 }
 
 bool can_be_taken(const ServedWorker& worker) {
@@ -52,9 +48,10 @@ std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
   const std::int64_t sent_before = servers.sent_bytes();
   const auto payloads =
       worker.embeddings == nullptr ? std::span<const mpi::Payload>() : worker.embeddings->payloads();
-  servers.start_push_pull(what.step, static_cast<int>(what.batches), what.learning_rate, host(what.from),
-                          host(what.to), payloads);
+  servers.start_push_pull(what.step, static_cast<int>(what.batches), what.learning_rate,
+                          worker.push_room.read(what.from), worker.pull_room.room_for(what.to), payloads);
   servers.wait();
+  worker.pull_room.give_back(what.to);
   if (worker.embeddings != nullptr) worker.embeddings->finish();
   return servers.sent_bytes() - sent_before;
 }
@@ -66,8 +63,9 @@ StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t step
   const StepOutcome outcome = meeting.meet(steps);
   worker.watchdog.beat("pull from the servers", steps - 1);
   mpi::PushPullWorker& servers = worker.servers.exchange();
-  servers.start_pull(steps - 1, host(pulled));
+  servers.start_pull(steps - 1, worker.pull_room.room_for(pulled));
   servers.wait();
+  worker.pull_room.give_back(pulled);
   worker.workers.barrier();
   return outcome;
 }

@@ -6,6 +6,7 @@
 #include "mpi/watchdog.hpp"
 #include "src/config/config.hpp"
 #include "src/train/embeddings.hpp"
+#include "src/train/host_room.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/meeting.hpp"
 #include "src/train/server_link.hpp"
@@ -24,6 +25,8 @@ struct ServedWorker {
   Model model;                  ///< Inside `values`
   DeviceSpan<float> values;     ///< Passengers, statistics, parameters
   DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
+  HostRoom& push_room;          ///< For what goes to servers
+  HostRoom& pull_room;          ///< And what comes from there
   std::int64_t micro_steps = 1;
   Embeddings* embeddings = nullptr;  ///< Null: the model has none
 };

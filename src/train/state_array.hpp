@@ -29,6 +29,6 @@ struct StateArray {
 std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer);
 
 /// Collective. Every worker's arrays ← worker 0's.
-void broadcast(const mpi::Communicator& workers, std::span<const StateArray> arrays);
+void broadcast(Device& device, const mpi::Communicator& workers, std::span<const StateArray> arrays);
 
 }  // namespace flotilla

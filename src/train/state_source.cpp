@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 
 namespace flotilla {
 
@@ -24,7 +25,7 @@ StateSource::StateSource(const Network& network, std::span<const StateArray> arr
   plain_.resize(static_cast<std::size_t>(largest));
   copies_ = !network.device().shares_host_memory() || bytes < std::size_t{copied_below_bytes};
   if (copies_)
-    for (const StateGroup& group : groups_) copy_.emplace_back(group.values.size());
+    for (const StateGroup& group : groups_) copy_.push_back(network.device().pinned(group.values.size()));
 }
 
 void StateSource::take(std::span<const StateArray> arrays) {
@@ -34,13 +35,13 @@ void StateSource::take(std::span<const StateArray> arrays) {
     require(arrays[i].group == group.name && arrays[i].values.size() == group.values.size(), "a group ",
             arrays[i].group, " in the place of ", group.name);
     group.values = arrays[i].values;
-    if (copies_) network_.device().download(group.values, copy_[i]);
+    if (copies_) network_.device().download(group.values, host_span(copy_[i].span()));
   }
 }
 
 std::int64_t StateSource::buffer_bytes() const {
   std::size_t floats = plain_.size();
-  for (const std::vector<float>& values : copy_) floats += values.size();
+  for (const Storage& values : copy_) floats += values.size();
   return static_cast<std::int64_t>(floats * sizeof(float));
 }
 
@@ -48,7 +49,7 @@ std::span<const float> StateSource::values(std::size_t tensor) {
   const Place& place = places_[tensor];
   const StateGroup& group = groups_[place.group];
   const Slice& slice = group.tensors.layout()[place.slice];
-  const float* values = copies_ ? copy_[place.group].data() : group.values.address();
+  const float* values = copies_ ? copy_[place.group].span().address() : group.values.address();
   const std::span<const float> stored(values + slice.offset, static_cast<std::size_t>(slice.size));
   const auto size = static_cast<std::size_t>(slice.shape.size());
   if (group.tensors.is_plain(place.slice)) return stored.first(size);

@@ -42,7 +42,7 @@ class StateSource : public ValueSource {
   std::vector<CheckpointTensor> tensors_;
   std::vector<Place> places_;  ///< Of each tensor
   bool copies_ = false;
-  std::vector<std::vector<float>> copy_;  ///< Of each group
+  std::vector<Storage> copy_;  ///< Of each group
   std::vector<float> plain_;
 };
 

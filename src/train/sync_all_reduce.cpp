@@ -15,10 +15,11 @@ SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
       averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
-      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)) {}
+      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
+      late_(parts_.device) {}
 
 void SyncAllReduce::start() {
-  broadcast(parts_.workers, live());
+  broadcast(parts_.device, parts_.workers, live());
 }
 
 /// Workers that held scales of their own may have to share one now.
@@ -41,7 +42,7 @@ void SyncAllReduce::end_micro_step(std::int64_t micro_step) {
 }
 
 /// The bucket with what this worker has to give.
-std::span<float> SyncAllReduce::complete(std::size_t bucket) {
+DeviceSpan<float> SyncAllReduce::complete(std::size_t bucket) {
   const Bucket& range = parts_.buckets[bucket];
   if (parts_.shards != nullptr) parts_.shards->finish(range.begin, range.end);
   return span_of(parts_.gradients, range);
@@ -62,7 +63,7 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  parts_.collectives.all_reduce(complete(bucket));
+  mpi::all_reduce_now(parts_.collectives, complete(bucket));
 }
 
 /// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
@@ -70,7 +71,7 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
   if (parts_.exact == nullptr) return;
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
-  parts_.exact->all_reduce({parts_.gradients.address(), leading_});
+  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_));
   times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
 }
 
@@ -108,24 +109,34 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
-  std::array<float, passenger_floats> sums{};
-  parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
-
+  StepOutcome found = outcome(info);
   const trace::Span span("optimizer");
   const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
   if (taken) update(info.learning_rate);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
+  judge(taken, parts_.loss_scale, found);
+  found.skipped_by_all = found.skipped;
+  return found;
+}
 
+/// Of what the workers' sums came to. Before they are cleared.
+StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
+  std::array<float, passenger_floats> sums{};
+  const auto all = parts_.gradients.subspan(0, sums.size());
+  if (info.outcome_now) {
+    late_.forget();
+    parts_.device.download(all, sums);
+  } else {
+    late_.exchange(all, sums);
+  }
   const double samples = std::max(1.0F, sums[sum_samples]);
-  StepOutcome outcome{.loss = sums[sum_loss] / samples,
-                      .accuracy_top1 = sums[sum_top1] / samples,
-                      .accuracy_top5 = sums[sum_top5] / samples,
-                      .stop = sums[passenger_stop] > 0.0F,
-                      .samples = sums[sum_samples]};
-  judge(taken, parts_.loss_scale, outcome);
-  outcome.skipped_by_all = outcome.skipped;
-  return outcome;
+  return {.loss = sums[sum_loss] / samples,
+          .accuracy_top1 = sums[sum_top1] / samples,
+          .accuracy_top5 = sums[sum_top5] / samples,
+          .stop = sums[passenger_stop] > 0.0F,
+          .samples = sums[sum_samples],
+          .late = !info.outcome_now};
 }
 
 void SyncAllReduce::update(double learning_rate) {

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "mpi/collectives.hpp"
 #include "mpi/communication_lanes.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
+#include "src/train/late_sums.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
@@ -61,7 +61,7 @@ class SyncAllReduce : public Strategy {
   void step_together(bool together) { together_ = together; }
 
  private:
-  std::span<float> complete(std::size_t bucket);
+  DeviceSpan<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
 
@@ -69,6 +69,7 @@ class SyncAllReduce : public Strategy {
   void reduce(std::int64_t step);
   void update_statistics();
   void update(double learning_rate);
+  StepOutcome outcome(const StepInfo& info);
 
   Parts parts_;
   std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of
@@ -77,6 +78,7 @@ class SyncAllReduce : public Strategy {
   StrategyTimes times_;
   bool together_ = true;
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
+  LateSums late_;
 };
 
 }  // namespace flotilla

@@ -56,6 +56,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       agreement_(assembly_.world, *assembly_.network) {
   for (const StateArray& array : assembly_.strategy->live())
     saved_floats_ += static_cast<std::int64_t>(array.values.size());
+  if (assembly_.embeddings)
+    gradient_room_.emplace(*assembly_.device, static_cast<std::size_t>(assembly_.network->input_size()));
   if (!foretells_clicks(config_.model)) return;
   clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
   logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
@@ -204,11 +206,13 @@ StepOutcome Trainer::step(Loader& loader) {
   saves_.wait_until_read(step_);
   times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
-  const StepOutcome outcome =
-      strategy.finish_step({.step = step_,
-                            .learning_rate = learning_rate_,
-                            .epochs_after = progress_of(config_, sharding, next).epochs,
-                            .meet = meets_at(step_ + 1, next)});
+  const bool meets = meets_at(step_ + 1, next);
+  const StepOutcome outcome = strategy.finish_step(
+      {.step = step_,
+       .learning_rate = learning_rate_,
+       .epochs_after = progress_of(config_, sharding, next).epochs,
+       .meet = meets,
+       .outcome_now = !assembly_.device->runs_ahead() || assembly_.loss_scale.looks() || meets});
   waiting_.after_step(strategy.times().meetings, spending());
   ++times_.steps;
   ++step_;
@@ -223,6 +227,7 @@ const Batch& Trainer::take_batch(Loader& loader) {
   const trace::Span span("wait for input");
   const Stopwatch watch(times_.input_ns);
   assembly_.watchdog->beat("waiting for input", step_);
+  assembly_.device->finish_staging();  // the loader fills the last one anew
   const Batch& batch = loader.next();
   replaced_.add(batch, *assembly_.training_data);
   return batch;
@@ -237,8 +242,7 @@ std::span<float> Trainer::input_of(const Batch& batch) {
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
   if (!assembly_.embeddings) return;
   const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, {gradient.span().address(), gradient.span().size()},
-                                     assembly_.loss_scale);
+  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient), assembly_.loss_scale);
   if (!assembly_.looks_ahead()) return;
   ahead_ = &take_batch(loader);
   assembly_.embeddings->look_ahead(*ahead_);
@@ -325,10 +329,11 @@ Ending Trainer::run() {
 void Trainer::check_finite(const StepOutcome& outcome) {
   if (outcome.skipped) return check_hope(outcome);
   const bool loss_is_finite = std::isfinite(outcome.loss);
-  if (loss_is_finite && assembly_.device->flat().all_finite(assembly_.model.statistics)) return;
-  const std::string what = loss_is_finite             ? "a running statistic is not finite"
-                           : std::isnan(outcome.loss) ? "the loss is NaN"
-                                                      : "the loss is infinite";
+  if (loss_is_finite && (outcome.late || assembly_.device->flat().all_finite(assembly_.model.statistics)))
+    return;
+  const std::string loss = outcome.late ? "the loss of the step before is " : "the loss is ";
+  const std::string what = loss_is_finite ? "a running statistic is not finite"
+                                          : loss + (std::isnan(outcome.loss) ? "NaN" : "infinite");
   // Statistics may be this worker's own although all have met.
   const bool all_see_it =
       outcome.all_workers && (!loss_is_finite || !assembly_.strategy->alike().statistics.empty());

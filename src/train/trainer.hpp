@@ -136,9 +136,10 @@ class Trainer {
   ReplacedSamples replaced_;
   WaitingLog waiting_;
   AgreementCheck agreement_;
-  std::optional<ClickLog> clicks_;  ///< Of a model that foretells clicks
-  std::vector<float> logits_;       ///< Its last
-  const Batch* ahead_ = nullptr;    ///< Taken for the next step; null: not yet
+  std::optional<ClickLog> clicks_;         ///< Of a model that foretells clicks
+  std::vector<float> logits_;              ///< Its last
+  std::optional<HostRoom> gradient_room_;  ///< For the gradient of the input, with embeddings
+  const Batch* ahead_ = nullptr;           ///< Taken for the next step; null: not yet
   std::int64_t last_agreed_step_ = -1;
   bool agreement_due_ = false;
 };

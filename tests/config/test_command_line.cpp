@@ -94,6 +94,9 @@ TEST(CommandLine, BenchAllReduceTakesSizes) {
   EXPECT_EQ(one.max_bytes, 67108864);
   EXPECT_TRUE(one.in_place);
   EXPECT_EQ(one.json_file, "rows.json");
+  EXPECT_EQ(one.device, "cpu");
+  EXPECT_EQ(parse({"bench", "all-reduce", "--device", "cuda"}).device, "cuda");
+  EXPECT_THROW(parse({"bench", "all-reduce", "--device", "gpu"}), UserError);
   EXPECT_EQ(range.min_bytes, 2048);
   EXPECT_EQ(range.max_bytes, 1048576);
 }

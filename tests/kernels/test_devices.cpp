@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <thread>
+#include <utility>
 
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/kokkos_scope.hpp"
 #include "kernels/processor/processor.hpp"
 #include "tests/kernels/values.hpp"
@@ -39,7 +42,7 @@ TEST(MakeDevice, RefusesCudaNamingTheOption) {
   EXPECT_THROW(make_device({.kind = "cpu", .threads = 0}), InternalError);
 }
 
-TEST(Device, StagesAHostBatchInPlaceAndKeepsTheShape) {
+TEST(Device, StagesAHostBatchAndKeepsTheShape) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
     std::vector<float> host = {1, 2, 3, 4, 5, 6};
@@ -48,7 +51,8 @@ TEST(Device, StagesAHostBatchInPlaceAndKeepsTheShape) {
     device->stage(host, tensor);
 
     EXPECT_EQ(tensor.shape(), (Shape{2, 3})) << kind;
-    EXPECT_EQ(tensor.span().address(), host.data()) << kind;
+    EXPECT_EQ(tensor.span().address() == host.data(), device->shares_host_memory()) << kind;
+    EXPECT_EQ(test::read(*device, tensor), host) << kind;
     EXPECT_THROW(device->stage(std::span<float>(host).first(5), tensor), InternalError) << kind;
   }
 }
@@ -65,6 +69,58 @@ TEST(Device, UploadsAndDownloads) {
     EXPECT_EQ(test::read(*device, storage), host) << kind;
     EXPECT_THROW(device->upload(std::vector<float>(2), storage.span()), InternalError) << kind;
   }
+}
+
+TEST(Device, StagesIntoATensorWithoutMemory) {
+  for (const char* kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    std::vector<float> host = {1, 2, 3, 4, 5, 6};
+    Tensor tensor({2, 3}, DeviceSpan<float>());
+
+    device->stage(host, tensor);
+    const float* const first = tensor.span().address();
+    device->stage(host, tensor);
+
+    EXPECT_EQ(test::read(*device, tensor), host) << kind;
+    EXPECT_EQ(tensor.span().address(), first) << kind;
+  }
+}
+
+TEST(Device, CopiesBesideComputingFromPinnedMemory) {
+  for (const char* kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    const auto lane = device->copy_lane();
+    Storage storage = test::storage_of(*device, {1, 2, 3});
+    Storage pinned = device->pinned(3);
+    const std::span<float> host = host_span(pinned.span());
+
+    const CopyLane::Mark mark = lane->mark();
+    std::jthread([&] {
+      lane->download(mark, storage.span(), host);
+      for (float& value : host) value *= 2.0F;
+      lane->upload(host, storage.span());
+    }).join();
+
+    EXPECT_EQ(test::read(*device, storage), (std::vector<float>{2, 4, 6})) << kind;
+  }
+}
+
+TEST(ReferenceDevice, HasMemoryThatTheHostCannotReach) {
+  const auto device = make_device({.kind = "reference"});
+  const Storage storage = test::storage_of(*device, {1, 2, 3});
+  EXPECT_FALSE(device->shares_host_memory());
+
+  const volatile float* const address = storage.span().address();
+  EXPECT_DEATH(static_cast<void>(*address), "");
+}
+
+TEST(ReferenceDevice, TakesNoMemoryOfTheHost) {
+  const auto device = make_device({.kind = "reference"});
+  std::vector<float> host = {1, 2, 3};
+
+  EXPECT_THROW(device->flat().fill(device_span(host), 0.0F), InternalError);
+  EXPECT_THROW(device->download(device_span(std::as_const(host)), host), InternalError);
+  EXPECT_EQ(host, (std::vector<float>{1, 2, 3}));
 }
 
 TEST(CpuDevice, TakesDenormalValuesAsZeroOnEveryThread) {

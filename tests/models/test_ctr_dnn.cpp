@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/random.hpp"
 #include "models/ctr_dnn.hpp"
 #include "models/embedding_bags.hpp"
@@ -30,7 +31,7 @@ struct Fixture {
         parameters(device->allocate(static_cast<std::size_t>(network->layout().size()))),
         gradients(device->allocate(static_cast<std::size_t>(network->layout().size()))),
         sums(device->allocate(loss_sums)),
-        features(device->allocate(4 * 8)) {
+        features(device->pinned(4 * 8)) {
     network->bind({.parameters = parameters.span(),
                    .gradients = gradients.span(),
                    .statistics = {},
@@ -46,17 +47,21 @@ struct Fixture {
 
   Bags bags() const { return {.ids = ids, .values = values, .ends = ends}; }
   Targets targets() const { return {.labels = labels, .valid = 3}; }
-  std::span<float> host_features() { return {features.span().address(), features.size()}; }
+  std::span<float> host_features() { return host_span(features.span()); }
+  Floats read(DeviceSpan<const float> span) const {
+    Floats found_values(span.size());
+    device->download(span, found_values);
+    return found_values;
+  }
   double loss() {
     device->flat().fill(sums.span(), 0.0F);
     bags_of.forward(dense, bags(), found, rows, host_features());
     network->forward(host_features(), targets(), Pass::training, sums.span());
-    return static_cast<double>(sums.span().address()[sum_loss]);
+    return static_cast<double>(read(sums.span())[sum_loss]);
   }
   void backward() {
     network->backward(targets(), 1.0F, [](std::int64_t) {});
-    const Tensor& gradient = network->input_gradient();
-    bags_of.backward(bags(), found, {gradient.span().address(), gradient.span().size()}, drows);
+    bags_of.backward(bags(), found, read(network->input_gradient().span()), drows);
   }
 
   std::unique_ptr<Device> device;
@@ -85,6 +90,21 @@ double difference(Fixture& f, float& value) {
   return (above - below) / (2.0 * static_cast<double>(h));
 }
 
+/// The same of a parameter.
+double difference(Fixture& f, std::int64_t parameter) {
+  constexpr float h = 1.0F / 128.0F;
+  const auto one = f.parameters.span().subspan(static_cast<std::size_t>(parameter), 1);
+  const Floats before = f.read(one);
+  const auto loss_at = [&](float value) {
+    f.device->upload({&value, 1}, one);
+    return f.loss();
+  };
+  const double above = loss_at(before[0] + h);
+  const double below = loss_at(before[0] - h);
+  f.device->upload(before, one);
+  return (above - below) / (2.0 * static_cast<double>(h));
+}
+
 class CtrDnnOn : public testing::TestWithParam<const char*> {};
 
 TEST_P(CtrDnnOn, HasTheGradientsOfItsRowsAndWeights) {
@@ -92,7 +112,7 @@ TEST_P(CtrDnnOn, HasTheGradientsOfItsRowsAndWeights) {
   f.loss();
   f.backward();
   const Floats drows = f.drows;
-  const Floats gradients(f.gradients.span().address(), f.gradients.span().address() + f.gradients.size());
+  const Floats gradients = f.read(f.gradients.span());
 
   double largest = 0.0;
   for (std::size_t i = 0; i < f.rows.size(); ++i) {
@@ -102,9 +122,7 @@ TEST_P(CtrDnnOn, HasTheGradientsOfItsRowsAndWeights) {
   EXPECT_GT(largest, 0.01);
   for (const Slice& slice : f.network->layout().slices())
     for (std::int64_t i = slice.offset; i < slice.offset + slice.shape.size(); ++i)
-      EXPECT_NEAR(gradients[static_cast<std::size_t>(i)], difference(f, f.parameters.span().address()[i]),
-                  1e-3)
-          << slice.name;
+      EXPECT_NEAR(gradients[static_cast<std::size_t>(i)], difference(f, i), 1e-3) << slice.name;
 }
 
 TEST_P(CtrDnnOn, LeavesTheGradientOfItsInputInEveryPass) {
@@ -154,11 +172,8 @@ TEST(CtrDnn, StartsWithWeightsOfTheDeviationThatTheOriginalHas) {
   const Slice& weight = network->layout()[0];
   ASSERT_EQ(weight.name, "fc1.weight");
   ASSERT_EQ(weight.shape, (Shape{400, 273}));
-  double squares = 0.0;
-  for (std::int64_t i = 0; i < weight.shape.size(); ++i) {
-    const auto value = static_cast<double>(parameters.span().address()[weight.offset + i]);
-    squares += value * value;
-  }
+  const double squares = device->flat().sum_of_squares(parameters.span().subspan(
+      static_cast<std::size_t>(weight.offset), static_cast<std::size_t>(weight.shape.size())));
   // Of n normal values the mean square deviates by √(2 / n) = 0.4 %; five times that.
   EXPECT_NEAR(squares / static_cast<double>(weight.shape.size()) * 273.0, 1.0, 0.022);
   EXPECT_EQ(network->layout().slices().size(), 8U);

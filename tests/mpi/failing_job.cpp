@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/communication_lanes.hpp"
 #include "mpi/communication_thread.hpp"
@@ -49,24 +50,24 @@ void fail_outside(const Communicator& world, Collectives& collectives, SharedSto
     wait_until_others_wait();
     throw flotilla::UserError("the last rank gives up");
   }
-  collectives.all_reduce(storage.mine());
+  collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
 
 /// The failing rank, too, has a collective in flight, on its communication thread.
 void fail_with_collective_in_flight(const Communicator& world, Collectives& collectives,
                                     SharedStorage& storage) {
   CommunicationThread thread(collectives, 4, [] { flotilla::mpi::abort_job(flotilla::exit_library_error); });
-  thread.start(storage.mine().first(count / 2));
+  thread.start(flotilla::device_span(storage.mine().first(count / 2)));
   if (world.rank() == world.size() - 1) {
     thread.finish();
-    thread.start(storage.mine());
+    thread.start(flotilla::device_span(storage.mine()));
     wait_until_others_wait();
     throw flotilla::UserError("the last rank gives up");
   }
   if (world.is_root()) {
     while (true) std::this_thread::sleep_for(1s);  // never starts the second one: it stays in flight
   }
-  thread.start(storage.mine());
+  thread.start(flotilla::device_span(storage.mine()));
   thread.finish();
 }
 
@@ -76,7 +77,7 @@ void fail_inside_thread(const Communicator& world, Collectives& collectives, Sha
   std::vector<float> elsewhere(10);
   const bool last = world.rank() == world.size() - 1;
   if (last) wait_until_others_wait();
-  thread.start(last ? std::span<float>(elsewhere) : storage.mine());
+  thread.start(flotilla::device_span(last ? std::span<float>(elsewhere) : storage.mine()));
   thread.finish();
 }
 
@@ -85,11 +86,11 @@ void fail_with_lanes_in_flight(const std::string& kind, const Communicator& worl
   const std::array owners = {make(kind, world, storage), make(kind, world, storage)};
   const std::array<Collectives*, 2> lanes = {owners[0].get(), owners[1].get()};
   CommunicationLanes communication(lanes, 2, [] { flotilla::mpi::abort_job(flotilla::exit_library_error); });
-  communication.start(storage.mine().first(count / 2));
+  communication.start(flotilla::device_span(storage.mine().first(count / 2)));
   if (world.is_root()) {
     while (true) std::this_thread::sleep_for(1s);  // never starts the second one
   }
-  communication.start(storage.mine().last(count / 2));
+  communication.start(flotilla::device_span(storage.mine().last(count / 2)));
   if (world.rank() == world.size() - 1) {
     wait_until_others_wait();
     throw flotilla::UserError("the last rank gives up");
@@ -103,7 +104,7 @@ void leave(const Communicator& world, Collectives& collectives, SharedStorage& s
     wait_until_others_wait();
     _exit(9);
   }
-  collectives.all_reduce(storage.mine());
+  collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
 
 /// A rank that neither fails nor arrives: the others' watchdogs end the job.
@@ -118,7 +119,7 @@ void hang(const Communicator& world, Collectives& collectives, SharedStorage& st
         flotilla::mpi::abort_job(flotilla::exit_library_error);
       });
   watchdog.beat("all-reduce of bucket", 1, 0);
-  collectives.all_reduce(storage.mine());
+  collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
 
 /// The same where the watchdogs ask each other: the last rank hangs elsewhere, or does not run at all.
@@ -137,7 +138,7 @@ void hang_with_roll_call(const std::string& scenario, const Communicator& world,
   watchdog.beat(last ? "computing" : "all-reduce of bucket", 1, last ? -1 : 0);
   if (last && scenario == "stopped") raise(SIGSTOP);
   while (last) std::this_thread::sleep_for(1s);
-  collectives.all_reduce(storage.mine());
+  collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
 
 int run(const std::string& scenario, const std::string& kind) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/host_memory.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
 namespace flotilla::mpi {
@@ -42,7 +43,7 @@ TEST_P(AllReduce, SumsAnyCountAtAnyPlaceExactly) {
       const std::span<float> all = storage_.mine().first(offset + count + 20);  // what must stay, too
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = value(i, world_.rank(), call, below);
 
-      collectives_->all_reduce(all.subspan(offset, count));
+      collectives_->all_reduce(device_span(all.subspan(offset, count)));
 
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -66,7 +67,7 @@ TEST_P(AllReduce, GivesEveryRankTheSameBits) {
       data[i] = 1.0f / (1.0f + static_cast<float>(i * 3 + static_cast<std::size_t>(world_.rank()) * 7));
     }
 
-    collectives_->all_reduce(data);
+    collectives_->all_reduce(device_span(data));
 
     const std::vector<float> all = world_.all_gather(std::span<const float>(data));
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -95,7 +96,7 @@ TEST_P(AllReduce, AddsInTheTreeWhereItMust) {
   const std::span<float> data = storage_.mine().subspan(3, 20'011);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = value_of(i, world_.rank());
 
-  collectives_->all_reduce(data);
+  collectives_->all_reduce(device_span(data));
 
   for (std::size_t i = 0; i < data.size(); ++i) {
     const float expected = tree_sum(0, world_.size(), [&](int rank) { return value_of(i, rank); });
@@ -111,7 +112,7 @@ TEST_P(AllReduce, MayBeCalledInARowWithoutABreak) {
     const auto mine = static_cast<float>(world_.rank() + call % 20);
     std::fill_n(data.begin(), count, mine);
 
-    collectives_->all_reduce(data.first(count));
+    collectives_->all_reduce(device_span(data.first(count)));
 
     const int n = world_.size();
     const auto expected = static_cast<float>(n * (n - 1) / 2 + n * (call % 20));

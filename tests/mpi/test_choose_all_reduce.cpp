@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/choose_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
@@ -20,7 +21,7 @@ class Pausing final : public Collectives {
   Pausing(std::string_view name, std::chrono::microseconds pause) : name_(name), pause_(pause) {}
   std::string_view name() const override { return name_; }
   int ranks() const override { return 1; }
-  void all_reduce(std::span<float>) override {
+  void all_reduce(DeviceSpan<float>) override {
     ++calls;
     std::this_thread::sleep_for(pause_);
   }
@@ -40,7 +41,8 @@ TEST(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
   Pausing second("even", std::chrono::milliseconds(10));
   const std::array<Collectives*, 2> candidates = {&first, &second};
   std::vector<float> data(100'000);
-  const std::array buckets = {std::span(data).first(40'000), std::span(data).last(60'000)};
+  const std::array buckets = {device_span(std::span(data).first(40'000)),
+                              device_span(std::span(data).last(60'000))};
 
   const AllReduceChoice choice = choose_all_reduce(world, candidates, buckets);
 
@@ -59,7 +61,7 @@ TEST(ChooseAllReduce, KeepsTheFirstOfEquals) {
   Pausing second("second", std::chrono::milliseconds(20));
   const std::array<Collectives*, 2> candidates = {&first, &second};
   std::vector<float> data(20'000);
-  const std::array buckets = {std::span(data)};
+  const std::array buckets = {device_span(data)};
 
   EXPECT_EQ(choose_all_reduce(world, candidates, buckets).name(), "first");
 }
@@ -69,8 +71,9 @@ TEST(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {
   Pausing only("only", std::chrono::milliseconds(1));
   const std::array<Collectives*, 1> candidates = {&only};
   std::vector<float> data(100'000);
-  const auto all = std::span(data);
-  const std::array buckets = {all.first(30'000), all.subspan(30'000, 30'000), all.last(40'000)};
+  const auto all = device_span(data);
+  const std::array buckets = {all.subspan(0, 30'000), all.subspan(30'000, 30'000),
+                              all.subspan(60'000, 40'000)};
 
   const AllReduceChoice choice = choose_all_reduce(world, candidates, buckets);
 
@@ -89,7 +92,8 @@ TEST(ChooseAllReduce, LeavesZerosAsTheyAre) {
   const auto shared = make_shared_memory_all_reduce(world, storage);
   const auto grouped = make({.algorithm = "hierarchical", .ranks_per_group = 1}, world, storage);
   const std::array<Collectives*, 3> candidates = {flat.get(), shared.get(), grouped.get()};
-  const std::array buckets = {storage.mine().first(12'000), storage.mine().last(8000)};
+  const std::array buckets = {device_span(storage.mine().first(12'000)),
+                              device_span(storage.mine().last(8000))};
 
   const AllReduceChoice choice = choose_all_reduce(world, candidates, buckets);
 

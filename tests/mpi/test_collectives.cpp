@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
 namespace flotilla::mpi {
@@ -24,7 +25,7 @@ TEST(SharedMemoryAllReduce, AddsInATreeOfTheRanks) {
     const std::span<float> data = storage.mine().first(count);
     for (std::size_t i = 0; i < count; ++i) data[i] = mine(i, world.rank());
 
-    collectives->all_reduce(data);
+    collectives->all_reduce(device_span(data));
 
     for (std::size_t i = 0; i < count; ++i) {
       // Of up to four: pairs first.
@@ -42,7 +43,7 @@ TEST(SharedMemoryAllReduce, RefusesDataOutsideTheStorage) {
   const auto collectives = make_shared_memory_all_reduce(world, storage);
   std::vector<float> elsewhere(100);
 
-  EXPECT_THROW(collectives->all_reduce(elsewhere), InternalError);
+  EXPECT_THROW(collectives->all_reduce(device_span(elsewhere)), InternalError);
   EXPECT_THROW(collectives->all_reduce({storage.mine().data() + 1, 100}), InternalError);
 }
 
@@ -53,7 +54,7 @@ TEST(SharedMemoryAllReduce, NoticesRanksThatSumDifferentThings) {
   const auto collectives = make_shared_memory_all_reduce(world, storage);
   const std::size_t odd_one = world.rank() == 1 ? 1 : 0;
 
-  EXPECT_THROW(collectives->all_reduce(storage.mine().first(100 + odd_one)), InternalError);
+  EXPECT_THROW(collectives->all_reduce(device_span(storage.mine().first(100 + odd_one))), InternalError);
 }
 
 TEST(HierarchicalAllReduce, AddsInsideTheGroupsInRankOrderFirst) {
@@ -69,7 +70,7 @@ TEST(HierarchicalAllReduce, AddsInsideTheGroupsInRankOrderFirst) {
     const std::span<float> data = storage.mine();
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = mine(i, world.rank());
 
-    collectives->all_reduce(data);
+    collectives->all_reduce(device_span(data));
 
     for (std::size_t i = 0; i < data.size(); ++i)
       ASSERT_EQ(data[i], (mine(i, 0) + mine(i, 1)) + (mine(i, 2) + mine(i, 3)));
@@ -93,7 +94,7 @@ TEST(EncodedAllReduce, AddsRoundedValuesInRankOrderWhereverTheArrayIsCut) {
       std::vector<float> data(count);
       for (std::size_t i = 0; i < count; ++i) data[i] = mine(i, world.rank());
 
-      collectives->all_reduce(data);
+      collectives->all_reduce(device_span(data));
 
       for (std::size_t i = 0; i < count && world.size() > 1; ++i) {
         float expected = rounded(mine(i, 0), wire);

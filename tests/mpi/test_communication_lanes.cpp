@@ -6,11 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/communication_lanes.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
@@ -34,8 +37,8 @@ class Noting final : public Collectives {
       : inside_(inside), together_(together) {}
   std::string_view name() const override { return "noting"; }
   int ranks() const override { return 1; }
-  void all_reduce(std::span<float> data) override {
-    calls.push_back(static_cast<int>(data[0]));
+  void all_reduce(DeviceSpan<float> data) override {
+    calls.push_back(static_cast<int>(host_span(data)[0]));
     if (inside_ == nullptr) return;
     ++*inside_;
     while (inside_->load() < together_) std::this_thread::yield();
@@ -48,6 +51,45 @@ class Noting final : public Collectives {
   std::atomic<int>* inside_;
   int together_;
 };
+
+/// Hands its work to a device, in the thread that computes.
+class Queueing final : public Collectives {
+ public:
+  std::string_view name() const override { return "queueing"; }
+  int ranks() const override { return 1; }
+  void ready(DeviceSpan<const float> data) override { note("ready", data); }
+  void all_reduce(DeviceSpan<float> data) override {
+    note("all-reduce", data);
+    threads.insert(std::this_thread::get_id());
+  }
+  void settle() override { calls.emplace_back("settle"); }
+  bool queues() const override { return true; }
+  std::size_t sent_bytes(std::size_t) const override { return 0; }
+
+  std::vector<std::string> calls;
+  std::set<std::thread::id> threads;
+
+ private:
+  void note(const char* what, DeviceSpan<const float> data) {
+    calls.push_back(what + std::to_string(data.size()));
+  }
+};
+
+TEST(CommunicationLanes, QueueFromTheCallingThreadAndSettleOnce) {
+  Queueing first;
+  Queueing second;
+  const std::array<Collectives*, 2> both = {&first, &second};
+  CommunicationLanes communication(both, 3, unexpected);
+  std::vector<float> data(10);
+
+  for (const std::size_t count : {1, 2, 3}) communication.start(device_span(data).subspan(0, count));
+  communication.finish();
+
+  EXPECT_EQ(first.calls,
+            (std::vector<std::string>{"ready1", "all-reduce1", "ready3", "all-reduce3", "settle"}));
+  EXPECT_EQ(second.calls, (std::vector<std::string>{"ready2", "all-reduce2", "settle"}));
+  EXPECT_EQ(first.threads, std::set{std::this_thread::get_id()});
+}
 
 TEST(CommunicationLanes, SumBucketsOverRanksEachOnItsCommunicator) {
   const auto world = Communicator::world();
@@ -62,7 +104,8 @@ TEST(CommunicationLanes, SumBucketsOverRanksEachOnItsCommunicator) {
       for (int step = 0; step < 50; ++step) {
         std::fill(data.begin(), data.end(), static_cast<float>(world.rank() + step));
 
-        for (std::size_t bucket = 5; bucket-- > 0;) communication.start(data.subspan(bucket * 2000, 2000));
+        for (std::size_t bucket = 5; bucket-- > 0;)
+          communication.start(device_span(data.subspan(bucket * 2000, 2000)));
         communication.finish();
 
         const int n = world.size();

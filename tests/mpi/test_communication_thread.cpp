@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/communication_thread.hpp"
 #include "tests/support/allocation_count.hpp"
 
@@ -23,9 +24,9 @@ class Slow final : public Collectives {
   explicit Slow(std::chrono::microseconds duration) : duration_(duration) {}
   std::string_view name() const override { return "slow"; }
   int ranks() const override { return 1; }
-  void all_reduce(std::span<float> data) override {
+  void all_reduce(DeviceSpan<float> data) override {
     std::this_thread::sleep_for(duration_);
-    for (float& x : data) x = 2 * x + static_cast<float>(calls);
+    for (float& x : host_span(data)) x = 2 * x + static_cast<float>(calls);
     ++calls;
   }
   std::size_t sent_bytes(std::size_t) const override { return 0; }
@@ -51,7 +52,8 @@ TEST(CommunicationThread, SumsBucketsOverRanksBesideTheComputation) {
     for (int step = 0; step < 500; ++step) {
       std::fill(data.begin(), data.end(), static_cast<float>(world.rank() + step));
 
-      for (std::size_t bucket = 4; bucket-- > 0;) thread.start(data.subspan(bucket * 2500, 2500));
+      for (std::size_t bucket = 4; bucket-- > 0;)
+        thread.start(device_span(data.subspan(bucket * 2500, 2500)));
       thread.finish();
 
       const int n = world.size();
@@ -117,8 +119,8 @@ TEST(CommunicationThread, AllocatesNothingPerCall) {
   const auto shared = make_shared_memory_all_reduce(world, storage);
   CommunicationThread thread(*shared, 2, unexpected);
   const auto step = [&] {
-    thread.start(storage.mine().first(50));
-    thread.start(storage.mine().last(50));
+    thread.start(device_span(storage.mine().first(50)));
+    thread.start(device_span(storage.mine().last(50)));
     thread.finish();
   };
   step();
@@ -135,7 +137,7 @@ TEST(CommunicationThread, IsLeftAloneWhileAnExceptionIsThrown) {
    public:
     std::string_view name() const override { return "endless"; }
     int ranks() const override { return 1; }
-    void all_reduce(std::span<float>) override {
+    void all_reduce(DeviceSpan<float>) override {
       entered = true;
       while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
     }

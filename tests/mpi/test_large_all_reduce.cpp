@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/host_memory.hpp"
 #include "mpi/bench_data.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
@@ -36,7 +37,7 @@ TEST(LargeAllReduce, SumsMoreThan2To31Bytes) {
     const auto collectives = make(way, world, storage);
     fill_for_exact_sum(storage.mine(), way.wire, world.rank(), world.size());
 
-    collectives->all_reduce(storage.mine());
+    collectives->all_reduce(device_span(storage.mine()));
 
     EXPECT_TRUE(is_exact_sum(storage.mine(), way.wire, world.size())) << way;
   }

@@ -85,6 +85,21 @@ TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(3), "asked to stop.*0.1 s: agreeing, step 5");
 }
 
+TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
+  const auto run = [] {
+    Watchdog watchdog(0, {}, say_and_leave);
+    watchdog.look_out_for([looks = 0]() mutable {
+      return ++looks < 3 ? std::string() : std::string("NCCL: the network broke");
+    });
+    while (true) {
+      watchdog.beat("step", 7);
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "NCCL: the network broke; step, step 7");
+}
+
 TEST_F(WatchdogDeathTest, StillWatchesWhileAnExceptionIsThrown) {
   const auto run = [] {
     try {

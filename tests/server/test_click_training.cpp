@@ -180,6 +180,21 @@ TEST_F(ClickTraining, GeoDoesNotDependOnTheNumberOfServers) {
   }
 }
 
+TEST_F(ClickTraining, OnADeviceWithMemoryOfItsOwnIsTheSame) {
+  const Texts deck = {"train.global_batch_size=24", "optimizer.kind=sgd"};
+  const Texts far = {"device.kind=reference"};
+
+  const std::vector<float> many = train(world_, 1, deck, 20);
+  const std::vector<float> many_far = train(world_, 1, deck + far, 20);
+  for (const std::string mode : {"async", "half-async", "geo"}) {
+    const Texts served =
+        deck + Texts{"server.mode=" + mode} + (mode == "async" ? Texts{} : Texts{"server.push_every=3"});
+    expect_near(of_two_ranks(served + far, 20), of_two_ranks(served, 20), 1e-5F);
+  }
+
+  expect_near(many_far, many, 1e-5F);
+}
+
 TEST_F(ClickTraining, LearnsWhoClicks) {
   const std::vector<Texts> modes = {{"server.mode=sync"},
                                     {"server.mode=async"},

@@ -25,11 +25,15 @@ struct CheckedRun : TrainingRun {
     step();
   }
 
+  void change(std::size_t at, float difference) {
+    const DeviceSpan<float> one = assembly.model.parameters.subspan(at, 1);
+    const float changed = values(one)[0] + difference;
+    assembly.device->upload({&changed, 1}, one);
+  }
   /// Adds `difference` to a value of the named tensor.
   void corrupt(const std::string& tensor, std::size_t index, float difference) {
     for (const Slice& slice : assembly.network->layout().slices())
-      if (slice.name == tensor)
-        assembly.model.parameters.address()[static_cast<std::size_t>(slice.offset) + index] += difference;
+      if (slice.name == tensor) change(static_cast<std::size_t>(slice.offset) + index, difference);
   }
 
   AgreementCheck check;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/device.hpp"
+
+#include "kernels/host_memory.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Where work is done when a call returns: nothing to wait for.
+class PlainCopyLane : public CopyLane {
+ public:
+  explicit PlainCopyLane(Device& device) : device_(device) {}
+
+  Mark mark() override { return 0; }
+  void download(Mark, DeviceSpan<const float> from, std::span<float> host) override {
+    device_.download(from, host);
+  }
+  void upload(std::span<const float> host, DeviceSpan<float> to) override { device_.upload(host, to); }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace
+
+Storage Device::pinned(std::size_t count) {
+  return HostMemory().allocate(count);
+}
+
+std::unique_ptr<CopyLane> Device::copy_lane() {
+  return std::make_unique<PlainCopyLane>(*this);
+}
+
+}  // namespace flotilla

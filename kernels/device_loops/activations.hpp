@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/device.hpp"
+#include "kernels/device_loops/column_sums.hpp"
+
+/// What surrounds products: biases, activations and their gradients, on rows of channels.
+namespace flotilla::loops {
+
+KOKKOS_INLINE_FUNCTION float activation_value(Activation f, float z) {
+  switch (f) {
+    case Activation::identity: return z;
+    case Activation::relu: return z < 0.0F ? 0.0F : z;  // NaN stays NaN
+    case Activation::tanh: return std::tanh(z);
+    case Activation::sigmoid: return 1.0F / (1.0F + std::exp(-z));
+  }
+  return z;
+}
+
+/// f'(z) from y = f(z).
+KOKKOS_INLINE_FUNCTION float activation_slope(Activation f, float y) {
+  switch (f) {
+    case Activation::identity: return 1.0F;
+    case Activation::relu: return y > 0.0F ? 1.0F : 0.0F;
+    case Activation::tanh: return 1.0F - y * y;
+    case Activation::sigmoid: return y * (1.0F - y);
+  }
+  return 1.0F;
+}
+
+template <class T, int V>
+struct BiasActivation {
+  Activation f = Activation::identity;
+  const float* bias = nullptr;  ///< Or null.
+  T* x = nullptr;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at) const {
+    const std::int64_t channels = std::int64_t{tiles.packs} * V;
+    const std::int64_t column = std::int64_t{at.pack} * V;
+    Floats<V> biases{};
+    if (bias != nullptr) {
+      for (int v = 0; v < V; ++v) biases[v] = bias[column + v];
+    }
+    walk<2>(
+        tiles, at, [&](std::int64_t row) { return load<V>(x, row * channels + column); },
+        [&](std::int64_t row, const Pack<T, V>& pack) {
+          Floats<V> values = floats(pack);
+          for (int v = 0; v < V; ++v) values[v] = activation_value(f, values[v] + biases[v]);
+          store<V>(values, x, row * channels + column);
+        });
+  }
+};
+
+template <class Space, class T>
+void bias_activation(const Space& space, std::int64_t rows, std::int64_t channels, Activation f,
+                     const float* bias, T* x) {
+  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
+    map_tiles(space, "bias and activation", rows, channels / V, BiasActivation<T, V>{f, bias, x});
+  });
+}
+
+/// dy ← dy · f'(y), and its sums.
+template <class T, int V>
+struct ActivationGradient {
+  Activation f = Activation::identity;
+  const T* y = nullptr;
+  T* dy = nullptr;
+
+  struct Row {
+    Pack<T, V> y, dy;
+  };
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at, std::int64_t, Floats<V>& sums,
+                                         Floats<V>&) const {
+    const std::int64_t channels = std::int64_t{tiles.packs} * V;
+    const std::int64_t column = std::int64_t{at.pack} * V;
+    walk<2>(
+        tiles, at,
+        [&](std::int64_t row) {
+          const std::int64_t i = row * channels + column;
+          Row read;
+          read.dy = load<V>(dy, i);
+          if (f != Activation::identity) read.y = load<V>(y, i);
+          return read;
+        },
+        [&](std::int64_t row, const Row& read) {
+          Floats<V> gradient = floats(read.dy);
+          if (f != Activation::identity) {
+            const Floats<V> values = floats(read.y);
+            for (int v = 0; v < V; ++v) gradient[v] *= activation_slope(f, values[v]);
+            store<V>(gradient, dy, row * channels + column);
+          }
+          for (int v = 0; v < V; ++v) sums[v] += gradient[v];
+        });
+  }
+};
+
+struct StoreBiasGradient {
+  float* db = nullptr;
+  bool accumulate = false;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, double sum, double) const {
+    db[channel] = static_cast<float>(sum) + (accumulate ? db[channel] : 0.0F);
+  }
+};
+
+/// `db` may be null.
+template <class Space, class T>
+void bias_activation_backward(const Space& space, std::int64_t rows, std::int64_t channels, Activation f,
+                              const T* y, T* dy, float* partials, const StoreBiasGradient& result) {
+  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
+    const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
+    sum_tiles<V>(space, "activation gradient", tiles, ActivationGradient<T, V>{f, y, dy}, partials);
+    if (result.db != nullptr) finish_sums(space, "bias gradient", tiles, channels, partials, result);
+  });
+}
+
+template <class T>
+struct AddRelu {
+  const T* a = nullptr;
+  const T* b = nullptr;
+  T* y = nullptr;
+  template <int V>
+  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
+    Floats<V> sums = load_floats<V>(a, first);
+    const Floats<V> more = load_floats<V>(b, first);
+    for (int v = 0; v < V; ++v) {
+      const float sum = sums[v] + more[v];
+      sums[v] = sum < 0.0F ? 0.0F : sum;  // NaN stays NaN
+    }
+    store<V>(sums, y, first);
+  }
+};
+
+template <class T>
+struct AddReluBackward {
+  const T* y = nullptr;
+  const T* dy = nullptr;
+  T* dx = nullptr;
+  template <int V>
+  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
+    Floats<V> gradient = load_floats<V>(dy, first);
+    const Floats<V> values = load_floats<V>(y, first);
+    for (int v = 0; v < V; ++v) gradient[v] = values[v] > 0.0F ? gradient[v] : 0.0F;
+    store<V>(gradient, dx, first);
+  }
+};
+
+/// flag[0] ← 1 where a value is NaN or infinite: many lanes may write the same.
+struct FlagNotFinite {
+  const Float32* x = nullptr;
+  float* flag = nullptr;
+  template <int V>
+  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
+    const Floats<V> values = load_floats<V>(x, first);
+    float sum = 0.0F;
+    for (int v = 0; v < V; ++v) sum += values[v] * 0.0F;  // NaN of NaN and the infinities
+    if (sum != 0.0F) flag[0] = 1.0F;
+  }
+};
+
+}  // namespace flotilla::loops

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "kernels/device_loops/elements.hpp"
+
+/// elements.hpp with a GPU's own conversions, one instruction each; the same values.
+namespace flotilla::loops {
+
+struct CudaFloat16 {
+  std::uint16_t bits;
+  KOKKOS_INLINE_FUNCTION static CudaFloat16 of(float value) {
+    return {__half_as_ushort(__float2half_rn(value))};
+  }
+  KOKKOS_INLINE_FUNCTION float value() const { return __half2float(__ushort_as_half(bits)); }
+};
+
+struct CudaBfloat16 {
+  std::uint16_t bits;
+  KOKKOS_INLINE_FUNCTION static CudaBfloat16 of(float value) {
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
+  }
+  KOKKOS_INLINE_FUNCTION float value() const { return __bfloat162float(__ushort_as_bfloat16(bits)); }
+};
+
+struct CudaElements {
+  using Float16 = CudaFloat16;
+  using Bfloat16 = CudaBfloat16;
+};
+
+}  // namespace flotilla::loops

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "kernels/device_loops/flat_chunks.hpp"
+#include "kernels/flat/update_checks.hpp"
+
+namespace flotilla::loops {
+
+/// One rule on the chunks of all ranges: a team per chunk.
+template <class Space, class Rule>
+struct FlatUpdate {
+  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  Rule rule;
+  const FlatChunk* chunks = nullptr;
+  float learning_rate = 0.0F;
+  float gradient_scale = 1.0F;
+  Decay decay = Decay::coupled;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const FlatChunk chunk = chunks[team.league_rank()];
+    Rule own = rule;
+    flat::set_constants(own.in, gradient_scale, learning_rate * chunk.rate_factor, decay, chunk.weight_decay);
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, chunk.count), [&](int i) { own(chunk.begin + i); });
+  }
+};
+
+/// partials[chunk] ← Σ term(i), in an order that depends on the chunk's size only.
+template <class Space, class Term>
+struct FlatSums {
+  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  Term term;
+  const FlatChunk* chunks = nullptr;
+  double* partials = nullptr;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const FlatChunk chunk = chunks[team.league_rank()];
+    double* const sums = shared<double>(team, team_lanes);
+    each_lane(team, team_lanes, [&](int lane) {
+      double sum = 0.0;
+      for (std::int32_t i = lane; i < chunk.count; i += team_lanes) sum += term(chunk.begin + i);
+      sums[lane] = sum;
+    });
+    tree_sum(team, team_lanes, sums);
+    each_lane(team, 1, [&](int) { partials[team.league_rank()] = sums[0]; });
+  }
+};
+
+/// A functor of flat/rules.hpp on every value.
+template <class Functor>
+struct FlatSweep {
+  Functor functor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { functor(i); }
+};
+
+/// FlatMath on a device: each update is one launch over the chunks of all ranges. Where the chunks lie is
+/// uploaded when the ranges change, which with LARS and LAMB alone is every step.
+template <class Space>
+class DeviceFlat : public FlatMath {
+ public:
+  DeviceFlat(const Space& space, LoopMemory memory)
+      : space_(space), update_table_(space, memory), sum_table_(space, memory), partials_(memory) {}
+
+  void fill(DeviceSpan<float> x, float value) override {
+    sweep("fill", x.size(), flat::Fill{x.address(), value});
+  }
+  void copy(DeviceSpan<const float> from, DeviceSpan<float> to) override {
+    require(from.size() == to.size(), "copy from ", from.size(), " to ", to.size(), " values");
+    sweep("copy", to.size(), flat::Copy{from.address(), to.address()});
+  }
+  void scale(DeviceSpan<float> x, float factor) override {
+    sweep("scale", x.size(), flat::Scale{x.address(), factor});
+  }
+  void axpy(float factor, DeviceSpan<const float> x, DeviceSpan<float> y) override {
+    require(x.size() == y.size(), "axpy from ", x.size(), " to ", y.size(), " values");
+    sweep("axpy", y.size(), flat::Axpy{x.address(), y.address(), factor});
+  }
+  double sum_of_squares(DeviceSpan<const float> x) override {
+    return sum(flat::Square{x.address()}, x.size());
+  }
+  void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override {
+    require(ranges.size() == norms.size(), "norms of ", ranges.size(), " ranges into ", norms.size());
+    sums(flat::Square{x.address()}, ranges, norms);
+    for (double& norm : norms) norm = std::sqrt(norm);
+  }
+  bool all_finite(DeviceSpan<const float> x) override {
+    return sum(flat::NotFinite{x.address()}, x.size()) == 0.0;
+  }
+
+  void sgd(const UpdateInput& in) override { update("sgd", in, flat::Sgd{}); }
+  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override {
+    float* const v = flat::slot(in, velocity);
+    if (nesterov) {
+      update("nesterov", in, flat::Nesterov{.in = {}, .v = v, .mu = mu});
+    } else {
+      update("momentum", in, flat::Momentum{.in = {}, .v = v, .mu = mu});
+    }
+  }
+  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override {
+    update("lars", in, flat::Lars{.in = {}, .v = flat::slot(in, velocity), .mu = mu});
+  }
+  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+            float beta2, float epsilon, std::int64_t step) override {
+    update("adam", in,
+           flat::Adam{.in = {}, .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step)});
+  }
+  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
+                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override {
+    UpdateInput direction_only = in;
+    direction_only.decay = Decay::coupled;  // the decay is a term of the direction, whatever the deck says
+    update("lamb direction", direction_only,
+           flat::LambDirection{.in = {},
+                               .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step),
+                               .out = flat::slot(in, direction)});
+  }
+  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override {
+    require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
+    update("adagrad", in, flat::Adagrad{.in = {}, .a = flat::slot(in, accumulator), .epsilon = epsilon});
+  }
+
+ private:
+  template <class Functor>
+  void sweep(const char* name, std::size_t size, const Functor& functor) {
+    for_each(space_, name, static_cast<std::int64_t>(size), FlatSweep<Functor>{functor});
+  }
+
+  template <class Rule>
+  void update(const char* name, const UpdateInput& in, Rule rule) {
+    flat::check_update(in);
+    rule.in.p = in.parameters.address();
+    rule.in.g = in.gradients.address();
+    const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
+    for_each_team(
+        space_, name, table.chunks(), team_lanes, 0,
+        FlatUpdate<Space, Rule>{rule, table.address(), in.learning_rate, in.gradient_scale, in.decay});
+  }
+
+  template <class Term>
+  double sum(const Term& term, std::size_t size) {
+    const FlatRange all[] = {{.offset = 0, .count = static_cast<std::int64_t>(size)}};
+    double result[] = {0.0};
+    sums(term, all, result);
+    return result[0];
+  }
+
+  /// results[i] ← the sum over ranges[i]. Waits for the device.
+  template <class Term>
+  void sums(const Term& term, std::span<const FlatRange> ranges, std::span<double> results) {
+    const FlatTable<Space>& table = sum_table_.of_sums(ranges);
+    const auto chunks = static_cast<std::size_t>(table.chunks());
+    auto* const partials = reinterpret_cast<double*>(partials_.floats(2 * chunks));
+    for_each_team(space_, "sums", table.chunks(), team_lanes, sizeof(double) * team_lanes,
+                  FlatSums<Space, Term>{term, table.address(), partials});
+    host_partials_.resize(chunks);
+    copy_to_host(space_, partials, std::span(host_partials_));
+    std::size_t chunk = 0;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      results[i] = 0.0;
+      for (std::int64_t left = ranges[i].count; left > 0; left -= flat_sum_values)
+        results[i] += host_partials_[chunk++];
+    }
+  }
+
+  Space space_;
+  FlatTable<Space> update_table_;
+  FlatTable<Space> sum_table_;
+  Scratch partials_;
+  std::vector<double> host_partials_;
+};
+
+}  // namespace flotilla::loops

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/device.hpp"
+#include "kernels/precision.hpp"
+
+namespace flotilla {
+
+/// `size` values of one precision in device memory, on 16 bytes.
+template <class Address>
+struct ValueSpan {
+  Address address = nullptr;
+  std::int64_t size = 0;
+  Precision precision = Precision::float32;
+  /// As values that are only read.
+  operator ValueSpan<const void*>() const requires(!std::is_same_v<Address, const void*>) {
+    return {address, size, precision};
+  }
+};
+using Values = ValueSpan<void*>;
+using GivenValues = ValueSpan<const void*>;
+
+/// Parameters, gradients and sums: always float32.
+inline Values values_of(DeviceSpan<float> x) {
+  return {x.address(), static_cast<std::int64_t>(x.size()), Precision::float32};
+}
+inline GivenValues values_of(DeviceSpan<const float> x) {
+  return {x.address(), static_cast<std::int64_t>(x.size()), Precision::float32};
+}
+
+/// to = factor · from, or to + factor · from. Sizes equal.
+struct CastSpec {
+  float factor = 1.0F;
+  bool add = false;
+};
+
+/// A matrix whose rows grow (by zeros) or shrink: (rows, from) to (rows, to). Filters whose input channels
+/// are padded for the library are one.
+struct RowsSpec {
+  std::int64_t rows = 0;
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+};
+
+/// What the normalisation of images takes from bytes: value = factor · byte + offset, per channel.
+struct ByteScaling {
+  std::array<float, 4> factor = {1.0F, 1.0F, 1.0F, 1.0F};
+  std::array<float, 4> offset = {};
+};
+
+/// What the backward pass of batch norm reads, as BatchNorm::backward_sums. more_dy has address null where
+/// there is none; y is read with add_relu only (with relu the sign is computed from x again).
+struct NormGradients {
+  GivenValues x;
+  GivenValues y;
+  GivenValues dy;
+  GivenValues more_dy = {};
+};
+
+/// What the targets of a batch are on the device.
+struct DeviceTargets {
+  const std::int32_t* labels = nullptr;  ///< (batch)
+  std::int64_t valid = 0;
+  const std::int32_t* other_labels = nullptr;  ///< (batch), or null
+  float other_share = 0.0F;
+};
+
+/// Everything that a GPU computes and no vendor's library does, in the order of the calls on one stream.
+/// Nothing waits for the device but what returns a number to the host (sums, norms and all_finite of flat()).
+/// Images are (N,H,W,C) in memory, though shapes are written (N,C,H,W); their values are of any precision,
+/// one precision in a call unless said otherwise. All sums are added in an order that depends on sizes only.
+/// Scratch is allocated by the first call that needs more than those before. Checks sizes: InternalError.
+class DeviceLoops {
+ public:
+  virtual ~DeviceLoops() = default;
+  virtual std::string description() const = 0;  ///< "Kokkos 4.7.1, Cuda"
+  virtual FlatMath& flat() = 0;
+
+  // Casts and layouts: from and to may differ in precision, and must not overlap.
+  virtual void cast(GivenValues from, Values to, const CastSpec& spec) = 0;
+  /// As cast, row by row.
+  virtual void cast_rows(const RowsSpec& rows, GivenValues from, Values to, const CastSpec& spec) = 0;
+  /// (N,C,H,W) in memory to (N,H,W,channels), channels ≥ C, the rest zero.
+  virtual void to_nhwc(const Shape& shape, std::int64_t channels, GivenValues from, Values to) = 0;
+  /// (N,H,W,channels) in memory to (N,C,H,W), of the first C channels.
+  virtual void from_nhwc(const Shape& shape, std::int64_t channels, GivenValues from, Values to) = 0;
+  /// Bytes (N,H,W,C), C ≤ 4, to (N,H,W,channels), channels ≥ C, the rest zero.
+  virtual void from_bytes(const Shape& shape, std::int64_t channels, DeviceSpan<const std::uint8_t> from,
+                          const ByteScaling& scaling, Values to) = 0;
+
+  /// x (rows, channels) becomes f(x + bias), bias (channels); empty: none.
+  virtual void bias_activation(Activation f, std::int64_t channels, DeviceSpan<const float> bias,
+                               Values x) = 0;
+  /// dy (rows, channels) becomes the gradient of the sum before the activation, y its value; then db
+  /// (channels, empty: none) = the sums of dy over rows, added to db with `accumulate`. identity reads no y.
+  virtual void bias_activation_backward(Activation f, std::int64_t channels, GivenValues y, Values dy,
+                                        DeviceSpan<float> db, bool accumulate) = 0;
+  /// y = relu(a + b); y may be a or b.
+  virtual void add_relu(GivenValues a, GivenValues b, Values y) = 0;
+  /// dx = dy where y > 0, else 0; dx may be dy.
+  virtual void add_relu_backward(GivenValues y, GivenValues dy, Values dx) = 0;
+
+  // Batch norm: formulas and what may be in place as in BatchNorm (kernels/image_operations.hpp).
+  virtual void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch) = 0;
+  /// residual: address null where there is none.
+  virtual void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
+                         GivenStatistics s, Values y) = 0;
+  /// Writes sums, and adds them to `gradients` too unless those are empty. dresidual: null without add_relu.
+  virtual void norm_backward_sums(const BatchNormSpec& spec, const NormGradients& in, ScaleShift w,
+                                  GivenStatistics s, Values dresidual, ScaleShiftGradients sums,
+                                  ScaleShiftGradients gradients) = 0;
+  virtual void norm_backward_data(const BatchNormSpec& spec, GivenValues x, ScaleShift w, GivenStatistics s,
+                                  GivenStatistics sums, double count, GivenValues dy, Values dx) = 0;
+
+  /// `chosen`: with max, one byte per value of y for the place of the largest value in its window; else null.
+  virtual void pool(const Pool2dSpec& spec, GivenValues x, Values y, std::uint8_t* chosen) = 0;
+  virtual void pool_backward(const Pool2dSpec& spec, const std::uint8_t* chosen, GivenValues dy,
+                             Values dx) = 0;
+
+  /// As Dropout: forward and backward alike.
+  virtual void dropout(const DropoutSpec& spec, std::uint64_t step, GivenValues from, Values to) = 0;
+
+  /// As SoftmaxLoss; `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
+  virtual void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
+                            DeviceSpan<float> normalisers, DeviceSpan<float> sums) = 0;
+  virtual void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits,
+                                     const DeviceTargets& targets, DeviceSpan<const float> normalisers,
+                                     float scale, Values dlogits) = 0;
+
+  /// flag[0] ← 1 if a value is NaN or infinite; else it stays. The host does not wait.
+  virtual void flag_not_finite(DeviceSpan<const float> x, DeviceSpan<float> flag) = 0;
+};
+
+/// Device memory for scratch: floats, on 64 bytes. Releasing it must wait for what uses it.
+using LoopMemory = std::function<Storage(std::size_t floats)>;
+
+/// The loops on a CUDA stream (a cudaStream_t), which must outlive them, as must the KokkosScope.
+/// @throws UserError where this build has none, saying which Kokkos to build.
+std::unique_ptr<DeviceLoops> make_cuda_loops(void* stream, LoopMemory memory);
+
+}  // namespace flotilla

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+
+#include "kernels/half.hpp"
+#include "kernels/precision.hpp"
+
+/// What values are in memory. Loops read them as floats, compute in float, and round once when they write.
+/// Which three types a device takes is one struct, the parameter `Elements` of the loops: these here compute
+/// with integers and run anywhere; cuda_elements.hpp has the instructions of a GPU.
+namespace flotilla::loops {
+
+struct Float32 {
+  float bits;
+  KOKKOS_INLINE_FUNCTION static Float32 of(float value) { return {value}; }
+  KOKKOS_INLINE_FUNCTION float value() const { return bits; }
+};
+
+struct PortableFloat16 {
+  std::uint16_t bits;
+  KOKKOS_INLINE_FUNCTION static PortableFloat16 of(float value) { return {half::float16_of(value)}; }
+  KOKKOS_INLINE_FUNCTION float value() const { return half::float_of_float16(bits); }
+};
+
+struct PortableBfloat16 {
+  std::uint16_t bits;
+  KOKKOS_INLINE_FUNCTION static PortableBfloat16 of(float value) { return {half::bfloat16_of(value)}; }
+  KOKKOS_INLINE_FUNCTION float value() const { return half::float_of_bfloat16(bits); }
+};
+
+struct PortableElements {
+  using Float16 = PortableFloat16;
+  using Bfloat16 = PortableBfloat16;
+};
+
+/// Calls body with an element of the type that `precision` means.
+template <class Elements, class Body>
+void with_element(Precision precision, const Body& body) {
+  switch (precision) {
+    case Precision::float32: return body(Float32{});
+    case Precision::float16: return body(typename Elements::Float16{});
+    case Precision::bfloat16: return body(typename Elements::Bfloat16{});
+  }
+}
+
+}  // namespace flotilla::loops

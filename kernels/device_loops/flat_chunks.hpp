@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/device_loops/launch.hpp"
+#include "kernels/device_loops/scratch.hpp"
+#include "kernels/flat/chunks.hpp"
+
+namespace flotilla::loops {
+
+/// Values of a chunk: few enough that small models keep a GPU busy, many enough that reading where a chunk
+/// lies costs nothing.
+inline constexpr std::int64_t flat_update_values = 4096;
+inline constexpr std::int64_t flat_sum_values = 16384;
+
+/// A piece of a range, for one team.
+struct FlatChunk {
+  std::int64_t begin = 0;
+  std::int32_t count = 0;
+  float weight_decay = 0.0F;
+  float rate_factor = 1.0F;
+  friend bool operator==(const FlatChunk&, const FlatChunk&) = default;
+};
+
+template <class T>
+using HostSpan = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+template <class Space, class T>
+using SpaceSpan = Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryUnmanaged>;
+
+/// Waits until `to` is there.
+template <class Space, class T>
+void copy_to_host(const Space& space, const T* from, std::span<T> to) {
+  Kokkos::deep_copy(space, HostSpan<T>(to.data(), to.size()), SpaceSpan<Space, const T>(from, to.size()));
+  space.fence();
+}
+
+/// The chunks of a list of ranges, on the device.
+template <class Space>
+class FlatTable {
+ public:
+  FlatTable(const Space& space, LoopMemory memory) : space_(space), memory_(std::move(memory)) {}
+
+  /// Cut for an update: neighbours of equal constants are one range.
+  const FlatTable& of_updates(std::span<const FlatRange> ranges) {
+    wanted_.clear();
+    for (std::size_t index = 0; index < ranges.size();) cut(flat::merged(ranges, index), flat_update_values);
+    return uploaded();
+  }
+  /// Cut for sums: range by range.
+  const FlatTable& of_sums(std::span<const FlatRange> ranges) {
+    wanted_.clear();
+    for (const FlatRange& range : ranges) cut(range, flat_sum_values);
+    return uploaded();
+  }
+
+  std::int64_t chunks() const { return static_cast<std::int64_t>(there_.size()); }
+  const FlatChunk* address() const { return address_; }
+
+ private:
+  void cut(const FlatRange& range, std::int64_t values) {
+    for (std::int64_t begin = 0; begin < range.count; begin += values)
+      wanted_.push_back({range.offset + begin,
+                         static_cast<std::int32_t>(std::min(values, range.count - begin)), range.weight_decay,
+                         range.rate_factor});
+  }
+
+  const FlatTable& uploaded() {
+    if (wanted_ == there_) return *this;
+    space_.fence();  // there_ may still be on its way
+    there_ = wanted_;
+    const std::size_t floats = there_.size() * sizeof(FlatChunk) / sizeof(float);
+    address_ = reinterpret_cast<FlatChunk*>(memory_.floats(floats));
+    Kokkos::deep_copy(space_, SpaceSpan<Space, FlatChunk>(address_, there_.size()),
+                      HostSpan<const FlatChunk>(there_.data(), there_.size()));
+    return *this;
+  }
+
+  Space space_;
+  Scratch memory_;
+  std::vector<FlatChunk> wanted_;
+  std::vector<FlatChunk> there_;
+  FlatChunk* address_ = nullptr;
+};
+
+}  // namespace flotilla::loops

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/device_loops/packs.hpp"
+#include "kernels/error.hpp"
+
+/// The ways to start a kernel. Functors stay below 512 bytes: larger ones would pass through Kokkos' constant
+/// memory, and the host would wait for the kernel before.
+namespace flotilla::loops {
+
+template <class Functor>
+inline constexpr bool small = sizeof(Functor) <= 400 && std::is_trivially_copyable_v<Functor>;
+
+/// Calls functor(i) for 0 … count − 1.
+template <class Space, class Functor>
+void for_each(const Space& space, const char* name, std::int64_t count, const Functor& functor) {
+  static_assert(small<Functor>);
+  if (count == 0) return;
+  Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+                       functor);
+}
+
+/// An elementwise functor, whose operator()<V>(first) does V values, on packs of V and then on the rest.
+template <int V, class Functor>
+struct Packed {
+  Functor functor;
+  std::int64_t size = 0;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t pack) const {
+    const std::int64_t first = pack * V;
+    if (first + V <= size) {
+      functor(Width<V>{}, first);
+    } else {
+      for (std::int64_t i = first; i < size; ++i) functor(Width<1>{}, i);
+    }
+  }
+};
+template <int V, class Space, class Functor>
+void for_each_pack(const Space& space, const char* name, std::int64_t size, const Functor& functor) {
+  for_each(space, name, (size + V - 1) / V, Packed<V, Functor>{functor, size});
+}
+
+/// Lanes of a team that has nothing to say about it.
+inline constexpr int team_lanes = 256;
+
+/// One thread per lane on a GPU; on a host one thread that does all lanes in turn. So a team computes in
+/// rounds, each a loop over lanes (each_lane) that ends in a barrier, and the bits are the same.
+template <class Space>
+inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+
+/// Calls functor(team) for teams 0 … teams − 1, which share `scratch_bytes` of fast memory (at most 32 KiB).
+template <class Space, class Functor>
+void for_each_team(const Space& space, const char* name, std::int64_t teams, int lanes,
+                   std::size_t scratch_bytes, const Functor& functor) {
+  static_assert(small<Functor>);
+  if (teams == 0) return;
+  require(teams <= 0x7FFFFFFF && scratch_bytes <= 32768, name, ": ", teams, " teams with ", scratch_bytes,
+          " bytes of scratch are too many");
+  Kokkos::TeamPolicy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
+  Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_bytes))),
+                       functor);
+}
+
+template <class Team, class Body>
+KOKKOS_INLINE_FUNCTION void each_lane(const Team& team, int lanes, const Body& body) {
+  Kokkos::parallel_for(Kokkos::TeamThreadRange(team, lanes), body);
+  team.team_barrier();
+}
+
+template <class T, class Team>
+KOKKOS_INLINE_FUNCTION T* shared(const Team& team, int count) {
+  return static_cast<T*>(team.team_shmem().get_shmem(static_cast<std::ptrdiff_t>(sizeof(T)) * count));
+}
+
+/// values[0] ← the sum of values[0 … lanes − 1], lanes a power of two, in a fixed order.
+template <class T, class Team>
+KOKKOS_INLINE_FUNCTION void tree_sum(const Team& team, int lanes, T* values) {
+  for (int width = lanes / 2; width > 0; width /= 2)
+    each_lane(team, width, [&](int lane) { values[lane] += values[lane + width]; });
+}
+
+}  // namespace flotilla::loops

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/device_loops/loops_images.hpp"
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+LoopsImages::LoopsImages(const LoopsContext& context)
+    : context_(context), layout_(std::make_shared<NhwcLayout>()) {}
+
+Tensor LoopsImages::tensor(const Shape& shape) {
+  return {shape, context_.device.allocate(floats_of(shape.size(), context_.precision)), layout_};
+}
+
+Tensor LoopsImages::view(const Shape& shape, DeviceSpan<float> memory) {
+  const std::size_t floats = floats_of(shape.size(), context_.precision);
+  require(memory.size() == floats, "a view of ", shape.text(), " takes ", floats, " floats of storage, got ",
+          memory.size());
+  require(reinterpret_cast<std::uintptr_t>(memory.address()) % 64 == 0, "a view of ", shape.text(),
+          " must start on 64 bytes");
+  return {shape, memory, layout_};
+}
+
+void LoopsImages::upload(std::span<const float> host, Tensor& to) {
+  Storage plain = context_.device.allocate(host.size());
+  context_.device.upload(host, plain.span());
+  const Values values = values_of(to, context_.precision);
+  if (is_nhwc(to)) {
+    context_.loops.to_nhwc(to.shape(), to.shape()[1], values_of(plain.span()), values);
+  } else {
+    context_.loops.cast(values_of(plain.span()), values, {});
+  }
+  context_.device.synchronize();  // `plain` goes
+}
+
+void LoopsImages::download(const Tensor& from, std::span<float> host) {
+  Storage plain = context_.device.allocate(host.size());
+  const GivenValues values = values_of(from, context_.precision);
+  if (is_nhwc(from)) {
+    context_.loops.from_nhwc(from.shape(), from.shape()[1], values, values_of(plain.span()));
+  } else {
+    context_.loops.cast(values, values_of(plain.span()), {});
+  }
+  context_.device.download(plain.span(), host);
+}
+
+std::unique_ptr<BatchNorm> LoopsImages::batch_norm(const BatchNormSpec& spec) {
+  return make_batch_norm(context_, spec);
+}
+std::unique_ptr<Pool2d> LoopsImages::pool2d(const Pool2dSpec& spec) {
+  return make_pool2d(context_, spec);
+}
+std::unique_ptr<Dropout> LoopsImages::dropout(const DropoutSpec& spec) {
+  return make_dropout(context_, spec);
+}
+
+void LoopsImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {
+  context_.loops.add_relu(values_of(a, context_.precision), values_of(b, context_.precision),
+                          values_of(y, context_.precision));
+}
+
+void LoopsImages::add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
+  context_.loops.add_relu_backward(values_of(y, context_.precision), values_of(dy, context_.precision),
+                                   values_of(dx, context_.precision));
+}
+
+}  // namespace flotilla

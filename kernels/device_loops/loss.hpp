@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/device_loops/device_loops.hpp"
+#include "kernels/device_loops/launch.hpp"
+
+/// Softmax and cross entropy (formulas: kernels/device.hpp): a team per row, then one team adds the rows up.
+namespace flotilla::loops {
+
+/// Numbers that a row leaves behind: loss, top 1, top 5.
+inline constexpr int row_numbers = 3;
+
+template <class Space, class T>
+struct RowLoss {
+  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  std::int32_t classes = 0;
+  std::int32_t lanes = 0;
+  float smoothing = 0.0F;
+  const T* logits = nullptr;
+  DeviceTargets targets;
+  float* normalisers = nullptr;  ///< (batch, 2): the largest logit m, Σ exp(x − m)
+  float* rows = nullptr;         ///< (batch, row_numbers)
+
+  /// Of the largest value, Σ exp, Σ and classes before the label: one each per lane.
+  static constexpr int lane_floats = 4;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const std::int64_t n = team.league_rank();
+    const T* const row = logits + n * classes;
+    const std::int32_t label = targets.labels[n];
+    const float of_label = row[label].value();
+    float* const largest = shared<float>(team, lane_floats * lanes);
+    float* const exponentials = largest + lanes;
+    float* const sums = exponentials + lanes;
+    float* const before = sums + lanes;
+    each_lane(team, lanes, [&](int lane) {
+      float highest = -std::numeric_limits<float>::infinity();
+      float sum = 0.0F;
+      std::int32_t count = 0;  // classes that come before the label in order of falling logits
+      for (std::int32_t c = lane; c < classes; c += lanes) {
+        const float value = row[c].value();
+        highest = value > highest ? value : highest;
+        sum += value;
+        if (value > of_label || (value == of_label && c < label)) ++count;
+      }
+      largest[lane] = highest;
+      sums[lane] = sum;
+      before[lane] = static_cast<float>(count);
+    });
+    for (int width = lanes / 2; width > 0; width /= 2) {
+      each_lane(team, width, [&](int lane) {
+        const float other = largest[lane + width];
+        largest[lane] = other > largest[lane] ? other : largest[lane];
+      });
+    }
+    // Apart from the largest: NaN and infinities become NaN here, and are seen.
+    each_lane(team, lanes, [&](int lane) {
+      float sum = 0.0F;
+      for (std::int32_t c = lane; c < classes; c += lanes) sum += std::exp(row[c].value() - largest[0]);
+      exponentials[lane] = sum;
+    });
+    tree_sum(team, lanes, exponentials);
+    tree_sum(team, lanes, sums);
+    tree_sum(team, lanes, before);
+    each_lane(team, 1, [&](int) {
+      normalisers[2 * n] = largest[0];
+      normalisers[2 * n + 1] = exponentials[0];
+      float wanted = of_label;
+      if (targets.other_share > 0.0F)
+        wanted += targets.other_share * (row[targets.other_labels[n]].value() - of_label);
+      const float mean = sums[0] / static_cast<float>(classes);
+      const bool number = of_label == of_label;
+      rows[row_numbers * n] = std::log(exponentials[0]) + (1.0F - smoothing) * (largest[0] - wanted) +
+                              smoothing * (largest[0] - mean);
+      rows[row_numbers * n + 1] = number && before[0] < 1.0F ? 1.0F : 0.0F;
+      rows[row_numbers * n + 2] = number && before[0] < 5.0F ? 1.0F : 0.0F;
+    });
+  }
+};
+
+/// One team: adds the rows' numbers to the sums.
+template <class Space>
+struct AddRows {
+  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  std::int64_t valid = 0;
+  const float* rows = nullptr;
+  float* sums = nullptr;
+
+  static constexpr std::size_t scratch_bytes = sizeof(double) * row_numbers * team_lanes;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    double* const parts = shared<double>(team, row_numbers * team_lanes);
+    each_lane(team, team_lanes, [&](int lane) {
+      for (int k = 0; k < row_numbers; ++k) {
+        double sum = 0.0;
+        for (std::int64_t n = lane; n < valid; n += team_lanes)
+          sum += static_cast<double>(rows[row_numbers * n + k]);
+        parts[k * team_lanes + lane] = sum;
+      }
+    });
+    for (int k = 0; k < row_numbers; ++k) tree_sum(team, team_lanes, parts + k * team_lanes);
+    each_lane(team, 1, [&](int) {
+      sums[sum_loss] += static_cast<float>(parts[0]);
+      sums[sum_top1] += static_cast<float>(parts[team_lanes]);
+      sums[sum_top5] += static_cast<float>(parts[2 * team_lanes]);
+      sums[sum_samples] += static_cast<float>(valid);
+    });
+  }
+};
+
+/// `rows`: scratch of row_numbers floats per row.
+template <class Space, class T>
+void softmax_loss(const Space& space, const SoftmaxLossSpec& spec, const T* logits,
+                  const DeviceTargets& targets, float* normalisers, float* rows, float* sums) {
+  const auto classes = static_cast<std::int32_t>(spec.classes);
+  const std::int32_t lanes = classes <= 128 ? 32 : team_lanes;
+  using Row = RowLoss<Space, T>;
+  for_each_team(space, "softmax loss", targets.valid, lanes,
+                sizeof(float) * Row::lane_floats * static_cast<std::size_t>(lanes),
+                Row{classes, lanes, spec.label_smoothing, logits, targets, normalisers, rows});
+  for_each_team(space, "softmax loss, added", 1, team_lanes, AddRows<Space>::scratch_bytes,
+                AddRows<Space>{targets.valid, rows, sums});
+}
+
+template <class T>
+struct LossGradient {
+  std::uint32_t classes = 0;
+  float smoothing = 0.0F;
+  float scale = 1.0F;
+  const T* logits = nullptr;
+  DeviceTargets targets;
+  const float* normalisers = nullptr;
+  T* dlogits = nullptr;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const std::uint32_t n = static_cast<std::uint32_t>(i) / classes;
+    const auto c = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) % classes);
+    if (n >= static_cast<std::uint64_t>(targets.valid)) {
+      dlogits[i] = T::of(0.0F);
+      return;
+    }
+    float wanted = c == targets.labels[n] ? 1.0F - targets.other_share : 0.0F;
+    if (targets.other_share > 0.0F && c == targets.other_labels[n]) wanted += targets.other_share;
+    const float target = smoothing / static_cast<float>(classes) + (1.0F - smoothing) * wanted;
+    const float probability = std::exp(logits[i].value() - normalisers[2 * n]) / normalisers[2 * n + 1];
+    dlogits[i] = T::of(scale * (probability - target));
+  }
+};
+
+template <class Space, class T>
+void softmax_loss_backward(const Space& space, const SoftmaxLossSpec& spec, const T* logits,
+                           const DeviceTargets& targets, const float* normalisers, float scale, T* dlogits) {
+  const std::int64_t size = spec.batch * spec.classes;
+  require(size <= 0x7FFFFFFF, "logits of ", size, " values are too many for 32-bit indices");
+  for_each(space, "softmax loss backward", size,
+           LossGradient<T>{static_cast<std::uint32_t>(spec.classes), spec.label_smoothing, scale, logits,
+                           targets, normalisers, dlogits});
+}
+
+}  // namespace flotilla::loops

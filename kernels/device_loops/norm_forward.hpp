@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+
+#include "kernels/device_loops/column_sums.hpp"
+#include "kernels/image_operations.hpp"
+
+/// Batch norm forward on rows of channels (formulas: kernels/image_operations.hpp). Bound by memory: the
+/// statistics read 1 value per value, the normalisation reads 1 (2 with a residual) and writes 1, so that
+/// float16 moves 6 (8) bytes per value in all.
+namespace flotilla::loops {
+
+/// What a lane keeps of its channels: the normalisation is fma(x − mean, factor, shift), in the backward pass
+/// too, so that both see the same sign.
+template <int V>
+struct NormConstants {
+  Floats<V> mean;
+  Floats<V> factor;  ///< scale / √(variance + ε)
+  Floats<V> shift;
+
+  KOKKOS_INLINE_FUNCTION float value(int v, float x) const {
+    return std::fma(x - mean[v], factor[v], shift[v]);
+  }
+};
+
+/// Per channel, plain.
+struct NormChannels {
+  const float* scale = nullptr;
+  const float* shift = nullptr;
+  const float* mean = nullptr;
+  const float* variance = nullptr;
+  float epsilon = 0.0F;
+
+  KOKKOS_INLINE_FUNCTION float slope(std::int64_t channel) const {
+    return 1.0F / std::sqrt(variance[channel] + epsilon);
+  }
+  template <int V>
+  KOKKOS_INLINE_FUNCTION NormConstants<V> constants(std::int32_t pack) const {
+    NormConstants<V> of;
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t channel = std::int64_t{pack} * V + v;
+      of.mean[v] = mean[channel];
+      of.factor[v] = scale[channel] * slope(channel);
+      of.shift[v] = shift[channel];
+    }
+    return of;
+  }
+};
+
+/// Sums of x − p and of its square, p the first row of the tile: they lose no digits where the mean is large.
+template <class T, int V>
+struct PivotSums {
+  const T* x = nullptr;
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at, std::int64_t tile_row,
+                                         Floats<V>& sums, Floats<V>& squares) const {
+    const std::int64_t channels = std::int64_t{tiles.packs} * V;
+    const std::int64_t column = std::int64_t{at.pack} * V;
+    const Floats<V> pivot = load_floats<V>(x, tile_row * channels + column);
+    walk<4>(
+        tiles, at, [&](std::int64_t row) { return load<V>(x, row * channels + column); },
+        [&](std::int64_t, const Pack<T, V>& pack) {
+          const Floats<V> values = floats(pack);
+          for (int v = 0; v < V; ++v) {
+            const float difference = values[v] - pivot[v];
+            sums[v] += difference;
+            squares[v] += difference * difference;
+          }
+        });
+  }
+};
+
+/// Joins the tiles' sums to mean and biased variance (Chan, Golub & LeVeque 1979), in double.
+template <class Space, class T>
+struct FinishStatistics {
+  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  Tiles tiles;
+  std::int64_t channels = 0;
+  const T* x = nullptr;
+  const float* partials = nullptr;
+  float* mean = nullptr;
+  float* variance = nullptr;
+
+  KOKKOS_INLINE_FUNCTION double count(std::int32_t block) const {
+    const std::int64_t begin = block * tiles.block_rows;
+    const std::int64_t rest = tiles.rows - begin;
+    return static_cast<double>(rest < tiles.block_rows ? rest : tiles.block_rows);
+  }
+  KOKKOS_INLINE_FUNCTION double sum(std::int32_t block, std::int64_t channel) const {
+    return static_cast<double>(partials[2 * channels * block + channel]);
+  }
+  /// Of a tile.
+  KOKKOS_INLINE_FUNCTION double tile_mean(std::int32_t block, std::int64_t channel) const {
+    const float pivot = x[block * tiles.block_rows * channels + channel].value();
+    return static_cast<double>(pivot) + sum(block, channel) / count(block);
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    double* const means = shared<double>(team, 2 * team_lanes);
+    double* const squares = means + team_lanes;
+    const std::int64_t first = std::int64_t{team.league_rank()} * finish_channels;
+    const double all = static_cast<double>(tiles.rows);
+    add_blocks(team, tiles, channels, means, [&](std::int32_t block, std::int64_t channel) {
+      return count(block) / all * tile_mean(block, channel);
+    });
+    add_blocks(team, tiles, channels, squares, [&](std::int32_t block, std::int64_t channel) {
+      const double own = static_cast<double>(partials[2 * channels * block + channels + channel]);
+      const double shifted = sum(block, channel);
+      const double apart = tile_mean(block, channel) - means[channel - first];
+      return own - shifted * shifted / count(block) + count(block) * apart * apart;
+    });
+    each_lane(team, finish_channels, [&](int lane) {
+      if (first + lane >= channels) return;
+      const double square = squares[lane] / all;
+      mean[first + lane] = static_cast<float>(means[lane]);
+      variance[first + lane] = static_cast<float>(square < 0.0 ? 0.0 : square);  // NaN stays NaN
+    });
+  }
+};
+
+template <class Space, class T>
+void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channels, const T* x,
+                     float* partials, const Statistics& batch) {
+  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
+    const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
+    sum_tiles<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials);
+    for_each_team(space, "norm statistics, joined", (channels + finish_channels - 1) / finish_channels,
+                  team_lanes, sizeof(double) * 2 * team_lanes,
+                  FinishStatistics<Space, T>{tiles, channels, x, partials, batch.first.address(),
+                                             batch.second.address()});
+  });
+}
+
+/// y = fma(x − mean, factor, shift) (+ residual), cut at zero with `relu`.
+template <class T, int V>
+struct Normalise {
+  const T* x = nullptr;
+  const T* residual = nullptr;  ///< Or null.
+  NormChannels of;
+  bool relu = false;
+  T* y = nullptr;
+
+  struct Row {
+    Pack<T, V> x, residual;
+  };
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at) const {
+    const std::int64_t channels = std::int64_t{tiles.packs} * V;
+    const std::int64_t column = std::int64_t{at.pack} * V;
+    const NormConstants<V> constants = of.constants<V>(at.pack);
+    walk<2>(
+        tiles, at,
+        [&](std::int64_t row) {
+          Row read;
+          read.x = load<V>(x, row * channels + column);
+          if (residual != nullptr) read.residual = load<V>(residual, row * channels + column);
+          return read;
+        },
+        [&](std::int64_t row, const Row& read) {
+          Floats<V> values = floats(read.x);
+          for (int v = 0; v < V; ++v) values[v] = constants.value(v, values[v]);
+          if (residual != nullptr) {
+            const Floats<V> more = floats(read.residual);
+            for (int v = 0; v < V; ++v) values[v] += more[v];
+          }
+          if (relu) {
+            for (int v = 0; v < V; ++v) values[v] = values[v] < 0.0F ? 0.0F : values[v];  // NaN stays NaN
+          }
+          store<V>(values, y, row * channels + column);
+        });
+  }
+};
+
+template <class Space, class T>
+void normalise(const Space& space, std::int64_t rows, std::int64_t channels, const T* x, const T* residual,
+               const NormChannels& of, bool relu, T* y) {
+  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
+    map_tiles(space, "normalise", rows, channels / V, Normalise<T, V>{x, residual, of, relu, y});
+  });
+}
+
+}  // namespace flotilla::loops

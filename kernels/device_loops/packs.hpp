@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/device_loops/elements.hpp"
+
+namespace flotilla::loops {
+
+/// Neighbouring values that one lane reads or writes at once: 16 bytes are the widest access of a GPU.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Pack {
+  T values[V];
+};
+
+template <class T>
+inline constexpr int full_pack = 16 / static_cast<int>(sizeof(T));
+
+template <int V>
+struct Floats {
+  float values[V];
+  KOKKOS_INLINE_FUNCTION float& operator[](int i) { return values[i]; }
+  KOKKOS_INLINE_FUNCTION float operator[](int i) const { return values[i]; }
+};
+
+/// `first` is a multiple of V, and `from` starts on 16 bytes.
+template <int V, class T>
+KOKKOS_INLINE_FUNCTION Pack<T, V> load(const T* from, std::int64_t first) {
+  return *reinterpret_cast<const Pack<T, V>*>(from + first);
+}
+
+template <class T, int V>
+KOKKOS_INLINE_FUNCTION Floats<V> floats(const Pack<T, V>& pack) {
+  Floats<V> result;
+  for (int v = 0; v < V; ++v) result[v] = pack.values[v].value();
+  return result;
+}
+
+template <int V, class T>
+KOKKOS_INLINE_FUNCTION Floats<V> load_floats(const T* from, std::int64_t first) {
+  return floats(load<V>(from, first));
+}
+
+template <int V, class T>
+KOKKOS_INLINE_FUNCTION void store(const Floats<V>& values, T* to, std::int64_t first) {
+  Pack<T, V> pack;
+  for (int v = 0; v < V; ++v) pack.values[v] = T::of(values[v]);
+  *reinterpret_cast<Pack<T, V>*>(to + first) = pack;
+}
+
+/// Calls body with the widest pack, up to `widest` values, that a row of `channels` values is whole packs of.
+template <int V>
+using Width = std::integral_constant<int, V>;
+template <int widest, class Body>
+void with_width(std::int64_t channels, const Body& body) {
+  if (channels % widest == 0) return body(Width<widest>{});
+  body(Width<1>{});
+}
+
+}  // namespace flotilla::loops

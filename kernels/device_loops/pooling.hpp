@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/device_loops/launch.hpp"
+#include "kernels/image_operations.hpp"
+
+/// Pooling on (N,H,W,C): one lane per pixel and pack of channels. The backward pass gathers over the windows
+/// that a pixel lies in, so that nothing is added atomically.
+namespace flotilla::loops {
+
+/// Sizes in 32 bits: divisions by 64-bit numbers are slow on a GPU.
+struct PoolSizes {
+  std::uint32_t height = 0, width = 0;  ///< Of the input.
+  std::uint32_t down = 0, across = 0;   ///< Windows of an image.
+  std::uint32_t kernel_h = 0, kernel_w = 0;
+  std::uint32_t stride = 1, padding = 0;
+  std::uint32_t packs = 0;  ///< Of a pixel.
+  Pooling kind = Pooling::max;
+
+  /// What the window's sum is multiplied with.
+  KOKKOS_INLINE_FUNCTION float share(int rows, int columns) const {
+    const bool whole = kind == Pooling::average_including_padding;
+    return 1.0F / static_cast<float>(whole ? static_cast<int>(kernel_h * kernel_w) : rows * columns);
+  }
+};
+
+inline PoolSizes pool_sizes(const Pool2dSpec& spec, int width_of_pack) {
+  const auto small_number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+  const bool global = spec.kind == Pooling::global_average;
+  const Shape output = output_shape(spec);
+  require(spec.input.size() / width_of_pack <= 0x7FFFFFFF && output.size() / width_of_pack <= 0x7FFFFFFF,
+          "pooling of ", spec.input.text(), " is too large for 32-bit indices");
+  PoolSizes sizes;
+  sizes.height = small_number(spec.input[2]);
+  sizes.width = small_number(spec.input[3]);
+  sizes.down = small_number(output[2]);
+  sizes.across = small_number(output[3]);
+  sizes.kernel_h = small_number(global ? spec.input[2] : spec.kernel);
+  sizes.kernel_w = small_number(global ? spec.input[3] : spec.kernel);
+  sizes.stride = small_number(global ? 1 : spec.stride);
+  sizes.padding = small_number(global ? 0 : spec.padding);
+  sizes.packs = small_number(spec.input[1] / width_of_pack);
+  sizes.kind = spec.kind;
+  return sizes;
+}
+
+/// The part of a range that lies in 0 … size − 1.
+struct Inside {
+  int first, last;
+};
+KOKKOS_INLINE_FUNCTION Inside inside(int begin, std::uint32_t count, std::uint32_t size) {
+  const int end = begin + static_cast<int>(count);
+  return {begin < 0 ? 0 : begin, end > static_cast<int>(size) ? static_cast<int>(size) : end};
+}
+
+/// A pixel and its pack, of images of these sizes.
+struct Pixel {
+  std::uint32_t image, row, column, pack;
+};
+KOKKOS_INLINE_FUNCTION Pixel pixel_of(std::uint32_t i, std::uint32_t rows, std::uint32_t columns,
+                                      std::uint32_t packs) {
+  const std::uint32_t pixel = i / packs;
+  const std::uint32_t line = pixel / columns;
+  return {line / rows, line % rows, pixel % columns, i % packs};
+}
+
+template <class T, int V>
+struct PoolForward {
+  PoolSizes sizes;
+  const T* x = nullptr;
+  T* y = nullptr;
+  std::uint8_t* chosen = nullptr;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const Pixel at = pixel_of(static_cast<std::uint32_t>(i), sizes.down, sizes.across, sizes.packs);
+    const int top = static_cast<int>(at.row * sizes.stride) - static_cast<int>(sizes.padding);
+    const int left = static_cast<int>(at.column * sizes.stride) - static_cast<int>(sizes.padding);
+    const Inside rows = inside(top, sizes.kernel_h, sizes.height);
+    const Inside columns = inside(left, sizes.kernel_w, sizes.width);
+    Floats<V> result{};
+    Pack<std::uint8_t, V> place{};
+    for (int row = rows.first; row < rows.last; ++row) {
+      const std::int64_t line = std::int64_t{at.image} * sizes.height + row;
+      for (int column = columns.first; column < columns.last; ++column) {
+        const Floats<V> values =
+            load_floats<V>(x, ((line * sizes.width + column) * sizes.packs + at.pack) * V);
+        if (sizes.kind != Pooling::max) {
+          for (int v = 0; v < V; ++v) result[v] += values[v];
+          continue;
+        }
+        const bool first = row == rows.first && column == columns.first;
+        const auto here =
+            static_cast<std::uint8_t>((row - top) * static_cast<int>(sizes.kernel_w) + column - left);
+        for (int v = 0; v < V; ++v) {
+          // NaN is larger than all; of equal values the first one stays.
+          const bool not_a_number = values[v] != values[v] && result[v] == result[v];
+          if (!first && !(values[v] > result[v]) && !not_a_number) continue;
+          result[v] = values[v];
+          place.values[v] = here;
+        }
+      }
+    }
+    if (sizes.kind == Pooling::max) {
+      *reinterpret_cast<Pack<std::uint8_t, V>*>(chosen + i * V) = place;
+    } else {
+      const float share = sizes.share(rows.last - rows.first, columns.last - columns.first);
+      for (int v = 0; v < V; ++v) result[v] *= share;
+    }
+    store<V>(result, y, i * V);
+  }
+};
+
+template <class T, int V>
+struct PoolBackward {
+  PoolSizes sizes;
+  const std::uint8_t* chosen = nullptr;
+  const T* dy = nullptr;
+  T* dx = nullptr;
+
+  /// The windows of `count` that hold `position`.
+  KOKKOS_INLINE_FUNCTION Inside windows_of(std::uint32_t position, std::uint32_t kernel,
+                                           std::uint32_t count) const {
+    const std::uint32_t padded = position + sizes.padding;
+    const std::uint32_t first = padded < kernel ? 0 : (padded - kernel) / sizes.stride + 1;
+    const std::uint32_t last = padded / sizes.stride + 1;
+    return {static_cast<int>(first), static_cast<int>(last < count ? last : count)};
+  }
+  KOKKOS_INLINE_FUNCTION int extent(int window, std::uint32_t kernel, std::uint32_t size) const {
+    const Inside range =
+        inside(window * static_cast<int>(sizes.stride) - static_cast<int>(sizes.padding), kernel, size);
+    return range.last - range.first;
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const Pixel at = pixel_of(static_cast<std::uint32_t>(i), sizes.height, sizes.width, sizes.packs);
+    const Inside rows = windows_of(at.row, sizes.kernel_h, sizes.down);
+    const Inside columns = windows_of(at.column, sizes.kernel_w, sizes.across);
+    Floats<V> sums{};
+    for (int row = rows.first; row < rows.last; ++row) {
+      for (int column = columns.first; column < columns.last; ++column) {
+        const std::int64_t line = std::int64_t{at.image} * sizes.down + row;
+        const std::int64_t from = ((line * sizes.across + column) * sizes.packs + at.pack) * V;
+        const Floats<V> values = load_floats<V>(dy, from);
+        if (sizes.kind != Pooling::max) {
+          const float share = sizes.share(extent(row, sizes.kernel_h, sizes.height),
+                                          extent(column, sizes.kernel_w, sizes.width));
+          for (int v = 0; v < V; ++v) sums[v] += share * values[v];
+          continue;
+        }
+        const std::uint32_t down = at.row + sizes.padding - static_cast<std::uint32_t>(row) * sizes.stride;
+        const std::uint32_t right =
+            at.column + sizes.padding - static_cast<std::uint32_t>(column) * sizes.stride;
+        const auto here = static_cast<std::uint8_t>(down * sizes.kernel_w + right);
+        const Pack<std::uint8_t, V> places = load<V>(chosen, from);
+        for (int v = 0; v < V; ++v) {
+          if (places.values[v] == here) sums[v] += values[v];
+        }
+      }
+    }
+    store<V>(sums, dx, i * V);
+  }
+};
+
+template <class Space, class T>
+void pool(const Space& space, const Pool2dSpec& spec, const T* x, T* y, std::uint8_t* chosen) {
+  with_width<full_pack<T>>(spec.input[1], [&]<int V>(Width<V>) {
+    for_each(space, "pooling", output_shape(spec).size() / V,
+             PoolForward<T, V>{pool_sizes(spec, V), x, y, chosen});
+  });
+}
+
+template <class Space, class T>
+void pool_backward(const Space& space, const Pool2dSpec& spec, const std::uint8_t* chosen, const T* dy,
+                   T* dx) {
+  with_width<full_pack<T>>(spec.input[1], [&]<int V>(Width<V>) {
+    for_each(space, "pooling backward", spec.input.size() / V,
+             PoolBackward<T, V>{pool_sizes(spec, V), chosen, dy, dx});
+  });
+}
+
+}  // namespace flotilla::loops

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/device_loops/launch.hpp"
+
+namespace flotilla::loops {
+
+/// How a matrix (rows, channels), channels innermost, is dealt to teams. A team takes `columns` packs of
+/// channels in `block_rows` rows: lanes side by side read neighbouring packs, the others the rows below, and
+/// each keeps what it needs of its channels in registers while it walks down. The cut depends on the sizes
+/// only, so sums have the same bits everywhere.
+struct Tiles {
+  std::int64_t rows = 0;
+  std::int64_t block_rows = 0;
+  std::int32_t packs = 0;    ///< In a row.
+  std::int32_t columns = 0;  ///< Lanes side by side.
+  std::int32_t depth = 0;    ///< Lanes below one another.
+  std::int32_t column_blocks = 0;
+  std::int32_t row_blocks = 0;
+
+  std::int64_t teams() const { return std::int64_t{column_blocks} * row_blocks; }
+};
+
+/// Where a lane starts. `pack` is negative for a lane without work.
+struct Place {
+  std::int32_t pack = -1;
+  std::int64_t first = 0;  ///< Row; then every `depth` rows.
+  std::int64_t last = 0;
+};
+
+/// @param most_teams Fewer mean longer walks: right for sums, whose results are added up afterwards.
+inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_teams) {
+  require(rows > 0 && packs > 0 && packs <= 0x7FFFFFFF, "a matrix of ", rows, " rows and ", packs,
+          " packs has no tiles");
+  Tiles tiles;
+  tiles.rows = rows;
+  tiles.packs = static_cast<std::int32_t>(packs);
+  tiles.columns = static_cast<std::int32_t>(std::min<std::int64_t>(packs, 32));
+  tiles.depth = team_lanes / tiles.columns;
+  tiles.column_blocks = (tiles.packs + tiles.columns - 1) / tiles.columns;
+  const std::int64_t wanted = std::max<std::int64_t>(most_teams / tiles.column_blocks, 1);
+  // A lane walks at least 8 rows, or what it computes before it starts would cost more than the walk.
+  const std::int64_t least = std::int64_t{8} * tiles.depth;
+  tiles.block_rows = std::max((rows + wanted - 1) / wanted, least);
+  tiles.row_blocks = static_cast<std::int32_t>((rows + tiles.block_rows - 1) / tiles.block_rows);
+  return tiles;
+}
+
+/// The row block of a team; teams side by side share rows.
+KOKKOS_INLINE_FUNCTION std::int32_t row_block(const Tiles& tiles, int team) {
+  return team / tiles.column_blocks;
+}
+
+KOKKOS_INLINE_FUNCTION std::int64_t first_row(const Tiles& tiles, int team) {
+  return row_block(tiles, team) * tiles.block_rows;
+}
+
+KOKKOS_INLINE_FUNCTION Place place_of(const Tiles& tiles, int team, int lane) {
+  const std::int32_t pack = team % tiles.column_blocks * tiles.columns + lane % tiles.columns;
+  const std::int32_t down = lane / tiles.columns;
+  if (pack >= tiles.packs || down >= tiles.depth) return {};
+  const std::int64_t begin = first_row(tiles, team);
+  const std::int64_t end = begin + tiles.block_rows;
+  return {pack, begin + down, end < tiles.rows ? end : tiles.rows};
+}
+
+/// Calls read(row) for U rows of a lane, then use(row, what was read) for them, and so on: U reads are under
+/// way at once.
+template <int U, class Read, class Use>
+KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const Place& at, const Read& read, const Use& use) {
+  std::int64_t row = at.first;
+  for (; row + (U - 1) * std::int64_t{tiles.depth} < at.last; row += U * std::int64_t{tiles.depth}) {
+    decltype(read(row)) values[U];
+    for (int u = 0; u < U; ++u) values[u] = read(row + u * std::int64_t{tiles.depth});
+    for (int u = 0; u < U; ++u) use(row + u * std::int64_t{tiles.depth}, values[u]);
+  }
+  for (; row < at.last; row += tiles.depth) use(row, read(row));
+}
+
+/// A functor on tiles, called with the place of every lane that has work.
+template <class Space, class Functor>
+struct TileMap {
+  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  Tiles tiles;
+  Functor functor;
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    each_lane(team, team_lanes, [&](int lane) {
+      const Place at = place_of(tiles, team.league_rank(), lane);
+      if (at.pack >= 0) functor(tiles, at);
+    });
+  }
+};
+/// Passes over all values: four times as many teams as a large GPU runs at once even out.
+inline constexpr std::int64_t map_teams = 4096;
+template <class Space, class Functor>
+void map_tiles(const Space& space, const char* name, std::int64_t rows, std::int64_t packs,
+               const Functor& functor) {
+  const Tiles tiles = tiles_of(rows, packs, map_teams);
+  for_each_team(space, name, tiles.teams(), team_lanes, 0, TileMap<Space, Functor>{tiles, functor});
+}
+
+}  // namespace flotilla::loops

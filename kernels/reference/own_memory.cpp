@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/reference/own_memory.hpp"
+
+#include <memory>
+
+namespace flotilla::reference {
+
+Storage OwnMemory::allocate(std::size_t count) const {
+  if (count == 0) return {};
+  const auto real = std::make_shared<Storage>(memory_.allocate(count));
+  const auto address = reinterpret_cast<std::uintptr_t>(real->span().address());
+  return {reinterpret_cast<float*>(address | out_of_reach), count, [real](float* /*address*/) {}};
+}
+
+}  // namespace flotilla::reference

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
+
+/// Memory of the reference device, which host code cannot reach, as it cannot that of a GPU: the addresses
+/// that it hands out have a bit set that no address of a process has, and whoever follows one is stopped.
+namespace flotilla::reference {
+
+/// Zeroed memory on 64 bytes; counts what is alive. Its storages may outlive it.
+class OwnMemory {
+ public:
+  Storage allocate(std::size_t count) const;  ///< `count` floats. @throws std::bad_alloc
+  std::int64_t allocated_bytes() const { return memory_.allocated_bytes(); }
+
+ private:
+  HostMemory memory_;
+};
+
+/// Set in no address of a process on x86-64 and AArch64: an access there is a fault.
+inline constexpr std::uintptr_t out_of_reach = std::uintptr_t{1} << 62;
+
+/// Where the values really lie.
+/// @throws InternalError if they are not in memory of the reference device
+template <class T>
+std::span<T> host(DeviceSpan<T> values) {
+  if (values.empty()) return {};
+  const auto address = reinterpret_cast<std::uintptr_t>(values.address());
+  require((address & out_of_reach) != 0, "the reference device was given memory that is not its own");
+  return {reinterpret_cast<T*>(address & ~out_of_reach), values.size()};
+}
+
+}  // namespace flotilla::reference
