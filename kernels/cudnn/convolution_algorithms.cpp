@@ -84,14 +84,15 @@ ChosenAlgorithm<Algorithm> first_usable(const CudaScope& scope, const Conv2dSpec
           " MiB (device.workspace_mb)", scope.reproducible() ? " that always gives the same bits" : ""));
 }
 
-/// Memory to measure in.
+/// Memory to measure in; none where nothing is measured.
 struct Operands {
+  Operands() = default;
   Operands(const CudaScope& scope, const Conv2dSpec& s)
       : x(scope.memory().allocate(floats_of(s.input.size(), scope.precision()))),
         y(scope.memory().allocate(floats_of(output_shape(s).size(), scope.precision()))),
         weight(scope.memory().allocate(
             floats_of(s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel, scope.precision()))),
-        workspace(scope.memory().allocate(scope.workspace_limit() / sizeof(float))) {}
+        workspace(scope.memory().scratch(scope.workspace_limit() / sizeof(float))) {}
 
   void* address_of(Storage& storage) const { return storage.span().address(); }
   std::size_t workspace_bytes() const { return workspace.size() * sizeof(float); }
@@ -113,7 +114,7 @@ struct Candidates {
 };
 
 ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, const Conv2dSpec& spec,
-                                                          const ConvolutionDescriptors& d) {
+                                                          const ConvolutionDescriptors& d, Operands& o) {
   Candidates<cudnnConvolutionFwdAlgoPerf_t> candidates;
   if (scope.reproducible()) {
     check(cudnnGetConvolutionForwardAlgorithm_v7(scope.cudnn(), d.x.get(), d.weight.get(), d.forward.get(),
@@ -121,7 +122,6 @@ ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, cons
                                                  candidates.list.data()),
           "cudnnGetConvolutionForwardAlgorithm_v7");
   } else {
-    Operands o(scope, spec);
     check(cudnnFindConvolutionForwardAlgorithmEx(
               scope.cudnn(), d.x.get(), o.address_of(o.x), d.weight.get(), o.address_of(o.weight),
               d.forward.get(), d.y.get(), o.address_of(o.y), most_candidates, &candidates.count,
@@ -136,7 +136,8 @@ ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, cons
 }
 
 ChosenAlgorithm<cudnnConvolutionBwdDataAlgo_t> choose_backward_data(CudaScope& scope, const Conv2dSpec& spec,
-                                                                    const ConvolutionDescriptors& d) {
+                                                                    const ConvolutionDescriptors& d,
+                                                                    Operands& o) {
   Candidates<cudnnConvolutionBwdDataAlgoPerf_t> candidates;
   if (scope.reproducible()) {
     check(cudnnGetConvolutionBackwardDataAlgorithm_v7(scope.cudnn(), d.weight.get(), d.y.get(),
@@ -144,7 +145,6 @@ ChosenAlgorithm<cudnnConvolutionBwdDataAlgo_t> choose_backward_data(CudaScope& s
                                                       &candidates.count, candidates.list.data()),
           "cudnnGetConvolutionBackwardDataAlgorithm_v7");
   } else {
-    Operands o(scope, spec);
     check(cudnnFindConvolutionBackwardDataAlgorithmEx(
               scope.cudnn(), d.weight.get(), o.address_of(o.weight), d.y.get(), o.address_of(o.y),
               d.backward_data.get(), d.x.get(), o.address_of(o.x), most_candidates, &candidates.count,
@@ -161,7 +161,8 @@ ChosenAlgorithm<cudnnConvolutionBwdDataAlgo_t> choose_backward_data(CudaScope& s
 
 ChosenAlgorithm<cudnnConvolutionBwdFilterAlgo_t> choose_backward_weights(CudaScope& scope,
                                                                          const Conv2dSpec& spec,
-                                                                         const ConvolutionDescriptors& d) {
+                                                                         const ConvolutionDescriptors& d,
+                                                                         Operands& o) {
   Candidates<cudnnConvolutionBwdFilterAlgoPerf_t> candidates;
   if (scope.reproducible()) {
     check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
@@ -169,7 +170,6 @@ ChosenAlgorithm<cudnnConvolutionBwdFilterAlgo_t> choose_backward_weights(CudaSco
               &candidates.count, candidates.list.data()),
           "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
   } else {
-    Operands o(scope, spec);
     check(cudnnFindConvolutionBackwardFilterAlgorithmEx(
               scope.cudnn(), d.x.get(), o.address_of(o.x), d.y.get(), o.address_of(o.y),
               d.backward_weights.get(), d.weight.get(), o.address_of(o.weight), most_candidates,
@@ -213,10 +213,11 @@ const ConvolutionAlgorithms& AlgorithmChoice::of(const Conv2dSpec& spec) {
   set_math(descriptors.forward.get(), math);
   set_math(descriptors.backward_data.get(), math);
   set_math(descriptors.backward_weights.get(), math);
+  Operands operands = scope_->reproducible() ? Operands() : Operands(*scope_, spec);
   ConvolutionAlgorithms chosen;
-  chosen.forward = choose_forward(*scope_, spec, descriptors);
-  if (spec.input_gradient) chosen.backward_data = choose_backward_data(*scope_, spec, descriptors);
-  chosen.backward_weights = choose_backward_weights(*scope_, spec, descriptors);
+  chosen.forward = choose_forward(*scope_, spec, descriptors, operands);
+  if (spec.input_gradient) chosen.backward_data = choose_backward_data(*scope_, spec, descriptors, operands);
+  chosen.backward_weights = choose_backward_weights(*scope_, spec, descriptors, operands);
   return chosen_.emplace(key, chosen).first->second;
 }
 

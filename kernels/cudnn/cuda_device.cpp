@@ -55,6 +55,8 @@ class CudaDevice : public Device {
   void download_values(const Tensor& from, std::span<float> host) override;
   bool all_finite(const Tensor& x) override { return flat().all_finite(floats(x)); }
   void stage(std::span<float> host, Tensor& to) override;
+  void finish_staging() override { uploads_.finish(); }
+  bool runs_ahead() const override { return true; }
   Storage pinned(std::size_t count) override { return scope_->memory().pinned(count); }
   Storage pin(std::span<float> host) override { return scope_->memory().pin(host); }
   std::unique_ptr<CopyLane> copy_lane() override { return std::make_unique<CudaCopyLane>(scope_->memory()); }

@@ -24,7 +24,7 @@ std::string pci_id_of(int ordinal) {
 std::vector<GpuInfo> visible_gpus() {
   int count = 0;
   const cudaError_t found = cudaGetDeviceCount(&count);
-  if (found == cudaErrorNoDevice) return {};
+  if (found == cudaErrorNoDevice || found == cudaErrorInsufficientDriver) return {};
   check(found, "cudaGetDeviceCount");
   std::vector<GpuInfo> gpus;
   for (int ordinal = 0; ordinal < count; ++ordinal) {

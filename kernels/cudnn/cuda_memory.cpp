@@ -63,7 +63,7 @@ std::int64_t CudaMemory::allocated_bytes() const {
   return queue_->bytes;
 }
 
-Storage CudaMemory::allocate(std::size_t count) const {
+Storage CudaMemory::scratch(std::size_t count) const {
   if (count == 0) return {};
   const std::size_t bytes = count * sizeof(float);
   void* memory = nullptr;
@@ -72,11 +72,16 @@ Storage CudaMemory::allocate(std::size_t count) const {
   check(status, "cudaMallocFromPoolAsync");
   const auto signed_bytes = static_cast<std::int64_t>(bytes);
   queue_->bytes += signed_bytes;
-  Storage storage(static_cast<float*>(memory), count, [queue = queue_, signed_bytes](float* address) {
-    cudaFreeAsync(address, queue->stream.get());
-    queue->bytes -= signed_bytes;
-  });
-  check(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync");
+  return {static_cast<float*>(memory), count, [queue = queue_, signed_bytes](float* address) {
+            cudaFreeAsync(address, queue->stream.get());
+            queue->bytes -= signed_bytes;
+          }};
+}
+
+Storage CudaMemory::allocate(std::size_t count) const {
+  Storage storage = scratch(count);
+  if (count > 0)
+    check(cudaMemsetAsync(storage.span().address(), 0, count * sizeof(float), stream()), "cudaMemsetAsync");
   return storage;
 }
 

@@ -23,6 +23,7 @@ class CudaMemory {
   /// beside the stream orders himself after and before.
   /// @throws UserError if they do not fit.
   Storage allocate(std::size_t count) const;
+  Storage scratch(std::size_t count) const;  ///< The same, not zeroed
   /// Page-locked memory of the host, zeroed.
   Storage pinned(std::size_t count) const;
   /// Locks memory of the host that is there already, until the result goes.

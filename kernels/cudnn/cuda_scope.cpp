@@ -16,7 +16,7 @@ CudaScope::CudaScope(const DeviceSpec& spec)
 void CudaScope::reserve(std::size_t bytes) {
   if (bytes <= workspace_bytes()) return;
   workspace_ = {};  // First: two of them may not fit.
-  workspace_ = memory_.allocate((bytes + sizeof(float) - 1) / sizeof(float));
+  workspace_ = memory_.scratch((bytes + sizeof(float) - 1) / sizeof(float));
 }
 
 }  // namespace flotilla

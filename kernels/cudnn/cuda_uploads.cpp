@@ -83,4 +83,8 @@ DeviceSpan<const float> CudaUploads::batch(std::span<const float> host) {
   return to;
 }
 
+void CudaUploads::finish() {
+  for (const Batch& slot : batches_) wait(slot.copied);
+}
+
 }  // namespace flotilla

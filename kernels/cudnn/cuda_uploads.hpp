@@ -8,17 +8,18 @@
 
 namespace flotilla {
 
-/// Copies from the host for which nobody waits: the caller's memory is free again when a call returns, unless
-/// it is page-locked itself (see batch). Of the computing thread.
+/// Copies from the host for which nobody waits: the caller's memory is free again when a call returns, but
+/// for batches in page-locked memory. Of the computing thread.
 class CudaUploads {
  public:
   explicit CudaUploads(CudaMemory memory);
 
   /// Small arrays go by way of page-locked memory; larger ones wait for all work handed out so far.
   void copy(std::span<const float> host, DeviceSpan<float> to);
-  /// A batch on the device, until the next call but one; beside what is computed meanwhile. Page-locked
-  /// `host` is copied from where it is and must stay until then.
+  /// A batch on the device, until the next call but one; copied beside what is computed meanwhile.
+  /// Page-locked memory is copied from where it is, and must stay until finish().
   DeviceSpan<const float> batch(std::span<const float> host);
+  void finish();  ///< Returns when nothing of the host is read any more.
 
  private:
   struct Small {

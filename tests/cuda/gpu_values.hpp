@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,11 @@ inline std::vector<float> values_of(Device& device, const Tensor& from) {
   std::vector<float> values(static_cast<std::size_t>(from.shape().size()));
   device.download_values(from, values);
   return values;
+}
+
+inline std::unique_ptr<Device> gpu(DeviceSpec spec = {}) {
+  spec.kind = "cuda";
+  return make_device(spec);
 }
 
 constexpr Precision precisions[] = {Precision::float32, Precision::float16, Precision::bfloat16};

@@ -5,9 +5,8 @@
 #include <thread>
 
 #include "kernels/error.hpp"
-#include "tests/cuda/exact_values.hpp"
-#include "tests/cuda/fake/cudart.hpp"
-#include "tests/cuda/fake/kokkos.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
 
 namespace flotilla {
 namespace {
@@ -15,51 +14,10 @@ namespace {
 using test::exact_values;
 using test::read;
 
-std::unique_ptr<Device> gpu(Precision precision = Precision::float32) {
-  return make_device({.kind = "cuda", .precision = precision});
-}
+class CudaDevice : public test::OnGpu {};
 
-TEST(CudaDevice, SaysWhatItIs) {
-  const auto device = make_device({.kind = "cuda", .threads = 3, .precision = Precision::float16});
-
-  EXPECT_EQ(device->name(), "cuda");
-  EXPECT_NE(device->description().find("CUDA 13.0, cuDNN 9.19.0"), std::string::npos);
-  EXPECT_NE(device->description().find("float16"), std::string::npos);
-  EXPECT_FALSE(device->shares_host_memory());
-  EXPECT_EQ(device->threads(), 3);
-  EXPECT_EQ(device->precision(), Precision::float16);
-  EXPECT_EQ(device->floats_of({3, 5}), 8U);
-  EXPECT_EQ(device->native_stream().ordinal, 0);
-  EXPECT_NE(device->native_stream().handle, nullptr);
-}
-
-TEST(CudaDevice, IsOneOfThoseThatTheProcessSees) {
-  EXPECT_EQ(make_device({.kind = "cuda", .ordinal = 1})->native_stream().ordinal, 1);
-  EXPECT_THROW(make_device({.kind = "cuda", .ordinal = 2}), InternalError);
-}
-
-TEST(CudaDevice, GivesEverythingBack) {
-  const std::size_t before = fake::left_over();
-  Storage outlives;
-  {
-    const auto device = gpu(Precision::float16);
-    outlives = device->allocate(10);
-    const auto plan = device->images().conv2d({.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3});
-    const auto linear = device->linear({.batch = 2, .in = 3, .out = 4});
-    std::vector<float> batch(12);
-    Tensor to({2, 6}, DeviceSpan<float>{});
-    device->stage(batch, to);
-    const auto lane = device->copy_lane();
-    EXPECT_GT(fake::left_over(), before);
-    EXPECT_GT(device->allocated_bytes(), 40);
-  }
-  outlives = {};
-
-  EXPECT_EQ(fake::left_over(), before);
-}
-
-TEST(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
-  const auto device = gpu();
+TEST_F(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
+  const auto device = test::gpu();
   const std::int64_t before = device->allocated_bytes();
 
   const Storage storage = device->allocate(1000);
@@ -68,32 +26,8 @@ TEST(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
   EXPECT_EQ(device->allocated_bytes(), before + 4000);
 }
 
-TEST(CudaDevice, LocksMemoryOfTheHostUntilTheResultGoes) {
-  const auto device = gpu();
-  const std::size_t before = fake::left_over();
-  std::vector<float> host(100);
-  {
-    const Storage locked = device->pin(host);
-    EXPECT_EQ(locked.span().address(), host.data());
-    EXPECT_EQ(fake::left_over(), before + 1);
-  }
-
-  EXPECT_EQ(fake::left_over(), before);
-}
-
-TEST(CudaDevice, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
-  const auto device = gpu();
-  try {
-    device->allocate(std::size_t{2} << 30U);
-    FAIL() << "the fake GPU has 4096 MiB";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("8192 MiB"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("train.batch_size"), std::string::npos) << error.what();
-  }
-}
-
-TEST(CudaDevice, UploadsArraysOfAllSizes) {
-  const auto device = gpu();
+TEST_F(CudaDevice, UploadsArraysOfAllSizes) {
+  const auto device = test::gpu();
   for (const std::int64_t size : {1, 100, 16384, 16385, 100000}) {
     const std::vector<float> host = exact_values(size, 7);
     Storage storage = device->allocate(host.size());
@@ -105,9 +39,9 @@ TEST(CudaDevice, UploadsArraysOfAllSizes) {
   }
 }
 
-TEST(CudaDevice, StagesBatchesOfRowsAndOfImages) {
+TEST_F(CudaDevice, StagesBatchesOfRowsAndOfImages) {
   for (const Precision precision : test::precisions) {
-    const auto device = gpu(precision);
+    const auto device = test::gpu({.precision = precision});
     Tensor rows({3, 5}, DeviceSpan<float>{});
     Tensor images({2, 3, 4, 5}, DeviceSpan<float>{});
     for (std::uint64_t step = 0; step < 5; ++step) {
@@ -129,9 +63,9 @@ TEST(CudaDevice, StagesBatchesOfRowsAndOfImages) {
   }
 }
 
-TEST(CudaDevice, FindsValuesThatAreNotFinite) {
+TEST_F(CudaDevice, FindsValuesThatAreNotFinite) {
   for (const Precision precision : test::precisions) {
-    const auto device = gpu(precision);
+    const auto device = test::gpu({.precision = precision});
     std::vector<float> host = exact_values(99, 1);
     const Tensor good = test::staged(*device, {9, 11}, host);
     host[57] = std::numeric_limits<float>::infinity();
@@ -142,8 +76,8 @@ TEST(CudaDevice, FindsValuesThatAreNotFinite) {
   }
 }
 
-TEST(CudaDevice, CopiesBesideComputingInTheOrderOfMarks) {
-  const auto device = gpu();
+TEST_F(CudaDevice, CopiesBesideComputingInTheOrderOfMarks) {
+  const auto device = test::gpu();
   const auto lane = device->copy_lane();
   Storage data = test::storage_of(*device, {1, 2, 3});
   std::vector<float> seen(3);
@@ -160,12 +94,13 @@ TEST(CudaDevice, CopiesBesideComputingInTheOrderOfMarks) {
   EXPECT_THROW(lane->upload(std::vector<float>(2), data.span()), InternalError);
 }
 
-TEST(CudaDevice, LossAgreesWithTheReference) {
+TEST_F(CudaDevice, LossAgreesWithTheReference) {
   for (const Precision precision : test::precisions) {
     std::vector<std::vector<float>> sums;
     std::vector<std::vector<float>> gradients;
     for (const char* kind : {"cuda", "reference"}) {
-      const auto device = make_device({.kind = kind, .precision = precision});
+      const auto device = std::string(kind) == "cuda" ? test::gpu({.precision = precision})
+                                                      : make_device({.kind = kind, .precision = precision});
       const auto loss = device->softmax_loss({.batch = 6, .classes = 7, .label_smoothing = 0.1F});
       const std::vector<std::int32_t> labels = {0, 6, 3, 2, 2, 5};
       const Targets targets{.labels = labels, .valid = 5};

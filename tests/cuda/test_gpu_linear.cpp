@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
-#include "tests/cuda/exact_values.hpp"
-#include "tests/cuda/fake/kokkos.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
 
 namespace flotilla {
 namespace {
@@ -59,13 +59,13 @@ double largest(const std::vector<float>& values) {
 }
 
 /// @param inexact What the values of the activation may differ by, and 1 − y² with them.
-void expect_agreement(const LinearSpec& spec, Precision precision, int passes, double inexact) {
+void expect_agreement(Device& gpu, const LinearSpec& spec, int passes, double inexact) {
+  const Precision precision = gpu.precision();
   SCOPED_TRACE(cat(spec.batch, "x", spec.in, " -> ", spec.out, " f ", static_cast<int>(spec.activation),
                    spec.bias ? " with bias, " : ", ", name(precision)));
-  const auto gpu = make_device({.kind = "cuda", .precision = precision});
   const auto oracle = make_device({.kind = "reference", .precision = precision});
 
-  const Results actual = run(*gpu, spec, passes);
+  const Results actual = run(gpu, spec, passes);
   const Results expected = run(*oracle, spec, passes);
 
   EXPECT_LE(test::largest_difference(actual.y, expected.y), inexact);
@@ -76,14 +76,17 @@ void expect_agreement(const LinearSpec& spec, Precision precision, int passes, d
   EXPECT_LE(test::largest_difference(actual.db, expected.db), inexact * static_cast<double>(spec.batch));
 }
 
-TEST(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
+class CudaLinear : public test::OnGpu {};
+
+TEST_F(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
   for (const Precision precision : test::precisions) {
+    const auto gpu = test::gpu({.precision = precision});
     for (const std::int64_t batch : {1, 6}) {
       for (const std::int64_t in : {1, 13, 64}) {
         for (const std::int64_t out : {1, 10, 32}) {
           for (const Activation f : {Activation::identity, Activation::relu}) {
-            expect_agreement({.batch = batch, .in = in, .out = out, .bias = out != 32, .activation = f},
-                             precision, 1, 0.0);
+            expect_agreement(*gpu, {.batch = batch, .in = in, .out = out, .bias = out != 32, .activation = f},
+                             1, 0.0);
           }
         }
       }
@@ -91,22 +94,23 @@ TEST(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
   }
 }
 
-TEST(CudaLinear, AddsToGradientsWhereItAccumulates) {
+TEST_F(CudaLinear, AddsToGradientsWhereItAccumulates) {
   for (const Precision precision : test::precisions) {
-    expect_agreement({.batch = 5, .in = 17, .out = 9, .activation = Activation::relu, .accumulate = true},
-                     precision, 3, 0.0);
+    const auto gpu = test::gpu({.precision = precision});
+    expect_agreement(
+        *gpu, {.batch = 5, .in = 17, .out = 9, .activation = Activation::relu, .accumulate = true}, 3, 0.0);
   }
 }
 
-TEST(CudaLinear, AgreesWithTheReferenceForSmoothActivations) {
+TEST_F(CudaLinear, AgreesWithTheReferenceForSmoothActivations) {
   for (const Precision precision : test::precisions) {
+    const auto gpu = test::gpu({.precision = precision});
     // Values up to 1: the two may round the function's value to neighbours, slopes are then off by twice
     // that.
     const double inexact = 4.0 * std::max(rounding(precision), 0x1p-22);
     for (const Activation f : {Activation::tanh, Activation::sigmoid}) {
-      expect_agreement({.batch = 7, .in = 33, .out = 20, .activation = f}, precision, 1, inexact);
-      expect_agreement({.batch = 7, .in = 33, .out = 20, .bias = false, .activation = f}, precision, 1,
-                       inexact);
+      expect_agreement(*gpu, {.batch = 7, .in = 33, .out = 20, .activation = f}, 1, inexact);
+      expect_agreement(*gpu, {.batch = 7, .in = 33, .out = 20, .bias = false, .activation = f}, 1, inexact);
     }
   }
 }
