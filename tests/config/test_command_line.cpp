@@ -96,7 +96,7 @@ TEST(CommandLine, BenchAllReduceTakesSizes) {
   EXPECT_EQ(one.json_file, "rows.json");
   EXPECT_EQ(one.device, "cpu");
   EXPECT_EQ(parse({"bench", "all-reduce", "--device", "cuda"}).device, "cuda");
-  EXPECT_THROW(parse({"bench", "all-reduce", "--device", "gpu"}), UserError);
+  EXPECT_NE(refused({"bench", "all-reduce", "--device", "gpu"}), "");
   EXPECT_EQ(range.min_bytes, 2048);
   EXPECT_EQ(range.max_bytes, 1048576);
 }
