@@ -4,24 +4,16 @@
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
 #   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark node_failure …]
 set -euo pipefail
-build=$(readlink -f "${1:?folder of the build}")
-shift
-source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-hosts=$source/tests/hosts/hosts.sh
-slurm=$source/tests/hosts/slurm.sh
 # shellcheck source=tests/hosts/needs.sh
-. "$source/tests/hosts/needs.sh"
-need_hosts
-need_slurm
-
+. "$(dirname "$(readlink -f "$0")")/needs.sh"
+begin slurm "$@"
+shift
+slurm=$source/tests/hosts/slurm.sh
 export PATH=$build:$PATH
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-work=$(mktemp -d)
 chmod 755 "$work" # munged wants its socket to be reachable
-export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$work/hosts}
 export SLURM_CONF=$FLOTILLA_HOSTS/slurm/slurm.conf
 cd "$work"
-trap 'cd /; "$slurm" down; rm -rf "$work"' EXIT
 
 # fail TEXT…: with the outputs of all jobs.
 fail() {
@@ -81,7 +73,7 @@ as_undisturbed() {
   if find "$1/checkpoints" -type f ! -name 'step-*.h5' | grep .; then fail "$1 has files left over"; fi
 }
 
-# Slurm 24 runs a preempted job that ends with RequeueExit's code once more after it is done, which finds nothing to do.
+# From 24.05 on Slurm runs a job that was preempted and put back by its script once more after it is done (docs/cluster.md).
 once='^stopped done( done)?$'
 
 preemption() {
