@@ -61,7 +61,7 @@ class Linear {
   virtual void weight_to_plain(std::span<const float> stored, std::span<float> plain) const = 0;
 };
 
-/// What the rows of a batch ought to be. Host memory; must live until the next synchronize().
+/// What the rows of a batch ought to be. Host memory; stays as it is until Device::finish_staging().
 struct Targets {
   std::span<const std::int32_t> labels;  ///< One of 0 … classes − 1 for every row.
   std::int64_t valid = 0;  ///< Rows from here on are padding: no loss, no gradient, not counted.
@@ -142,9 +142,12 @@ class Device {
   virtual void download_values(const Tensor& from, std::span<float> host) { download(from.span(), host); }
   /// Of an activation, whatever the precision.
   virtual bool all_finite(const Tensor& x) { return flat().all_finite(x.span()); }
-  /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a GPU copies it. The
-  /// host memory must stay as it is until synchronize() after its last use.
+  /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a device with memory
+  /// of its own copies it, into memory that it makes if `to` has none. The host memory stays as it is until
+  /// finish_staging() after its last use.
   virtual void stage(std::span<float> host, Tensor& to) = 0;
+  /// Returns when no work handed out so far will read a batch or Targets any more.
+  virtual void finish_staging() { synchronize(); }
   /// `count` floats of host memory, zeroed, on 64 bytes, that copies to and from this device are fast with.
   virtual Storage pinned(std::size_t count);
   /// The same for host memory that is there already (a window that ranks share), until the result goes.
@@ -156,9 +159,14 @@ class Device {
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
   /// Convolution, batch norm, pooling, dropout. @throws InternalError where a device has none.
   virtual ImageOperations& images();
-  virtual FlatMath& flat() = 0;    ///< Operations on flat arrays: optimizers, norms, axpy.
+  virtual FlatMath& flat() = 0;  ///< Operations on flat arrays: optimizers, norms, axpy.
+  /// Calls return before their work is done: to read a result is to wait for all that was handed out.
+  virtual bool runs_ahead() const { return false; }
   virtual void synchronize() = 0;  ///< Returns when all work handed out so far is done.
 };
+
+/// What a GPU may compute with operands rounded to TF32 (10 bits of mantissa) when the precision is float32.
+enum class Tf32 : std::uint8_t { none, convolutions, all };
 
 /// @param threads 1 or more.
 struct DeviceSpec {
@@ -169,6 +177,11 @@ struct DeviceSpec {
   /// it (oneDNN 2 with AVX-512; description() says whether): up to 2.5 times as fast, with errors of 1e-6 of
   /// the results' root mean square instead of 2e-7.
   bool winograd = false;
+  // cuda
+  int ordinal = 0;                          ///< Which of the GPUs that this process sees
+  Tf32 tf32 = Tf32::convolutions;           ///< "all": matrix products too
+  bool reproducible = false;                ///< Only algorithms that give the same bits every time.
+  std::size_t workspace_bytes = 1U << 30U;  ///< That a convolution's algorithm may take.
 };
 
 /// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.

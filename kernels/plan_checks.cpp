@@ -10,8 +10,9 @@ namespace flotilla {
 namespace {
 
 void check_matrix(const char* name, const Tensor& tensor, std::int64_t rows, std::int64_t columns) {
+  // Two halves share a float.
   require(tensor.shape().size() == rows * columns &&
-              tensor.span().size() >= static_cast<std::size_t>(rows * columns),
+              2 * tensor.span().size() >= static_cast<std::size_t>(rows * columns),
           name, " must hold ", rows, "x", columns, " values, has ", tensor.shape().text());
 }
 

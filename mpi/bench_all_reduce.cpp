@@ -2,7 +2,6 @@
 #include "mpi/bench_all_reduce.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,10 +10,9 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/trace.hpp"
 #include "mpi/bench_data.hpp"
+#include "mpi/bench_turns.hpp"
 #include "mpi/collectives.hpp"
-#include "mpi/communication_lanes.hpp"
 #include "mpi/groups.hpp"
 #include "mpi/native.hpp"
 #include "mpi/pieces.hpp"
@@ -25,15 +23,6 @@
 namespace flotilla::mpi {
 
 namespace {
-
-/// One algorithm that takes part in the turns at one size.
-struct Contestant {
-  AllReduceBenchRow row;
-  std::span<float> data;    ///< Filled before a call…
-  std::span<float> result;  ///< …checked after it.
-  std::function<void()> sum;
-  std::vector<double> times_us{};
-};
 
 /// MPI's own all-reduce, as any program would call it.
 void mpi_sum(const Communicator& world, const float* from, std::span<float> to) {
@@ -50,21 +39,13 @@ class Lanes {
   Lanes(int count, const std::function<std::unique_ptr<Collectives>()>& make) {
     std::vector<Collectives*> lanes;
     for (int lane = 0; lane < count; ++lane) lanes.push_back(owners_.emplace_back(make()).get());
-    lanes_ = std::make_unique<CommunicationLanes>(lanes, lanes.size(), [] { abort_job(exit_library_error); });
+    lanes_.emplace(lanes);
   }
-
-  void sum(std::span<float> data) {
-    const int count = static_cast<int>(owners_.size());
-    for (int lane = 0; lane < count; ++lane) {
-      const SliceBounds part = slice_of(0, data.size(), lane, count);
-      lanes_->start(device_span(data.subspan(part.begin, part.end - part.begin)));
-    }
-    lanes_->finish();
-  }
+  void sum(std::span<float> data) { lanes_->sum(device_span(data)); }
 
  private:
   std::vector<std::unique_ptr<Collectives>> owners_;
-  std::unique_ptr<CommunicationLanes> lanes_;
+  std::optional<BenchLanes> lanes_;
 };
 
 class Bench {
@@ -101,13 +82,8 @@ class Bench {
     std::vector<float> own(count);
     std::vector<float> other(options_.in_place_only ? 0 : count);
     std::vector<Contestant> contestants = line_up(own, other);
-    // Enough for a median, within some seconds per size.
-    const std::size_t enough = std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 7, 101) | 1;
-    take_turns(contestants, options_.rounds != 0 ? options_.rounds : enough);
-    for (Contestant& contestant : contestants) {
-      finish(contestant);
-      on_row(contestant.row);
-    }
+    take_turns(world_, contestants, options_.rounds);
+    for (const Contestant& contestant : contestants) on_row(contestant.row);
   }
 
  private:
@@ -140,8 +116,14 @@ class Bench {
     const auto enter = [&](AllReduceBenchRow row, std::span<float> data, std::span<float> result,
                            std::function<void()> sum) {
       row.bytes = own.size_bytes();
-      row.correct = true;
-      all.push_back({.row = std::move(row), .data = data, .result = result, .sum = std::move(sum)});
+      const Wire wire = row.wire;
+      const int rank = world_.rank();
+      const int ranks = world_.size();
+      all.push_back({.row = std::move(row),
+                     .fill = [=] { fill_for_exact_sum(data, wire, rank, ranks); },
+                     .is_exact = [=] { return is_exact_sum(result, wire, ranks); },
+                     .clear = [=] { std::ranges::fill(data, 0.0F); },
+                     .sum = std::move(sum)});
     };
     enter({.algorithm = "mpi"}, own, own, [this, own] { mpi_sum(world_, nullptr, own); });
     if (!options_.in_place_only) {
@@ -164,51 +146,6 @@ class Bench {
             [this, slice] { sum_into_all(arrays_, slice.begin, slice.end); });
     }
     return all;
-  }
-
-  void take_turns(std::vector<Contestant>& contestants, std::size_t rounds) const {
-    // A call that takes about a microsecond is measured in a row of them, as in nccl-tests.
-    const int calls = contestants.front().row.bytes <= (std::size_t{64} << 10) ? 20 : 1;
-    constexpr std::size_t warm_up = 2;  // page faults
-    for (std::size_t round = 0; round < rounds + warm_up; ++round) {
-      for (Contestant& contestant : contestants) {
-        fill_for_exact_sum(contestant.data, contestant.row.wire, world_.rank(), world_.size());
-        const double first_us = time(contestant, 1);
-        contestant.row.correct &= is_exact_sum(contestant.result, contestant.row.wire, world_.size());
-        const double time_us = calls == 1 ? first_us : time_row(contestant, calls);
-        if (round >= warm_up) contestant.times_us.push_back(time_us);
-      }
-    }
-  }
-
-  double time_row(Contestant& contestant, int calls) const {
-    std::ranges::fill(contestant.data, 0.0f);  // sums of sums would leave the range of float
-    return time(contestant, calls);
-  }
-
-  /// This rank's time of one of `calls` calls. Begins together; ends when all have ended.
-  double time(const Contestant& contestant, int calls) const {
-    world_.barrier();
-    const std::int64_t begin = trace::now_ns();
-    for (int call = 0; call < calls; ++call) contestant.sum();
-    const std::int64_t end = trace::now_ns();
-    world_.barrier();
-    return static_cast<double>(end - begin) / 1e3 / calls;
-  }
-
-  /// Collective. What the ranks found, put together.
-  void finish(Contestant& contestant) const {
-    std::vector<double>& times = contestant.times_us;
-    world_.all_reduce(std::span(times), Op::max);
-    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-    int correct = contestant.row.correct ? 1 : 0;
-    world_.all_reduce(std::span(&correct, 1), Op::min);
-    AllReduceBenchRow& row = contestant.row;
-    const double n = world_.size();
-    row.correct = correct == 1;
-    row.time_us = times[times.size() / 2];
-    row.algbw_gb_s = static_cast<double>(row.bytes) / row.time_us / 1e3;
-    row.busbw_gb_s = row.algbw_gb_s * 2 * (n - 1) / n;
   }
 
   const Communicator& world_;

@@ -26,7 +26,7 @@ struct AllReduceBenchRow {
   /// "mpi": one MPI_Allreduce of the library. "mpi-pieces": strategy.all_reduce = "mpi" where it differs from
   /// that (above its piece size). "shared-memory": strategy.all_reduce = "shared-memory", if all ranks share
   /// a host. "hierarchical", if there is more than one group. "memory-limit": what "shared-memory" would take
-  /// without waiting for each other.
+  /// without waiting for each other. In a device's memory: the words of strategy.all_reduce.
   std::string algorithm;
   Wire wire = Wire::float32;
   int communicators = 1;  ///< n: n all-reduces of a part of the data each, at the same time

@@ -42,6 +42,7 @@ double time_us(const Communicator& world, Collectives& candidate, DeviceSpan<flo
   world.barrier();
   const std::int64_t begin = trace::now_ns();
   for (int call = 0; call < calls; ++call) all_reduce_now(candidate, bucket);
+  candidate.wait();
   return static_cast<double>(trace::now_ns() - begin) / 1e3 / calls;
 }
 

@@ -38,11 +38,15 @@ class Collectives {
   virtual void settle() {}
   /// all_reduce() only hands work to the device and returns: the computing thread calls it.
   virtual bool queues() const { return false; }
+  /// The host waits until what all_reduce() queued is done.
+  virtual void wait() {}
   /// Bytes that this rank sends (or writes to other ranks' memory) in one all_reduce of `count` floats.
   virtual std::size_t sent_bytes(std::size_t count) const = 0;
   /// Ranks that have not arrived at the collective that this rank waits in now; empty if unknown or if none
   /// is waited for. Safe from another thread (the watchdog).
   virtual std::vector<int> missing_ranks() const { return {}; }
+  /// What went wrong beside the calls, in a library's own words; empty: nothing. Safe from another thread.
+  virtual std::string failure() const { return {}; }
 };
 
 /// The sum is there for what is handed to the device next. By the thread that computes.

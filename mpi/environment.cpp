@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/error.hpp"
+#include "mpi/at_abort.hpp"
 #include "mpi/communicator.hpp"
 #include "mpi/last_resort.hpp"
 #include "mpi/native.hpp"
@@ -73,6 +74,7 @@ void abort_job(int exit_code) {
   if (aborting.test_and_set()) {
     while (true) pause();  // another thread ends the job already
   }
+  AtAbort::run_all();
   int initialised = 0;
   int finalised = 0;
   MPI_Initialized(&initialised);

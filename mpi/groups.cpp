@@ -37,6 +37,11 @@ bool groups_are_subtrees(const std::vector<int>& groups) {
   return alone || std::has_single_bit(size);
 }
 
+bool groups_are_equal(const std::vector<int>& groups) {
+  const auto size = std::ranges::count(groups, groups.front());
+  return std::ranges::all_of(groups, [&](int group) { return std::ranges::count(groups, group) == size; });
+}
+
 bool groups_stay_on_hosts(const std::vector<Place>& places, const std::vector<int>& groups) {
   std::map<int, int> host_of;
   for (std::size_t rank = 0; rank < places.size(); ++rank)

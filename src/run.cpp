@@ -86,6 +86,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
       return flotilla::bench_all_reduce({.min_bytes = static_cast<std::size_t>(line.min_bytes),
                                          .max_bytes = static_cast<std::size_t>(line.max_bytes),
                                          .in_place = line.in_place,
+                                         .device = line.device,
                                          .ranks_per_group = line.ranks_per_group,
                                          .communicators = line.communicators,
                                          .json = line.json_file},
@@ -130,7 +131,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   try {
     flotilla::check_processor();
     for (flotilla::ModelKind& kind : own_models) flotilla::add_model(std::move(kind));
-    auto parsed = flotilla::parse_command_line({argv + 1, argv + argc}, flotilla::version_text());
+    auto parsed = flotilla::parse_command_line(argv[0], {argv + 1, argv + argc}, flotilla::version_text());
     if (const auto* text = std::get_if<flotilla::PrintedText>(&parsed)) {
       flotilla::print_line(text->text);
       return flotilla::exit_done;

@@ -20,11 +20,7 @@ using reference::host;
 class ReferenceLinear : public Linear {
  public:
   ReferenceLinear(const LinearSpec& spec, reference::Rounding rounding)
-      : spec_(spec),
-        rounding_(rounding),
-        x_(rounding),
-        weight_(rounding),
-        gradient_(rounding, spec.accumulate) {
+      : spec_(spec), rounding_(rounding), x_(rounding), weight_(rounding) {
     check_spec(spec);
   }
 
@@ -46,9 +42,8 @@ class ReferenceLinear : public Linear {
     LinearSpec product = spec_;
     product.activation = Activation::identity;
     reference::linear_backward<float>(product, x_.of(host(x.span())), host(y.span()),
-                                      weight_.of(host(w.weight)), host(dy.span()),
-                                      gradient_.room_for(host(dw.weight)), host(dw.bias), input);
-    gradient_.finish(host(dw.weight));
+                                      weight_.of(host(w.weight)), host(dy.span()), host(dw.weight),
+                                      host(dw.bias), input);
     rounding_.round(input);
   }
 
@@ -64,7 +59,6 @@ class ReferenceLinear : public Linear {
   reference::Rounding rounding_;
   reference::HalfCopy x_;
   reference::HalfCopy weight_;
-  reference::HalfGradient gradient_;
 };
 
 class ReferenceSoftmaxLoss : public SoftmaxLoss {

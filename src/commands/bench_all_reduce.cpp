@@ -7,6 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/bench_all_reduce.hpp"
+#include "src/commands/bench_device_all_reduce.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/failure.hpp"
@@ -29,6 +30,7 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
                            mpi::word_of(row.wire), row.communicators, row.bytes, row.in_place ? "yes" : "no",
                            row.time_us, row.algbw_gb_s, row.busbw_gb_s, row.correct ? "yes" : "NO"));
     rows.push_back({{"ranks", world.size()},
+                    {"device", arguments.device},
                     {"algorithm", row.algorithm},
                     {"wire", mpi::word_of(row.wire)},
                     {"communicators", row.communicators},
@@ -39,7 +41,11 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
                     {"busbw_gb_s", row.busbw_gb_s},
                     {"correct", row.correct}});
   };
+  const auto say = [&](const std::string& line) {
+    if (world.is_root()) print_line(line);
+  };
   throw_alike([&] {
+    if (arguments.device != "cpu") return bench_device_all_reduce(arguments, world, say, on_row);
     mpi::bench_all_reduce(world,
                           {.min_bytes = arguments.min_bytes,
                            .max_bytes = arguments.max_bytes,

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -26,7 +27,8 @@ bool is_override(const std::string& text) {
 /// The command line as it is being read: what CLI11 fills, and what it cannot tell apart.
 class Parser {
  public:
-  explicit Parser(const std::string& version_text) {
+  Parser(const std::string& program, const std::string& version_text) {
+    app_.name(std::filesystem::path(program).filename().string());
     app_.set_version_flag("--version", version_text, "Print the versions of what was built in");
     app_.require_subcommand(1);
     add_train();
@@ -112,8 +114,11 @@ class Parser {
     all_reduce->add_option("--min", min_, "Smallest size (1K)")->excludes(bytes);
     all_reduce->add_option("--max", max_, "Largest size (256M)")->excludes(bytes);
     all_reduce->add_flag("--in-place", result_.in_place, "Reduce in place only");
+    all_reduce
+        ->add_option("--device", result_.device, "In whose memory the data lies: cpu, cuda, reference (cpu)")
+        ->check(CLI::IsMember({"cpu", "cuda", "reference"}));
     all_reduce->add_option("--ranks-per-group", result_.ranks_per_group,
-                           "Of the hierarchical one (0: a group per host)");
+                           "Of those in groups (0: a group per host)");
     all_reduce->add_option("--communicators", result_.communicators,
                            "Also with so many all-reduces of a part at a time (1)");
     all_reduce->add_option("--json", result_.json_file, "File for the rows as JSON");
@@ -215,7 +220,7 @@ class Parser {
       if (!text.empty()) (is_override(text) ? result_.overrides : files).push_back(text);
     }
     if (evaluates) {
-      if (files.empty()) throw UserError("CHECKPOINT is missing; see flotilla evaluate --help");
+      if (files.empty()) throw UserError(cat("CHECKPOINT is missing; see ", used_command(), " --help"));
       result_.checkpoint = files.front();
       files.erase(files.begin());
     }
@@ -244,7 +249,7 @@ class Parser {
     }
   }
 
-  CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun.", "flotilla"};
+  CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun."};
   CommandLine result_;
   std::string first_;
   std::vector<std::string> others_;
@@ -255,9 +260,10 @@ class Parser {
 
 }  // namespace
 
-std::variant<CommandLine, PrintedText> parse_command_line(const std::vector<std::string>& arguments,
+std::variant<CommandLine, PrintedText> parse_command_line(const std::string& program,
+                                                          const std::vector<std::string>& arguments,
                                                           const std::string& version_text) {
-  return Parser(version_text).parse(arguments);
+  return Parser(program, version_text).parse(arguments);
 }
 
 std::int64_t bytes_from_text(const std::string& text) {

@@ -36,6 +36,7 @@ struct CommandLine {
   std::int64_t min_bytes = 1024;               ///< bench all-reduce
   std::int64_t max_bytes = 256 * 1024 * 1024;  ///< bench all-reduce; with --bytes equal to min_bytes
   bool in_place = false;                       ///< bench all-reduce
+  std::string device = "cpu";                  ///< bench all-reduce: in whose memory
   int ranks_per_group = 0;                     ///< bench all-reduce: 0: a group per host
   int communicators = 1;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
@@ -63,8 +64,10 @@ struct PrintedText {
 };
 
 /// Reads the arguments behind the program's name. Prints nothing and never exits.
+/// @param program as it was started, perhaps with a path: one with models of its own has another name
 /// @throws UserError with what is wrong and where the help is.
-std::variant<CommandLine, PrintedText> parse_command_line(const std::vector<std::string>& arguments,
+std::variant<CommandLine, PrintedText> parse_command_line(const std::string& program,
+                                                          const std::vector<std::string>& arguments,
                                                           const std::string& version_text);
 
 /// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.

@@ -4,6 +4,7 @@
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
 #include "mpi/communicator.hpp"
+#include "mpi/nccl_all_reduce.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 
 namespace flotilla {
@@ -26,7 +27,7 @@ std::string version_text() {
              "\nKokkos     ", build.kokkos,                         //
              "\nHDF5       ", hdf5_version(),                       //
              "\nCUDA       ", build.cuda,                           //
-             "\nNCCL       not built in",                           //
+             "\nNCCL       ", mpi::nccl_version(),                  //
              "\nprocessor  ", build.architecture);
 }
 

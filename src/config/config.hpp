@@ -54,7 +54,10 @@ struct DeviceConfig {
   std::string precision = "float32";     ///< "float32", "float16", "bfloat16"
   std::string convolution = "winograd";  ///< cpu: "winograd", "direct"
   std::int64_t threads = 0;              ///< 0: the cores this rank is bound to ÷ ranks on them
-  LossScaleConfig loss_scale;
+  std::int64_t workspace_mb = 1024;      ///< cuda: MiB that a convolution's algorithm may take
+  std::string tf32 = "convolutions";     ///< cuda, float32: "none", "convolutions", "all"
+  bool share = false;                    ///< cuda: several ranks may compute on one GPU
+  LossScaleConfig loss_scale{};
 };
 
 struct ModelConfig {
@@ -171,7 +174,8 @@ struct OuterConfig {
 
 struct StrategyConfig {
   std::string kind = "all-reduce";
-  std::string all_reduce = "auto";   ///< "auto", "mpi", "shared-memory", "hierarchical"
+  /// "auto", "mpi", "shared-memory", "hierarchical", "nccl", "nccl-hierarchical", "nccl-mpi"
+  std::string all_reduce = "auto";
   std::int64_t ranks_per_group = 0;  ///< 0: a group per host
   std::string wire = "float32";      ///< "float32", "float16", "bfloat16"
   std::int64_t communicators = 1;

@@ -4,6 +4,7 @@
 namespace flotilla::config {
 
 std::vector<Key> run_and_device_keys() {
+  const Condition on_gpu = {"device.kind", {"cuda"}};
   const Condition scaled = {"device.precision", {"float16"}};
   const Condition unchanging = {"device.loss_scale.kind", {"static"}};
   const Condition dynamic = {"device.loss_scale.kind", {"dynamic"}};
@@ -111,6 +112,24 @@ std::vector<Key> run_and_device_keys() {
        .field = field<&Config::device, &DeviceConfig::threads>,
        .rule = at_least(0, 4096),
        .help = "Threads of a rank; 0: the cores that it is bound to, shared fairly with other ranks on them"},
+      {.path = "device.share",
+       .field = field<&Config::device, &DeviceConfig::share>,
+       .rule = any(),
+       .help = "Several ranks may compute on one GPU, and exchange gradients through the host's memory; else "
+               "that is a mistake",
+       .condition = on_gpu},
+      {.path = "device.workspace_mb",
+       .field = field<&Config::device, &DeviceConfig::workspace_mb>,
+       .rule = at_least(0, 65536),
+       .help = "MiB of workspace that the algorithm of a convolution may take: with more, cuDNN may find a "
+               "faster one",
+       .condition = on_gpu},
+      {.path = "device.tf32",
+       .field = field<&Config::device, &DeviceConfig::tf32>,
+       .rule = one_of({"none", "convolutions", "all"}),
+       .help = "With float32, what may round its operands to TF32 (10 bits of mantissa), some times as fast "
+               "on GPUs since 2020. \"convolutions\" is what PyTorch does; \"all\": linear layers too",
+       .condition = on_gpu},
       {.path = "device.loss_scale.kind",
        .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::kind>,
        .rule = one_of({"dynamic", "static"}),

@@ -15,14 +15,16 @@ std::vector<Key> strategy_keys() {
                "parameters and update them"},
       {.path = "strategy.all_reduce",
        .field = field<&Config::strategy, &StrategyConfig::all_reduce>,
-       .rule = one_of({"auto", "mpi", "shared-memory", "hierarchical"}),
-       .help = "\"auto\": shared memory on one host, else the faster of the others at the start; "
-               "\"hierarchical\": inside the groups first",
+       .rule =
+           one_of({"auto", "mpi", "shared-memory", "hierarchical", "nccl", "nccl-hierarchical", "nccl-mpi"}),
+       .help = "\"auto\": NCCL where each rank has a GPU of its own; else shared memory on one host, or the "
+               "faster of the others at the start. \"hierarchical\": inside the groups first; "
+               "\"nccl-hierarchical\": the same by NCCL; \"nccl-mpi\": by NCCL inside them and MPI between",
        .condition = reduces},
       {.path = "strategy.ranks_per_group",
        .field = field<&Config::strategy, &StrategyConfig::ranks_per_group>,
        .rule = at_least(0, most_count),
-       .help = "\"hierarchical\": ranks per group, the last may be smaller; 0: a group per host",
+       .help = "Of those in groups: ranks per group, the last may be smaller; 0: a group per host",
        .condition = reduces},
       {.path = "strategy.wire",
        .field = field<&Config::strategy, &StrategyConfig::wire>,

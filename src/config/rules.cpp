@@ -2,7 +2,9 @@
 #include "src/config/rules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <string_view>
 
 #include "kernels/error.hpp"
 
@@ -152,13 +154,38 @@ class Rules {
   void ranks_per_group() {
     if (!usable({"strategy.all_reduce", "strategy.ranks_per_group"})) return;
     const StrategyConfig& strategy = config_.strategy;
-    if (strategy.ranks_per_group == 0 || strategy.all_reduce == "auto" ||
-        strategy.all_reduce == "hierarchical" || strategy.group_all_reduce)
+    constexpr std::array<std::string_view, 4> in_groups = {"auto", "hierarchical", "nccl-hierarchical",
+                                                           "nccl-mpi"};
+    if (strategy.ranks_per_group == 0 || std::ranges::count(in_groups, strategy.all_reduce) > 0 ||
+        strategy.group_all_reduce)
       return;
-    mistakes_.add(
-        origin({"strategy.ranks_per_group"}),
-        cat("strategy.ranks_per_group needs strategy.all_reduce = \"hierarchical\" or \"auto\", it is ",
-            quoted(strategy.all_reduce)));
+    mistakes_.add(origin({"strategy.ranks_per_group"}),
+                  cat("strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
+                      "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is ",
+                      quoted(strategy.all_reduce)));
+  }
+
+  void nccl() {
+    const StrategyConfig& strategy = config_.strategy;
+    if (!usable({"strategy.all_reduce"}) || !strategy.all_reduce.starts_with("nccl")) return;
+    const std::string word = cat("strategy.all_reduce = ", quoted(strategy.all_reduce));
+    const bool between_hosts = strategy.all_reduce == "nccl-mpi";
+    if (usable({"device.kind"}) && config_.device.kind != "cuda")
+      mistakes_.add(
+          origin({"strategy.all_reduce"}),
+          cat(word, " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\""));
+    if (usable({"strategy.wire"}) && strategy.wire != "float32" && !between_hosts)
+      mistakes_.add(origin({"strategy.wire", "strategy.all_reduce"}),
+                    cat("strategy.wire = ", quoted(strategy.wire), " and ", word,
+                        " exclude each other: NCCL adds what is there, in float32; use \"nccl-mpi\", whose "
+                        "groups exchange half values"));
+    if (usable({"strategy.communicators"}) && strategy.communicators > 1 && between_hosts)
+      mistakes_.add(
+          origin({"strategy.communicators", "strategy.all_reduce"}),
+          cat("strategy.communicators must be 1 with ", word,
+              ": NCCL wants all its work from one thread, in one order; got ", strategy.communicators));
+    exclude("strategy.all_reduce", true, "run.reproducible", config_.run.reproducible,
+            "NCCL adds in an order of its own; use \"auto\" or \"mpi\"");
   }
 
   void wire() {
@@ -361,6 +388,7 @@ void check_rules_over_several_keys(const Config& config, const GivenValues& give
   rules.buckets();
   rules.ranks_per_group();
   rules.wire();
+  rules.nccl();
   rules.local_sgd();
   rules.roles();
   rules.parameter_server();

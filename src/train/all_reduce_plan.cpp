@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "kernels/error.hpp"
 #include "mpi/choose_all_reduce.hpp"
+#include "mpi/even_slices.hpp"
 #include "mpi/groups.hpp"
+#include "mpi/nccl_all_reduce.hpp"
 #include "src/train/reduced_array.hpp"
 
 namespace flotilla {
@@ -17,12 +20,43 @@ bool keeps_order(const AllReducePlan& plan) {
   return plan.order == mpi::SumOrder::any || mpi::groups_are_subtrees(plan.groups);
 }
 
+bool sums_on_gpus(std::string_view word) {
+  return word.starts_with("nccl");
+}
+
+/// Whether gradients are rounded on their way where the plan has a half wire.
+bool uses_wire(std::string_view word) {
+  return word == "mpi" || word == "hierarchical" || word == "nccl-mpi";
+}
+
+std::size_t count_groups(const AllReducePlan& plan) {
+  return std::set(plan.groups.begin(), plan.groups.end()).size();
+}
+
+/// The same between GPUs; empty if the host's memory has to do.
+std::vector<std::string> worth_measuring_on_gpus(const AllReducePlan& plan, std::size_t workers,
+                                                 bool one_host) {
+  if (plan.order == mpi::SumOrder::tree) return {};
+  const std::size_t groups = count_groups(plan);
+  const bool in_groups = groups > 1 && mpi::groups_are_equal(plan.groups);
+  if (plan.wire != mpi::Wire::float32 && !one_host)
+    return in_groups && plan.communicators == 1 ? std::vector<std::string>{"nccl-mpi"}
+                                                : std::vector<std::string>{};
+  if (in_groups && groups < workers) return {"nccl", "nccl-hierarchical"};
+  return {"nccl"};
+}
+
 /// What may be worth while, the likeliest first.
-std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory) {
+std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory,
+                                         bool nccl) {
   if (workers == 1) return {"mpi"};
+  if (nccl) {
+    const std::vector<std::string> words = worth_measuring_on_gpus(plan, workers, one_memory);
+    if (!words.empty()) return words;
+  }
   // Nothing came near it there, and a choice by measurement would let bits differ from run to run.
   if (one_memory) return {"shared-memory"};
-  const std::size_t groups = std::set(plan.groups.begin(), plan.groups.end()).size();
+  const std::size_t groups = count_groups(plan);
   std::vector<std::string> words;
   if (groups > 1 && groups < workers && keeps_order(plan)) words.emplace_back("hierarchical");
   words.emplace_back("mpi");
@@ -48,10 +82,31 @@ std::unique_ptr<mpi::Collectives> make_on_host(const std::string& word, const Al
                                            plan.order);
 }
 
+/// In the memory of GPUs. `most`: floats that are summed at once.
+std::unique_ptr<mpi::Collectives> make_on_gpus(const std::string& word, const AllReducePlan& plan,
+                                               const mpi::Communicator& world, Device& device,
+                                               std::size_t most) {
+  const NativeStream stream = device.native_stream();
+  if (word == "nccl") return mpi::make_nccl_all_reduce(world, stream);
+  const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
+  if (word == "nccl-hierarchical") return mpi::make_nccl_hierarchical_all_reduce(world, group, stream);
+  require(word == "nccl-mpi", "no all-reduce \"", word, "\"");
+  return mpi::make_nccl_over_mpi_all_reduce(
+      world, group, stream, device.pinned(mpi::EvenSlices(most, group.size()).most()), plan.wire);
+}
+
+/// NCCL connects GPUs when they first exchange an array of a size: not in a step.
+void warm_up(mpi::Collectives& collectives, std::span<const DeviceSpan<float>> buckets) {
+  for (const DeviceSpan<float> bucket : buckets) mpi::all_reduce_now(collectives, bucket);
+  collectives.wait();
+}
+
 std::string describe(const AllReducePlan& plan, const std::string& word) {
   std::string text = word;
-  if (word == "hierarchical") text += cat(" in ", *std::ranges::max_element(plan.groups) + 1, " groups");
-  if (word != "shared-memory" && plan.wire != mpi::Wire::float32) text += cat(", ", mpi::word_of(plan.wire));
+  if (word == "hierarchical" || word == "nccl-hierarchical" || word == "nccl-mpi")
+    text += cat(" in ", *std::ranges::max_element(plan.groups) + 1, " groups");
+  if (uses_wire(word) && plan.wire != mpi::Wire::float32) text += cat(", ", mpi::word_of(plan.wire));
+  if (plan.staged) text += ", through host memory";
   if (plan.communicators > 1) text += cat(", ", plan.communicators, " communicators");
   return text;
 }
@@ -60,11 +115,10 @@ std::string describe(const AllReducePlan& plan, const std::string& word) {
 
 AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
                               bool shares_memory, const std::string& saved, std::size_t buckets,
-                              mpi::SumOrder order) {
+                              mpi::SumOrder order, const std::string& no_nccl) {
   check_communicators(strategy, buckets);
   const bool one_memory = mpi::hosts(places) == 1;
   AllReducePlan plan;
-  plan.staged = !shares_memory && places.size() > 1;
   plan.wire = mpi::wire_of(strategy.wire);
   plan.order = order;
   plan.communicators = static_cast<int>(strategy.communicators);
@@ -80,11 +134,23 @@ AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<
         "they "
         "must be consecutive ranks, a power of two of them (mpirun --map-by slot, strategy.ranks_per_group), "
         "to be parts of the one tree; or use \"mpi\" or \"auto\"");
+  if (sums_on_gpus(strategy.all_reduce) && !no_nccl.empty())
+    throw UserError(cat("strategy.all_reduce = \"", strategy.all_reduce, "\" ", no_nccl));
+  if (sums_on_gpus(strategy.all_reduce) && strategy.all_reduce != "nccl" &&
+      !mpi::groups_are_equal(plan.groups))
+    throw UserError(cat("strategy.all_reduce = \"", strategy.all_reduce,
+                        "\" needs groups of one size: start as many ranks on each host, give a "
+                        "strategy.ranks_per_group that divides the ",
+                        places.size(), " workers, or use \"nccl\""));
   plan.candidates = {strategy.all_reduce};
   if (strategy.all_reduce == "auto") {
-    plan.candidates = worth_measuring(plan, places.size(), one_memory);
+    plan.candidates = worth_measuring(plan, places.size(), one_memory, no_nccl.empty());
     if (std::ranges::count(plan.candidates, saved) > 0) plan.candidates = {saved};
   }
+  const std::string& likeliest = plan.candidates.front();
+  const bool sums_only_on_gpus =
+      sums_on_gpus(likeliest) && (plan.wire == mpi::Wire::float32 || !uses_wire(likeliest));
+  plan.staged = !shares_memory && places.size() > 1 && !sums_only_on_gpus;
   for (const std::string& word : plan.candidates)
     plan.window = plan.window || word == "shared-memory" || (word == "hierarchical" && plan.groups_in_memory);
   return plan;
@@ -97,10 +163,24 @@ std::vector<int> Reduction::missing_ranks() const {
   return {all.begin(), all.end()};
 }
 
+std::string Reduction::failure() const {
+  for (const auto& lane : lanes) {
+    std::string failure = lane->failure();
+    if (!failure.empty()) return failure;
+  }
+  return {};
+}
+
 Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& world,
                          const mpi::Communicator& host, Device& device, const ReducedArray& array,
                          std::span<const DeviceSpan<float>> buckets) {
-  const auto make = [&](const std::string& word, mpi::Wire wire) {
+  const std::size_t most = std::ranges::max(buckets, {}, &DeviceSpan<float>::size).size();
+  const auto make = [&](const std::string& word, mpi::Wire wire) -> std::unique_ptr<mpi::Collectives> {
+    if (sums_on_gpus(word)) {
+      auto sums = make_on_gpus(word, plan, world, device, most);
+      warm_up(*sums, buckets);
+      return sums;
+    }
     auto sums = make_on_host(word, plan, world, host, array.window(), wire);
     if (device.shares_host_memory()) return sums;
     return mpi::make_staged_all_reduce(device, std::move(sums), array.mirror());
@@ -120,8 +200,7 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
   reduction.lanes.push_back(std::move(candidates[winner]));
   while (reduction.lanes.size() < static_cast<std::size_t>(plan.communicators))
     reduction.lanes.push_back(make(word, plan.wire));
-  if (word != "shared-memory" && plan.wire != mpi::Wire::float32)
-    reduction.exact = make("mpi", mpi::Wire::float32);
+  if (uses_wire(word) && plan.wire != mpi::Wire::float32) reduction.exact = make("mpi", mpi::Wire::float32);
   reduction.description = describe(plan, word);
   return reduction;
 }

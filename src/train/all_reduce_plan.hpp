@@ -17,7 +17,7 @@ namespace flotilla {
 /// choice.
 struct AllReducePlan {
   std::vector<std::string> candidates;  ///< The deck's word, or what "auto" measures, the likeliest first
-  std::vector<int> groups;              ///< Of "hierarchical": each rank's
+  std::vector<int> groups;              ///< Of those in groups: each rank's
   bool groups_in_memory = false;        ///< Inside a group through shared memory
   bool staged = false;                  ///< Through a mirror in the host's memory (reduced_array.hpp)
   bool window = false;  ///< What is summed, or its mirror, must lie in memory that the host's ranks share
@@ -27,11 +27,13 @@ struct AllReducePlan {
 };
 
 /// `order`: the tree where bits must not depend on the number of workers. `shares_memory`: the device's
-/// memory is the host's. `saved`: what a checkpoint chose; empty: nothing. @throws UserError if the deck asks
-/// for what these workers or this many buckets cannot do.
+/// memory is the host's. `saved`: what a checkpoint chose; empty: nothing. `no_nccl`: why the workers cannot
+/// sum by NCCL (gpus.hpp); empty: they can. @throws UserError if the deck asks for what these workers or this
+/// many buckets cannot do.
 AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
                               bool shares_memory, const std::string& saved, std::size_t buckets,
-                              mpi::SumOrder order = mpi::SumOrder::any);
+                              mpi::SumOrder order = mpi::SumOrder::any,
+                              const std::string& no_nccl = "needs device.kind = \"cuda\"");
 
 /// What adds the gradients of a run.
 struct Reduction {
@@ -44,6 +46,7 @@ struct Reduction {
 
   mpi::Collectives& first() const { return *lanes.front(); }
   std::vector<int> missing_ranks() const;  ///< Of any lane. Safe from another thread.
+  std::string failure() const;             ///< The same; empty: none.
 };
 
 class ReducedArray;

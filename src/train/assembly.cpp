@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/assembly.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "mpi/nccl_all_reduce.hpp"
 #include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
 #include "src/server/row_rule.hpp"
@@ -16,7 +16,6 @@
 #include "src/train/local_sgd.hpp"
 #include "src/train/parameter_server.hpp"
 #include "src/train/same_data.hpp"
-#include "src/train/stop_request.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -28,6 +27,11 @@ std::string divisors_of(std::int64_t number) {
   for (std::int64_t divisor = 1; divisor <= number; ++divisor)
     if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
   return text;
+}
+
+Tf32 tf32_of(std::string_view word) {
+  if (word == "none") return Tf32::none;
+  return word == "all" ? Tf32::all : Tf32::convolutions;
 }
 
 /// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
@@ -59,13 +63,6 @@ void check_one_order(const mpi::Communicator& world, const TensorSet& parameters
   });
 }
 
-/// Over all ranks of the job.
-std::unique_ptr<mpi::RollCall> make_roll_call(const mpi::Communicator& workers, const ServerLink* servers,
-                                              const std::vector<mpi::Place>& places) {
-  if (servers == nullptr) return std::make_unique<mpi::RollCall>(workers, mpi::host_names(places));
-  return std::make_unique<mpi::RollCall>(servers->roles().all(), mpi::host_names(servers->places()));
-}
-
 }  // namespace
 
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
@@ -77,12 +74,17 @@ std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, cons
   return places;
 }
 
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place) {
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
+                                    int gpu) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
   return make_device({.kind = device.kind,
                       .threads = static_cast<int>(threads),
                       .precision = precision_of(device.precision),
-                      .winograd = device.convolution == "winograd"});
+                      .winograd = device.convolution == "winograd",
+                      .ordinal = gpu,
+                      .tf32 = tf32_of(device.tf32),
+                      .reproducible = reproducible,
+                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U});
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
@@ -122,12 +124,14 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 }
 
 Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, FailureHandler& failure,
-                   const std::map<std::string, std::string>& saved_choices,
+                   mpi::Watchdog& watched_by, const std::map<std::string, std::string>& saved_choices,
                    std::span<trace::Sink* const> communication_sinks, ServerLink* parameter_servers)
     : config(deck),
       world(all_ranks),
       servers(parameter_servers),
+      watchdog(&watched_by),
       places(places_of_workers(all_ranks, parameter_servers)),
+      gpus(find_gpus(deck.device, all_ranks, places)),
       host(all_ranks.split_by_host()),
       loss_scale(make_loss_scale(deck.device)) {
   const mpi::Place& place = places[static_cast<std::size_t>(world.rank())];
@@ -137,11 +141,15 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   step_group = make_step_group(config.strategy, world, places);
   exchange = make_exchange(config.model, world);
   agree(world, places, [&] {
-    device = make_device(config.device, place);
+    mpi::Working working(*watchdog, "preparing the device");
+    device = make_device(config.device, place, config.run.reproducible, gpus.ordinal(world.rank()));
+    working.next("opening data.train");
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
                                  static_cast<std::uint64_t>(config.run.seed),
                                  {.training = true, .ranks_on_host = host->size()});
+    working.next("opening data.validation");
     validation_data = open_validation_data(config, host->size());
+    working.next("making the network");
     if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation_data->sample_shape().text(), " (",
                           validation_data->description(), "), those of data.train ",
@@ -174,13 +182,14 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
       return found == saved_choices.end() ? std::string() : found->second;
     };
     if (servers == nullptr)
-      plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
-                             step_group ? step_group->places : places, device->shares_host_memory(),
-                             saved("strategy.all_reduce"), buckets.size(),
-                             config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any);
+      plan = plan_all_reduce(
+          step_group ? step_group->strategy : config.strategy, step_group ? step_group->places : places,
+          device->shares_host_memory(), saved("strategy.all_reduce"), buckets.size(),
+          config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any, no_nccl(gpus, mpi::has_nccl()));
     if (averages)
-      averaging_plan = plan_all_reduce(config.strategy, places, device->shares_host_memory(),
-                                       saved("strategy.averaging"), 1, mpi::SumOrder::any);
+      averaging_plan =
+          plan_all_reduce(config.strategy, places, device->shares_host_memory(), saved("strategy.averaging"),
+                          1, mpi::SumOrder::any, no_nccl(gpus, mpi::has_nccl()));
     if (servers == nullptr || config.server.mode == "geo" || world.is_root())
       optimizer = make_optimizer(config.optimizer, network->layout(), *device);
     validation_sums = device->allocate(ArenaLayout::alignment);
@@ -190,6 +199,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   if (validation_data) check_same_data(world, places, validation_data->size(), "data.validation");
 
   if (servers == nullptr) {
+    watchdog->beat("laying out memory and measuring all-reduces", -1);
     lay_out(plan, averaging_plan);
   } else {
     lay_out_served();
@@ -197,28 +207,27 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   bind(*network, model);
   if (validation_network) bind(*validation_network, model);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
-  network->parameters().initialise(*device, seed, model.parameters);
-  network->statistics().initialise(*device, seed, model.statistics);
-
+  {
+    const mpi::Working working(*watchdog, "setting the first weights");
+    network->parameters().initialise(*device, seed, model.parameters);
+    network->statistics().initialise(*device, seed, model.statistics);
+  }
   if (servers != nullptr)
     servers->open({.layout = network->layout(),
                    .leading = passenger_floats + static_cast<std::int64_t>(model.statistics.size()),
                    .micro_steps = sharding.micro_steps,
                    .workers = world.size()});
-  watchdog = std::make_unique<mpi::Watchdog>(
-      config.run.watchdog_s,
-      [this] {
-        if (servers != nullptr) return servers->missing_ranks();
-        std::vector<int> missing = averaging.missing_ranks();
-        if (!step_group)
-          for (const int rank : reduction.missing_ranks()) missing.push_back(rank);
-        return missing;
-      },
-      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-      make_roll_call(world, servers, places));
-  watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
-                               [&failure](const std::string& text) { failure.say_unless_told(text); });
-  watchdog->leave_when_told([&failure] { return failure.told(); });
+  missing.emplace(*watchdog, [this] {
+    if (servers != nullptr) return servers->missing_ranks();
+    std::vector<int> ranks = averaging.missing_ranks();
+    if (!step_group)
+      for (const int rank : reduction.missing_ranks()) ranks.push_back(rank);
+    return ranks;
+  });
+  failures.emplace(*watchdog, [this] {
+    const std::string wrong = reduction.failure();
+    return wrong.empty() ? averaging.failure() : wrong;
+  });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());

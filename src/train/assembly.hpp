@@ -26,6 +26,7 @@
 #include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
+#include "src/train/gpus.hpp"
 #include "src/train/host_room.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/model_kinds.hpp"
@@ -42,8 +43,11 @@ namespace flotilla {
 /// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
 
-/// The deck's device for the rank at `place`. @throws UserError as make_device(const DeviceSpec&) does
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place);
+/// The deck's device for the rank at `place`, with its GPU if it has one. @throws UserError as
+/// make_device(const DeviceSpec&) does
+/// @param reproducible the deck's run.reproducible
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
+                                    int gpu = 0);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
@@ -58,7 +62,7 @@ struct Assembly {
   /// Collective over the workers. Mistakes of the user are agreed on: every rank throws the same error.
   /// `communication_sinks`: one per communicator; empty: no trace. `servers`: null without parameter servers
   Assembly(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
-           const std::map<std::string, std::string>& choices,
+           mpi::Watchdog& watchdog, const std::map<std::string, std::string>& choices,
            std::span<trace::Sink* const> communication_sinks = {}, ServerLink* servers = nullptr);
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
@@ -66,7 +70,9 @@ struct Assembly {
   const Config& config;
   const mpi::Communicator& world;  ///< The workers
   ServerLink* servers;             ///< Null: all ranks work
+  mpi::Watchdog* watchdog;         ///< Of the job; never null
   std::vector<mpi::Place> places;  ///< Of the workers, whose ranks are those of the job
+  mpi::GpuBinding gpus;            ///< Of the workers; empty: they compute on processors
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> training_data;
   std::unique_ptr<Dataset> validation_data;  ///< Null: none
@@ -91,9 +97,10 @@ struct Assembly {
   LossScale loss_scale;  ///< This worker's
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
-  Reduction reduction;  ///< Of gradients
-  Reduction averaging;  ///< Local SGD: of models
-  std::unique_ptr<mpi::Watchdog> watchdog;
+  Reduction reduction;                                     ///< Of gradients
+  Reduction averaging;                                     ///< Local SGD: of models
+  std::optional<mpi::MissingRanks> missing;                ///< In the all-reduces, or of the servers
+  std::optional<mpi::FailuresBeside> failures;             ///< Of a library of all-reduces
   std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   std::unique_ptr<Strategy> strategy;

@@ -29,6 +29,7 @@ std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, Dev
                     Pass::inference, sums);
     std::array<float, loss_sums> part{};
     network.device().download(sums, part);
+    network.device().finish_staging();
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
     if (clicks != nullptr) {
       const auto valid = static_cast<std::size_t>(batch->valid);

@@ -22,6 +22,13 @@ std::span<const float> HostRoom::read(DeviceSpan<const float> values) {
   return copy;
 }
 
+std::span<const float> HostRoom::read(const Tensor& values) {
+  if (device_.shares_host_memory()) return host_span(values.span());
+  const std::span<float> copy = first(static_cast<std::size_t>(values.shape().size()));
+  device_.download_values(values, copy);
+  return copy;
+}
+
 std::span<float> HostRoom::take(DeviceSpan<float> values) {
   const std::span<float> host = room_for(values);
   if (!device_.shares_host_memory()) device_.download(values, host);

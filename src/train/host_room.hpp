@@ -17,6 +17,8 @@ class HostRoom {
   HostRoom(Device& device, std::size_t floats);
 
   std::span<const float> read(DeviceSpan<const float> values);
+  /// Of a tensor that lies plain, floats whatever the precision.
+  std::span<const float> read(const Tensor& values);
   /// To be changed: give_back() afterwards.
   std::span<float> take(DeviceSpan<float> values);
   /// The same without what is in it.

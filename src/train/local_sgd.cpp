@@ -81,7 +81,9 @@ std::vector<StateArray> LocalSgd::live() {
 StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const std::int64_t steps = steps_ = info.step + 1;
   const bool together = together_in(info.step);
-  StepOutcome outcome = parts_.steps->finish_step(info);
+  StepInfo read = info;
+  read.outcome_now = true;  // each step's sums are told to the others
+  StepOutcome outcome = parts_.steps->finish_step(read);
   // Steps of all workers together are counted once: in them everybody has everybody's sums.
   const bool everybody = together && !parts_.config.group_all_reduce;
   const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss tells more

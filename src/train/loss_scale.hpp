@@ -29,7 +29,7 @@ class LossScale {
   std::int64_t skipped() const { return skipped_; }    ///< Steps, since the start of training.
   std::int64_t in_a_row() const { return in_a_row_; }  ///< Of them, the last ones at this scale.
   bool can_fall() const { return dynamic_ && scale_ > 1.0F; }
-  std::string text() const;  ///< "dynamic, 32768 at first"
+  std::string text() const;  ///< "dynamic, now 32768"
 
   /// For checkpoints: "loss_scale", "loss_scale_good", "loss_scale_bad", "skipped_steps"; empty where no step
   /// is looked at.

@@ -12,6 +12,7 @@ void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& load
   flat.fill(model.statistics, 0.0F);
   for (std::int64_t i = 0; i < batches; ++i) {
     assembly.watchdog->beat("estimating statistics", i);
+    assembly.device->finish_staging();
     const Batch& batch = loader.next();
     flat.fill(batchs_own, 0.0F);  // leaves (1 − μ) · the batch's
     assembly.network->forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
@@ -20,6 +21,7 @@ void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& load
     flat.axpy(1.0F / ((1.0F - statistics_momentum) * static_cast<float>(batches * assembly.world.size())),
               batchs_own, model.statistics);
   }
+  assembly.device->finish_staging();
   flat.fill(batchs_own, 0.0F);
   assembly.train_with(assembly.model);
   HostRoom room(*assembly.device, model.statistics.size());

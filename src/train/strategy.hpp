@@ -15,6 +15,9 @@ struct StepInfo {
   double learning_rate = 0.0;
   double epochs_after = 0.0;  ///< Progress::epochs when it is done
   bool meet = false;  ///< The workers do something together after it, and want its outcome over all of them
+  /// The outcome is wanted now; else that of the step before will do, so that nobody waits for the device.
+  /// The same on every worker.
+  bool outcome_now = true;
 };
 
 /// What a step's samples came to.
@@ -26,6 +29,7 @@ struct StepOutcome {
   double samples = 0.0;
   std::int64_t period = 0;      ///< Of local SGD, from now on; 0: none
   std::string note{};           ///< For the log
+  bool late = false;            ///< Of the step before
   bool all_workers = true;      ///< Over the samples of all workers, the same on each; else of this one alone
   bool skipped = false;         ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
   bool hopeless = false;        ///< … and no smaller scale would help

@@ -15,7 +15,8 @@ SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
       averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
-      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)) {}
+      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
+      late_(parts_.device) {}
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
@@ -108,24 +109,34 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
-  std::array<float, passenger_floats> sums{};
-  parts_.device.download(parts_.gradients.subspan(0, sums.size()), sums);
-
+  StepOutcome found = outcome(info);
   const trace::Span span("optimizer");
   const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
   if (taken) update(info.learning_rate);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
+  judge(taken, parts_.loss_scale, found);
+  found.skipped_by_all = found.skipped;
+  return found;
+}
 
+/// Of what the workers' sums came to. Before they are cleared.
+StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
+  std::array<float, passenger_floats> sums{};
+  const auto all = parts_.gradients.subspan(0, sums.size());
+  if (info.outcome_now) {
+    late_.forget();
+    parts_.device.download(all, sums);
+  } else {
+    late_.exchange(all, sums);
+  }
   const double samples = std::max(1.0F, sums[sum_samples]);
-  StepOutcome outcome{.loss = sums[sum_loss] / samples,
-                      .accuracy_top1 = sums[sum_top1] / samples,
-                      .accuracy_top5 = sums[sum_top5] / samples,
-                      .stop = sums[passenger_stop] > 0.0F,
-                      .samples = sums[sum_samples]};
-  judge(taken, parts_.loss_scale, outcome);
-  outcome.skipped_by_all = outcome.skipped;
-  return outcome;
+  return {.loss = sums[sum_loss] / samples,
+          .accuracy_top1 = sums[sum_top1] / samples,
+          .accuracy_top5 = sums[sum_top5] / samples,
+          .stop = sums[passenger_stop] > 0.0F,
+          .samples = sums[sum_samples],
+          .late = !info.outcome_now};
 }
 
 void SyncAllReduce::update(double learning_rate) {

@@ -8,6 +8,7 @@
 #include "mpi/communication_lanes.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/train/buckets.hpp"
+#include "src/train/late_sums.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/optimizer.hpp"
 #include "src/train/reproducible.hpp"
@@ -68,6 +69,7 @@ class SyncAllReduce : public Strategy {
   void reduce(std::int64_t step);
   void update_statistics();
   void update(double learning_rate);
+  StepOutcome outcome(const StepInfo& info);
 
   Parts parts_;
   std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of
@@ -76,6 +78,7 @@ class SyncAllReduce : public Strategy {
   StrategyTimes times_;
   bool together_ = true;
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
+  LateSums late_;
 };
 
 }  // namespace flotilla

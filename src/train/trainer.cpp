@@ -122,8 +122,9 @@ bool Trainer::asked_to_stop() {
   if (const int signal = stop_signal(); signal != 0) {
     stop_reason_ = "stopped";
     parts_.reporter.say(cat("signal ", signal, " received: stopping after this step"));
-    // The longest step: worker 0 may wait for its disk before the next one, and the others for it.
-    assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
+    // How long a step takes is not known before the first one.
+    if (times_.steps > 0)
+      assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
   } else if (parts_.limit.is_set() && parts_.limit.reached(trace::now_ns(), work_to_come())) {
     // One worker's clock decides, and that of the one which reports the reason.
     stop_reason_ = time_limit;
@@ -206,11 +207,13 @@ StepOutcome Trainer::step(Loader& loader) {
   saves_.wait_until_read(step_);
   times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
-  const StepOutcome outcome =
-      strategy.finish_step({.step = step_,
-                            .learning_rate = learning_rate_,
-                            .epochs_after = progress_of(config_, sharding, next).epochs,
-                            .meet = meets_at(step_ + 1, next)});
+  const bool meets = meets_at(step_ + 1, next);
+  const StepOutcome outcome = strategy.finish_step(
+      {.step = step_,
+       .learning_rate = learning_rate_,
+       .epochs_after = progress_of(config_, sharding, next).epochs,
+       .meet = meets,
+       .outcome_now = !assembly_.device->runs_ahead() || assembly_.loss_scale.looks() || meets});
   waiting_.after_step(strategy.times().meetings, spending());
   ++times_.steps;
   ++step_;
@@ -225,6 +228,7 @@ const Batch& Trainer::take_batch(Loader& loader) {
   const trace::Span span("wait for input");
   const Stopwatch watch(times_.input_ns);
   assembly_.watchdog->beat("waiting for input", step_);
+  assembly_.device->finish_staging();  // the loader fills the last one anew
   const Batch& batch = loader.next();
   replaced_.add(batch, *assembly_.training_data);
   return batch;
@@ -239,7 +243,7 @@ std::span<float> Trainer::input_of(const Batch& batch) {
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
   if (!assembly_.embeddings) return;
   const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient.span()), assembly_.loss_scale);
+  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient), assembly_.loss_scale);
   if (!assembly_.looks_ahead()) return;
   ahead_ = &take_batch(loader);
   assembly_.embeddings->look_ahead(*ahead_);
@@ -326,10 +330,11 @@ Ending Trainer::run() {
 void Trainer::check_finite(const StepOutcome& outcome) {
   if (outcome.skipped) return check_hope(outcome);
   const bool loss_is_finite = std::isfinite(outcome.loss);
-  if (loss_is_finite && assembly_.device->flat().all_finite(assembly_.model.statistics)) return;
-  const std::string what = loss_is_finite             ? "a running statistic is not finite"
-                           : std::isnan(outcome.loss) ? "the loss is NaN"
-                                                      : "the loss is infinite";
+  if (loss_is_finite && (outcome.late || assembly_.device->flat().all_finite(assembly_.model.statistics)))
+    return;
+  const std::string loss = outcome.late ? "the loss of the step before is " : "the loss is ";
+  const std::string what = loss_is_finite ? "a running statistic is not finite"
+                                          : loss + (std::isnan(outcome.loss) ? "NaN" : "infinite");
   // Statistics may be this worker's own although all have met.
   const bool all_see_it =
       outcome.all_workers && (!loss_is_finite || !assembly_.strategy->alike().statistics.empty());

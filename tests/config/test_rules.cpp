@@ -157,8 +157,8 @@ TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
   };
   EXPECT_EQ(strategy("all_reduce = \"mpi\"\nranks_per_group = 2\n"),
             one("bad.toml:15:19",
-                "strategy.ranks_per_group needs strategy.all_reduce = \"hierarchical\" or \"auto\", it is "
-                "\"mpi\""));
+                "strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
+                "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is \"mpi\""));
   EXPECT_EQ(
       strategy("wire = \"float16\"\nall_reduce = \"shared-memory\"\n"),
       one("bad.toml:14:8",
@@ -169,6 +169,48 @@ TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
   EXPECT_NE(strategy("wire = \"float64\"\n"), "");
   EXPECT_NE(strategy("ranks_per_group = -1\n"), "");
   EXPECT_NE(strategy("communicators = 0\n"), "");
+}
+
+TEST(Rules, NcclAddsInTheMemoryOfGpusAsItIsThere) {
+  const auto mistake = [](Texts more) {
+    more.emplace_back("strategy.all_reduce=nccl");
+    return mistakes_of(good_deck, more);
+  };
+  EXPECT_EQ(
+      mistake({}),
+      one("command line: strategy.all_reduce=nccl",
+          "strategy.all_reduce = \"nccl\" needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; "
+          "use \"auto\""));
+  EXPECT_EQ(mistake({"device.kind=cuda"}), "");
+  EXPECT_EQ(
+      mistake({"device.kind=cuda", "strategy.wire=float16"}),
+      one("command line: strategy.wire=float16",
+          "strategy.wire = \"float16\" and strategy.all_reduce = \"nccl\" exclude each other: NCCL adds "
+          "what is there, in float32; use \"nccl-mpi\", whose groups exchange half values"));
+  EXPECT_NE(
+      mistake({"device.kind=cuda", "run.reproducible=true", "device.threads=1"})
+          .find("strategy.all_reduce and run.reproducible exclude each other here: NCCL adds in an order "
+                "of its own"),
+      std::string::npos);
+}
+
+TEST(Rules, NcclUnderMpiHasHalfWiresButOneThread) {
+  const Texts over_mpi = {"device.kind=cuda", "strategy.all_reduce=nccl-mpi", "strategy.ranks_per_group=2",
+                          "strategy.wire=bfloat16"};
+  Texts more = over_mpi;
+  more.emplace_back("strategy.communicators=2");
+
+  EXPECT_EQ(mistakes_of(good_deck, over_mpi), "");
+  EXPECT_EQ(
+      mistakes_of(good_deck, more),
+      one("command line: strategy.communicators=2",
+          "strategy.communicators must be 1 with strategy.all_reduce = \"nccl-mpi\": NCCL wants all its "
+          "work from one thread, in one order; got 2"));
+}
+
+TEST(Rules, OnlyGpusAreShared) {
+  EXPECT_NE(mistakes_of(good_deck, {"device.share=true"}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {"device.kind=cuda", "device.share=true"}), "");
 }
 
 TEST(Rules, AKindIsExcludedFromDecayOnce) {

@@ -1,50 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <thread>
+
+#include "tests/mpi/launched_job.hpp"
 
 namespace {
-
-struct Outcome {
-  int exit_code = -1;
-  std::string output;
-};
-
-/// Runs failing_job on `ranks` ranks to its end. A job that hangs is ended by CTest's limit.
-Outcome launch(int ranks, const std::string& scenario, const std::string& kind, const std::string& mark) {
-  const std::string command = std::string(MPIEXEC) + " -n " + std::to_string(ranks) + " " FAILING_JOB " " +
-                              scenario + " " + kind + " " + mark + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  Outcome outcome;
-  std::array<char, 4096> buffer;
-  for (std::size_t got; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-    outcome.output.append(buffer.data(), got);
-  }
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-  return outcome;
-}
-
-/// Processes whose command line has `mark`.
-int processes_with(const std::string& mark) {
-  int found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string line(std::istreambuf_iterator<char>(file), {});
-    found += line.find(mark) != std::string::npos ? 1 : 0;
-  }
-  return found;
-}
 
 struct Case {
   const char* scenario;
@@ -75,19 +36,22 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"stopped", "mpi", 3,
              "all-reduce of bucket 0, step 1; rank 2 on h2 does not answer; the others wait in the "
              "same place"},
+        Case{"disk", "mpi", 0, ""},
+        Case{"no-disk", "mpi", 3,
+             "asked to stop, but not there after 0.4 s: all-reduce of bucket 0, step 1; leaving without "
+             "saving; rank 2 on h2 is elsewhere: saving, step 1, for "},
+        Case{"disk-stopped", "mpi", 3, "leaving without saving; rank 1 on h1 does not answer"},
         Case{"stopped", "hierarchical", 3, "rank 2 on h2 does not answer"},
         Case{"hang", "shared-memory", 3, "all-reduce of bucket 0, step 1; not there: rank 2"}));
 
 TEST_P(FailingJob, EndsWithItsExitCodeAndLeavesNoProcess) {
   const Case& expected = GetParam();
-  const std::string mark = "mark-" + std::to_string(getpid()) + "-" + expected.scenario + "-" + expected.kind;
 
-  const Outcome outcome = launch(3, expected.scenario, expected.kind, mark);
+  const flotilla::test::Outcome outcome =
+      flotilla::test::launch(FAILING_JOB, 3, std::string(expected.scenario) + " " + expected.kind);
 
   EXPECT_EQ(outcome.exit_code, expected.exit_code) << outcome.output;
   EXPECT_NE(outcome.output.find(expected.says), std::string::npos) << outcome.output;
-  // mpirun may return a moment before the last of the processes that it killed is gone.
-  while (processes_with(mark) > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
 }  // namespace

@@ -56,5 +56,13 @@ TEST(Groups, AreRefusedWhereTheyCannotBe) {
   EXPECT_THROW(cut_groups(places_on({0, 0}), -1), UserError);
 }
 
+TEST(Groups, AreEqualWithAsManyRanksEach) {
+  EXPECT_TRUE(groups_are_equal({0, 0, 1, 1}));
+  EXPECT_TRUE(groups_are_equal({0, 1, 0, 1}));
+  EXPECT_TRUE(groups_are_equal({0}));
+  EXPECT_FALSE(groups_are_equal({0, 0, 1}));
+  EXPECT_FALSE(groups_are_equal({0, 0, 0, 1}));
+}
+
 }  // namespace
 }  // namespace flotilla::mpi

@@ -15,6 +15,21 @@ TEST(Console, SaysAStepInTheOriginalsTerms) {
             "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s");
 }
 
+TEST(Console, SaysTheLossScaleAndWhatWasSkipped) {
+  StepReport step{
+      .step = 100, .loss = 0.5, .samples_per_s = 1000.0, .loss_scale = 26214.4, .skipped_steps = 0};
+  EXPECT_EQ(console_line(step, 157),
+            "[Epoch 0, batch 100] loss: 0.50000, loss_scale: 26214.4, 1000 samples/s");
+
+  step.skipped_steps = 2;
+
+  EXPECT_EQ(console_line(step, 157),
+            "[Epoch 0, batch 100] loss: 0.50000, loss_scale: 26214.4, skipped: 2, 1000 samples/s");
+  EXPECT_NE(console_line(EndReport{.reason = "done", .step = 100, .skipped_steps = 2})
+                .find("done after step 100 (2 skipped: they overflowed) in"),
+            std::string::npos);
+}
+
 TEST(Console, CountsBatchesFromOneInEachEpoch) {
   EXPECT_NE(console_line(StepReport{.step = 157}, 157).find("batch 157]"), std::string::npos);
   EXPECT_NE(console_line(StepReport{.step = 158, .epoch = 1}, 157).find("[Epoch 1, batch 1]"),

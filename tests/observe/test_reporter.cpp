@@ -52,6 +52,8 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     step.auc = 0.75;
     step.batch_auc = 0.5;
     step.period = 4;
+    step.loss_scale = 32768.0;
+    step.skipped_steps = 2;
     step.wait_s = 0.25;
     step.compute_s = 0.5;
     step.slowest_rank = 1;
@@ -69,7 +71,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
                          .log_loss = 0.25,
                          .calibration = 1.0});
     reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
-    reporter.end({.reason = "done", .step = 1});
+    reporter.end({.reason = "done", .step = 1, .skipped_steps = 2});
   }
 
   const std::vector<json> lines = metrics_of(folder);

@@ -84,12 +84,14 @@ class ClickTraining : public testing::Test {
     const LoadedDeck deck = load_deck({.path = "test.toml", .text = deck_text, .overrides = overrides});
     FailureHandler failure(ranks.rank(), ranks.size(), "test");
     std::vector<float> result;
-    with_servers(deck.config, ranks, failure, [&](const mpi::Communicator& workers, ServerLink* link) {
+    mpi::Watchdog watchdog(0.0, nullptr);
+    const auto work = [&](const mpi::Communicator& workers, ServerLink* link) {
       TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, link);
       for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
       for (const float value : run.parameters()) result.push_back(value);
       return 0;
-    });
+    };
+    with_servers(deck.config, ranks, failure, watchdog, work);
     return result;
   }
 
@@ -178,6 +180,21 @@ TEST_F(ClickTraining, GeoDoesNotDependOnTheNumberOfServers) {
   if (is_last()) {
     EXPECT_EQ(many, one);
   }
+}
+
+TEST_F(ClickTraining, OnADeviceWithMemoryOfItsOwnIsTheSame) {
+  const Texts deck = {"train.global_batch_size=24", "optimizer.kind=sgd"};
+  const Texts far = {"device.kind=reference"};
+
+  const std::vector<float> many = train(world_, 1, deck, 20);
+  const std::vector<float> many_far = train(world_, 1, deck + far, 20);
+  for (const std::string mode : {"async", "half-async", "geo"}) {
+    const Texts served =
+        deck + Texts{"server.mode=" + mode} + (mode == "async" ? Texts{} : Texts{"server.push_every=3"});
+    expect_near(of_two_ranks(served + far, 20), of_two_ranks(served, 20), 1e-5F);
+  }
+
+  expect_near(many_far, many, 1e-5F);
 }
 
 TEST_F(ClickTraining, LearnsWhoClicks) {

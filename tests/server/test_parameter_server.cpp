@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "src/commands/with_servers.hpp"
-#include "tests/train/training_run.hpp"
+#include "tests/train/plain_values.hpp"
 
 // Parameter servers in one process per rank: what they give is what the workers would have had without them.
 
@@ -55,10 +55,12 @@ void with_roles(const Texts& served, const std::function<void(const mpi::Communi
   const LoadedDeck deck =
       load_deck({.path = "test.toml", .text = text, .overrides = TrainingRun::with_defaults(served)});
   FailureHandler failure(all.rank(), all.size(), "test");
-  with_servers(deck.config, all, failure, [&](const mpi::Communicator& workers, ServerLink* servers) {
-    body(workers, *servers);
-    return 0;
-  });
+  mpi::Watchdog watchdog(0.0, nullptr);
+  with_servers(deck.config, all, failure, watchdog,
+               [&](const mpi::Communicator& workers, ServerLink* servers) {
+                 body(workers, *servers);
+                 return 0;
+               });
 }
 
 std::vector<float> after(TrainingRun& run, int steps) {
@@ -190,6 +192,41 @@ TEST(ParameterServer, SharedMemoryAndMessagesGiveTheSameBits) {
       }
       if (parameters.size() == 2) {
         EXPECT_EQ(parameters[0], parameters[1]) << mode << ", " << wire;
+      }
+    }
+  }
+}
+
+/// As files hold them, after some steps of the workers; empty on servers.
+std::vector<float> plain_after(const Texts& served, int steps, const std::string& text) {
+  std::vector<float> values;
+  const auto body = [&](const mpi::Communicator& workers, ServerLink& link) {
+    TrainingRun run(workers.collective_clone(), text, served, nullptr, &link);
+    for (int i = 0; i < steps; ++i) run.step();
+    values = test::plain_values(run, run.assembly.strategy->consensus());
+    run.assembly.strategy->state();
+  };
+  with_roles(served, body, text);
+  return values;
+}
+
+// Servers compute on processors, whatever the workers do.
+TEST(ParameterServer, ServesADeviceWithMemoryOfItsOwnAlike) {
+  const int ranks = world().size();
+  const Texts one_place = {"server.push_every=3", "optimizer.kind=adam", "schedule.learning_rate=0.001"};
+  for (int servers = 1; servers < ranks; ++servers) {
+    for (const std::string mode : {"sync", "async", "half-async", "geo"}) {
+      if (mode != "sync" && servers != ranks - 1) continue;  // what several workers do has no one outcome
+      for (const char* shared : {"server.shared_memory=true", "server.shared_memory=false"}) {
+        const Texts served = served_by(servers, Texts{"server.mode=" + mode, shared}) +
+                             (mode == "half-async" || mode == "geo" ? one_place : Texts{});
+
+        const std::vector<float> expected = plain_after(served, 9, deck_text);
+        const std::vector<float> values = plain_after(served + Texts{"device.kind=reference"}, 9, deck_text);
+
+        if (!expected.empty()) {
+          EXPECT_LT(test::relative_distance(values, expected), 1e-5) << mode << ", " << servers << " servers";
+        }
       }
     }
   }

@@ -15,7 +15,7 @@
 #include "src/commands/load.hpp"
 #include "src/train/saving_workers.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tests/train/training_run.hpp"
+#include "tests/train/plain_values.hpp"
 
 // Saving and going on, in process, on 1, 2 and 4 workers.
 
@@ -46,7 +46,8 @@ class Drifting : public Strategy {
 
   void start() override {
     inner_->start();
-    broadcast(sum_.span());
+    broadcast(*assembly_.device, assembly_.world,
+              std::vector<StateArray>{{"strategy/sum", StateArray::Layout::parameters, sum_.span()}});
   }
   void resume(const Resumption& resumed) override {
     resumed_with_own = resumed.own_state;
@@ -86,9 +87,6 @@ class Drifting : public Strategy {
   std::optional<bool> resumed_with_own;
 
  private:
-  void broadcast(DeviceSpan<float> values) {
-    assembly_.world.broadcast(std::span<float>(values.address(), values.size()));
-  }
   DeviceSpan<float> mean() {
     const DeviceSpan<float> mean = mean_.span();
     std::vector<float> values(mean.size());
@@ -117,7 +115,7 @@ struct SavingRun {
                         .text = read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                         .overrides = with_defaults(more)})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, {}),
+        assembly(deck.config, world, failure, watchdog, {}),
         reporter({.folder = "", .rank = 1}),
         writer(folder, 9, saving_workers(world)) {
     if (kind == Kind::drifting) assembly.strategy = std::make_unique<Drifting>(assembly);
@@ -172,6 +170,7 @@ struct SavingRun {
   mpi::Communicator world;
   LoadedDeck deck;
   FailureHandler failure;
+  mpi::Watchdog watchdog{0.0, nullptr};
   Assembly assembly;
   Reporter reporter;
   CheckpointWriter writer;
@@ -249,6 +248,29 @@ TEST_F(Saving, GivesEachWorkerItsOwnStateBackToTheBit) {
     std::vector<float> roots = whole.values().front();
     world_.broadcast(std::span(roots));
     EXPECT_EQ(roots == whole.values().front(), world_.is_root()) << "the workers were to differ";
+  }
+}
+
+/// As files hold them: what a device makes of their order is its own affair.
+std::vector<float> plain_state(SavingRun& run) {
+  return test::plain_values(*run.assembly.network, run.assembly.strategy->live());
+}
+
+TEST_F(Saving, TakesARunFromDeviceToDevice) {
+  std::string resumed;
+  std::vector<float> before;
+  std::int64_t step = 0;
+  for (const std::string device : {"cpu", "reference", "cpu"}) {
+    SavingRun run(mpi::Communicator::world(), folder_, Kind::drifting, {"device.kind=" + device}, resumed);
+    if (!resumed.empty()) {
+      EXPECT_TRUE(run.continuation.own_state);
+      EXPECT_EQ(plain_state(run), before) << device;
+    }
+    run.steps(1);
+    run.trainer->save();
+    before = plain_state(run);
+    run.finish();
+    resumed = checkpoint(++step);
   }
 }
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/cudnn/convolution_algorithms.hpp"
+
+namespace flotilla {
+
+/// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
+/// precision forward() makes a half copy of it, and the weight's gradient comes as halves and is cast.
+class CudaConv2d : public Conv2d {
+ public:
+  CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  std::int64_t weight_size() const override;
+  std::int64_t flops() const override { return flotilla::flops(spec_); }
+  void forward(const Tensor& x, Weights w, Tensor& y) override;
+  void backward_data(const Tensor& dy, Weights w, Tensor& dx) override;
+  void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override;
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
+
+ private:
+  Values half_weight(Storage& storage) const;
+  const void* operand(DeviceSpan<const float> weight) const;
+  const void* nhwc(const Tensor& x);
+  template <class Body>
+  void for_each_weight(const Body& body) const;
+
+  std::shared_ptr<CudaScope> scope_;
+  Conv2dSpec spec_;
+  ConvolutionAlgorithms algorithms_;
+  ConvolutionDescriptors descriptors_;
+  Storage weight_;    // in half precision: the copy
+  Storage gradient_;  // in half precision: of the weight
+  Storage nhwc_;      // of an input that came plain
+};
+
+}  // namespace flotilla

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cudnn/cuda_scope.hpp"
+
+namespace flotilla {
+
+/// A matrix as cuBLAS sees it: column by column, without gaps. A plain (R,C) tensor is one of C rows and R
+/// columns.
+struct CudaMatrix {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  Precision precision = Precision::float32;
+  bool transposed = false;  ///< The product takes its transpose.
+};
+
+/// d = f(a · b + bias), added up in float32; bias has a value for each row of d, in d's precision.
+struct CudaProductSpec {
+  CudaMatrix a;
+  CudaMatrix b;
+  Precision result = Precision::float32;
+  bool bias = false;
+  bool relu = false;  ///< f; only with bias
+};
+
+/// A matrix product by cuBLASLt, the algorithm that the library expects to be the fastest. Operands start on
+/// 64 bytes.
+class CudaProduct {
+ public:
+  /// @throws LibraryError if the library has no algorithm.
+  CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec& spec);
+  /// @param share of what is in d before is added: 0 or 1. @param bias null without one.
+  void run(const void* a, const void* b, float share, void* d, const void* bias = nullptr);
+
+ private:
+  void choose_algorithm();
+
+  std::shared_ptr<CudaScope> scope_;
+  CudaProductSpec spec_;
+  ProductDescriptor product_;
+  MatrixLayout a_;
+  MatrixLayout b_;
+  MatrixLayout d_;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+}  // namespace flotilla

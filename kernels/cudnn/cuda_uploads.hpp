@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "kernels/cudnn/cuda_memory.hpp"
+
+namespace flotilla {
+
+/// Copies from the host for which nobody waits: the caller's memory is free again when a call returns, but
+/// for batches in page-locked memory. Of the computing thread.
+class CudaUploads {
+ public:
+  explicit CudaUploads(CudaMemory memory);
+
+  /// Small arrays go by way of page-locked memory; larger ones wait for all work handed out so far.
+  void copy(std::span<const float> host, DeviceSpan<float> to);
+  /// A batch on the device, until the next call but one; copied beside what is computed meanwhile.
+  /// Page-locked memory is copied from where it is, and must stay until finish().
+  DeviceSpan<const float> batch(std::span<const float> host);
+  void finish();  ///< Returns when nothing of the host is read any more.
+
+ private:
+  struct Small {
+    Storage pinned;
+    Event copied;
+  };
+  struct Batch {
+    Storage pinned;
+    Storage device;
+    Event copied;
+    Event read;  // by all who read it
+  };
+
+  const float* page_locked(Batch& slot, std::span<const float> host);
+
+  CudaMemory memory_;
+  Stream beside_;
+  std::array<Small, 8> small_;
+  std::array<Batch, 2> batches_;
+  std::size_t next_small_ = 0;
+  std::size_t next_batch_ = 0;
+};
+
+}  // namespace flotilla

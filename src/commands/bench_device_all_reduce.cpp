@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bench_device_all_reduce.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/bench_data.hpp"
+#include "mpi/bench_turns.hpp"
+#include "mpi/groups.hpp"
+#include "mpi/nccl_all_reduce.hpp"
+#include "src/train/all_reduce_plan.hpp"
+#include "src/train/assembly.hpp"
+#include "src/train/reduced_array.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr const char* wires[] = {"float32", "float16", "bfloat16"};
+
+class DeviceBench {
+ public:
+  DeviceBench(const BenchAllReduceArguments& arguments, const mpi::Communicator& world, Device& device,
+              const std::vector<mpi::Place>& places, std::string no_nccl)
+      : arguments_(arguments),
+        world_(world),
+        host_(world.split_by_host()),
+        device_(device),
+        places_(places),
+        no_nccl_(std::move(no_nccl)) {}
+
+  /// Everything that there is on these hosts.
+  std::vector<StrategyConfig> candidates() const {
+    const std::vector<int> groups = mpi::cut_groups(places_, arguments_.ranks_per_group);
+    const bool grouped = *std::ranges::max_element(groups) > 0;
+    const bool in_equal_groups = grouped && mpi::groups_are_equal(groups);
+    std::vector<StrategyConfig> all;
+    const auto add = [&](const char* word, std::size_t with_wires, bool in_lanes) {
+      for (std::size_t wire = 0; wire < with_wires; ++wire)
+        for (const int lanes : {1, arguments_.communicators}) {
+          if (lanes > 1 && !in_lanes) continue;
+          StrategyConfig& strategy = all.emplace_back();
+          strategy.all_reduce = word;
+          strategy.wire = wires[wire];
+          strategy.communicators = lanes;
+          strategy.ranks_per_group = arguments_.ranks_per_group;
+          if (arguments_.communicators == 1) break;
+        }
+    };
+    if (no_nccl_.empty()) {
+      add("nccl", 1, true);
+      if (in_equal_groups) add("nccl-hierarchical", 1, true);
+      if (in_equal_groups) add("nccl-mpi", 3, false);
+    }
+    if (mpi::hosts(places_) == 1) add("shared-memory", 1, true);
+    if (grouped) add("hierarchical", 3, true);
+    add("mpi", 3, true);
+    return all;
+  }
+
+  void measure(const StrategyConfig& strategy,
+               const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
+    const auto lanes = static_cast<std::size_t>(strategy.communicators);
+    const AllReducePlan plan = plan_all_reduce(strategy, places_, device_.shares_host_memory(), "", lanes,
+                                               mpi::SumOrder::any, no_nccl_);
+    const ReducedArray array(device_, arguments_.max_bytes / sizeof(float), plan, host_);
+    const DeviceSpan<float> all = array.values();
+    const Reduction reduction = make_reduction(plan, world_, host_, device_, array, std::span(&all, 1));
+    std::vector<mpi::Collectives*> collectives;
+    for (const auto& lane : reduction.lanes) collectives.push_back(lane.get());
+    mpi::BenchLanes together(collectives);
+    std::vector<float> host(all.size());
+    for (std::size_t bytes = arguments_.min_bytes; bytes <= arguments_.max_bytes; bytes *= 2) {
+      const DeviceSpan<float> data = all.subspan(0, bytes / sizeof(float));
+      const std::span<float> copy = std::span(host).first(data.size());
+      mpi::Contestant contestant;
+      contestant.row = {.algorithm = strategy.all_reduce,
+                        .wire = plan.wire,
+                        .communicators = plan.communicators,
+                        .bytes = data.size() * sizeof(float)};
+      contestant.fill = [&] {
+        mpi::fill_for_exact_sum(copy, plan.wire, world_.rank(), world_.size());
+        device_.upload(copy, data);
+        device_.synchronize();
+      };
+      contestant.is_exact = [&] {
+        device_.download(data, copy);
+        return mpi::is_exact_sum(copy, plan.wire, world_.size());
+      };
+      contestant.clear = [&] {
+        device_.flat().fill(data, 0.0F);
+        device_.synchronize();
+      };
+      contestant.sum = [&] {
+        if (lanes > 1) return together.sum(data);
+        mpi::all_reduce_now(reduction.first(), data);
+      };
+      contestant.wait = [&] {
+        for (mpi::Collectives* const lane : collectives) lane->wait();
+        device_.synchronize();
+      };
+      mpi::take_turns(world_, std::span(&contestant, 1), 0);
+      on_row(contestant.row);
+    }
+  }
+
+ private:
+  const BenchAllReduceArguments& arguments_;
+  const mpi::Communicator& world_;
+  mpi::Communicator host_;
+  Device& device_;
+  const std::vector<mpi::Place>& places_;
+  std::string no_nccl_;
+};
+
+}  // namespace
+
+void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world,
+                             const std::function<void(const std::string&)>& say,
+                             const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) {
+  DeviceConfig config;
+  config.kind = arguments.device;
+  config.share = true;
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  const mpi::GpuBinding gpus = find_gpus(config, world, places);
+  const auto own = static_cast<std::size_t>(world.rank());
+  std::unique_ptr<Device> device;
+  agree(world, places, [&] { device = make_device(config, places[own], gpus.ordinal(world.rank())); });
+  say("device " + device->description());
+  const std::string no_nccl = flotilla::no_nccl(gpus, mpi::has_nccl());
+  if (!no_nccl.empty()) say(cat("without NCCL: \"nccl\" ", no_nccl));
+  const DeviceBench bench(arguments, world, *device, places, no_nccl);
+  for (const StrategyConfig& strategy : bench.candidates()) bench.measure(strategy, on_row);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "mpi/bench_all_reduce.hpp"
+#include "src/commands/bench_all_reduce.hpp"
+
+namespace flotilla {
+
+/// Collective. Measures the all-reduces of training in the memory of arguments.device: NCCL's where each rank
+/// has a GPU of its own, and those that go through the host's memory. One after another, with all sizes each.
+/// `say` gets what is to be known of it.
+void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world,
+                             const std::function<void(const std::string&)>& say,
+                             const std::function<void(const mpi::AllReduceBenchRow&)>& on_row);
+
+}  // namespace flotilla

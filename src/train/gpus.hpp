@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/gpu_binding.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// Collective over the ranks that compute. A GPU for each of them where the deck asks for the device "cuda";
+/// else none.
+/// @throws AgreedFailure as visible_gpus() and mpi::bind_gpus() do
+mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
+                          const std::vector<mpi::Place>& places);
+
+/// Why these workers cannot sum by NCCL, to be read after strategy.all_reduce = "nccl"; empty: they can.
+/// @param built whether this build has NCCL
+std::string no_nccl(const mpi::GpuBinding& gpus, bool built);
+
+}  // namespace flotilla

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of a GPU on the serial Kokkos: the fake GPU's memory is the host's.
+#include "kernels/device_loops/kokkos_loops.hpp"
+#include "kernels/kokkos_scope.hpp"
+
+namespace flotilla {
+
+std::unique_ptr<DeviceLoops> make_cuda_loops(void*, LoopMemory memory) {
+  return std::make_unique<KokkosLoops<Kokkos::Serial, loops::PortableElements>>(Kokkos::Serial(),
+                                                                                std::move(memory));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "kernels/error.hpp"
+#include "tests/cuda/fake/cudart.hpp"
+#include "tests/cuda/fake/cudnn.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
+
+/// What only the fake GPU can tell.
+namespace flotilla {
+namespace {
+
+class FakeGpu : public test::OnGpu {};
+
+TEST_F(FakeGpu, SaysWhatItIs) {
+  const auto device = test::gpu({.threads = 3, .precision = Precision::float16});
+
+  EXPECT_EQ(device->name(), "cuda");
+  EXPECT_NE(device->description().find("CUDA 13.0, cuDNN 9.19.0"), std::string::npos);
+  EXPECT_NE(device->description().find("float16"), std::string::npos);
+  EXPECT_FALSE(device->shares_host_memory());
+  EXPECT_EQ(device->threads(), 3);
+  EXPECT_EQ(device->precision(), Precision::float16);
+  EXPECT_EQ(device->floats_of({3, 5}), 8U);
+  EXPECT_EQ(device->native_stream().ordinal, 0);
+  EXPECT_NE(device->native_stream().handle, nullptr);
+}
+
+TEST_F(FakeGpu, IsOneOfThoseThatTheProcessSees) {
+  EXPECT_EQ(test::gpu({.ordinal = 1})->native_stream().ordinal, 1);
+  EXPECT_THROW(test::gpu({.ordinal = 2}), InternalError);
+}
+
+TEST_F(FakeGpu, GivesEverythingBack) {
+  const std::size_t before = fake::left_over();
+  Storage outlives;
+  {
+    const auto device = test::gpu({.precision = Precision::float16});
+    outlives = device->allocate(10);
+    const auto plan = device->images().conv2d({.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3});
+    const auto linear = device->linear({.batch = 2, .in = 3, .out = 4});
+    std::vector<float> batch(12);
+    Tensor to({2, 6}, DeviceSpan<float>{});
+    device->stage(batch, to);
+    const auto lane = device->copy_lane();
+    EXPECT_GT(fake::left_over(), before);
+    EXPECT_GT(device->allocated_bytes(), 40);
+  }
+  outlives = {};
+
+  EXPECT_EQ(fake::left_over(), before);
+}
+
+TEST_F(FakeGpu, LocksMemoryOfTheHostUntilTheResultGoes) {
+  const auto device = test::gpu();
+  const std::size_t before = fake::left_over();
+  std::vector<float> host(100);
+  {
+    const Storage locked = device->pin(host);
+    EXPECT_EQ(locked.span().address(), host.data());
+    EXPECT_EQ(fake::left_over(), before + 1);
+  }
+
+  EXPECT_EQ(fake::left_over(), before);
+}
+
+TEST_F(FakeGpu, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
+  const auto device = test::gpu();
+  try {
+    device->allocate(std::size_t{2} << 30U);
+    FAIL() << "the fake GPU has 4096 MiB";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("8192 MiB"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("train.batch_size"), std::string::npos) << error.what();
+  }
+}
+
+void convolve(const DeviceSpec& spec) {
+  const auto device = test::gpu(spec);
+  const Conv2dSpec shape{.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3};
+  const auto plan = device->images().conv2d(shape);
+  const Storage weight = device->allocate(static_cast<std::size_t>(plan->weight_size()));
+  const Tensor x = device->images().tensor(shape.input);
+  Tensor y = device->images().tensor(plan->output_shape());
+  plan->forward(x, {weight.span(), {}}, y);
+}
+
+TEST_F(FakeGpu, ChoosesTheFastestAlgorithmThatFitsOrOneThatRepeatsItsBits) {
+  convolve({});
+  EXPECT_EQ(fake::last_convolution().algorithm, 2);
+
+  convolve({.reproducible = true});
+  EXPECT_EQ(fake::last_convolution().algorithm, 3);
+
+  EXPECT_THROW(convolve({.workspace_bytes = 100}), LibraryError);
+}
+
+TEST_F(FakeGpu, RoundsToTf32OnlyWhereThatIsAllowed) {
+  convolve({.tf32 = Tf32::none});
+  EXPECT_EQ(fake::last_convolution().math, CUDNN_FMA_MATH);
+
+  convolve({.tf32 = Tf32::convolutions});
+  EXPECT_EQ(fake::last_convolution().math, CUDNN_DEFAULT_MATH);
+}
+
+}  // namespace
+}  // namespace flotilla

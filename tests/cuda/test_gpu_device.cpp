@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+
+#include "kernels/error.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
+
+namespace flotilla {
+namespace {
+
+using test::exact_values;
+using test::read;
+
+class CudaDevice : public test::OnGpu {};
+
+TEST_F(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
+  const auto device = test::gpu();
+  const std::int64_t before = device->allocated_bytes();
+
+  const Storage storage = device->allocate(1000);
+
+  EXPECT_EQ(read(*device, storage), std::vector<float>(1000, 0.0F));
+  EXPECT_EQ(device->allocated_bytes(), before + 4000);
+}
+
+TEST_F(CudaDevice, UploadsArraysOfAllSizes) {
+  const auto device = test::gpu();
+  for (const std::int64_t size : {1, 100, 16384, 16385, 100000}) {
+    const std::vector<float> host = exact_values(size, 7);
+    Storage storage = device->allocate(host.size());
+
+    device->upload(host, storage.span());
+
+    EXPECT_EQ(read(*device, storage), host) << size;
+    EXPECT_THROW(device->upload(std::vector<float>(host.size() + 1), storage.span()), InternalError);
+  }
+}
+
+TEST_F(CudaDevice, StagesBatchesOfRowsAndOfImages) {
+  for (const Precision precision : test::precisions) {
+    const auto device = test::gpu({.precision = precision});
+    Tensor rows({3, 5}, DeviceSpan<float>{});
+    Tensor images({2, 3, 4, 5}, DeviceSpan<float>{});
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      std::vector<float> row_values = exact_values(15, step);
+      Storage pinned = device->pinned(120);
+      const std::vector<float> image_values = exact_values(120, step);
+      const std::span<float> locked(pinned.span().address(), 120);
+      std::copy(image_values.begin(), image_values.end(), locked.begin());
+
+      device->stage(row_values, rows);
+      device->stage(locked, images);
+
+      EXPECT_EQ(test::values_of(*device, rows), row_values);
+      EXPECT_EQ(test::read_image(*device, images), image_values);
+      EXPECT_EQ(rows.shape(), (Shape{3, 5}));
+    }
+    std::vector<float> wrong(14);
+    EXPECT_THROW(device->stage(wrong, rows), InternalError);
+  }
+}
+
+TEST_F(CudaDevice, FindsValuesThatAreNotFinite) {
+  for (const Precision precision : test::precisions) {
+    const auto device = test::gpu({.precision = precision});
+    std::vector<float> host = exact_values(99, 1);
+    const Tensor good = test::staged(*device, {9, 11}, host);
+    host[57] = std::numeric_limits<float>::infinity();
+    const Tensor bad = test::staged(*device, {9, 11}, host);
+
+    EXPECT_TRUE(device->all_finite(good)) << name(precision);
+    EXPECT_FALSE(device->all_finite(bad)) << name(precision);
+  }
+}
+
+TEST_F(CudaDevice, CopiesBesideComputingInTheOrderOfMarks) {
+  const auto device = test::gpu();
+  const auto lane = device->copy_lane();
+  Storage data = test::storage_of(*device, {1, 2, 3});
+  std::vector<float> seen(3);
+  const CopyLane::Mark mark = lane->mark();
+
+  std::thread([&] {
+    lane->download(mark, data.span(), seen);
+    for (float& value : seen) value *= 10.0F;
+    lane->upload(seen, data.span());
+  }).join();
+
+  EXPECT_EQ(read(*device, data), (std::vector<float>{10, 20, 30}));
+  for (CopyLane::Mark next = 1; next < 200; ++next) EXPECT_EQ(lane->mark(), next);
+  EXPECT_THROW(lane->upload(std::vector<float>(2), data.span()), InternalError);
+}
+
+TEST_F(CudaDevice, LossAgreesWithTheReference) {
+  for (const Precision precision : test::precisions) {
+    std::vector<std::vector<float>> sums;
+    std::vector<std::vector<float>> gradients;
+    for (const char* kind : {"cuda", "reference"}) {
+      const auto device = std::string(kind) == "cuda" ? test::gpu({.precision = precision})
+                                                      : make_device({.kind = kind, .precision = precision});
+      const auto loss = device->softmax_loss({.batch = 6, .classes = 7, .label_smoothing = 0.1F});
+      const std::vector<std::int32_t> labels = {0, 6, 3, 2, 2, 5};
+      const Targets targets{.labels = labels, .valid = 5};
+      std::vector<float> host = exact_values(42, 3);
+      const Tensor logits = test::staged(*device, {6, 7}, host);
+      Tensor dlogits = device->tensor({6, 7});
+      Storage added = device->allocate(loss_sums);
+      loss->forward(logits, targets, added.span());
+      loss->backward(logits, targets, 0.5F, dlogits);
+      sums.push_back(read(*device, added));
+      gradients.push_back(test::values_of(*device, dlogits));
+    }
+
+    // Values below 1: one unit in the last place of a half, some in that of a float.
+    const double unit = precision == Precision::float32   ? 4e-7
+                        : precision == Precision::float16 ? 0x1p-11
+                                                          : 0x1p-8;
+    EXPECT_LE(test::largest_difference(sums[0], sums[1]), 1e-5);
+    EXPECT_LE(test::largest_difference(gradients[0], gradients[1]), unit);
+  }
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
+
+namespace flotilla {
+namespace {
+
+using test::exact_values;
+using test::read;
+
+/// What a linear layer computes, weights and their gradient in plain order.
+struct Results {
+  std::vector<float> y, dx, dw, db;
+};
+
+Results run(Device& device, const LinearSpec& spec, int passes) {
+  const auto plan = device.linear(spec);
+  std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
+  plan->weight_from_plain(exact_values(spec.out * spec.in, 2), stored);
+  const Storage weight = test::storage_of(device, stored);
+  const Storage bias = test::storage_of(device, exact_values(spec.bias ? spec.out : 0, 3));
+  const Weights w{weight.span(), bias.span()};
+  // What is there before must not matter without accumulate.
+  const float before = spec.accumulate ? 0.0F : 99.0F;
+  Storage dw = test::storage_of(device, std::vector<float>(stored.size(), before));
+  Storage db = test::storage_of(device, std::vector<float>(bias.size(), before));
+  std::vector<float> x_values = exact_values(spec.batch * spec.in, 1);
+  const Tensor x = test::staged(device, {spec.batch, spec.in}, x_values);
+  Tensor y = device.tensor({spec.batch, spec.out});
+  Tensor dx = device.tensor({spec.batch, spec.in});
+  for (int pass = 0; pass < passes; ++pass) {
+    std::vector<float> dy_values = exact_values(spec.batch * spec.out, 4);
+    Tensor dy = test::staged(device, {spec.batch, spec.out}, dy_values);
+    plan->forward(x, w, y);
+    plan->backward(x, y, w, dy, {dw.span(), db.span()}, &dx);
+    device.synchronize();
+  }
+  Results results{test::values_of(device, y), test::values_of(device, dx), std::vector<float>(stored.size()),
+                  read(device, db)};
+  plan->weight_to_plain(read(device, dw), results.dw);
+  return results;
+}
+
+/// Half of the spacing of values around the largest one, relative.
+double rounding(Precision precision) {
+  if (precision == Precision::float32) return 0.0;
+  return precision == Precision::float16 ? 0x1p-11 : 0x1p-8;
+}
+
+double largest(const std::vector<float>& values) {
+  double most = 0.0;
+  for (const float value : values) most = std::max(most, std::abs(double{value}));
+  return most;
+}
+
+/// @param inexact What the values of the activation may differ by, and 1 − y² with them.
+void expect_agreement(Device& gpu, const LinearSpec& spec, int passes, double inexact) {
+  const Precision precision = gpu.precision();
+  SCOPED_TRACE(cat(spec.batch, "x", spec.in, " -> ", spec.out, " f ", static_cast<int>(spec.activation),
+                   spec.bias ? " with bias, " : ", ", name(precision)));
+  const auto oracle = make_device({.kind = "reference", .precision = precision});
+
+  const Results actual = run(gpu, spec, passes);
+  const Results expected = run(*oracle, spec, passes);
+
+  EXPECT_LE(test::largest_difference(actual.y, expected.y), inexact);
+  EXPECT_LE(test::largest_difference(actual.dx, expected.dx), inexact * static_cast<double>(spec.out));
+  // The reference rounds this gradient as convolutions' are; cuBLASLt writes float32.
+  EXPECT_LE(test::largest_difference(actual.dw, expected.dw),
+            passes * rounding(precision) * largest(expected.dw) + inexact * static_cast<double>(spec.batch));
+  EXPECT_LE(test::largest_difference(actual.db, expected.db), inexact * static_cast<double>(spec.batch));
+}
+
+class CudaLinear : public test::OnGpu {};
+
+TEST_F(CudaLinear, GivesTheBitsOfTheReferenceForExactValues) {
+  for (const Precision precision : test::precisions) {
+    const auto gpu = test::gpu({.precision = precision});
+    for (const std::int64_t batch : {1, 6}) {
+      for (const std::int64_t in : {1, 13, 64}) {
+        for (const std::int64_t out : {1, 10, 32}) {
+          for (const Activation f : {Activation::identity, Activation::relu}) {
+            expect_agreement(*gpu, {.batch = batch, .in = in, .out = out, .bias = out != 32, .activation = f},
+                             1, 0.0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaLinear, AddsToGradientsWhereItAccumulates) {
+  for (const Precision precision : test::precisions) {
+    const auto gpu = test::gpu({.precision = precision});
+    expect_agreement(
+        *gpu, {.batch = 5, .in = 17, .out = 9, .activation = Activation::relu, .accumulate = true}, 3, 0.0);
+  }
+}
+
+TEST_F(CudaLinear, AgreesWithTheReferenceForSmoothActivations) {
+  for (const Precision precision : test::precisions) {
+    const auto gpu = test::gpu({.precision = precision});
+    // Values up to 1: the two may round the function's value to neighbours, slopes are then off by twice
+    // that.
+    const double inexact = 4.0 * std::max(rounding(precision), 0x1p-22);
+    for (const Activation f : {Activation::tanh, Activation::sigmoid}) {
+      expect_agreement(*gpu, {.batch = 7, .in = 33, .out = 20, .activation = f}, 1, inexact);
+      expect_agreement(*gpu, {.batch = 7, .in = 33, .out = 20, .bias = false, .activation = f}, 1, inexact);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flotilla

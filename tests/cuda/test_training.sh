@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The program itself on the fake GPU (tests/cuda/fake), and linked with the real libraries where there is no GPU.
+# Arguments: the program on the fake GPU, the program with CUDA, source folder.
+set -euo pipefail
+on_fake_gpu=$1 with_cuda=$2 source=$3
+# shellcheck source=tests/install/expect.sh
+. "$source/tests/install/expect.sh"
+cd "$work"
+
+mnist=("$source/inputs/mnist_mlp.toml" train.batch_size=32 run.log_every=1 validation.every=0)
+
+# losses <run>: those of its steps
+losses() {
+  sed -n 's/.*"event": *"step".*"loss": *\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"
+}
+
+# train <ranks> <run> <key=value>...: the MLP on the fake GPU
+train() {
+  local ranks=$1 run=$2
+  shift 2
+  "${MPIEXEC:?}" -n "$ranks" "$on_fake_gpu" train "${mnist[@]}" run.output="$run" "$@" >"$run.said" 2>&1 || {
+    cat "$run.said"
+    expect "exit code of $run" 0 1
+  }
+}
+
+# expect_close <what> <run> <run> <relative difference>: as many losses, none further apart
+expect_close() {
+  paste <(losses "$2") <(losses "$3") >pairs
+  expect "$1: steps" 8 "$(grep -c . pairs)"
+  expect "$1: losses that differ" '' \
+    "$(awk -v most="$4" '{ d = $1 - $2; if (d < 0) d = -d } NF != 2 || d > most * $1' pairs)"
+}
+
+it_learns_what_the_cpu_learns() {
+  train 1 cpu train.steps=8 device.kind=cpu
+  train 1 gpu train.steps=8 device.kind=cuda
+  expect_close 'one GPU' cpu gpu 1e-4
+  train 1 half train.steps=8 device.kind=cuda device.precision=bfloat16
+  expect_close 'bfloat16' cpu half 3e-2
+  train 2 cpus train.steps=8 device.kind=cpu
+  train 2 gpus train.steps=8 device.kind=cuda
+  expect_close 'two GPUs' cpus gpus 1e-4
+}
+
+a_checkpoint_of_one_kind_resumes_on_the_other() {
+  train 1 resumed train.steps=4 device.kind=cpu
+  train 1 resumed train.steps=8 device.kind=cuda
+  expect_close 'CPU, then GPU' cpu resumed 1e-4
+}
+
+# Not on the machine of somebody who has one.
+without_a_gpu_it_says_so() {
+  if [[ -e /dev/nvidia0 ]]; then return; fi
+  expect_said 'GPU' 2 "$with_cuda" train "${mnist[@]}" train.steps=1 device.kind=cuda
+}
+
+it_learns_what_the_cpu_learns
+a_checkpoint_of_one_kind_resumes_on_the_other
+without_a_gpu_it_says_so
+verdict

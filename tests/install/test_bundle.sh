@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# scripts/bundle.sh makes a folder that trains from anywhere with its own libraries only. Arguments: where the bundle is
+# moved to, source folder, build folder.
+set -euo pipefail
+moved=$1 source=$2 build=$3
+# shellcheck source=tests/install/expect.sh
+. "${0%/*}/expect.sh"
+
+# Of every Linux; all other libraries must come from the bundle.
+core='/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libnss_[a-z]+)[.]so[.0-9]*$'
+
+rm -rf "$moved"
+case $(ompi_info --version 2>/dev/null) in
+  'Open MPI v4.'*) ;;
+  *)
+    echo "SKIPPED: a bundle can carry Open MPI 4 only, which is not here"
+    exit 0
+    ;;
+esac
+"$source/scripts/bundle.sh" --build "$build" "$work/made" >"$work/said"
+mv "$work/made" "$moved"
+
+it_trains_with_its_own_libraries() {
+  local strangers
+  cd "$work"
+  mkdir loaded
+  LD_DEBUG=libs LD_DEBUG_OUTPUT=$work/loaded/trace "$moved/bin/mpirun" -n 2 "$moved/bin/flotilla" \
+    train "$moved/inputs/mnist_mlp.toml" train.steps=10 >said 2>&1 || cat said
+  expect 'a run below the current folder' 'runs/mnist/checkpoints/step-00000010.h5' "$(compgen -G 'runs/mnist/checkpoints/*.h5')"
+  # Not the shells that start the programs.
+  grep -l "$moved/libexec/" loaded/* >programs || true
+  expect 'mpirun and two ranks were traced' 1 "$(($(wc -l <programs) >= 3))"
+  strangers=$(xargs sed -n 's/.*calling init: //p' <programs | grep '^/' | grep -v "^$moved/" | grep -vE "$core" | sort -u || true)
+  expect 'libraries that are not the bundle'"'"'s' '' "$strangers"
+}
+
+nothing_in_it_names_where_it_was_made() {
+  expect 'scripts that name the folder it was made in' '' "$(grep -rlIF "$work" "$moved" || true)"
+}
+
+it_leaves_mpi_to_the_site() {
+  "$source/scripts/bundle.sh" --build "$build" --mpi site "$work/site" >"$work/said"
+  expect 'MPI libraries in it' '' "$(compgen -G "$work/site/lib/libmpi*" || true)"
+  cd "$work"
+  "${MPIEXEC:?}" -n 2 "$work/site/bin/flotilla" train "$work/site/inputs/mnist_mlp.toml" train.steps=10 \
+    run.output=site-run >said 2>&1 || cat said
+  expect 'a run' 'site-run/checkpoints/step-00000010.h5' "$(compgen -G 'site-run/checkpoints/*.h5')"
+}
+
+it_refuses_what_it_cannot_do() {
+  expect_said 'is there already' 2 "$source/scripts/bundle.sh" --build "$build" "$moved"
+  expect_said 'no executable' 2 "$source/scripts/bundle.sh" --build "$work" "$work/other"
+  expect_said 'must be carried or site' 2 "$source/scripts/bundle.sh" --mpi none "$work/other"
+  expect_said 'name the folder' 2 "$source/scripts/bundle.sh"
+}
+
+it_trains_with_its_own_libraries
+nothing_in_it_names_where_it_was_made
+it_leaves_mpi_to_the_site
+it_refuses_what_it_cannot_do
+verdict

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/error.hpp"
+#include "kernels/half.hpp"
+
+// All 65,536 halves, and how floats are rounded to them: tests/mpi/test_wire.cpp.
+
+namespace flotilla {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+TEST(Precision, HasTheDecksNames) {
+  for (const char* word : {"float32", "float16", "bfloat16"}) EXPECT_EQ(name(precision_of(word)), word);
+  EXPECT_THROW(precision_of("float64"), InternalError);
+}
+
+TEST(Precision, IsHalfForBothFormatsOf16Bits) {
+  EXPECT_FALSE(is_half(Precision::float32));
+  EXPECT_TRUE(is_half(Precision::float16));
+  EXPECT_TRUE(is_half(Precision::bfloat16));
+}
+
+TEST(Rounded, KeepsFloats) {
+  EXPECT_EQ(half::rounded(Precision::float32, 0.1F), 0.1F);
+}
+
+TEST(Rounded, TakesTheNearestHalfAndOfTwoTheEvenOne) {
+  // Halves have 11 bits, bfloats 8: above 2048 and 256 every second integer.
+  EXPECT_EQ(half::rounded(Precision::float16, 2049.0F), 2048.0F);
+  EXPECT_EQ(half::rounded(Precision::float16, 2051.0F), 2052.0F);
+  EXPECT_EQ(half::rounded(Precision::float16, -2049.125F), -2050.0F);
+  EXPECT_EQ(half::rounded(Precision::bfloat16, 257.0F), 256.0F);
+  EXPECT_EQ(half::rounded(Precision::bfloat16, 259.0F), 260.0F);
+}
+
+TEST(Rounded, OverflowsToInfinityAndKeepsSubnormals) {
+  EXPECT_EQ(half::rounded(Precision::float16, 65519.0F), 65504.0F);
+  EXPECT_EQ(half::rounded(Precision::float16, 65520.0F), infinity);
+  EXPECT_EQ(half::rounded(Precision::float16, -1e30F), -infinity);
+  EXPECT_EQ(half::rounded(Precision::bfloat16, 1e38F), std::ldexp(150.0F, 119));
+  EXPECT_EQ(half::rounded(Precision::float16, std::ldexp(1.0F, -24)), std::ldexp(1.0F, -24));
+  EXPECT_EQ(half::rounded(Precision::float16, std::ldexp(1.0F, -25)), 0.0F);
+  EXPECT_EQ(half::rounded(Precision::float16, std::ldexp(1.25F, -25)), std::ldexp(1.0F, -24));
+  EXPECT_TRUE(std::isnan(half::rounded(Precision::float16, std::nanf(""))));
+}
+
+TEST(Rounded, IsKnownToTheCompiler) {
+  static_assert(half::float16_of(1.0F) == 0x3C00 && half::float_of_float16(0x0001) == 0x1p-24F);
+  static_assert(half::bfloat16_of(-2.0F) == 0xC000 && half::float_of_bfloat16(0x3F80) == 1.0F);
+}
+
+}  // namespace
+}  // namespace flotilla

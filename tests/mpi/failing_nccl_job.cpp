@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/nccl_all_reduce.hpp"
+#include "mpi/watchdog.hpp"
+#include "tests/mpi/fake_nccl/fake_cuda.hpp"
+#include "tests/mpi/fake_nccl/fake_nccl.hpp"
+
+// A job in which something fails while NCCL has work under way; test_failing_nccl_jobs launches it.
+namespace {
+
+using namespace std::chrono_literals;
+using flotilla::NativeStream;
+using flotilla::mpi::Communicator;
+
+void end_job(const std::string& sentence, int exit_code) {
+  std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
+  flotilla::mpi::abort_job(exit_code);
+}
+
+/// The last rank throws with an all-reduce in flight; what it made is left while the exception goes by.
+void give_up(const Communicator& world, NativeStream stream) {
+  std::vector<float> memory(1000);
+  const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);
+  all_reduce_now(*collectives, {memory.data(), memory.size()});
+  if (world.rank() == world.size() - 1) {
+    std::this_thread::sleep_for(200ms);
+    throw flotilla::UserError("the last rank gives up");
+  }
+  collectives->wait();
+}
+
+/// The network breaks for the last rank. It learns of that while its training thread goes on handing out
+/// work, as it does on a device.
+void lose_the_network(const Communicator& world, NativeStream stream) {
+  std::vector<float> memory(1000);
+  const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);
+  flotilla::mpi::Watchdog watchdog(
+      0, [](const std::string& sentence) { end_job(sentence, flotilla::exit_library_error); });
+  const flotilla::mpi::FailuresBeside failures(watchdog, [&] { return collectives->failure(); });
+  if (world.rank() == world.size() - 1) flotilla::test::break_fake_network();
+  for (int step = 0;; ++step) {
+    watchdog.beat("all-reduce of bucket", 1, 0);
+    if (step < 10) all_reduce_now(*collectives, {memory.data(), memory.size()});
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  flotilla::mpi::Environment environment(argc, argv);
+  const Communicator world = Communicator::world();
+  const NativeStream stream{.handle = flotilla::test::make_fake_stream(), .ordinal = 0};
+  try {
+    if (std::string(argv[1]) == "give-up") give_up(world, stream);
+    if (std::string(argv[1]) == "network") lose_the_network(world, stream);
+  } catch (const flotilla::UserError& error) {
+    end_job(error.what(), flotilla::exit_user_error);
+  }
+  return 0;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <mutex>
+
+// CUDA's streams and events without a GPU: device memory is the host's. A stream does nothing by itself:
+// what was put on it happens when somebody waits for it, and of other streams then only what an event asks
+// for. Work that was not ordered behind what it needs therefore always comes too early.
+namespace flotilla::test {
+
+/// Whoever puts something on a stream or waits for one holds it.
+std::recursive_mutex& fake_cuda_mutex();
+
+/// Puts work on a stream (a cudaStream_t; null is none).
+void put_on_fake_stream(void* stream, std::function<void()> work);
+
+/// A stream to compute on, as a device would have one, of the GPU `ordinal`.
+void* make_fake_stream();
+void destroy_fake_stream(void* stream);
+void wait_for_fake_stream(void* stream);
+
+int current_fake_gpu();  ///< Of the calling thread; −1: it has chosen none.
+void forget_fake_gpu();  ///< As in a thread that has only begun.
+
+}  // namespace flotilla::test

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+// NCCL over MPI on the fake CUDA's streams: exact sums, and errors on request.
+namespace flotilla::test {
+
+/// One collective that this rank has launched.
+struct FakeLaunch {
+  std::string name;    ///< "all-reduce"
+  std::size_t floats;  ///< As counted in the call
+  int communicator;    ///< Numbered from 0 in the order in which this rank made them
+  int launch;          ///< The same for all calls of a group
+  friend bool operator==(const FakeLaunch&, const FakeLaunch&) = default;
+};
+
+/// What was launched since the last call of this.
+std::vector<FakeLaunch> take_fake_launches();
+
+int fake_communicators();  ///< That this rank has made so far.
+int fake_aborts();         ///< Communicators that it gave up with ncclCommAbort.
+
+/// From now on ncclCommGetAsyncError tells of a failure of the network.
+void break_fake_network();
+/// The next collective is refused by ncclInvalidUsage.
+void refuse_next_fake_call();
+
+}  // namespace flotilla::test

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// A run on a device whose memory the host cannot reach, and on its way from device to device.
+
+namespace flotilla::test {
+namespace {
+
+Result train(int ranks, const std::string& output, int steps, const std::vector<std::string>& more) {
+  std::vector<std::string> all = {"train",
+                                  source_path("inputs/mnist_mlp.toml"),
+                                  "run.output=" + output,
+                                  "device.threads=1",
+                                  "train.global_batch_size=16",
+                                  "validation.every=0",
+                                  "run.log_every=4",
+                                  "train.steps=" + std::to_string(steps)};
+  all.insert(all.end(), more.begin(), more.end());
+  return flotilla(ranks, all);
+}
+
+std::string line_of(const std::string& output, const std::string& begin) {
+  const std::size_t at = output.find(begin);
+  return at == std::string::npos ? "" : output.substr(at, output.find('\n', at) - at);
+}
+
+/// The largest difference of two runs' models.
+double apart(const std::string& a, const std::string& b) {
+  const auto model = [](const std::string& run) {
+    return read_checkpoint(find_newest_good(run, [](const std::string&) {}).value());
+  };
+  const Snapshot one = model(a);
+  const Snapshot other = model(b);
+  EXPECT_EQ(one.values.size(), other.values.size());
+  double most = 0.0;
+  for (std::size_t i = 0; i < one.values.size(); ++i)
+    most =
+        std::max(most, std::abs(static_cast<double>(one.values[i]) - static_cast<double>(other.values[i])));
+  return most;
+}
+
+TEST(Devices, TrainAndEvaluateWhereTheHostCannotReach) {
+  TemporaryFolder folder;
+
+  const Result trained = train(2, folder.path("far"), 8, {"device.kind=reference"});
+  const Result near = train(2, folder.path("near"), 8, {});
+  const Result evaluated = flotilla(2, {"evaluate", folder.path("far")});
+  const Result evaluated_near = flotilla(2, {"evaluate", folder.path("far"), "device.kind=cpu"});
+
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  ASSERT_EQ(near.exit_code, 0) << near.errors;
+  EXPECT_NE(trained.output.find("through host memory"), std::string::npos) << trained.output;
+  // Adam turns rounding of small gradients into some thousandths of a rate of 0.001 a step.
+  EXPECT_LT(apart(folder.path("far"), folder.path("near")), 8 * 1e-4);
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+  EXPECT_NE(line_of(evaluated.output, "top-1"), "");
+  EXPECT_EQ(line_of(evaluated.output, "top-1"), line_of(evaluated_near.output, "top-1"));
+}
+
+TEST(Devices, GoOnFromEachOthersCheckpoints) {
+  TemporaryFolder folder;
+  ASSERT_EQ(train(1, folder.path("near"), 12, {}).exit_code, 0);
+
+  int steps = 0;
+  for (const char* device : {"device.kind=cpu", "device.kind=reference", "device.kind=cpu"}) {
+    const Result result = train(2, folder.path("both"), steps += 4, {device});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+
+  EXPECT_LT(apart(folder.path("both"), folder.path("near")), 12 * 1e-4);
+}
+
+TEST(Devices, CheckADeckForOneWithMemoryOfItsOwn) {
+  const Result result = flotilla(2, {"train", source_path("inputs/mlp_random.toml"), "device.kind=reference",
+                                     "train.batch_size=4", "--check"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("copies in host memory"), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace flotilla::test

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// float16 and bfloat16 as a user runs them, on the device "reference".
+
+namespace flotilla::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Texts = std::vector<std::string>;
+
+Texts operator+(Texts a, const Texts& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Texts arguments(const std::string& deck, const std::string& output, const Texts& more) {
+  return Texts{"train",
+               source_path("inputs/" + deck),
+               "run.output=" + output,
+               "device.kind=reference",
+               "device.precision=float16",
+               "device.threads=1",
+               "model.widths=[16]",
+               "train.global_batch_size=64",
+               "run.log_every=10",
+               "validation.every=0"} +
+         more;
+}
+
+/// Goes up and down every few steps; powers of two, so that nothing depends on when it is divided by.
+const Texts& restless() {
+  static const Texts keys = {"device.loss_scale.initial=2097152", "device.loss_scale.growth_every=7",
+                             "device.loss_scale.backoff=0.5", "device.loss_scale.backoff_every=1"};
+  return keys;
+}
+
+Snapshot final_model(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
+}
+
+void train(int ranks, const Texts& all) {
+  const Result result = flotilla(ranks, all);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+}
+
+/// A worker's part of the newest checkpoint.
+Snapshot part_of(const std::string& run_folder, int worker) {
+  const fs::path file = find_newest_good(run_folder, [](const std::string&) {}).value();
+  return read_checkpoint((file.parent_path() / (file.stem().string() + ".parts")).string() + "/worker-000" +
+                         std::to_string(worker) + ".h5");
+}
+
+TEST(MixedPrecisionRuns, GoOnToTheSameBitsAndTheSameScale) {
+  const std::vector<Texts> strategies = {{}, {"strategy.kind=local-sgd", "strategy.period=16"}};
+  for (const Texts& strategy : strategies) {
+    for (const int ranks : {1, 2}) {
+      const TemporaryFolder folder;
+      const auto until = [&](const std::string& output, int steps) {
+        train(ranks, arguments("mnist_mlp.toml", folder.path(output), restless()) + strategy +
+                         Texts{"train.steps=" + std::to_string(steps)});
+      };
+      until("whole", 50);
+      for (const int stop : {1, 3, 29, 50}) until("parts", stop);
+
+      const Snapshot whole = final_model(folder.path("whole"));
+      const Snapshot parts = final_model(folder.path("parts"));
+      EXPECT_EQ(parts.values, whole.values) << ranks;
+      EXPECT_EQ(parts.state.numbers, whole.state.numbers);
+      EXPECT_GT(whole.state.numbers.at("skipped_steps"), 3.0);
+      EXPECT_LT(whole.state.numbers.at("skipped_steps"), 25.0);
+      if (strategy.empty()) {
+        EXPECT_EQ(static_cast<double>(whole.state.optimizer_step),
+                  50.0 - whole.state.numbers.at("skipped_steps"));
+        continue;
+      }
+      for (int worker = 0; worker < ranks; ++worker)
+        EXPECT_EQ(part_of(folder.path("parts"), worker).state.numbers,
+                  part_of(folder.path("whole"), worker).state.numbers);
+    }
+  }
+}
+
+TEST(MixedPrecisionRuns, GoOnToTheSameBitsAfterAKill) {
+  const TemporaryFolder folder;
+  const Texts local = restless() + Texts{"strategy.kind=local-sgd", "strategy.period=16"};
+  Texts run = arguments("mnist_mlp.toml", folder.path("run"), local) +
+              Texts{"train.epochs=100000", "checkpoint.every=9", "checkpoint.keep=1000"};
+  {
+    Program program(flotilla_command(2, run));
+    const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
+    while (metrics(folder.path("run"), "checkpoint").size() < 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    kill(ranks[1], SIGKILL);
+    EXPECT_NE(program.wait().exit_code, 0);
+  }
+  const std::int64_t step = final_model(folder.path("run")).state.step;
+  run.push_back("train.steps=" + std::to_string(step + 20));
+  Texts whole = run;
+  whole[2] = "run.output=" + folder.path("whole");
+
+  train(2, run);
+  train(2, whole);
+
+  EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
+  EXPECT_EQ(final_model(folder.path("run")).state.numbers, final_model(folder.path("whole")).state.numbers);
+}
+
+TEST(MixedPrecisionRuns, SynchronousServersSkipWhatAllReduceSkips) {
+  const TemporaryFolder folder;
+  const Texts more = restless() + Texts{"train.steps=40", "optimizer.kind=adam"};
+  train(2, arguments("mnist_mlp.toml", folder.path("reduced"), more));
+  train(5,
+        arguments("mlp_parameter_server.toml", folder.path("served"), more) +
+            Texts{"server.mode=sync", "roles.kind=ratio", "roles.servers=3", "server.min_block_size=1000"});
+
+  const Snapshot reduced = final_model(folder.path("reduced"));
+  const Snapshot served = final_model(folder.path("served"));
+  EXPECT_EQ(served.values, reduced.values);
+  EXPECT_EQ(served.state.numbers, reduced.state.numbers);
+  EXPECT_EQ(served.state.optimizer_step, reduced.state.optimizer_step);
+  EXPECT_GT(served.state.numbers.at("skipped_steps"), 0.0);
+}
+
+TEST(MixedPrecisionRuns, TrainWithServersThatNobodyWaitsFor) {
+  for (const std::string mode : {"async", "half-async", "geo"}) {
+    const TemporaryFolder folder;
+    Texts run = arguments("mlp_parameter_server.toml", folder.path("run"),
+                          restless() + Texts{"train.steps=60", "server.mode=" + mode});
+    if (mode != "async") run.emplace_back("server.push_every=3");
+
+    train(4, run);
+
+    const auto steps = metrics(folder.path("run"), "step");
+    EXPECT_GT(steps.back().at("skipped_steps").get<int>(), 0) << mode;
+    EXPECT_LT(steps.back().at("skipped_steps").get<int>(), 30) << mode;
+    EXPECT_LT(steps.back().at("loss").get<double>(), 0.8 * steps.front().at("loss").get<double>()) << mode;
+  }
+}
+
+TEST(MixedPrecisionRuns, SayWhatTheyScaledAndSkipped) {
+  const TemporaryFolder folder;
+
+  const Result result =
+      flotilla(2, arguments("mnist_mlp.toml", folder.path("run"), restless() + Texts{"train.steps=20"}));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto steps = metrics(folder.path("run"), "step");
+  const auto end = metrics(folder.path("run"), "end");
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_GE(steps[0].at("loss_scale").get<double>(), 1.0);
+  EXPECT_EQ(steps[1].at("skipped_steps"), end[0].at("skipped_steps"));
+  EXPECT_NE(result.output.find("loss scale   dynamic"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find(", loss_scale: "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find(" skipped: they overflowed)"), std::string::npos) << result.output;
+}
+
+TEST(MixedPrecisionRuns, EndWhereNoScaleWouldHelp) {
+  const TemporaryFolder folder;
+
+  const Result result =
+      flotilla(2, arguments("mnist_mlp.toml", folder.path("run"),
+                            {"device.loss_scale.kind=static", "device.loss_scale.value=1e12"}));
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("flotilla: 100 steps in a row overflowed in float16 at the loss scale 1e+12, "
+                               "which cannot fall any further, after step 100"),
+            std::string::npos)
+      << result.errors;
+}
+
+TEST(MixedPrecisionRuns, ReachTheAccuracyOfFloat32) {
+  const TemporaryFolder folder;
+  std::map<std::string, double> accuracies;
+  double samples = 0.0;
+  for (const std::string precision : {"float32", "float16", "bfloat16"}) {
+    train(2, arguments("mnist_mlp.toml", folder.path(precision),
+                       {"device.precision=" + precision, "train.steps=157"}));
+    const auto found = metrics(folder.path(precision), "validation").back();
+    accuracies[precision] = found.at("accuracy_top1");
+    samples = found.at("samples");
+  }
+  const double expected = accuracies["float32"];
+
+  // Three standard deviations of the difference of two counts of the same chance.
+  const double margin = 3.0 * std::sqrt(2.0 * expected * (1.0 - expected) / samples);
+  EXPECT_GT(expected, 0.8);
+  EXPECT_NEAR(accuracies["float16"], expected, margin);
+  EXPECT_NEAR(accuracies["bfloat16"], expected, margin);
+}
+
+TEST(MixedPrecisionRuns, ExchangeCheckpointsWithFloat32) {
+  const TemporaryFolder folder;
+  const auto until = [&](const std::string& precision, int steps) {
+    return arguments("mnist_mlp.toml", folder.path("run"),
+                     {"device.precision=" + precision, "train.steps=" + std::to_string(steps)});
+  };
+
+  train(2, until("float32", 10));
+  train(2, until("float16", 20));
+  train(2, until("bfloat16", 30));
+  train(2, until("float32", 40));
+
+  EXPECT_EQ(final_model(folder.path("run")).state.step, 40);
+}
+
+}  // namespace
+}  // namespace flotilla::test

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "src/train/evaluation.hpp"
+#include "src/train/re_estimate.hpp"
+#include "tests/train/counting_sink.hpp"
+#include "tests/train/plain_values.hpp"
+
+// Training on a device whose memory the host cannot reach, on 1, 2 and 4 workers: the reference device. It
+// must give what the processor gives, but for rounding, whatever way the sums take.
+
+namespace flotilla::test {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+constexpr const char* mlp_deck = R"(
+[model]
+kind = "mlp"
+widths = [12, 12]
+activation = "tanh"
+classes = 3
+[data]
+kind = "random"
+shape = [9]
+[data.train]
+samples = 200
+[train]
+steps = 1000
+global_batch_size = 16
+[optimizer]
+kind = "adam"
+[schedule]
+learning_rate = 0.01
+)";
+const Overrides far = {"device.kind=reference"};
+const Overrides near = {"device.kind=cpu"};
+const Overrides several_buckets = {"strategy.bucket_mb=0.0005", "strategy.last_bucket_mb=0.0001"};
+
+/// Steps of float32 differ by rounding, which training amplifies a little.
+constexpr double rounding = 1e-5;
+
+/// The consensus after some steps, as files hold it.
+std::vector<float> train(const std::string& deck, const Overrides& more, int steps) {
+  TrainingRun run(mpi::Communicator::world(), deck, more);
+  for (int i = 0; i < steps; ++i) run.step();
+  return plain_values(run, run.assembly.strategy->consensus());
+}
+
+/// With what comes to the same bits on two workers, whose sums have no order.
+const std::vector<Overrides> ways = {{"strategy.all_reduce=auto"},
+                                     {"strategy.all_reduce=mpi"},
+                                     {"strategy.all_reduce=shared-memory", "strategy.overlap=false"},
+                                     {"strategy.all_reduce=hierarchical", "strategy.ranks_per_group=1"},
+                                     {"strategy.all_reduce=hierarchical", "strategy.ranks_per_group=2"},
+                                     {"strategy.all_reduce=shared-memory", "strategy.communicators=2"},
+                                     {"strategy.all_reduce=mpi", "strategy.communicators=3"}};
+
+TEST(FarMemory, GivesWhatTheProcessorGivesWhateverWaySumsTake) {
+  const std::vector<float> expected = train(mlp_deck, near, 20);
+  const std::vector<float> in_one_piece = train(mlp_deck, far, 20);
+  EXPECT_LT(relative_distance(in_one_piece, expected), rounding);
+
+  for (const Overrides& way : ways) {
+    if (mpi::Communicator::world().size() == 1 && way.back() == "strategy.ranks_per_group=2") continue;
+    const std::vector<float> values = train(mlp_deck, far + several_buckets + way, 20);
+
+    EXPECT_LT(relative_distance(values, expected), rounding) << way.front();
+    if (mpi::Communicator::world().size() <= 2) {
+      EXPECT_EQ(values, in_one_piece) << way.front();
+    }
+  }
+}
+
+TEST(FarMemory, KeepsSumsExactOnAHalfWire) {
+  TrainingRun half(mpi::Communicator::world(), mlp_deck,
+                   far + several_buckets + Overrides{"strategy.all_reduce=mpi", "strategy.wire=bfloat16"});
+  TrainingRun whole(mpi::Communicator::world(), mlp_deck, near);
+
+  EXPECT_NEAR(half.step().loss, whole.step().loss, 1e-6);
+  EXPECT_LT(
+      relative_distance(plain_values(half, half.assembly.model), plain_values(whole, whole.assembly.model)),
+      1e-2);
+}
+
+TEST(FarMemory, HasTheSameBitsOnAnyNumberOfWorkersIfAsked) {
+  const Overrides reproducible = {"run.reproducible=true", "train.gradient_clip_norm=0.1"};
+  const mpi::Communicator world = mpi::Communicator::world();
+  TrainingRun all(world.collective_clone(), mlp_deck, far + several_buckets + reproducible);
+  TrainingRun alone(world.split(world.rank()), mlp_deck, far + reproducible);
+  for (int step = 0; step < 5; ++step) EXPECT_EQ(all.step().loss, alone.step().loss);
+
+  EXPECT_EQ(all.parameters(), alone.parameters());
+  world.barrier();
+}
+
+TEST(FarMemory, AllocatesNothingInAStep) {
+  for (const Overrides& more : {Overrides{}, several_buckets + Overrides{"strategy.all_reduce=mpi"},
+                                several_buckets + Overrides{"strategy.all_reduce=shared-memory"},
+                                Overrides{"strategy.kind=local-sgd", "strategy.period=2"}}) {
+    CountingSink communication;
+    TrainingRun run(mpi::Communicator::world(), mlp_deck, far + more, &communication);
+    for (int i = 0; i < 4; ++i) run.step();
+
+    const std::int64_t before = allocations_of_this_thread();
+    const std::int64_t beside_before = communication.allocations();
+    for (int i = 0; i < 10; ++i) run.step();
+
+    EXPECT_EQ(allocations_of_this_thread() - before, 0) << more.size();
+    EXPECT_EQ(communication.allocations() - beside_before, 0);
+  }
+}
+
+/// A way to average, and how far a device may come apart from another.
+struct Averaging {
+  Overrides deck;
+  double tolerance = rounding;
+  int workers = 1;  ///< At least
+};
+
+const std::vector<Averaging> averagings = {
+    {{"strategy.period=1"}},
+    {{"strategy.period=3", "strategy.momentum=average"}},
+    {{"strategy.period=4", "strategy.wire=float16", "strategy.all_reduce=mpi"}, 1e-3},
+    {{"strategy.period=2", "strategy.begin_step=4", "strategy.before_begin=all-reduce"}},
+    {{"strategy.period=3", "strategy.outer.kind=nesterov", "strategy.outer.learning_rate=0.7",
+      "strategy.outer.momentum=0.9"}},
+    {{"strategy.period=3", "strategy.group_all_reduce=true", "strategy.ranks_per_group=2"}, rounding, 4}};
+
+TEST(FarMemory, AveragesModelsAsTheProcessorDoes) {
+  for (const Averaging& averaging : averagings) {
+    if (mpi::Communicator::world().size() < averaging.workers) continue;
+    const Overrides local = averaging.deck + Overrides{"strategy.kind=local-sgd"};
+
+    const std::vector<float> values = train(mlp_deck, far + local, 10);
+
+    EXPECT_LT(relative_distance(values, train(mlp_deck, near + local, 10)), averaging.tolerance)
+        << averaging.deck.back();
+  }
+}
+
+TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
+  const mpi::Communicator world = mpi::Communicator::world();
+  TrainingRun run(world.collective_clone(), mlp_deck, far);
+  run.step();
+  AgreementCheck check(world, *run.assembly.network);
+  EXPECT_FALSE(check.compare(run.assembly.strategy->alike()).has_value());
+  if (world.size() == 1) return;
+
+  const DeviceSpan<float> one = run.assembly.model.parameters.subspan(0, 1);
+  const float other = run.values(one)[0] + 1.0F;
+  if (world.rank() == 1) run.assembly.device->upload({&other, 1}, one);
+  const auto found = check.compare(run.assembly.strategy->alike());
+
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->tensor, "fc1.weight");
+  EXPECT_EQ(found->differing, 1);
+}
+
+TEST(FarMemory, AddsUpMicroSteps) {
+  const Overrides accumulate = {"train.accumulate_steps=2", "train.gradient_clip_norm=0.5"};
+
+  EXPECT_LT(relative_distance(train(mlp_deck, far + accumulate, 10), train(mlp_deck, near + accumulate, 10)),
+            rounding);
+}
+
+/// So small that plain loops in double take a second; for one step, since batch norm of so few values
+/// amplifies rounding.
+const Overrides tiny_resnet = {"data.shape=[3,8,8]", "data.train.samples=16", "train.global_batch_size=8",
+                               "schedule.learning_rate=1e-4"};
+
+TEST(FarMemory, SynchronisesBatchNormAndComputesAgain) {
+  if (mpi::Communicator::world().size() > 2) GTEST_SKIP() << "as on two workers, but slow";
+  const Overrides deck = tiny_resnet + Overrides{"model.batch_norm=synchronised", "model.recompute=blocks"};
+
+  EXPECT_LT(relative_distance(train(resnet_deck, far + deck, 1), train(resnet_deck, near + deck, 1)),
+            rounding);
+}
+
+TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
+  if (mpi::Communicator::world().size() > 2) GTEST_SKIP() << "as on two workers, but slow";
+  std::vector<std::vector<float>> models;
+  std::vector<double> losses;
+  for (const Overrides& device : {near, far}) {
+    TrainingRun run(mpi::Communicator::world(), resnet_deck,
+                    device + tiny_resnet + Overrides{"strategy.kind=local-sgd", "strategy.period=2"});
+    run.step();
+    const Model model = run.assembly.strategy->consensus();
+    models.push_back(plain_values(run, model));
+    re_estimate_statistics(run.assembly, model, *run.loader, 1);
+    models.push_back(plain_values(run, model));
+    run.assembly.evaluate_with(model);
+    losses.push_back(evaluate(run.assembly.evaluator(), *run.assembly.training_data, run.world, {},
+                              run.assembly.validation_sums.span(), 1, false, [](const Batch&) {})
+                         .loss);
+  }
+  EXPECT_LT(relative_distance(models[2], models[0]), rounding);
+  EXPECT_LT(relative_distance(models[3], models[1]), 1e-3);
+  EXPECT_NE(models[3], models[2]);
+  EXPECT_NEAR(losses[1], losses[0], 1e-2 * losses[0]);
+}
+
+}  // namespace
+}  // namespace flotilla::test
