@@ -34,8 +34,19 @@ install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR
 install(DIRECTORY inputs examples DESTINATION "${shared}")
 install(DIRECTORY jobscripts DESTINATION "${shared}" USE_SOURCE_PERMISSIONS)
 install(PROGRAMS scripts/make_lists.sh scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts")
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# Documents lie elsewhere than what they link to in the source tree.
+install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "library.md" EXCLUDE)
+file(RELATIVE_PATH to_shared "/${CMAKE_INSTALL_DOCDIR}" "/${shared}")
+foreach(document README.md docs/library.md)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${document}")
+  file(READ "${document}" text)
+  string(REGEX REPLACE "\\]\\(((\\.\\./)?)(inputs|examples)/" "](\\1${to_shared}/\\3/" text "${text}")
+  file(WRITE "${PROJECT_BINARY_DIR}/installed/${document}" "${text}")
+  cmake_path(GET document PARENT_PATH folder)
+  install(FILES "${PROJECT_BINARY_DIR}/installed/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+endforeach()
 
 file(RELATIVE_PATH to_prefix "/${modules}" "/")
 configure_file(cmake/modulefile.in "${PROJECT_BINARY_DIR}/modulefile" @ONLY)

@@ -37,9 +37,11 @@ export OMPI_MCA_mpi_yield_when_idle=1
 if (($(id -u) == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-flotilla=$(command -v flotilla || echo "$(dirname "$0")/../build/cpu/flotilla")
+here=$(dirname "$(readlink -f "$0")")
+# In an installed tree it lies in share/flotilla/jobscripts.
+flotilla=$(command -v flotilla || command -v "$here/../../../bin/flotilla" || echo "$here/../build/cpu/flotilla")
 if [[ ! -x $flotilla ]]; then
-  echo "flotilla: local.sh: no executable on PATH or in build/cpu; build it first (scripts/quickstart.sh)" >&2
+  echo "flotilla: local.sh: no executable on PATH, in ../../../bin or in build/cpu; build it first (scripts/quickstart.sh)" >&2
   exit 2
 fi
 

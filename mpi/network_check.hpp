@@ -19,8 +19,8 @@ struct NetworkReport {
 };
 
 /// Collective, with two hosts or more. One rank of each host measures latency and bandwidth to others, in
-/// pairs, for about half a second whatever their number; what stands out is measured once more, alone. The
-/// others sleep meanwhile. A link that hangs hangs here.
+/// pairs, for about half a second whatever their number; what stands out is measured again, alone, up to five
+/// times or for another second. The others sleep meanwhile. A link that hangs hangs here.
 /// @param beat called before each round, with its number
 /// @returns on every rank what rank 0 has
 NetworkReport check_network(const Communicator& world, const std::vector<Place>& places,

@@ -17,6 +17,7 @@ constexpr double slow_share = 0.5;
 constexpr double late_factor = 5.0;
 constexpr double late_by_us = 100.0;
 constexpr std::size_t most_links_told = 3;
+constexpr std::size_t most_repeated = 6;  // in one turn
 
 template <class Figure>
 double median_of(const std::vector<LinkFigures>& links, Figure figure) {
@@ -72,6 +73,23 @@ std::vector<int> rounds_to_play(int hosts, int most) {
   for (int i = 0; i < played; ++i)
     rounds.push_back(static_cast<int>(static_cast<std::int64_t>(i) * all / played));
   return rounds;
+}
+
+std::vector<HostPair> pairs_to_repeat(const std::vector<HostPair>& suspects, int turn) {
+  std::vector<HostPair> pairs;
+  const std::size_t begin = static_cast<std::size_t>(turn) * most_repeated;
+  for (std::size_t i = 0; i < std::min(suspects.size(), most_repeated); ++i)
+    pairs.push_back(suspects[(begin + i) % suspects.size()]);
+  return pairs;
+}
+
+void keep_better(std::vector<LinkFigures>& links, const std::vector<LinkFigures>& again) {
+  for (const LinkFigures& figures : again)
+    for (LinkFigures& link : links) {
+      if (link.a != figures.a || link.b != figures.b) continue;
+      link.latency_us = std::min(link.latency_us, figures.latency_us);
+      link.bytes_per_s = std::max(link.bytes_per_s, figures.bytes_per_s);
+    }
 }
 
 NetworkVerdict judge_network(const std::vector<LinkFigures>& links, const std::vector<std::string>& hosts) {

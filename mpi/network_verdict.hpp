@@ -41,4 +41,10 @@ struct NetworkVerdict {
 /// @param links at least one; of two hosts nothing stands out
 NetworkVerdict judge_network(const std::vector<LinkFigures>& links, const std::vector<std::string>& hosts);
 
+/// Of the suspects those to measure once more in repetition `turn`: not more than some, in turns.
+std::vector<HostPair> pairs_to_repeat(const std::vector<HostPair>& suspects, int turn);
+
+/// A link is as good as the best that was measured: what else the hosts do only makes figures worse.
+void keep_better(std::vector<LinkFigures>& links, const std::vector<LinkFigures>& again);
+
 }  // namespace flotilla::mpi

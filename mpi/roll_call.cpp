@@ -34,13 +34,14 @@ void Presence::set_what(const char* text) {
 }
 
 bool Presence::is_with(const Presence& other) const {
-  return what == other.what && step == other.step && index == other.index;
+  return what == other.what && step == other.step && index == other.index && done == other.done;
 }
 
 std::string Presence::text() const {
   std::string text = what.data();
   if (index >= 0) text += cat(" ", index);
   if (step >= 0) text += cat(", step ", step);
+  if (done != 0) text += ", done here";
   return text;
 }
 
@@ -48,6 +49,10 @@ struct RollCall::Impl {
   Communicator world;
   std::vector<std::string> hosts;
   std::vector<std::optional<Presence>> answers;
+  std::vector<bool> owing;                    // was asked, has not answered
+  std::vector<double> heard_s;                // by the caller's clock
+  std::vector<std::optional<Presence>> last;  // of this silence
+  double now_s = 0;
   // A message stays until it is sent, which to a rank that is gone it never is.
   struct Message {
     Presence content;
@@ -80,7 +85,12 @@ struct RollCall::Impl {
     return std::pair(from, content);
   }
 
-  void note(int rank, const Presence& presence) { answers[static_cast<std::size_t>(rank)] = presence; }
+  void note(int rank, const Presence& presence) {
+    answers[static_cast<std::size_t>(rank)] = presence;
+    last[static_cast<std::size_t>(rank)] = presence;
+    heard_s[static_cast<std::size_t>(rank)] = now_s;
+  }
+  bool is_mine(std::size_t rank) const { return static_cast<int>(rank) == world.rank(); }
   std::string place(std::size_t rank) const {
     return hosts[rank].empty() ? cat("rank ", rank) : cat("rank ", rank, " on ", hosts[rank]);
   }
@@ -100,6 +110,9 @@ RollCall::RollCall(const Communicator& world, std::vector<std::string> hosts)
           Impl{.world = world.collective_clone(),
                .hosts = std::move(hosts),
                .answers = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
+               .owing = std::vector<bool>(static_cast<std::size_t>(world.size())),
+               .heard_s = std::vector<double>(static_cast<std::size_t>(world.size())),
+               .last = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
                .sent = {}})) {
   require(impl_->hosts.size() == impl_->answers.size(), "a roll call of ", impl_->answers.size(),
           " ranks with ", impl_->hosts.size(), " hosts");
@@ -107,25 +120,38 @@ RollCall::RollCall(const Communicator& world, std::vector<std::string> hosts)
 
 RollCall::~RollCall() = default;
 
+void RollCall::set_time(double now_s) {
+  impl_->now_s = now_s;
+}
+
 void RollCall::answer(const Presence& mine) {
   impl_->forget_what_arrived();
   while (const auto question = impl_->receive(question_tag)) {
     impl_->note(question->first, question->second);  // who asks says how it is
     impl_->send(mine, question->first, answer_tag);
   }
+  while (const auto reply = impl_->receive(answer_tag)) {
+    impl_->note(reply->first, reply->second);
+    impl_->owing[static_cast<std::size_t>(reply->first)] = false;
+  }
+}
+
+void RollCall::call(const Presence& mine) {
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    if (impl_->is_mine(rank) || impl_->owing[rank]) continue;
+    impl_->send(mine, static_cast<int>(rank), question_tag);
+    impl_->owing[rank] = true;
+  }
 }
 
 void RollCall::ask(const Presence& mine, double patience_s) {
-  const int own = impl_->world.rank();
   for (auto& answer : impl_->answers) answer.reset();
-  impl_->note(own, mine);
-  for (int rank = 0; rank < impl_->world.size(); ++rank)
-    if (rank != own) impl_->send(mine, rank, question_tag);
+  impl_->note(impl_->world.rank(), mine);
+  call(mine);
   const std::int64_t begin_ns = trace::now_ns();
   const std::int64_t deadline_ns = begin_ns + std::llround(patience_s * 1e9);
   while (trace::now_ns() < deadline_ns) {
     answer(mine);
-    while (const auto reply = impl_->receive(answer_tag)) impl_->note(reply->first, reply->second);
     if (!silent() && trace::now_ns() > begin_ns + least_patience_ns) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -135,10 +161,30 @@ bool RollCall::silent() const {
   return !std::ranges::all_of(impl_->answers, [](const auto& answer) { return answer.has_value(); });
 }
 
+void RollCall::begin_silences() {
+  std::ranges::fill(impl_->heard_s, impl_->now_s);
+  std::ranges::fill(impl_->last, std::nullopt);
+}
+
+double RollCall::silence_s() const {
+  double longest = 0;
+  for (std::size_t rank = 0; rank < impl_->heard_s.size(); ++rank)
+    if (!impl_->is_mine(rank)) longest = std::max(longest, impl_->now_s - impl_->heard_s[rank]);
+  return longest;
+}
+
 bool RollCall::somebody_moved_within(double seconds) const {
   for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
     const auto& answer = impl_->answers[rank];
-    if (static_cast<int>(rank) != impl_->world.rank() && answer && answer->quiet_s < seconds) return true;
+    if (!impl_->is_mine(rank) && answer && answer->quiet_s < seconds) return true;
+  }
+  return false;
+}
+
+bool RollCall::somebody_at_files_within(double seconds) const {
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    const auto& answer = impl_->answers[rank];
+    if (!impl_->is_mine(rank) && answer && answer->files != 0 && answer->quiet_s < seconds) return true;
   }
   return false;
 }
@@ -158,7 +204,7 @@ std::string RollCall::text(const Presence& mine, const std::vector<int>& missing
   std::size_t with_me = 0;
   for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
     const auto& answer = impl_->answers[rank];
-    if (static_cast<int>(rank) == impl_->world.rank()) continue;
+    if (impl_->is_mine(rank)) continue;
     if (!answer) {
       silent.push_back(rank);
     } else if (!answer->is_with(mine)) {
@@ -172,6 +218,8 @@ std::string RollCall::text(const Presence& mine, const std::vector<int>& missing
   std::vector<std::string> parts;
   if (!silent.empty())
     parts.push_back(impl_->places(silent) + (silent.size() == 1 ? " does not answer" : " do not answer"));
+  if (silent.size() == 1 && impl_->last[silent.front()])
+    parts.back() += ", last heard of: " + impl_->last[silent.front()]->text();
   for (std::size_t i = 0; i < std::min(elsewhere.size(), most_named); ++i) {
     const Presence& there = *impl_->answers[elsewhere[i]];
     parts.push_back(cat(impl_->place(elsewhere[i]), " is elsewhere: ", there.text(), ", for ",

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/watchdog.hpp"
 
+#include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -33,8 +36,25 @@ constexpr double quiet_before_asking_s = 0.1;
 constexpr double patience_before_the_kill_s = 0.45;
 constexpr double recently_s = 10.0;  // for the others to tell
 
+constexpr double calls_per_limit = 8.0;
+
+/// What a beat says of the time until the next one.
+enum class State : int {
+  moving,   ///< Nothing
+  working,  ///< Processor time of the thread counts as moving
+  at_disk,  ///< It waits for a disk that goes on
+  done,     ///< It has done what it says, and waits for the others
+};
+
 double now_s() {
   return static_cast<double>(trace::now_ns()) * 1e-9;
+}
+
+/// Seconds; 0: it is gone.
+double processor_time_s(clockid_t thread) {
+  timespec time{};
+  if (clock_gettime(thread, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 std::string not_there(const std::vector<int>& missing) {
@@ -47,16 +67,19 @@ std::string not_there(const std::vector<int>& missing) {
 
 struct Watchdog::Impl {
   double limit_s;
-  std::function<std::vector<int>()> missing;
   std::function<void(const std::string&)> on_hang;
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
   double quiet_s = 0;                   // the same
+  double called_s = 0;                  // the same: quiet_s when the others were called last
+  double worked_s = 0;                  // the same: processor time of the thread that works
   double woke_s = -recently_s;          // the same: after it was stopped for longer than the limit
 
   // Written by the training thread. They need not fit together: they are read when nothing moves.
   std::atomic<const char*> what{"starting"};
   std::atomic<std::int64_t> step{-1};
   std::atomic<std::int64_t> index{-1};
+  std::atomic<State> state{State::moving};
+  std::atomic<clockid_t> working_thread{CLOCK_MONOTONIC};
   std::atomic<std::uint64_t> beats{0};
   std::atomic<double> deadline_s{0};  // by now_s(); 0: none
   std::atomic<double> granted_s{0};
@@ -64,6 +87,7 @@ struct Watchdog::Impl {
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;                                // under mutex
+  std::function<std::vector<int>()> missing;        // under mutex
   std::function<bool()> asked_to_end;               // under mutex
   std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
   std::function<bool()> told;                       // under mutex
@@ -78,9 +102,35 @@ struct Watchdog::Impl {
 
   Presence presence(bool ending) const {
     const Activity now = activity();
-    Presence presence{.step = now.step, .index = now.index, .quiet_s = quiet_s, .ending = ending ? 1 : 0};
+    const State is = state.load(std::memory_order_relaxed);
+    Presence presence{.step = now.step,
+                      .index = now.index,
+                      .quiet_s = quiet_s,
+                      .ending = ending ? 1 : 0,
+                      .done = is == State::done ? 1 : 0,
+                      .files = is == State::working || is == State::at_disk ? 1 : 0};
     presence.set_what(now.what);
     return presence;
+  }
+
+  /// One thread beats: no read-modify-write needed.
+  void beat(State is) {
+    state.store(is, std::memory_order_relaxed);
+    beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  void beat(State is, const char* text, std::int64_t of_step, std::int64_t of_index) {
+    what.store(text, std::memory_order_relaxed);
+    step.store(of_step, std::memory_order_relaxed);
+    index.store(of_index, std::memory_order_relaxed);
+    beat(is);
+  }
+
+  /// Whether the thread that works has taken processor time since the last call.
+  bool worked() {
+    if (state.load(std::memory_order_relaxed) != State::working) return false;
+    const double time_s = processor_time_s(working_thread.load(std::memory_order_relaxed));
+    return std::exchange(worked_s, time_s) != time_s;
   }
 
   /// Where MPI fails the others are not asked any more.
@@ -99,44 +149,82 @@ struct Watchdog::Impl {
     const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
     std::uint64_t seen = beats.load(std::memory_order_acquire);
     double looked_s = now_s();
+    double watched_s = 0;
     while (!sleep_until_asked(period_s)) {
       const double now = now_s();
       // A process that was stopped (SIGSTOP, a suspended machine) did not see that time pass: a look counts
       // for one second at most.
-      quiet_s += std::min(now - looked_s, std::max(1.0, period_s));
+      const double looked_away_s = std::min(now - looked_s, std::max(1.0, period_s));
+      quiet_s += looked_away_s;
+      watched_s += looked_away_s;
       if (limit_s > 0 && now - looked_s > std::max(1.0, limit_s)) woke_s = now;
       looked_s = now;
       if (now - woke_s < recently_s && given_up()) _exit(exit_library_error);
       if (const std::string wrong = failed(); !wrong.empty())
         return end_job(cat(wrong, "; ", presence(true).text()));
       const std::uint64_t beat = beats.load(std::memory_order_acquire);
-      if (beat != seen) quiet_s = 0;
+      const bool moved = worked() || beat != seen;
+      if (moved) quiet_s = called_s = 0;
       seen = beat;
-      with_roll_call([this](RollCall& call) { call.answer(presence(false)); });
+      with_roll_call([&](RollCall& call) {
+        call.set_time(watched_s);
+        if (moved) call.begin_silences();
+        call.answer(presence(false));
+        if (limit_s <= 0 || quiet_s < called_s + limit_s / calls_per_limit) return;
+        called_s = quiet_s;
+        call.call(presence(false));
+      });
       // While the others were asked this process may have gone on, and they may have ended.
-      const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat; };
-      if (limit_s > 0 && quiet_s > limit_s && !others_move() && still_quiet()) {
+      const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat && !worked(); };
+      if (limit_s > 0 && quiet_s > limit_s && !others_live() && still_quiet()) {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
       if (asked()) look_for_lost_ranks(beat);
-      const double deadline = deadline_s.load(std::memory_order_acquire);
+      double deadline = deadline_s.load(std::memory_order_acquire);
       if (deadline > 0 && now > deadline) {
-        return end_job(cat("asked to stop, but not there after ", granted_s.load(std::memory_order_relaxed),
-                           " s: ", presence(true).text(), "; leaving without saving"));
+        const double granted = granted_s.load(std::memory_order_relaxed);
+        // The training thread may have cleared it meanwhile.
+        if (files_go_on()) {
+          deadline_s.compare_exchange_strong(deadline, now + granted);
+        } else if (deadline_s.load(std::memory_order_acquire) == deadline) {
+          return end_job(cat("asked to stop, but not there after ", granted, " s: ", presence(true).text(),
+                             "; leaving without saving"));
+        }
       }
     }
   }
 
   /// A worker that is ahead waits as long as the others take: nothing hangs while all answer and one of them
   /// moves. quiet_s goes on meanwhile, or workers that wait for each other would spare each other for ever.
-  bool others_move() {
-    bool move = false;
+  /// One that does not answer may be short of processor time, until that has lasted for as long as a hang.
+  bool others_live() {
+    bool live = false;
     with_roll_call([&](RollCall& call) {
       call.ask(presence(false), patience_with_movers_s);
-      move = !call.silent() && call.somebody_moved_within(limit_s);
+      live = call.silent() ? call.silence_s() < limit_s : call.somebody_moved_within(limit_s);
     });
-    return move;
+    return live;
+  }
+
+  /// Whether this rank, or another, waits for files, and that is no hang. A rank that does not answer cannot
+  /// agree on a stop.
+  bool files_go_on() {
+    const double seconds = limit_s > 0 ? limit_s : std::numeric_limits<double>::infinity();
+    const Presence here = presence(false);
+    if (here.files != 0 && here.quiet_s < seconds) return true;
+    bool go_on = false;
+    with_roll_call([&](RollCall& call) {
+      call.ask(here, patience_with_movers_s);
+      go_on = !call.silent() && call.somebody_at_files_within(seconds);
+    });
+    return go_on;
+  }
+
+  /// The ranks that have not arrived where this one waits, as far as it can see.
+  std::vector<int> find_missing() {
+    const std::lock_guard lock(mutex);
+    return missing ? missing() : std::vector<int>();
   }
 
   /// Whether a request to end is there that nobody has looked into.
@@ -191,7 +279,7 @@ struct Watchdog::Impl {
     if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
     leave_within(patience_with_on_hang_s, exit_library_error);
     const Presence here = presence(true);
-    const std::vector<int> not_arrived = missing ? missing() : std::vector<int>();
+    const std::vector<int> not_arrived = find_missing();
     std::string details = not_there(not_arrived);
     with_roll_call([&](RollCall& call) {
       call.ask(here, patience_with_others_s);
@@ -204,11 +292,10 @@ struct Watchdog::Impl {
   }
 };
 
-Watchdog::Watchdog(double limit_s, std::function<std::vector<int>()> missing,
-                   std::function<void(const std::string&)> on_hang, std::unique_ptr<RollCall> roll_call)
+Watchdog::Watchdog(double limit_s, std::function<void(const std::string&)> on_hang,
+                   std::unique_ptr<RollCall> roll_call)
     : impl_(std::make_unique<Impl>()) {
   impl_->limit_s = limit_s;
-  impl_->missing = std::move(missing);
   impl_->on_hang = std::move(on_hang);
   impl_->roll_call = std::move(roll_call);
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
@@ -241,17 +328,12 @@ void Watchdog::leave_when_told(std::function<bool()> told) {
   impl_->told = std::move(told);
 }
 
-void Watchdog::look_out_for(std::function<std::string()> failure) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->failure = std::move(failure);
+void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
+  impl_->beat(State::moving, what, step, index);
 }
 
-void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
-  impl_->what.store(what, std::memory_order_relaxed);
-  impl_->step.store(step, std::memory_order_relaxed);
-  impl_->index.store(index, std::memory_order_relaxed);
-  // One thread beats: no read-modify-write needed.
-  impl_->beats.store(impl_->beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+void Watchdog::beat_at_disk() {
+  impl_->beat(State::at_disk);
 }
 
 void Watchdog::set_deadline(double seconds) {
@@ -265,6 +347,45 @@ void Watchdog::clear_deadline() {
 
 Watchdog::Activity Watchdog::activity() const {
   return impl_->activity();
+}
+
+Working::Working(Watchdog& watchdog, const char* what, std::int64_t step) : watchdog_(watchdog) {
+  Watchdog::Impl& impl = *watchdog_.impl_;
+  clockid_t clock = CLOCK_MONOTONIC;
+  if (const int error = pthread_getcpuclockid(pthread_self(), &clock); error != 0)
+    throw LibraryError("pthread_getcpuclockid", cat("error ", error));
+  impl.working_thread.store(clock, std::memory_order_relaxed);
+  impl.beat(State::working, what, step, -1);
+}
+
+Working::~Working() {
+  watchdog_.impl_->beat(State::done);
+}
+
+void Working::next(const char* what) {
+  watchdog_.impl_->beat(State::working, what, watchdog_.activity().step, -1);
+}
+
+MissingRanks::MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()> find) : watchdog_(watchdog) {
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->missing = std::move(find);
+}
+
+MissingRanks::~MissingRanks() {
+  // While an exception is being thrown as well: what `find` looks at goes.
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->missing = nullptr;
+}
+
+FailuresBeside::FailuresBeside(Watchdog& watchdog, std::function<std::string()> find) : watchdog_(watchdog) {
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->failure = std::move(find);
+}
+
+FailuresBeside::~FailuresBeside() {
+  // As above.
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->failure = nullptr;
 }
 
 }  // namespace flotilla::mpi

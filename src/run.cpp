@@ -131,7 +131,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   try {
     flotilla::check_processor();
     for (flotilla::ModelKind& kind : own_models) flotilla::add_model(std::move(kind));
-    auto parsed = flotilla::parse_command_line({argv + 1, argv + argc}, flotilla::version_text());
+    auto parsed = flotilla::parse_command_line(argv[0], {argv + 1, argv + argc}, flotilla::version_text());
     if (const auto* text = std::get_if<flotilla::PrintedText>(&parsed)) {
       flotilla::print_line(text->text);
       return flotilla::exit_done;
@@ -165,8 +165,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     }
     try {
       if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
-      // 4. Kokkos, then the command: deck, device, model, data, strategy, training.
-      const flotilla::KokkosScope kokkos(argv[0]);
+      // 4. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
+      const flotilla::KokkosScope kokkos;
       return run_together(*line, world, failure);
     } catch (const flotilla::AgreedFailure& error) {
       // Every rank throws this alike, before training: the only orderly early exit.

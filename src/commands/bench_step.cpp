@@ -13,6 +13,7 @@
 #include "kernels/median.hpp"
 #include "kernels/trace.hpp"
 #include "src/commands/load.hpp"
+#include "src/commands/start_up.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/observe/files.hpp"
 #include "src/observe/print.hpp"
@@ -61,7 +62,7 @@ std::vector<Operation> operations_of(Assembly& assembly, const Targets& targets)
   operations.push_back({{"optimizer", "optimizer", 0.0,
                          [&assembly] {
                            assembly.optimizer->step(assembly.model.parameters, assembly.parameter_gradients(),
-                                                    0.0, 1.0);
+                                                    0.0, 1.0 / double{assembly.loss_scale.scale()});
                          }},
                         {}});
   return operations;
@@ -117,8 +118,8 @@ class StepTable {
 };
 
 int bench_worker(const BenchStepArguments& arguments, const Config& config, const mpi::Communicator& world,
-                 ServerLink* servers, FailureHandler& failure) {
-  Assembly assembly(config, world, failure, {}, {}, servers);
+                 ServerLink* servers, FailureHandler& failure, mpi::Watchdog& watchdog) {
+  Assembly assembly(config, world, failure, watchdog, {}, {}, servers);
   Reporter reporter({.folder = "", .rank = world.rank()});
   const std::string folder = cat(config.run.output, "/bench-", arguments.steps);
   std::unique_ptr<CheckpointWriter> writer;
@@ -190,6 +191,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                               {"samples_per_s", samples_per_s},
                               {"operations_alone_us", alone_s * 1e6},
                               {"fraction", alone_s / step_median_s}};
+  if (assembly.loss_scale.looks()) json["skipped_steps"] = assembly.loss_scale.skipped();
   for (const auto& [phase, seconds] : phases) json[cat(phase, "_us")] = seconds * 1e6;
   for (const Kind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},
@@ -237,8 +239,10 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
 
 int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
-  return with_servers(deck.config, world, failure, [&](const auto& workers, ServerLink* servers) {
-    return bench_worker(arguments, deck.config, workers, servers, failure);
+  return under_watch(deck.config, world, failure, [&](const auto& /*places*/, mpi::Watchdog& watchdog) {
+    return with_servers(deck.config, world, failure, watchdog, [&](const auto& workers, ServerLink* servers) {
+      return bench_worker(arguments, deck.config, workers, servers, failure, watchdog);
+    });
   });
 }
 

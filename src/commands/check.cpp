@@ -127,11 +127,11 @@ std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
 }  // namespace
 
 int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
-          FailureHandler& failure) {
+          FailureHandler& failure, mpi::Watchdog& watchdog) {
   const Config& config = deck.config;
   const std::int64_t process = resident_memory_bytes();
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
-  Assembly assembly(config, world, failure, {}, {}, servers);
+  Assembly assembly(config, world, failure, watchdog, {}, {}, servers);
   std::vector<std::string> notes = deck.notes;
   const std::vector<std::string> loaded = load_initial_weights(assembly, notes);
   Reporter reporter({.folder = "", .rank = world.rank()});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mpi/communicator.hpp"
+#include "mpi/watchdog.hpp"
 #include "src/config/deck.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/server_link.hpp"
@@ -12,6 +13,6 @@ namespace flotilla {
 /// memory, prints the resolved deck, the memory per rank and the steps per epoch. Writes no file.
 /// @param world the workers; `servers`: null without parameter servers
 int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
-          FailureHandler& failure);
+          FailureHandler& failure, mpi::Watchdog& watchdog);
 
 }  // namespace flotilla

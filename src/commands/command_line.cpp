@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -26,7 +27,8 @@ bool is_override(const std::string& text) {
 /// The command line as it is being read: what CLI11 fills, and what it cannot tell apart.
 class Parser {
  public:
-  explicit Parser(const std::string& version_text) {
+  Parser(const std::string& program, const std::string& version_text) {
+    app_.name(std::filesystem::path(program).filename().string());
     app_.set_version_flag("--version", version_text, "Print the versions of what was built in");
     app_.require_subcommand(1);
     add_train();
@@ -218,7 +220,7 @@ class Parser {
       if (!text.empty()) (is_override(text) ? result_.overrides : files).push_back(text);
     }
     if (evaluates) {
-      if (files.empty()) throw UserError("CHECKPOINT is missing; see flotilla evaluate --help");
+      if (files.empty()) throw UserError(cat("CHECKPOINT is missing; see ", used_command(), " --help"));
       result_.checkpoint = files.front();
       files.erase(files.begin());
     }
@@ -247,7 +249,7 @@ class Parser {
     }
   }
 
-  CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun.", "flotilla"};
+  CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun."};
   CommandLine result_;
   std::string first_;
   std::vector<std::string> others_;
@@ -258,9 +260,10 @@ class Parser {
 
 }  // namespace
 
-std::variant<CommandLine, PrintedText> parse_command_line(const std::vector<std::string>& arguments,
+std::variant<CommandLine, PrintedText> parse_command_line(const std::string& program,
+                                                          const std::vector<std::string>& arguments,
                                                           const std::string& version_text) {
-  return Parser(version_text).parse(arguments);
+  return Parser(program, version_text).parse(arguments);
 }
 
 std::int64_t bytes_from_text(const std::string& text) {

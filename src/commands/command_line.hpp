@@ -64,8 +64,10 @@ struct PrintedText {
 };
 
 /// Reads the arguments behind the program's name. Prints nothing and never exits.
+/// @param program as it was started, perhaps with a path: one with models of its own has another name
 /// @throws UserError with what is wrong and where the help is.
-std::variant<CommandLine, PrintedText> parse_command_line(const std::vector<std::string>& arguments,
+std::variant<CommandLine, PrintedText> parse_command_line(const std::string& program,
+                                                          const std::vector<std::string>& arguments,
                                                           const std::string& version_text);
 
 /// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.

@@ -9,13 +9,13 @@
 #include <optional>
 
 #include "kernels/error.hpp"
-#include "mpi/roll_call.hpp"
 #include "mpi/topology.hpp"
 #include "mpi/watchdog.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
+#include "src/commands/start_up.hpp"
 #include "src/observe/print.hpp"
 #include "src/server/row_parts.hpp"
 #include "src/train/assembly.hpp"
@@ -64,18 +64,19 @@ class LocalEmbeddings {
   EmbeddingPool pool_;
 };
 
-}  // namespace
+/// What is evaluated and how.
+struct Task {
+  const EvaluateArguments& arguments;
+  const LoadedCheckpoint& checkpoint;
+  const Config& config;
+  const std::vector<std::string>& warnings;
+};
 
-int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
-                        FailureHandler& failure) {
-  std::vector<std::string> warnings;
-  const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
-  const LoadedDeck deck = deck_for(arguments, checkpoint, world);
-  const Config& config = deck.config;
-  const std::vector<mpi::Place> places = mpi::find_topology(world);
-  failure.set_step(checkpoint.state.step);
+/// Collective.
+int evaluate_watched(const Task& task, const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+                     mpi::Watchdog& watchdog) {
+  const auto& [arguments, checkpoint, config, warnings] = task;
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
-
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
   std::unique_ptr<Network> network;
@@ -85,14 +86,17 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   Model model;
   std::optional<LocalEmbeddings> embeddings;
   agree(world, [&] {
+    mpi::Working working(watchdog, "preparing the device");
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     device = make_device(config.device, places[static_cast<std::size_t>(world.rank())],
                          config.run.reproducible, gpus.ordinal(world.rank()));
+    working.next("opening data.validation");
     data = open_validation_data(config);
     if (!data)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");
     std::int64_t batch = config.validation.batch_size;
+    working.next("making the network");
     if (batch == 0) batch = config.train.batch_size;
     if (batch == 0) batch = std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
     network = make_network(*device, config,
@@ -104,16 +108,13 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
     statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
+    working.next("reading the checkpoint");
     if (config.model.kind == "ctr-dnn") embeddings.emplace(config, checkpoint, *data, batch);
     if (world.is_root()) {
       CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
       restore(file, checkpoint.path, *network, state_arrays(model, nullptr));
     }
   });
-  mpi::Watchdog watchdog(
-      config.run.watchdog_s, [] { return std::vector<int>(); },
-      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
   std::int64_t batches = 0;
   watchdog.beat("comparing the data of the ranks", 0);
   check_same_data(world, places, data->size(), "data.validation");
@@ -175,6 +176,20 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   if (world.is_root() && !arguments.vectors.empty()) print_line(cat("vectors     ", arguments.vectors));
   world.barrier();
   return exit_done;
+}
+
+}  // namespace
+
+int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
+                        FailureHandler& failure) {
+  std::vector<std::string> warnings;
+  const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
+  const LoadedDeck deck = deck_for(arguments, checkpoint, world);
+  failure.set_step(checkpoint.state.step);
+  const Task task{arguments, checkpoint, deck.config, warnings};
+  return under_watch(deck.config, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
+    return evaluate_watched(task, world, places, watchdog);
+  });
 }
 
 }  // namespace flotilla

@@ -199,6 +199,7 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
   std::vector<std::string> lines;
   if (path.empty()) return lines;
   agree(assembly.world, [&] {
+    const mpi::Working working(*assembly.watchdog, "reading the initial weights");
     if (!assembly.world.is_root()) return;
     const std::string file = file_of(path, warnings);
     CheckpointFile weights(file, CheckpointFile::Content::weights);
@@ -214,8 +215,9 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
 }
 
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
-                                               std::vector<std::string>& warnings) {
+                                               mpi::Watchdog& watchdog, std::vector<std::string>& warnings) {
   return read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
+    const mpi::Working working(watchdog, "looking for a checkpoint");
     const std::string& output = config.run.output;
     const bool present = has_checkpoints(output);
     if (config.run.resume == "never") {
@@ -252,6 +254,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
   const std::size_t parts = state.parts.size();
   Continuation continuation;
   agree(world, [&] {
+    const mpi::Working working(*assembly.watchdog, "reading the checkpoint");
     check_training_data(checkpoint, assembly.training_data->size());
     const bool same_strategy = is_of_same_strategy(checkpoint, assembly);
     continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());

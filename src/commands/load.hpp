@@ -37,7 +37,7 @@ std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<st
 /// worker in it, it is one whose parts are good, if it is of as many workers.
 /// @throws UserError where the deck forbids resuming from what is there
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
-                                               std::vector<std::string>& warnings);
+                                               mpi::Watchdog& watchdog, std::vector<std::string>& warnings);
 
 /// How a run goes on from a checkpoint.
 struct Continuation {

@@ -2,8 +2,10 @@
 #include "src/commands/start_up.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -14,6 +16,7 @@
 #include "mpi/roll_call.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/shared_folder.hpp"
+#include "src/train/stop_request.hpp"
 
 namespace flotilla {
 
@@ -25,32 +28,47 @@ bool steps_together(const Config& config) {
 
 }  // namespace
 
-std::unique_ptr<mpi::Watchdog> watch_start(const Config& config, const mpi::Communicator& ranks,
-                                           const std::vector<mpi::Place>& places, FailureHandler& failure) {
-  return std::make_unique<mpi::Watchdog>(
-      config.run.watchdog_s, nullptr,
+int under_watch(
+    const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+    const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work) {
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  auto watchdog = std::make_unique<mpi::Watchdog>(
+      config.run.watchdog_s,
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-      std::make_unique<mpi::RollCall>(ranks, mpi::host_names(places)));
+      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
+  watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
+                               [&failure](const std::string& text) { failure.say_unless_told(text); });
+  watchdog->leave_when_told([&failure] { return failure.told(); });
+  // While an exception is being thrown it would stay, and be found in the middle of MPI's end.
+  std::optional<AgreedFailure> agreed;
+  int exit_code = exit_done;
+  try {
+    exit_code = work(places, *watchdog);
+  } catch (const AgreedFailure& error) {
+    agreed = error;
+  }
+  watchdog.reset();
+  if (agreed) throw AgreedFailure(*agreed);
+  return exit_code;
 }
 
-StartUp look_around(const Config& config, const mpi::Communicator& world, FailureHandler& failure) {
-  StartUp start{.places = mpi::find_topology(world), .network = {}};
+StartUp look_around(const Config& config, const mpi::Communicator& world,
+                    const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
+  StartUp start{.places = places, .network = {}};
   if (mpi::hosts(start.places) == 1) return start;
-  const auto watchdog = watch_start(config, world, start.places, failure);
-  watchdog->beat("looking for run.output on all hosts", -1);
+  watchdog.beat("looking for run.output on all hosts", -1);
   check_shared_folder(world, start.places, config.run.output, "run.output");
   if (config.run.check_network)
     start.network = mpi::check_network(
-        world, start.places, [&](int round) { watchdog->beat("measuring the network, round", -1, round); });
+        world, start.places, [&](int round) { watchdog.beat("measuring the network, round", -1, round); });
   return start;
 }
 
 std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, const ServerLink* servers,
-                            FailureHandler& failure) {
+                            mpi::Watchdog& watchdog) {
   if (config.data.stage_to.empty()) return std::nullopt;
   const std::vector<mpi::Place> places = places_of_workers(workers, servers);
-  const auto watchdog = watch_start(config, workers, places, failure);
-  StagedData staged = stage_data(config, workers, places, *watchdog);
+  StagedData staged = stage_data(config, workers, places, watchdog);
   config.data = std::move(staged.data);
   return staged.facts;
 }

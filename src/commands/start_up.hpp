@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,18 +23,21 @@ struct StartUp {
   std::optional<mpi::NetworkReport> network;  ///< With several hosts, unless the deck forbids it
 };
 
-/// Collective. Watches what comes before training.
-std::unique_ptr<mpi::Watchdog> watch_start(const Config& config, const mpi::Communicator& ranks,
-                                           const std::vector<mpi::Place>& places, FailureHandler& failure);
+/// Collective over all ranks of the job. Does `work`, which knows where they run, under the job's watchdog:
+/// from here on a rank that hangs ends the job. @returns what `work` does
+int under_watch(
+    const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+    const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work);
 
-/// Collective over all ranks of the job. Where they run, whether all hosts have the output folder, and how
-/// fast the network between them is. @throws AgreedFailure as check_shared_folder() does
-StartUp look_around(const Config& config, const mpi::Communicator& world, FailureHandler& failure);
+/// Collective over all ranks of the job. Whether all hosts have the output folder, and how fast the network
+/// between them is. @param places of all ranks @throws AgreedFailure as check_shared_folder() does
+StartUp look_around(const Config& config, const mpi::Communicator& world,
+                    const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog);
 
 /// Collective over the workers. Copies the data to each host where the deck asks for that, and lets `config`
 /// name the copies. @throws AgreedFailure as stage_data() does
 std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, const ServerLink* servers,
-                            FailureHandler& failure);
+                            mpi::Watchdog& watchdog);
 
 /// "1.21 GB/s and 25 µs between 2 hosts"
 std::string describe(const mpi::NetworkReport& network);

@@ -7,7 +7,9 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -221,21 +223,24 @@ void add_network(const mpi::NetworkReport& network, const std::vector<mpi::Place
 }
 
 int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const StartUp& start,
-                 const mpi::Communicator& world, ServerLink* servers, FailureHandler& failure) {
+                 const mpi::Communicator& world, ServerLink* servers, FailureHandler& failure,
+                 mpi::Watchdog& watchdog) {
   Config config = deck.config;
   // Nobody else may write into the run's folder, from before its checkpoints are read.
   std::optional<RunLock> lock;
   agree(world, [&] {
+    const mpi::Working working(watchdog, "locking the run's folder");
     if (world.is_root() && std::filesystem::exists(config.run.output))
       lock.emplace(config.run.output, patience_with_lock_s);
   });
   std::vector<std::string> warnings;
-  std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, warnings);
+  std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, watchdog, warnings);
   const auto saved_choices = resumed ? resumed->state.choices : std::map<std::string, std::string>{};
   if (servers != nullptr) servers->set_folder(config.run.output);
-  const std::optional<Staged> staged = stage(config, world, servers, failure);
+  const std::optional<Staged> staged = stage(config, world, servers, watchdog);
+  watchdog.beat("comparing clocks and finding hosts", -1);
   Tracing tracing(config, world);
-  Assembly assembly(config, world, failure, saved_choices,
+  Assembly assembly(config, world, failure, watchdog, saved_choices,
                     tracing.communication(config.strategy.communicators), servers);
 
   const Continuation continuation = resumed ? restore_run(*resumed, assembly) : Continuation();
@@ -249,6 +254,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   const int job_rank = assembly.places[static_cast<std::size_t>(world.rank())].rank;
   const std::string checkpoints = config.run.output + "/checkpoints";
   const auto open = [&] {
+    const mpi::Working working(watchdog, "opening the run's folder");
     reporter = std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
                                                           .rank = world.rank(),
                                                           .job_rank = job_rank,
@@ -273,6 +279,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   });
   failure.set_folder(config.run.output);
   agree(world, [&] {
+    const mpi::Working working(watchdog, "writing the roles");
     if (servers != nullptr && world.is_root()) write_roles(config.run.output, servers->roles().table());
   });
 
@@ -282,12 +289,14 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                  .position = resumed->state.position,
                  .samples = resumed->state.samples,
                  .checkpoint = resumed->path};
+  watchdog.beat("giving all workers one model", -1);
   if (!continuation.own_state) assembly.strategy->start();
   if (resumed)
     assembly.strategy->resume({.steps = beginning.step,
                                .epochs = progress_of(config, assembly.sharding, beginning.position).epochs,
                                .numbers = continuation.numbers,
                                .own_state = continuation.own_state});
+  std::optional<mpi::Working> telling(std::in_place, watchdog, "reporting the start");
   introduce(arguments.deck, start, assembly, resumed, *reporter);
   for (const std::string& warning : warnings_of_binding(config, start, assembly.places))
     reporter->warn(warning);
@@ -315,6 +324,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                     .all_reduce = exchange_of(assembly)};
   if (start.network) add_network(*start.network, start.places, facts);
   reporter->start(facts);
+  telling.reset();
   Trainer trainer({.assembly = assembly,
                    .reporter = *reporter,
                    .writers = {.shared = writer.get(), .own = own_writer.get()},
@@ -334,7 +344,10 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   });
   // After a stop the checkpoint is there: whoever submits again on 75 is to do so, though a report was lost.
   try {
-    agree(world, [&] { tracing.write(); });
+    agree(world, [&] {
+      const mpi::Working working(watchdog, "writing the trace", ending.step);
+      tracing.write();
+    });
   } catch (const AgreedFailure& error) {
     if (!ending.stopped) throw;
     reporter->warn(error.what());
@@ -368,13 +381,16 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
 
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
-  StartUp start;
-  if (!arguments.check) start = look_around(deck.config, world, failure);
-  return with_servers(deck.config, world, failure,
-                      [&](const mpi::Communicator& workers, ServerLink* servers) {
-                        if (arguments.check) return check(deck, workers, servers, failure);
-                        return train_worker(arguments, deck, start, workers, servers, failure);
-                      });
+  const auto work = [&](const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
+    StartUp start;
+    if (!arguments.check) start = look_around(deck.config, world, places, watchdog);
+    return with_servers(deck.config, world, failure, watchdog,
+                        [&](const mpi::Communicator& workers, ServerLink* servers) {
+                          if (arguments.check) return check(deck, workers, servers, failure, watchdog);
+                          return train_worker(arguments, deck, start, workers, servers, failure, watchdog);
+                        });
+  };
+  return under_watch(deck.config, world, failure, work);
 }
 
 }  // namespace flotilla

@@ -22,13 +22,15 @@ mpi::RoleOptions options_of(const RolesConfig& roles) {
 }  // namespace
 
 int with_servers(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+                 mpi::Watchdog& watchdog,
                  const std::function<int(const mpi::Communicator& workers, ServerLink* servers)>& work) {
   if (config.strategy.kind != "parameter-server") return work(world, nullptr);
+  watchdog.beat("giving the ranks their roles", -1);
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   mpi::RoleTable table;
   throw_alike([&] { table = mpi::assign_roles(options_of(config.roles), places); });
   const mpi::RoleCommunicators roles(world, table);
-  if (roles.is_server()) return serve(roles, config, places, failure);
+  if (roles.is_server()) return serve(roles, config, places, failure, watchdog);
   ServerLink servers(roles, config.server, places);
   try {
     const int exit_code = work(roles.same_role(), &servers);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/server/serve.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,14 +8,12 @@
 
 #include "kernels/error.hpp"
 #include "mpi/push_pull_server.hpp"
-#include "mpi/watchdog.hpp"
 #include "src/server/commands.hpp"
 #include "src/server/notice.hpp"
 #include "src/server/row_parts.hpp"
 #include "src/server/shard.hpp"
 #include "src/server/update_mode.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/stop_request.hpp"
 
 namespace flotilla {
 
@@ -25,9 +21,11 @@ namespace {
 
 /// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own; and the rows of
 /// the files that it names.
-void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan) {
+void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan,
+          mpi::Watchdog& watchdog) {
   const auto head = nlohmann::json::parse(exchange(roles, {}).content);
   for (const auto& path : head.at("row_files").get<std::vector<std::string>>()) {
+    const mpi::Working working(watchdog, "reading rows");
     RowFileReader file(path);
     load_rows(rows, file, roles.mine().index, roles.table().count(mpi::Role::server));
   }
@@ -52,10 +50,11 @@ Storage room_for(const mpi::ServerShare& share, std::span<float> shared, Device&
 }  // namespace
 
 int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
-          FailureHandler& failure) {
+          FailureHandler& failure, mpi::Watchdog& watchdog) {
   const std::vector<int> workers = roles.table().ranks(mpi::Role::worker);
   const std::vector<int> servers = roles.table().ranks(mpi::Role::server);
   const int index = roles.mine().index;
+  watchdog.beat("waiting for the workers to begin", -1);
   const ServePlan plan = plan_from(exchange(roles, {}).content);
   const Placement placement = place(plan, config.server, static_cast<int>(servers.size()));
   const mpi::ServerShare share = shares_of(plan, placement, servers)[static_cast<std::size_t>(index)];
@@ -80,26 +79,19 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
                                         .micro_steps = plan.micro_steps,
                                         .workers = plan.workers});
     Commands commands(rows, requests);
-    mpi::Watchdog watchdog(
-        config.run.watchdog_s,
-        [&] {
-          std::vector<int> missing;
-          for (const int worker : mode->missing_workers())
-            missing.push_back(workers[static_cast<std::size_t>(worker)]);
-          return missing;
-        },
-        [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-        std::make_unique<mpi::RollCall>(roles.all(), mpi::host_names(places)));
-    watchdog.tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
-                                [&failure](const std::string& text) { failure.say_unless_told(text); });
-    watchdog.leave_when_told([&failure] { return failure.told(); });
+    const mpi::MissingRanks missing(watchdog, [&] {
+      std::vector<int> ranks;
+      for (const int worker : mode->missing_workers())
+        ranks.push_back(workers[static_cast<std::size_t>(worker)]);
+      return ranks;
+    });
     watchdog.beat("waiting for the model", 0);
-    fill(shard, rows, roles, plan);
+    fill(shard, rows, roles, plan, watchdog);
     watchdog.beat("waiting for a worker", 0);
     while (const auto request = requests.next()) {
       failure.set_step(request->head.step);
       if (request->head.kind == mpi::RequestKind::command) {
-        watchdog.beat("saving rows", request->head.step);
+        const mpi::Working working(watchdog, "saving rows", request->head.step);
         commands.carry_out(*request);
       } else {
         watchdog.beat("updating", request->head.step);

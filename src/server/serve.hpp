@@ -3,6 +3,7 @@
 
 #include "mpi/role_communicators.hpp"
 #include "mpi/topology.hpp"
+#include "mpi/watchdog.hpp"
 #include "src/config/config.hpp"
 #include "src/train/failure.hpp"
 
@@ -12,6 +13,6 @@ namespace flotilla {
 /// ServerLink. @param places one per rank of the job @returns the exit code of the job.
 /// @throws AgreedFailure where the workers end with one
 int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
-          FailureHandler& failure);
+          FailureHandler& failure, mpi::Watchdog& watchdog);
 
 }  // namespace flotilla

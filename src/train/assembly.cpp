@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/assembly.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -18,7 +16,6 @@
 #include "src/train/local_sgd.hpp"
 #include "src/train/parameter_server.hpp"
 #include "src/train/same_data.hpp"
-#include "src/train/stop_request.hpp"
 #include "src/train/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -64,13 +61,6 @@ void check_one_order(const mpi::Communicator& world, const TensorSet& parameters
                         " keeps weights in another order than rank 0, as oneDNN does on another kind of "
                         "processor: run on hosts of one kind, or set ONEDNN_MAX_CPU_ISA to what all have"));
   });
-}
-
-/// Over all ranks of the job.
-std::unique_ptr<mpi::RollCall> make_roll_call(const mpi::Communicator& workers, const ServerLink* servers,
-                                              const std::vector<mpi::Place>& places) {
-  if (servers == nullptr) return std::make_unique<mpi::RollCall>(workers, mpi::host_names(places));
-  return std::make_unique<mpi::RollCall>(servers->roles().all(), mpi::host_names(servers->places()));
 }
 
 }  // namespace
@@ -134,11 +124,12 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 }
 
 Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, FailureHandler& failure,
-                   const std::map<std::string, std::string>& saved_choices,
+                   mpi::Watchdog& watched_by, const std::map<std::string, std::string>& saved_choices,
                    std::span<trace::Sink* const> communication_sinks, ServerLink* parameter_servers)
     : config(deck),
       world(all_ranks),
       servers(parameter_servers),
+      watchdog(&watched_by),
       places(places_of_workers(all_ranks, parameter_servers)),
       gpus(find_gpus(deck.device, all_ranks, places)),
       host(all_ranks.split_by_host()),
@@ -150,11 +141,15 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   step_group = make_step_group(config.strategy, world, places);
   exchange = make_exchange(config.model, world);
   agree(world, places, [&] {
+    mpi::Working working(*watchdog, "preparing the device");
     device = make_device(config.device, place, config.run.reproducible, gpus.ordinal(world.rank()));
+    working.next("opening data.train");
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
                                  static_cast<std::uint64_t>(config.run.seed),
                                  {.training = true, .ranks_on_host = host->size()});
+    working.next("opening data.validation");
     validation_data = open_validation_data(config, host->size());
+    working.next("making the network");
     if (validation_data && !(validation_data->sample_shape() == training_data->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation_data->sample_shape().text(), " (",
                           validation_data->description(), "), those of data.train ",
@@ -204,13 +199,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   if (validation_data) check_same_data(world, places, validation_data->size(), "data.validation");
 
   if (servers == nullptr) {
-    const auto end_job = [&failure](const std::string& text) { failure.end_job(text, exit_library_error); };
-    std::optional<mpi::Watchdog> starting;
-    if (!gpus.ranks.empty()) {
-      // NCCL's ranks look for each other over a network that may not let them.
-      starting.emplace(config.run.watchdog_s, nullptr, end_job, make_roll_call(world, servers, places));
-      starting->beat("connecting GPUs", -1);
-    }
+    watchdog->beat("laying out memory and measuring all-reduces", -1);
     lay_out(plan, averaging_plan);
   } else {
     lay_out_served();
@@ -218,32 +207,27 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   bind(*network, model);
   if (validation_network) bind(*validation_network, model);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
-  network->parameters().initialise(*device, seed, model.parameters);
-  network->statistics().initialise(*device, seed, model.statistics);
-
+  {
+    const mpi::Working working(*watchdog, "setting the first weights");
+    network->parameters().initialise(*device, seed, model.parameters);
+    network->statistics().initialise(*device, seed, model.statistics);
+  }
   if (servers != nullptr)
     servers->open({.layout = network->layout(),
                    .leading = passenger_floats + static_cast<std::int64_t>(model.statistics.size()),
                    .micro_steps = sharding.micro_steps,
                    .workers = world.size()});
-  watchdog = std::make_unique<mpi::Watchdog>(
-      config.run.watchdog_s,
-      [this] {
-        if (servers != nullptr) return servers->missing_ranks();
-        std::vector<int> missing = averaging.missing_ranks();
-        if (!step_group)
-          for (const int rank : reduction.missing_ranks()) missing.push_back(rank);
-        return missing;
-      },
-      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-      make_roll_call(world, servers, places));
-  watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
-                               [&failure](const std::string& text) { failure.say_unless_told(text); });
-  watchdog->look_out_for([this] {
+  missing.emplace(*watchdog, [this] {
+    if (servers != nullptr) return servers->missing_ranks();
+    std::vector<int> ranks = averaging.missing_ranks();
+    if (!step_group)
+      for (const int rank : reduction.missing_ranks()) ranks.push_back(rank);
+    return ranks;
+  });
+  failures.emplace(*watchdog, [this] {
     const std::string wrong = reduction.failure();
     return wrong.empty() ? averaging.failure() : wrong;
   });
-  watchdog->leave_when_told([&failure] { return failure.told(); });
   if (exchange) exchange->watch(*watchdog);
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());

@@ -62,7 +62,7 @@ struct Assembly {
   /// Collective over the workers. Mistakes of the user are agreed on: every rank throws the same error.
   /// `communication_sinks`: one per communicator; empty: no trace. `servers`: null without parameter servers
   Assembly(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
-           const std::map<std::string, std::string>& choices,
+           mpi::Watchdog& watchdog, const std::map<std::string, std::string>& choices,
            std::span<trace::Sink* const> communication_sinks = {}, ServerLink* servers = nullptr);
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
@@ -70,6 +70,7 @@ struct Assembly {
   const Config& config;
   const mpi::Communicator& world;  ///< The workers
   ServerLink* servers;             ///< Null: all ranks work
+  mpi::Watchdog* watchdog;         ///< Of the job; never null
   std::vector<mpi::Place> places;  ///< Of the workers, whose ranks are those of the job
   mpi::GpuBinding gpus;            ///< Of the workers; empty: they compute on processors
   std::unique_ptr<Device> device;
@@ -96,9 +97,10 @@ struct Assembly {
   LossScale loss_scale;  ///< This worker's
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
-  Reduction reduction;  ///< Of gradients
-  Reduction averaging;  ///< Local SGD: of models
-  std::unique_ptr<mpi::Watchdog> watchdog;
+  Reduction reduction;                                     ///< Of gradients
+  Reduction averaging;                                     ///< Local SGD: of models
+  std::optional<mpi::MissingRanks> missing;                ///< In the all-reduces, or of the servers
+  std::optional<mpi::FailuresBeside> failures;             ///< Of a library of all-reduces
   std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   std::unique_ptr<Strategy> strategy;

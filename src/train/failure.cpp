@@ -49,12 +49,23 @@ std::vector<std::string> errors_of(const mpi::Communicator& world, const std::fu
 FailureHandler::FailureHandler(int rank, int ranks, std::string host)
     : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
 
+void FailureHandler::set_folder(const std::string& folder) {
+  const std::lock_guard lock(mutex_);
+  folder_ = folder;
+}
+
+std::string FailureHandler::folder() const {
+  const std::lock_guard lock(mutex_);
+  return folder_;
+}
+
 bool FailureHandler::told() const {
-  return !folder_.empty() && access((folder_ + "/failure.json").c_str(), F_OK) == 0;
+  const std::string folder = this->folder();
+  return !folder.empty() && access((folder + "/failure.json").c_str(), F_OK) == 0;
 }
 
 void FailureHandler::say_unless_told(const std::string& what) const {
-  if (folder_.empty() || told()) return;
+  if (folder().empty() || told()) return;
   print_error_line(failure_line(failure(what, 0)));
 }
 
@@ -73,7 +84,7 @@ void FailureHandler::end_job(const std::exception& error) {
 
 void FailureHandler::end_job(const std::string& what, int exit_code) {
   // Two threads may fail at once (one because of the other): the first speaks.
-  if (!reported_.exchange(true)) report_failure(failure(what, exit_code), folder_);
+  if (!reported_.exchange(true)) report_failure(failure(what, exit_code), folder());
   mpi::abort_job(exit_code);
 }
 

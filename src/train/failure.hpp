@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ int exit_code_of(const std::exception& error);
 class FailureHandler {
  public:
   FailureHandler(int rank, int ranks, std::string host);
-  void set_folder(const std::string& folder) { folder_ = folder; }  ///< Before other threads start.
+  void set_folder(const std::string& folder);  ///< The run's: from now on failure.json is written there.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   bool told() const;  ///< Whether some rank has told why the job ends (failure.json).
@@ -36,11 +37,13 @@ class FailureHandler {
 
  private:
   Failure failure(const std::string& what, int exit_code) const;
+  std::string folder() const;
 
   int rank_;
   int ranks_;
   std::string host_;
-  std::string folder_;
+  mutable std::mutex mutex_;
+  std::string folder_;  ///< Under mutex_
   std::atomic<std::int64_t> step_{-1};
   std::atomic<bool> reported_{false};
 };

@@ -105,12 +105,11 @@ void Saves::report() {
 }
 
 void Saves::wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait) {
-  std::int64_t seen = place.writer->movements();
+  std::int64_t seen = -1;
   while (!wait(look_at_disk_s)) {
     const std::int64_t movements = place.writer->movements();
     if (movements == seen) continue;
-    const mpi::Watchdog::Activity now = assembly_.watchdog->activity();
-    assembly_.watchdog->beat(now.what, now.step, now.index);
+    assembly_.watchdog->beat_at_disk();
     seen = movements;
   }
 }

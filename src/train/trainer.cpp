@@ -122,8 +122,9 @@ bool Trainer::asked_to_stop() {
   if (const int signal = stop_signal(); signal != 0) {
     stop_reason_ = "stopped";
     parts_.reporter.say(cat("signal ", signal, " received: stopping after this step"));
-    // The longest step: worker 0 may wait for its disk before the next one, and the others for it.
-    assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
+    // How long a step takes is not known before the first one.
+    if (times_.steps > 0)
+      assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
   } else if (parts_.limit.is_set() && parts_.limit.reached(trace::now_ns(), work_to_come())) {
     // One worker's clock decides, and that of the one which reports the reason.
     stop_reason_ = time_limit;

@@ -117,6 +117,12 @@ TEST(AwkwardDeck, ValuesOutOfRangeAreRefused) {
        "bad.toml:14:23: optimizer.no_decay[1] must be one of"},
       {"[checkpoint]\nkeep = 0", "checkpoint.keep must be at least 1, got 0"},
       {"[device]\nprecision = \"float16\"", "\"cpu\" computes in float32 only"},
+      {"[device]\nkind = \"reference\"\nprecision = \"bfloat16\"\n[device.loss_scale]\ninitial = 4",
+       "device.loss_scale.initial needs device.precision to be \"float16\""},
+      {"[device]\nkind = \"reference\"\nprecision = \"float16\"\n[device.loss_scale]\nvalue = 4",
+       "device.loss_scale.value needs device.loss_scale.kind to be \"static\""},
+      {"[device]\nkind = \"reference\"\nprecision = \"float16\"\n[device.loss_scale]\nbackoff = 1",
+       "device.loss_scale.backoff must be below 1, got 1"},
       {"[model.x]\n[strategy]\nbucket_mb = 0", "strategy.bucket_mb must be positive, got 0.0"},
   };
   for (const auto& [line, mistake] : cases) expect_in(with_line(line), mistake);

@@ -13,6 +13,7 @@
 // Loaded into a program before it starts, kills it (SIGKILL) in one of its calls on files below checkpoints/:
 // FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. With
 // FLOTILLA_TEST_SLOW_WRITES="200" it is not killed, but each of its writes there takes so many milliseconds.
+// FLOTILLA_TEST_SLOW_READS="1 500": so long takes rank 1 for each read of a file in a folder named "slow".
 
 namespace {
 
@@ -37,11 +38,25 @@ bool is_of_checkpoints(std::string_view path) {
   return path.find("/checkpoints") != std::string_view::npos;
 }
 
-bool is_of_checkpoints(int descriptor) {
+std::string path_of(int descriptor) {
   std::array<char, 4096> path{};
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
   const ssize_t length = readlink(link.c_str(), path.data(), path.size());
-  return length > 0 && is_of_checkpoints(std::string_view(path.data(), static_cast<std::size_t>(length)));
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : std::string();
+}
+
+bool is_of_checkpoints(int descriptor) {
+  return is_of_checkpoints(path_of(descriptor));
+}
+
+/// Of each read of this rank; 0: none.
+int read_slowness() {
+  const char* text = std::getenv("FLOTILLA_TEST_SLOW_READS");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  int where = -1;
+  int milliseconds = 0;
+  if (text == nullptr || rank == nullptr || std::sscanf(text, "%d %d", &where, &milliseconds) != 2) return 0;
+  return where == std::atoi(rank) ? milliseconds : 0;
 }
 
 bool is_the_last(std::string_view call) {
@@ -50,10 +65,14 @@ bool is_the_last(std::string_view call) {
   return plan.count > 0 && call == plan.call && ++calls == plan.count;
 }
 
-void take_time() {
+void take(int milliseconds) {
+  if (milliseconds > 0) usleep(static_cast<useconds_t>(milliseconds) * 1000);
+}
+
+void take_time_to_write() {
   static const char* text = std::getenv("FLOTILLA_TEST_SLOW_WRITES");
   static const int milliseconds = text == nullptr ? 0 : std::atoi(text);
-  if (milliseconds > 0) usleep(static_cast<useconds_t>(milliseconds) * 1000);
+  take(milliseconds);
 }
 
 void die() {
@@ -70,8 +89,14 @@ ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t position) 
     syscall(SYS_pwrite64, descriptor, bytes, count / 2, position);
     die();
   }
-  if (is_of_checkpoints(descriptor)) take_time();
+  if (is_of_checkpoints(descriptor)) take_time_to_write();
   return static_cast<ssize_t>(syscall(SYS_pwrite64, descriptor, bytes, count, position));
+}
+
+ssize_t pread(int descriptor, void* bytes, size_t count, off_t position) {
+  static const int milliseconds = read_slowness();
+  if (milliseconds > 0 && path_of(descriptor).find("/slow/") != std::string::npos) take(milliseconds);
+  return static_cast<ssize_t>(syscall(SYS_pread64, descriptor, bytes, count, position));
 }
 
 int fsync(int descriptor) {

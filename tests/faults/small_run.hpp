@@ -23,6 +23,19 @@ inline std::vector<std::string> small_run(const std::string& output, const std::
   return all;
 }
 
+/// mpirun with a library that is loaded into the ranks.
+inline std::vector<std::string> with_library(const std::vector<std::string>& command,
+                                             const std::string& library,
+                                             const std::vector<std::string>& environment) {
+  std::vector<std::string> words = {"env"};
+  words.insert(words.end(), environment.begin(), environment.end());
+  words.push_back(command.front());
+  // The second: a sanitizer would want to be loaded first.
+  words.insert(words.end(), {"-x", "LD_PRELOAD=" + library, "-x", "ASAN_OPTIONS=verify_asan_link_order=0"});
+  words.insert(words.end(), command.begin() + 1, command.end());
+  return words;
+}
+
 /// @returns false if it did not come to hold in so many seconds
 template <class Condition>
 bool wait_until(Condition holds, double seconds = 30.0) {

@@ -20,17 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Texts = std::vector<std::string>;
 
-/// mpirun with a library that is loaded into the ranks.
-Texts with_library(const Texts& command, const std::string& library, const Texts& environment) {
-  Texts words = {"env"};
-  words.insert(words.end(), environment.begin(), environment.end());
-  words.push_back(command.front());
-  // The second: a sanitizer would want to be loaded first.
-  words.insert(words.end(), {"-x", "LD_PRELOAD=" + library, "-x", "ASAN_OPTIONS=verify_asan_link_order=0"});
-  words.insert(words.end(), command.begin() + 1, command.end());
-  return words;
-}
-
 std::string newest_of(const std::string& output) {
   return find_newest_good(output, [](const std::string& text) { ADD_FAILURE() << text; }).value_or("");
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What tests on several hosts need. Sourced, not run.
+# What tests on several hosts need, and how they begin. Sourced, not run.
 
 # Where the tests of the label "cluster" must run (FLOTILLA_CLUSTER_TESTS=required, as in CI) a skip is a failure.
 skip() {
@@ -37,4 +37,22 @@ need_slurm() {
     command -v "$command" > /dev/null || skip "no command $command (slurmctld, slurmd, slurm-client, munge)"
   done
   compgen -G '/usr/lib*/*/slurm*/mpi_pmix*.so' > /dev/null || skip "this Slurm has no plugin pmix, by which ranks find each other"
+}
+
+# begin mpirun|slurm BUILD: looks for what the test needs; sets build, source (the source tree), hosts (hosts.sh) and work, a
+# folder that goes with the script, and with it the hosts.
+begin() {
+  # shellcheck disable=SC2034 # for the scripts
+  build=$(readlink -f "${2:?folder of the build}")
+  source=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/../..")
+  hosts=$source/tests/hosts/hosts.sh
+  need_hosts
+  "need_$1"
+  work=$(mktemp -d)
+  export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$work/hosts}
+  if [ "$1" = slurm ]; then
+    trap 'cd /; "$source/tests/hosts/slurm.sh" down; rm -rf "$work"' EXIT
+  else
+    trap '"$hosts" down; rm -rf "$work"' EXIT
+  fi
 }

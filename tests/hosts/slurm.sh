@@ -61,6 +61,11 @@ EOF
   fi
 }
 
+# In some containers no control groups are mounted, and slurmd of Slurm 22 looks for some. Nothing is limited here.
+control_groups='cd /sys/fs/cgroup && if ! mountpoint -q .; then
+  mount -t tmpfs tmpfs . && cd ../cgroup && mkdir systemd && mount -t cgroup -o none,name=systemd cgroup systemd
+fi'
+
 up() {
   local count=$1 cpus=${2:-4} host
   SLOTS=$cpus "$hosts" up "$count"
@@ -74,8 +79,13 @@ up() {
   "$hosts" login slurmctld -c -i
   for host in $(seq -f 'h%g' 0 $((count - 1))); do
     mkdir -p "$state/tmp.$host" "$state/spool.$host"
+    "$hosts" exec "$host" sh -c "$control_groups" || true
     # More ranks than cores: whoever waits gives its core away. TCP by the address that the hosts share.
-    "$hosts" exec "$host" env OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=10.77.0.0/24 slurmd -N "$host"
+    "$hosts" exec "$host" env OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=10.77.0.0/24 slurmd -N "$host" || {
+      echo "slurm.sh: slurmd does not start on $host:" >&2
+      "$hosts" exec "$host" slurmd -D -N "$host" >&2 || true
+      return 1
+    }
   done
   for _ in $(seq 300); do
     if [ "$("$hosts" login sinfo -h -p main -t idle -o %D 2> "$state/log/sinfo")" = "$count" ]; then return; fi

@@ -4,16 +4,9 @@
 # to the hosts one by one. "few": three of the eight launches, which ctest makes.
 #   tests/hosts/test_collectives.sh build/cpu [few]
 set -euo pipefail
-build=$(readlink -f "${1:?folder of the build}")
-here=$(dirname "$(readlink -f "$0")")
-hosts=$here/hosts.sh
 # shellcheck source=tests/hosts/needs.sh
-. "$here/needs.sh"
-need_hosts
-need_mpirun
-folder=$(mktemp -d)
-export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$folder/hosts}
-trap '"$hosts" down; rm -rf "$folder"' EXIT
+. "$(dirname "$(readlink -f "$0")")/needs.sh"
+begin mpirun "$@"
 
 # check HOSTS OPTIONS…
 check() {

@@ -5,40 +5,33 @@
 #   tests/hosts/test_cut_link.sh build/cpu [mpi hierarchical …]
 set -euo pipefail
 set -m # the launcher, which hears no more of its daemon on the other host, is ended with its group
-build=$(readlink -f "${1:?folder of the build}")
-shift
-source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-hosts=$source/tests/hosts/hosts.sh
 # shellcheck source=tests/hosts/needs.sh
-. "$source/tests/hosts/needs.sh"
-need_hosts
-need_mpirun
+. "$(dirname "$(readlink -f "$0")")/needs.sh"
+begin mpirun "$@"
+shift
 watchdog_s=4
-output=$(mktemp -d)
-export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$output/hosts}
-trap '"$hosts" down; rm -rf "$output"' EXIT
 
 # A process that has ended stays as an entry there: nobody collects it.
 left() { { for host in h0 h1; do "$hosts" exec "$host" pgrep -r D,R,S,T,t -x flotilla; done; } | wc -l; }
 
 cut() {
   local word=$1 began ended
-  rm -rf "${output:?}"/{run,out,errors}
+  rm -rf "${work:?}"/{run,out,errors}
   SLOTS=2 "$hosts" up 2
-  "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$output/run" \
+  "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$work/run" \
     device.threads=1 train.epochs=100000 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \
-    > "$output/out" 2> "$output/errors" &
+    > "$work/out" 2> "$work/errors" &
   local launcher=$!
-  until grep -q '"step"' "$output/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done
+  until grep -q '"step"' "$work/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done
   "$hosts" cut h1
   began=$(date +%s%N)
   until [ "$(left)" = 0 ]; do sleep 0.05; done
   ended=$(date +%s%N)
   echo "== $word: all gone $(((ended - began) / 1000000)) ms after the cut, watchdog_s = $watchdog_s"
-  grep "flotilla: rank [01] on h0" "$output/errors" | tee "$output/line"
-  grep -q "all-reduce of bucket.*rank 2 on h1, rank 3 on h1 do not answer" "$output/line"
-  kill -9 -- "-$launcher" 2> "$output/none" || true # it may have ended
-  wait "$launcher" 2>> "$output/none" || true
+  grep "flotilla: rank [01] on h0" "$work/errors" | tee "$work/line"
+  grep -q "all-reduce of bucket.*rank 2 on h1, rank 3 on h1 do not answer" "$work/line"
+  kill -9 -- "-$launcher" 2> "$work/none" || true # it may have ended
+  wait "$launcher" 2>> "$work/none" || true
   "$hosts" down
 }
 

@@ -6,16 +6,9 @@
 #   tests/hosts/test_lost_host.sh build/cpu
 set -euo pipefail
 set -m # the launcher, which may hear no more of its daemon on the other host, is ended with its group
-build=$(readlink -f "${1:?folder of the build}")
-source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-hosts=$source/tests/hosts/hosts.sh
 # shellcheck source=tests/hosts/needs.sh
-. "$source/tests/hosts/needs.sh"
-need_hosts
-need_mpirun
-output=$(mktemp -d)
-export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$output/hosts}
-trap '"$hosts" down; rm -rf "$output"' EXIT
+. "$(dirname "$(readlink -f "$0")")/needs.sh"
+begin mpirun "$@"
 
 train() {
   "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" device.threads=1 \
@@ -23,14 +16,14 @@ train() {
 }
 # Processes of the training on a host; those that have ended stay as entries: nobody collects them.
 left() { "$hosts" exec "$1" pgrep -r D,R,S,T,t -x flotilla | wc -l; }
-wait_for_report() { until grep -q "\"$1\"" "$output/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done; }
-newest_reported() { grep '"checkpoint"' "$output/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }
+wait_for_report() { until grep -q "\"$1\"" "$work/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done; }
+newest_reported() { grep '"checkpoint"' "$work/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 
 crash() {
   local began ended launcher code=0 saved resumed
   SLOTS=2 "$hosts" up 2
-  train run.output="$output/run" train.epochs=100000 run.watchdog_s=4 > "$output/out" 2> "$output/errors" &
+  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 > "$work/out" 2> "$work/errors" &
   launcher=$!
   wait_for_report checkpoint
   began=$(milliseconds)
@@ -39,19 +32,19 @@ crash() {
   ended=$(milliseconds)
   # Open MPI's launcher ends by itself as a rule, but was seen to hang once it has said that it cannot go on.
   for _ in $(seq 100); do
-    if ! kill -0 "$launcher" 2> "$output/none"; then break; fi
+    if ! kill -0 "$launcher" 2> "$work/none"; then break; fi
     sleep 0.1
   done
-  kill -9 -- "-$launcher" 2> "$output/none" || true
-  wait "$launcher" 2>> "$output/none" || code=$?
+  kill -9 -- "-$launcher" 2> "$work/none" || true
+  wait "$launcher" 2>> "$work/none" || code=$?
   [ "$code" != 0 ]
   saved=$(newest_reported)
-  grep "flotilla: " "$output/errors" || echo "   (nothing from Flotilla: the launcher ends it)"
-  grep -i "lost communication" "$output/errors" || true
+  grep "flotilla: " "$work/errors" || echo "   (nothing from Flotilla: the launcher ends it)"
+  grep -i "lost communication" "$work/errors" || true
   "$hosts" down
   SLOTS=4 "$hosts" up 1
-  train run.output="$output/run" train.global_batch_size=256 train.steps=$((saved + 60)) > "$output/out"
-  resumed=$(grep -o 'resumed .* step [0-9]*' "$output/out" | grep -o '[0-9]*$')
+  train run.output="$work/run" train.global_batch_size=256 train.steps=$((saved + 60)) > "$work/out"
+  resumed=$(grep -o 'resumed .* step [0-9]*' "$work/out" | grep -o '[0-9]*$')
   echo "== crash: exit code $code, all gone $((ended - began)) ms later; saved $saved, resumed $resumed on one host"
   [ "$resumed" -ge "$saved" ]
   "$hosts" down
@@ -62,26 +55,26 @@ tensors() { "$build/flotilla" inspect --json "$1" | grep '"checksum"'; }
 
 cut_and_join() {
   local launcher
-  rm -rf "${output:?}"/run
+  rm -rf "${work:?}"/run
   SLOTS=2 "$hosts" up 2
-  train run.output="$output/whole" train.steps=600 > "$output/out"
+  train run.output="$work/whole" train.steps=600 > "$work/out"
   # A pause in every step, so that it is not over before the link comes back.
-  train run.output="$output/run" train.steps=600 run.watchdog_s=30 run.emulate_straggler.rank=1 \
-    run.emulate_straggler.pause_s=0.01 > "$output/out" 2> "$output/errors" &
+  train run.output="$work/run" train.steps=600 run.watchdog_s=30 run.emulate_straggler.rank=1 \
+    run.emulate_straggler.pause_s=0.01 > "$work/out" 2> "$work/errors" &
   launcher=$!
   wait_for_report step
   "$hosts" cut h1
   sleep 2
-  if grep -q '"end"' "$output/run/metrics.jsonl"; then
+  if grep -q '"end"' "$work/run/metrics.jsonl"; then
     echo "the training ended before the link came back"
     return 1
   fi
   "$hosts" join h1
   wait "$launcher"
-  if grep "flotilla:" "$output/errors"; then false; fi
-  tensors "$output/whole" > "$output/tensors.whole"
-  tensors "$output/run" > "$output/tensors.run"
-  cmp "$output/tensors.whole" "$output/tensors.run"
+  if grep "flotilla:" "$work/errors"; then false; fi
+  tensors "$work/whole" > "$work/tensors.whole"
+  tensors "$work/run" > "$work/tensors.run"
+  cmp "$work/tensors.whole" "$work/tensors.run"
   echo "== link cut for 2 s: it goes on, to the same model"
   "$hosts" down
 }

@@ -4,16 +4,9 @@
 # that one host does not have, hosts with fewer ranks, data staged to each host's own disk.
 #   tests/hosts/test_startup.sh build/cpu
 set -euo pipefail
-build=$(readlink -f "${1:?folder of the build}")
-source=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-hosts=$source/tests/hosts/hosts.sh
 # shellcheck source=tests/hosts/needs.sh
-. "$source/tests/hosts/needs.sh"
-need_hosts
-need_mpirun
-work=$(mktemp -d)
-export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$work/hosts}
-trap '"$hosts" down; rm -rf "$work"' EXIT
+. "$(dirname "$(readlink -f "$0")")/needs.sh"
+begin mpirun "$@"
 data=$work/data
 mkdir -p "$data" "$work/disk" "$work/own"
 cp "$source"/inputs/data/mnist/* "$data"

@@ -33,6 +33,11 @@ it_trains_resumes_and_evaluates() {
   expect 'the exported model evaluates alike' "$(grep ^loss said)" "$(two_ranks evaluate model.h5 "$deck" | grep ^loss)"
 }
 
+it_has_its_own_name() {
+  expect_said 'Usage: custom_model [OPTIONS]' 0 build/custom_model --help
+  expect_said 'see custom_model train --help' 2 build/custom_model train
+}
+
 its_keys_are_checked() {
   expect_said 'did you mean "blocks"' 2 two_ranks train "$deck" model.residual-mlp.block=2
   expect_said 'model.residual-mlp.width must be at least 1' 2 two_ranks train "$deck" model.residual-mlp.width=0
@@ -49,6 +54,7 @@ it_needs_both_languages() {
 
 it_builds
 it_trains_resumes_and_evaluates
+it_has_its_own_name
 its_keys_are_checked
 it_needs_both_languages
 verdict

@@ -53,8 +53,32 @@ it_trains_from_anywhere() {
   expect 'a run below the current folder' 'runs/mnist/checkpoints/step-00000020.h5' "$(compgen -G 'runs/mnist/checkpoints/*.h5')"
 }
 
+# Of the Markdown files below a folder: file and target of each link to a file that is not there.
+dead_links() {
+  local file target
+  grep -roE --include='*.md' ']\([^)#]+' "$1" | grep -v '](http' | while IFS= read -r line; do
+    file=${line%%:*} target=${line##*](}
+    [[ -e ${file%/*}/$target ]] || echo "${file#"$1/"} $target"
+  done
+}
+
+every_link_of_the_documents_holds() {
+  expect 'links were looked at' 1 "$(($(grep -roE --include='*.md' ']\([^)#]+' "$tree/share/doc/flotilla" | wc -l) > 20))"
+  expect 'dead links' '' "$(dead_links "$tree/share")"
+}
+
+# With no flotilla on PATH.
+its_job_script_for_one_machine_finds_it() {
+  cd "$work"
+  PATH=${MPIEXEC%/*}:/usr/bin:/bin RANKS=2 "$tree/share/flotilla/jobscripts/local.sh" "$tree/share/flotilla/inputs/mnist_mlp.toml" \
+    run.output=local train.steps=5 validation.every=0 >said 2>&1 || cat said
+  expect 'a run of local.sh' 1 "$(grep -c '^done after step 5 ' said)"
+}
+
 everything_is_there
 nothing_names_the_build
 every_header_compiles
 it_trains_from_anywhere
+every_link_of_the_documents_holds
+its_job_script_for_one_machine_finds_it
 verdict

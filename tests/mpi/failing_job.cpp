@@ -107,17 +107,18 @@ void leave(const Communicator& world, Collectives& collectives, SharedStorage& s
   collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
 
+void say_and_abort(const std::string& sentence) {
+  std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
+  flotilla::mpi::abort_job(flotilla::exit_library_error);
+}
+
 /// A rank that neither fails nor arrives: the others' watchdogs end the job.
 void hang(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
   if (world.rank() == world.size() - 1) {
     while (true) std::this_thread::sleep_for(1s);
   }
-  flotilla::mpi::Watchdog watchdog(
-      0.5, [&] { return collectives.missing_ranks(); },
-      [](const std::string& sentence) {
-        std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
-        flotilla::mpi::abort_job(flotilla::exit_library_error);
-      });
+  flotilla::mpi::Watchdog watchdog(0.5, say_and_abort);
+  const flotilla::mpi::MissingRanks missing(watchdog, [&] { return collectives.missing_ranks(); });
   watchdog.beat("all-reduce of bucket", 1, 0);
   collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
@@ -128,17 +129,33 @@ void hang_with_roll_call(const std::string& scenario, const Communicator& world,
   const bool last = world.rank() == world.size() - 1;
   std::vector<std::string> hosts;
   for (int rank = 0; rank < world.size(); ++rank) hosts.push_back("h" + std::to_string(rank));
-  flotilla::mpi::Watchdog watchdog(
-      last ? 0.0 : 1.0, [&] { return collectives.missing_ranks(); },
-      [](const std::string& sentence) {
-        std::fprintf(stderr, "flotilla: %s\n", sentence.c_str());
-        flotilla::mpi::abort_job(flotilla::exit_library_error);
-      },
-      std::make_unique<flotilla::mpi::RollCall>(world, hosts));
+  flotilla::mpi::Watchdog watchdog(last ? 0.0 : 1.0, say_and_abort,
+                                   std::make_unique<flotilla::mpi::RollCall>(world, hosts));
+  const flotilla::mpi::MissingRanks missing(watchdog, [&] { return collectives.missing_ranks(); });
   watchdog.beat(last ? "computing" : "all-reduce of bucket", 1, last ? -1 : 0);
   if (last && scenario == "stopped") raise(SIGSTOP);
   while (last) std::this_thread::sleep_for(1s);
   collectives.all_reduce(flotilla::device_span(storage.mine()));
+}
+
+/// All but the last rank were asked to stop, and wait for it; it waits for its disk, for longer than they are
+/// to wait.
+void wait_for_disk(const std::string& scenario, const Communicator& world) {
+  const bool last = world.rank() == world.size() - 1;
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < world.size(); ++rank) hosts.push_back("h" + std::to_string(rank));
+  flotilla::mpi::Watchdog watchdog(60.0, say_and_abort,
+                                   std::make_unique<flotilla::mpi::RollCall>(world, hosts));
+  watchdog.beat(last ? "saving" : "all-reduce of bucket", 1, last ? -1 : 0);
+  for (int i = 0; last && i < 15; ++i) {
+    if (scenario != "no-disk") watchdog.beat_at_disk();
+    std::this_thread::sleep_for(100ms);
+  }
+  if (!last) watchdog.set_deadline(0.4);
+  if (scenario == "disk-stopped" && world.rank() == 1) raise(SIGSTOP);
+  world.barrier();
+  watchdog.clear_deadline();
+  world.barrier();
 }
 
 int run(const std::string& scenario, const std::string& kind) {
@@ -154,6 +171,8 @@ int run(const std::string& scenario, const std::string& kind) {
     if (scenario == "hang") hang(world, *collectives, storage);
     if (scenario == "elsewhere" || scenario == "stopped")
       hang_with_roll_call(scenario, world, *collectives, storage);
+    if (scenario == "disk" || scenario == "no-disk" || scenario == "disk-stopped")
+      wait_for_disk(scenario, world);
   } catch (const flotilla::UserError& error) {
     // Here, where what a communication thread may still be using is alive.
     std::fprintf(stderr, "flotilla: %s\n", error.what());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
+#include "mpi/communication_lanes.hpp"
 #include "mpi/even_slices.hpp"
 #include "mpi/nccl_all_reduce.hpp"
 #include "tests/mpi/fake_nccl/fake_cuda.hpp"
@@ -113,6 +115,19 @@ TEST_P(NcclWays, SumsWhatTheDeviceComputesBeforeAndItUsesTheSumsAfter) {
   }
 }
 
+TEST_P(NcclWays, WaitsForTheDeviceWhereTheHostWaitsForTheSums) {
+  const auto collectives = make(GetParam());
+  std::vector<float> memory(1000);
+  const DeviceSpan<float> data(memory.data(), memory.size());
+
+  compute(data);
+  collectives->ready(data);
+  collectives->all_reduce(data);
+  collectives->wait();
+
+  EXPECT_EQ(memory, sums(memory.size()));
+}
+
 TEST_P(NcclWays, SumsSeveralBucketsAtATime) {
   const auto collectives = make(GetParam());
   std::vector<float> memory(4000);
@@ -176,6 +191,31 @@ TEST_F(Nccl, LaunchesPartAndRestOfABucketTogether) {
   EXPECT_EQ(launches[3], (FakeLaunch{"all-gather", 48, inside, at + 2}));
   EXPECT_EQ(launches[4], (FakeLaunch{"broadcast", 4, inside, at + 2}));
   collectives->wait();
+}
+
+TEST_F(Nccl, LanesDealBucketsOutToCommunicatorsAndSettleOnce) {
+  const int first = test::fake_communicators();
+  const auto one = make({"nccl"});
+  const auto other = make({"nccl"});
+  const std::array<Collectives*, 2> both = {one.get(), other.get()};
+  CommunicationLanes lanes(both, 3, [] { abort_job(exit_library_error); });
+  std::vector<float> memory(3000);
+  const DeviceSpan<float> all(memory.data(), memory.size());
+  test::take_fake_launches();
+
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      compute(all.subspan(1000 * i, 1000));
+      lanes.start(all.subspan(1000 * i, 1000));
+    }
+    lanes.finish();
+
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(use(all.subspan(1000 * i, 1000)), sums(1000));
+  }
+
+  std::vector<int> used;
+  for (const FakeLaunch& launch : test::take_fake_launches()) used.push_back(launch.communicator - first);
+  EXPECT_EQ(used, (std::vector{0, 1, 0, 0, 1, 0}));
 }
 
 TEST_F(Nccl, OverMpiWorksOnAnotherThreadWhileTheDeviceComputes) {

@@ -101,6 +101,61 @@ TEST(NetworkVerdict, FindsASlowAndALateLink) {
   EXPECT_NE(both.find("the network between h0 and h5 is late: 1 GB/s and 121 µs"), std::string::npos) << both;
 }
 
+TEST(NetworkVerdict, RepeatsSomeSuspectsAtATimeAndAllInTurn) {
+  Pairs many;
+  for (int b = 1; b < 9; ++b) many.emplace_back(0, b);
+
+  EXPECT_EQ(pairs_to_repeat({}, 0), Pairs{});
+  EXPECT_EQ(pairs_to_repeat({{0, 2}, {1, 2}}, 1), (Pairs{{0, 2}, {1, 2}}));
+  EXPECT_EQ(pairs_to_repeat(many, 0), (Pairs{{0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 6}}));
+  EXPECT_EQ(pairs_to_repeat(many, 1), (Pairs{{0, 7}, {0, 8}, {0, 1}, {0, 2}, {0, 3}, {0, 4}}));
+}
+
+TEST(NetworkVerdict, CountsTheBestOfEachFigure) {
+  struct Case {
+    LinkFigures first, again, best;
+  };
+  for (const Case& c : {Case{{0, 1, 20, 2e8}, {0, 1, 30, 4e8}, {0, 1, 20, 4e8}},
+                        Case{{0, 1, 30, 4e8}, {0, 1, 20, 2e8}, {0, 1, 20, 4e8}},
+                        Case{{0, 1, 30, 4e8}, {0, 2, 20, 9e8}, {0, 1, 30, 4e8}}}) {
+    std::vector<LinkFigures> links = {c.first};
+
+    keep_better(links, {c.again});
+
+    EXPECT_EQ(links[0].latency_us, c.best.latency_us);
+    EXPECT_EQ(links[0].bytes_per_s, c.best.bytes_per_s);
+  }
+}
+
+/// What is said at last of three hosts of which h2 has these links in repetition after repetition, GB/s.
+std::vector<std::string> said_of(const std::vector<std::pair<double, double>>& rates) {
+  std::vector<LinkFigures> links = even(3);
+  link_of(links, 0, 2).bytes_per_s = rates[0].first * 1e9;
+  link_of(links, 1, 2).bytes_per_s = rates[0].second * 1e9;
+  for (std::size_t turn = 1; turn < rates.size(); ++turn) {
+    std::vector<LinkFigures> again;
+    for (const auto& [a, b] :
+         pairs_to_repeat(judge_network(links, names).suspects, static_cast<int>(turn) - 1))
+      again.push_back({a, b, 20.0, 1e9 * (a == 0 ? rates[turn].first : rates[turn].second)});
+    keep_better(links, again);
+  }
+  return judge_network(links, names).warnings;
+}
+
+TEST(NetworkVerdict, IsPatientWithBusyHosts) {
+  using Rates = std::vector<std::pair<double, double>>;
+  const Rates once_busy = {{0.4, 0.3}, {0.9, 0.5}};
+  const Rates long_busy = {{0.4, 0.3}, {0.45, 0.4}, {0.3, 0.2}, {0.7, 0.4}, {0.2, 0.8}};
+  const Rates one_link = {{0.9, 0.4}, {0.1, 0.3}, {0.1, 0.6}};
+  const Rates slow = {{0.4, 0.3}, {0.4, 0.3}, {0.3, 0.4}, {0.4, 0.4}, {0.2, 0.4}, {0.4, 0.4}};
+
+  EXPECT_EQ(said_of(once_busy), std::vector<std::string>{});
+  EXPECT_EQ(said_of(long_busy), std::vector<std::string>{});
+  EXPECT_EQ(said_of(one_link), std::vector<std::string>{});
+  ASSERT_EQ(said_of(slow).size(), 1U);
+  EXPECT_EQ(said_of(slow)[0].find("the network of h2 is slow: at most 0.4 GB/s to any host"), 0U);
+}
+
 TEST(NetworkVerdict, LeavesSmallDifferencesAlone) {
   std::vector<LinkFigures> links = even(4);
   link_of(links, 0, 1).bytes_per_s = 5.1e8;

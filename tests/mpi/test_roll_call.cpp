@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -101,6 +102,68 @@ TEST(RollCall, LeavesTheWordToTheLowestRankThatEndsTheJob) {
 
   EXPECT_EQ(left, world.rank() == 1);
   EXPECT_FALSE(left_to_none);
+}
+
+/// While rank 0 does `calling`, each other rank answers with `mine` but for the last, which answers once.
+template <class Calling>
+void call_beside_one_that_falls_silent(const Communicator& world, const Presence& mine, Calling calling) {
+  RollCall call(world, hosts_of(world));
+  if (world.is_root()) {
+    calling(call);
+    world.barrier();
+  } else {
+    std::atomic<bool> over{false};
+    std::thread watchdog([&] {
+      const bool last = world.rank() == world.size() - 1;
+      for (int i = 0; !over; ++i) {
+        if (!last || i == 0) call.ask(mine, last ? 0.0 : 0.005);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+    world.barrier();
+    over = true;
+    watchdog.join();
+  }
+  world.barrier();
+}
+
+TEST(RollCall, MeasuresHowLongARankIsSilentAndTellsWhatItSaidLast) {
+  const auto world = Communicator::world();
+  if (world.size() == 1) GTEST_SKIP() << "needs another rank";
+  const Presence mine = presence("opening the data", -1);
+  std::string text;
+  std::array<double, 3> silences{};
+
+  call_beside_one_that_falls_silent(world, mine, [&](RollCall& call) {
+    call.set_time(100.0);
+    call.begin_silences();
+    silences[0] = call.silence_s();
+    call.set_time(103.0);
+    while (call.silence_s() > 0.0) {
+      call.answer(mine);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    call.set_time(110.0);
+    call.ask(mine, 0.6);
+    silences[1] = call.silence_s();
+    text = call.text(mine, {});
+    call.begin_silences();
+    silences[2] = call.silence_s();
+  });
+
+  if (!world.is_root()) return;
+  EXPECT_EQ(silences, (std::array{0.0, 7.0, 0.0}));
+  const std::string last = std::to_string(world.size() - 1);
+  EXPECT_EQ(text, "rank " + last + " on h" + last + " does not answer, last heard of: opening the data" +
+                      (world.size() > 2 ? "; the others wait in the same place" : ""));
+}
+
+TEST(Presence, TellsWhatIsDone) {
+  Presence done = presence("opening the data", -1);
+  done.done = 1;
+
+  EXPECT_EQ(done.text(), "opening the data, done here");
+  EXPECT_FALSE(done.is_with(presence("opening the data", -1)));
 }
 
 TEST(Presence, IsCutWhereItsTextIsTooLong) {

@@ -36,7 +36,8 @@ class WatchdogDeathTest : public testing::Test {
 
 TEST_F(WatchdogDeathTest, EndsAJobThatHangsAndSaysWhereItWas) {
   const auto run = [] {
-    Watchdog watchdog(0.1, one_rank_missing, say_and_leave);
+    Watchdog watchdog(0.1, say_and_leave);
+    const MissingRanks missing(watchdog, one_rank_missing);
     watchdog.beat("all-reduce of bucket", 120, 3);
     hang();
   };
@@ -47,7 +48,7 @@ TEST_F(WatchdogDeathTest, EndsAJobThatHangsAndSaysWhereItWas) {
 
 TEST_F(WatchdogDeathTest, SaysItBeforeTheFirstStepToo) {
   const auto run = [] {
-    Watchdog watchdog(0.1, {}, say_and_leave);
+    Watchdog watchdog(0.1, say_and_leave);
     hang();
   };
 
@@ -56,7 +57,7 @@ TEST_F(WatchdogDeathTest, SaysItBeforeTheFirstStepToo) {
 
 TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobReturns) {
   const auto run = [] {
-    Watchdog watchdog(0.1, {}, [](const std::string&) {});
+    Watchdog watchdog(0.1, [](const std::string&) {});
     hang();
   };
 
@@ -65,7 +66,7 @@ TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobReturns) {
 
 TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobHangs) {
   const auto run = [] {
-    Watchdog watchdog(0.1, {}, [](const std::string&) { hang(); });
+    Watchdog watchdog(0.1, [](const std::string&) { hang(); });
     hang();
   };
 
@@ -74,7 +75,7 @@ TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobHangs) {
 
 TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
   const auto run = [] {
-    Watchdog watchdog(0, {}, say_and_leave);
+    Watchdog watchdog(0, say_and_leave);
     watchdog.set_deadline(0.1);
     while (true) {
       watchdog.beat("agreeing", 5);
@@ -87,8 +88,8 @@ TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
 
 TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
   const auto run = [] {
-    Watchdog watchdog(0, {}, say_and_leave);
-    watchdog.look_out_for([looks = 0]() mutable {
+    Watchdog watchdog(0, say_and_leave);
+    const FailuresBeside failures(watchdog, [looks = 0]() mutable {
       return ++looks < 3 ? std::string() : std::string("NCCL: the network broke");
     });
     while (true) {
@@ -103,7 +104,7 @@ TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
 TEST_F(WatchdogDeathTest, StillWatchesWhileAnExceptionIsThrown) {
   const auto run = [] {
     try {
-      Watchdog watchdog(0.1, {}, [](const std::string&) { _exit(99); });
+      Watchdog watchdog(0.1, [](const std::string&) { _exit(99); });
       throw std::runtime_error("elsewhere");
     } catch (const std::runtime_error&) {
       hang();
@@ -135,7 +136,7 @@ void move_around_a_stop(Watchdog& watchdog) {
 TEST_F(WatchdogDeathTest, LeavesAfterAStopIfTheOthersHaveGivenItUp) {
   for (const bool told : {true, false}) {
     const auto run = [told] {
-      Watchdog watchdog(1, {}, say_and_leave);
+      Watchdog watchdog(1, say_and_leave);
       watchdog.leave_when_told([told] { return told; });
       move_around_a_stop(watchdog);
       _exit(0);
@@ -145,9 +146,50 @@ TEST_F(WatchdogDeathTest, LeavesAfterAStopIfTheOthersHaveGivenItUp) {
   }
 }
 
+void compute_for(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+TEST_F(WatchdogDeathTest, LetsAThreadWorkForAsLongAsItTakesProcessorTime) {
+  const auto run = [] {
+    Watchdog watchdog(1, say_and_leave);
+    {
+      Working working(watchdog, "opening the data");
+      compute_for(2.5);
+      working.next("reading the checkpoint");
+      compute_for(1.5);
+    }
+    _exit(0);
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(WatchdogDeathTest, EndsAThreadThatWorksAndTakesNone) {
+  const auto run = [] {
+    Watchdog watchdog(0.3, say_and_leave);
+    const Working working(watchdog, "opening the data");
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "nothing has moved .*: opening the data\n");
+}
+
+TEST_F(WatchdogDeathTest, CountsProcessorTimeOnlyWhileItWorks) {
+  const auto run = [] {
+    Watchdog watchdog(0.3, say_and_leave);
+    { const Working working(watchdog, "opening the data"); }
+    compute_for(20);
+  };
+
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "nothing has moved .*: opening the data, done here\n");
+}
+
 TEST(Watchdog, LetsAJobThatMovesGoOn) {
   // The limit is far above what a loaded machine takes between two beats.
-  Watchdog watchdog(5, {}, [](const std::string& sentence) { FAIL() << sentence; });
+  Watchdog watchdog(5, [](const std::string& sentence) { FAIL() << sentence; });
   for (int step = 0; step < 20; ++step) {
     watchdog.beat("step", step);
     std::this_thread::sleep_for(milliseconds(5));
@@ -160,7 +202,7 @@ TEST(Watchdog, LetsAJobThatMovesGoOn) {
 
 TEST_F(WatchdogDeathTest, IsOffWithoutALimit) {
   const auto run = [] {
-    Watchdog watchdog(0, {}, say_and_leave);
+    Watchdog watchdog(0, say_and_leave);
     std::this_thread::sleep_for(milliseconds(600));
     _exit(0);
   };
@@ -170,7 +212,7 @@ TEST_F(WatchdogDeathTest, IsOffWithoutALimit) {
 
 TEST_F(WatchdogDeathTest, ForgetsADeadlineThatIsCleared) {
   const auto run = [] {
-    Watchdog watchdog(0, {}, say_and_leave);
+    Watchdog watchdog(0, say_and_leave);
     watchdog.set_deadline(0.3);
     watchdog.clear_deadline();
     std::this_thread::sleep_for(milliseconds(900));

@@ -80,6 +80,16 @@ class ClickRuns : public testing::Test {
   Result made_;
 };
 
+/// With a loss scale that overflows every few steps.
+Texts float16() {
+  return {"device.kind=reference",
+          "device.precision=float16",
+          "device.loss_scale.initial=16777216",
+          "device.loss_scale.growth_every=7",
+          "device.loss_scale.backoff=0.5",
+          "device.loss_scale.backoff_every=1"};
+}
+
 TEST_F(ClickRuns, GoOnWithOtherServersToTheSameBits) {
   ASSERT_EQ(made_.exit_code, 0) << made_.errors;
   train("whole", 3, 1, {"train.steps=45"});
@@ -108,6 +118,39 @@ TEST_F(ClickRuns, GoOnWithWhatAGeoWorkerKeepsOfRows) {
 
   EXPECT_EQ(dense("parts"), dense("whole"));
   EXPECT_EQ(rows("parts"), rows("whole"));
+}
+
+TEST_F(ClickRuns, GoOnInFloat16WithWhatAGeoWorkerKeepsOfRows) {
+  const auto until = [&](const std::string& steps) {
+    Texts more = float16();
+    more.insert(more.end(), {"server.mode=geo", "server.push_every=4", "optimizer.kind=adam",
+                             "checkpoint.every=15", "train.steps=" + steps});
+    return more;
+  };
+  train("whole", 2, 1, until("45"));
+  train("parts", 2, 1, until("15"));
+  train("parts", 1, 1, until("45"));
+
+  EXPECT_GT(metrics(folder_.path("whole"), "end").back().at("skipped_steps").get<int>(), 0);
+  EXPECT_EQ(dense("parts"), dense("whole"));
+  EXPECT_EQ(rows("parts"), rows("whole"));
+}
+
+TEST_F(ClickRuns, LearnNoRowsFromAStepThatOverflows) {
+  for (const std::string mode : {"sync", "async", "geo"}) {
+    Texts all = arguments(mode, of_servers(1));
+    for (const std::string& key : float16()) all.push_back(key);
+    all.insert(all.end(), {"server.mode=" + mode, "train.steps=100"});
+    if (mode == "geo") all.emplace_back("server.push_every=4");
+
+    const Result result = flotilla(3, all);
+
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_GT(metrics(folder_.path(mode), "end").back().at("skipped_steps").get<int>(), 0) << mode;
+    EXPECT_LT(metrics(folder_.path(mode), "end").back().at("skipped_steps").get<int>(), 50) << mode;
+    EXPECT_EQ(result.output.find("not finite"), std::string::npos) << result.output;
+    EXPECT_GT(auc(mode), 0.6) << mode;
+  }
 }
 
 TEST_F(ClickRuns, GoOnWithOtherGeoWorkers) {

@@ -84,12 +84,14 @@ class ClickTraining : public testing::Test {
     const LoadedDeck deck = load_deck({.path = "test.toml", .text = deck_text, .overrides = overrides});
     FailureHandler failure(ranks.rank(), ranks.size(), "test");
     std::vector<float> result;
-    with_servers(deck.config, ranks, failure, [&](const mpi::Communicator& workers, ServerLink* link) {
+    mpi::Watchdog watchdog(0.0, nullptr);
+    const auto work = [&](const mpi::Communicator& workers, ServerLink* link) {
       TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, link);
       for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
       for (const float value : run.parameters()) result.push_back(value);
       return 0;
-    });
+    };
+    with_servers(deck.config, ranks, failure, watchdog, work);
     return result;
   }
 

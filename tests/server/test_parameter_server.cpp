@@ -55,10 +55,12 @@ void with_roles(const Texts& served, const std::function<void(const mpi::Communi
   const LoadedDeck deck =
       load_deck({.path = "test.toml", .text = text, .overrides = TrainingRun::with_defaults(served)});
   FailureHandler failure(all.rank(), all.size(), "test");
-  with_servers(deck.config, all, failure, [&](const mpi::Communicator& workers, ServerLink* servers) {
-    body(workers, *servers);
-    return 0;
-  });
+  mpi::Watchdog watchdog(0.0, nullptr);
+  with_servers(deck.config, all, failure, watchdog,
+               [&](const mpi::Communicator& workers, ServerLink* servers) {
+                 body(workers, *servers);
+                 return 0;
+               });
 }
 
 std::vector<float> after(TrainingRun& run, int steps) {

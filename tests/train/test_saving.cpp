@@ -115,7 +115,7 @@ struct SavingRun {
                         .text = read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                         .overrides = with_defaults(more)})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, {}),
+        assembly(deck.config, world, failure, watchdog, {}),
         reporter({.folder = "", .rank = 1}),
         writer(folder, 9, saving_workers(world)) {
     if (kind == Kind::drifting) assembly.strategy = std::make_unique<Drifting>(assembly);
@@ -170,6 +170,7 @@ struct SavingRun {
   mpi::Communicator world;
   LoadedDeck deck;
   FailureHandler failure;
+  mpi::Watchdog watchdog{0.0, nullptr};
   Assembly assembly;
   Reporter reporter;
   CheckpointWriter writer;

@@ -107,7 +107,7 @@ class StageData : public testing::Test {
 
   const mpi::Communicator world_ = mpi::Communicator::world();
   const TemporaryFolder folder_;
-  mpi::Watchdog watchdog_{0.0, nullptr, nullptr};
+  mpi::Watchdog watchdog_{0.0, nullptr};
 };
 
 TEST_F(StageData, CopiesOnceOnEachHost) {

@@ -41,7 +41,7 @@ struct TrainingRun {
         deck(
             load_deck({.path = "test.toml", .text = deck_text, .overrides = with_defaults(std::move(more))})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, {}, sinks_of(communication), servers),
+        assembly(deck.config, world, failure, watchdog, {}, sinks_of(communication), servers),
         reporter({.folder = "", .rank = 1}),
         trainer({.assembly = assembly,
                  .reporter = reporter,
@@ -74,6 +74,7 @@ struct TrainingRun {
   mpi::Communicator world;
   LoadedDeck deck;
   FailureHandler failure;
+  mpi::Watchdog watchdog{0.0, nullptr};
   Assembly assembly;
   Reporter reporter;
   Trainer trainer;
