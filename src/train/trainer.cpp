@@ -66,6 +66,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
   options.mixup = config_.train.mixup;
+  options.pin = [this](std::span<float> batch) { return assembly_.device->pin(batch); };
   return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, options);
 }
 
