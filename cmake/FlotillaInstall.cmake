@@ -18,7 +18,7 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi flotilla_train EXP
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${headers}")
 # Headers that need a vendor's are nobody's business but the library's.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
-        REGEX "/kernels/(cudnn|flat|onednn|processor|reference)$" EXCLUDE
+        REGEX "/kernels/(cudnn|device_loops|flat|onednn|processor|reference)$" EXCLUDE
         REGEX "/mpi/(native|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
         REGEX "/src/(checkpoint/(hdf5_handles|state_json)|commands/(inspect_rows|value_statistics)|data/gzip_reader)[.]hpp$"
         EXCLUDE)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/device_loops/device_loops.hpp"
 #include "kernels/device_loops/norm_forward.hpp"
 
 /// Batch norm backward (formulas: kernels/image_operations.hpp). Values read and written per value: the sums

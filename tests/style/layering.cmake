@@ -18,7 +18,7 @@ set(may_use_tests "kernels|models|mpi|src|tests")
 set(vendor_headers "mpi\\.h" "nccl\\.h" "dnnl[a-z_]*\\.hp?p?" "cudnn[a-z_0-9]*\\.h" "cuda[a-z_0-9]*\\.h" "cublas[A-Za-z_]*\\.h" "Kokkos_[A-Za-z]*\\.hpp"
                    "hdf5\\.h" "toml\\+\\+/[a-z.]*|toml\\.hpp" "jpeglib\\.h|jerror\\.h|turbojpeg\\.h" "png\\.h")
 set(homes "mpi/|tests/mpi/|tests/support/" "mpi/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/"
-          "kernels/cud|mpi/nccl_|tests/mpi/fake_nccl/" "kernels/cudnn/" "kernels/|tests/kernels/|tests/bench/" "src/|tests/checkpoint/"
+          "kernels/cud|kernels/device_loops/cuda_|mpi/nccl_|tests/mpi/fake_nccl/" "kernels/cudnn/" "kernels/|tests/kernels/|tests/bench/" "src/|tests/checkpoint/"
           "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/")
 set(hdf5_users)
 set(faults "")
