@@ -8,17 +8,31 @@
 
 namespace flotilla {
 
-KokkosScope::KokkosScope(const char* program) {
-  require(!Kokkos::is_initialized(), "Kokkos must be initialised once, by main");
-  // Kokkos 3.4 would read our own arguments as its own. It may also take entries out of the list.
-  std::string name = program;
-  char* arguments[] = {name.data(), nullptr};
-  int count = 1;
-  Kokkos::initialize(count, arguments);
+namespace {
+
+bool scope_is_there = false;
+
+}  // namespace
+
+KokkosScope::KokkosScope() {
+  require(!scope_is_there, "there is one KokkosScope, made by main");
+  scope_is_there = true;
 }
 
 KokkosScope::~KokkosScope() {
-  Kokkos::finalize();
+  if (Kokkos::is_initialized()) Kokkos::finalize();
+  scope_is_there = false;
+}
+
+void start_kokkos(int gpu) {
+  require(scope_is_there, "Kokkos must not outlive main: it starts within a KokkosScope");
+  if (Kokkos::is_initialized()) return;
+  // Kokkos 3.4 would read our own arguments as its own; without a GPU named here it would choose one itself.
+  std::string name = "flotilla";
+  std::string device = cat("--kokkos-device-id=", gpu);
+  char* arguments[] = {name.data(), gpu < 0 ? nullptr : device.data(), nullptr};
+  int count = gpu < 0 ? 1 : 2;
+  Kokkos::initialize(count, arguments);
 }
 
 std::string kokkos_version() {

@@ -165,8 +165,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     }
     try {
       if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
-      // 4. Kokkos, then the command: deck, device, model, data, strategy, training.
-      const flotilla::KokkosScope kokkos(argv[0]);
+      // 4. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
+      const flotilla::KokkosScope kokkos;
       return run_together(*line, world, failure);
     } catch (const flotilla::AgreedFailure& error) {
       // Every rank throws this alike, before training: the only orderly early exit.

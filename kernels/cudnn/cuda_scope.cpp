@@ -8,7 +8,7 @@ CudaScope::CudaScope(const DeviceSpec& spec)
       memory_(spec.ordinal),
       cudnn_(created<CudnnHandle>("cudnnCreate", cudnnCreate)),
       cublas_(created<CublasHandle>("cublasLtCreate", cublasLtCreate)),
-      loops_(make_cuda_loops(stream(),
+      loops_(make_cuda_loops({stream(), spec.ordinal},
                              [memory = memory_](std::size_t floats) { return memory.allocate(floats); })) {
   check(cudnnSetStream(cudnn(), stream()), "cudnnSetStream");
 }

@@ -4,7 +4,7 @@
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(void*, LoopMemory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream, LoopMemory) {
   throw UserError(
       "device.kind = \"cuda\" needs a Kokkos that was built with CUDA, and this program was built with a "
       "Kokkos "

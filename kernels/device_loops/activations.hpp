@@ -148,8 +148,9 @@ struct AddReluBackward {
 };
 
 /// flag[0] ← 1 where a value is NaN or infinite: many lanes may write the same.
+template <class T>
 struct FlagNotFinite {
-  const Float32* x = nullptr;
+  const T* x = nullptr;
   float* flag = nullptr;
   template <int V>
   KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {

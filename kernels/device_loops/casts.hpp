@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/device_loops/device_loops.hpp"
@@ -116,16 +118,23 @@ struct FromBytes {
   std::int64_t planes = 0;
   std::int64_t packs = 0;
   const std::uint8_t* from = nullptr;
-  ByteScaling scaling;
   To* to = nullptr;
+  float factor[4];
+  float offset[4];
 
+  /// By comparisons: an index that is not known beforehand would put the array into memory.
+  KOKKOS_INLINE_FUNCTION static float pick(const float (&of)[4], std::int64_t channel) {
+    const float low = channel == 0 ? of[0] : of[1];
+    const float high = channel == 2 ? of[2] : of[3];
+    return channel < 2 ? low : high;
+  }
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     Floats<V> values{};
     for (int v = 0; v < V; ++v) {
       const std::int64_t channel = i % packs * V + v;
-      if (channel >= planes || channel >= 4) continue;
+      if (channel >= planes) continue;
       const auto byte = static_cast<float>(from[i / packs * planes + channel]);
-      values[v] = std::fma(byte, scaling.factor[channel], scaling.offset[channel]);
+      values[v] = std::fma(byte, pick(factor, channel), pick(offset, channel));
     }
     store<V>(values, to, i * V);
   }
@@ -134,9 +143,16 @@ struct FromBytes {
 template <class Space, class To>
 void from_bytes(const Space& space, const Shape& shape, std::int64_t channels, const std::uint8_t* from,
                 const ByteScaling& scaling, To* to) {
+  const std::array<float, 4>& factor = scaling.factor;
+  const std::array<float, 4>& offset = scaling.offset;
   with_written_width<To>(channels, [&]<int V>(Width<V>) {
     for_each(space, "images from bytes", shape[0] * shape[2] * shape[3] * channels / V,
-             FromBytes<To, V>{shape[1], channels / V, from, scaling, to});
+             FromBytes<To, V>{shape[1],
+                              channels / V,
+                              from,
+                              to,
+                              {factor[0], factor[1], factor[2], factor[3]},
+                              {offset[0], offset[1], offset[2], offset[3]}});
   });
 }
 

@@ -22,7 +22,7 @@ inline std::size_t partial_floats(const Tiles& tiles, std::int64_t channels) {
 /// finish(row block, first, second) may turn the sums of a tile into other numbers.
 template <class Space, int V, class Term>
 struct TileSums {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   Tiles tiles;
   Term term;
   float* partials = nullptr;
@@ -95,7 +95,7 @@ KOKKOS_INLINE_FUNCTION void add_blocks(const Team& team, const Tiles& tiles, std
 /// Adds the tiles up and calls result(channel, first total, second total).
 template <class Space, class Result>
 struct FinishSums {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   Tiles tiles;
   std::int64_t channels = 0;
   const float* partials = nullptr;

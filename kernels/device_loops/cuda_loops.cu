@@ -4,9 +4,10 @@
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(void* stream, LoopMemory memory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory) {
+  start_kokkos(stream.ordinal);
   using Loops = KokkosLoops<Kokkos::Cuda, loops::CudaElements>;
-  return std::make_unique<Loops>(Kokkos::Cuda(static_cast<cudaStream_t>(stream)), std::move(memory));
+  return std::make_unique<Loops>(Kokkos::Cuda(static_cast<cudaStream_t>(stream.handle)), std::move(memory));
 }
 
 }  // namespace flotilla

@@ -14,7 +14,7 @@ namespace flotilla::loops {
 /// One rule on the chunks of all ranges: a team per chunk.
 template <class Space, class Rule>
 struct FlatUpdate {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   Rule rule;
   const FlatChunk* chunks = nullptr;
   float learning_rate = 0.0F;
@@ -32,7 +32,7 @@ struct FlatUpdate {
 /// partials[chunk] ← Σ term(i), in an order that depends on the chunk's size only.
 template <class Space, class Term>
 struct FlatSums {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   Term term;
   const FlatChunk* chunks = nullptr;
   double* partials = nullptr;

@@ -12,19 +12,19 @@
 
 namespace flotilla {
 
-/// `size` values of one precision in device memory, on 16 bytes.
-template <class Address>
-struct ValueSpan {
-  Address address = nullptr;
+/// `size` values of one precision in device memory, on 16 bytes, that are only read.
+struct GivenValues {
+  const void* address = nullptr;
   std::int64_t size = 0;
   Precision precision = Precision::float32;
-  /// As values that are only read.
-  operator ValueSpan<const void*>() const requires(!std::is_same_v<Address, const void*>) {
-    return {address, size, precision};
-  }
 };
-using Values = ValueSpan<void*>;
-using GivenValues = ValueSpan<const void*>;
+/// The same, to be written.
+struct Values {
+  void* address = nullptr;
+  std::int64_t size = 0;
+  Precision precision = Precision::float32;
+  operator GivenValues() const { return {address, size, precision}; }
+};
 
 /// Parameters, gradients and sums: always float32.
 inline Values values_of(DeviceSpan<float> x) {
@@ -134,14 +134,14 @@ class DeviceLoops {
                                      float scale, Values dlogits) = 0;
 
   /// flag[0] ← 1 if a value is NaN or infinite; else it stays. The host does not wait.
-  virtual void flag_not_finite(DeviceSpan<const float> x, DeviceSpan<float> flag) = 0;
+  virtual void flag_not_finite(GivenValues x, DeviceSpan<float> flag) = 0;
 };
 
 /// Device memory for scratch: floats, on 64 bytes. Releasing it must wait for what uses it.
 using LoopMemory = std::function<Storage(std::size_t floats)>;
 
-/// The loops on a CUDA stream (a cudaStream_t), which must outlive them, as must the KokkosScope.
+/// The loops on a CUDA stream, which must outlive them, as must the KokkosScope. Starts Kokkos on its GPU.
 /// @throws UserError where this build has none, saying which Kokkos to build.
-std::unique_ptr<DeviceLoops> make_cuda_loops(void* stream, LoopMemory memory);
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory);
 
 }  // namespace flotilla

@@ -194,12 +194,13 @@ class KokkosLoops : public DeviceLoops {
     });
   }
 
-  void flag_not_finite(DeviceSpan<const float> x, DeviceSpan<float> flag) override {
+  void flag_not_finite(GivenValues x, DeviceSpan<float> flag) override {
     require(flag.size() == 1, "the flag is one value, got ", flag.size());
-    loops::check_address("the values", values_of(x));
-    loops::for_each_pack<4>(
-        space_, "finite check", static_cast<std::int64_t>(x.size()),
-        loops::FlagNotFinite{reinterpret_cast<const loops::Float32*>(x.address()), flag.address()});
+    loops::check_address("the values", x);
+    with_one(x, [&]<class T>(const T* values) {
+      loops::for_each_pack<loops::full_pack<T>>(space_, "finite check", x.size,
+                                                loops::FlagNotFinite<T>{values, flag.address()});
+    });
   }
 
  private:

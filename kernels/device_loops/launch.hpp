@@ -52,17 +52,24 @@ inline constexpr int team_lanes = 256;
 template <class Space>
 inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
-/// Calls functor(team) for teams 0 … teams − 1, which share `scratch_bytes` of fast memory (at most 32 KiB).
+/// At least two teams run side by side on a processor of a GPU: 128 registers for a lane.
+template <class Space>
+using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<team_lanes, 2>>;
+template <class Space>
+using TeamOf = typename Policy<Space>::member_type;
+
+/// Calls functor(team) for teams 0 … teams − 1, which share `scratch_bytes` of fast memory (below 32 KiB).
 template <class Space, class Functor>
 void for_each_team(const Space& space, const char* name, std::int64_t teams, int lanes,
                    std::size_t scratch_bytes, const Functor& functor) {
   static_assert(small<Functor>);
   if (teams == 0) return;
-  require(teams <= 0x7FFFFFFF && scratch_bytes <= 32768, name, ": ", teams, " teams with ", scratch_bytes,
+  require(teams <= 0x7FFFFFFF && scratch_bytes <= 32760, name, ": ", teams, " teams with ", scratch_bytes,
           " bytes of scratch are too many");
-  Kokkos::TeamPolicy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
-  Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_bytes))),
-                       functor);
+  Policy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
+  // 8 more: the scratch starts on 8 bytes at most.
+  const int bytes = scratch_bytes == 0 ? 0 : static_cast<int>(scratch_bytes) + 8;
+  Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)), functor);
 }
 
 template <class Team, class Body>

@@ -16,7 +16,7 @@ inline constexpr int row_numbers = 3;
 
 template <class Space, class T>
 struct RowLoss {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   std::int32_t classes = 0;
   std::int32_t lanes = 0;
   float smoothing = 0.0F;
@@ -85,7 +85,7 @@ struct RowLoss {
 /// One team: adds the rows' numbers to the sums.
 template <class Space>
 struct AddRows {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   std::int64_t valid = 0;
   const float* rows = nullptr;
   float* sums = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/device_loops/device_loops.hpp"
 #include "kernels/device_loops/norm_forward.hpp"
 
 /// Batch norm backward (formulas: kernels/image_operations.hpp). Values read and written per value: the sums
@@ -8,15 +9,15 @@
 /// float16 moves 10 bytes per value, 14 (16) with add_relu.
 namespace flotilla::loops {
 
-/// Sums of dz · (x − mean) and dz; with add_relu dz goes to `dresidual`.
-template <class T, int V>
+/// Sums of dz · (x − mean) and dz; with add_relu dz goes to `dresidual`. What follows is a parameter so that
+/// registers hold only what it needs.
+template <class T, int V, AfterNorm after>
 struct NormGradientSums {
   const T* x = nullptr;
   const T* y = nullptr;
   const T* dy = nullptr;
   const T* more_dy = nullptr;  ///< Or null.
   NormChannels of;
-  AfterNorm after = AfterNorm::nothing;
   T* dresidual = nullptr;
 
   struct Row {
@@ -34,7 +35,7 @@ struct NormGradientSums {
           Row read;
           read.x = load<V>(x, i);
           read.dy = load<V>(dy, i);
-          if (after == AfterNorm::add_relu) read.y = load<V>(y, i);
+          if constexpr (after == AfterNorm::add_relu) read.y = load<V>(y, i);
           if (more_dy != nullptr) read.more = load<V>(more_dy, i);
           return read;
         },
@@ -45,10 +46,10 @@ struct NormGradientSums {
             const Floats<V> more = floats(read.more);
             for (int v = 0; v < V; ++v) dz[v] += more[v];
           }
-          if (after == AfterNorm::relu) {
+          if constexpr (after == AfterNorm::relu) {
             for (int v = 0; v < V; ++v) dz[v] = constants.value(v, values[v]) > 0.0F ? dz[v] : 0.0F;
           }
-          if (after == AfterNorm::add_relu) {
+          if constexpr (after == AfterNorm::add_relu) {
             const Floats<V> result = floats(read.y);
             for (int v = 0; v < V; ++v) dz[v] = result[v] > 0.0F ? dz[v] : 0.0F;
             store<V>(dz, dresidual, row * channels + column);
@@ -80,16 +81,28 @@ struct StoreNormSums {
   }
 };
 
+template <AfterNorm A>
+using Then = std::integral_constant<AfterNorm, A>;
+template <class Body>
+void with_after(AfterNorm after, const Body& body) {
+  switch (after) {
+    case AfterNorm::nothing: return body(Then<AfterNorm::nothing>{});
+    case AfterNorm::relu: return body(Then<AfterNorm::relu>{});
+    case AfterNorm::add_relu: return body(Then<AfterNorm::add_relu>{});
+  }
+}
+
 template <class Space, class T>
 void norm_backward_sums(const Space& space, std::int64_t rows, std::int64_t channels, const NormGradients& in,
                         const NormChannels& of, AfterNorm after, T* dresidual, float* partials,
                         const StoreNormSums& result) {
+  const auto at = [](const GivenValues& values) { return static_cast<const T*>(values.address); };
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
-    const auto at = [](const GivenValues& values) { return static_cast<const T*>(values.address); };
-    sum_tiles<V>(space, "norm gradients", tiles,
-                 NormGradientSums<T, V>{at(in.x), at(in.y), at(in.dy), at(in.more_dy), of, after, dresidual},
-                 partials);
+    with_after(after, [&]<AfterNorm A>(Then<A>) {
+      const NormGradientSums<T, V, A> term{at(in.x), at(in.y), at(in.dy), at(in.more_dy), of, dresidual};
+      sum_tiles<V>(space, "norm gradients", tiles, term, partials);
+    });
     finish_sums(space, "norm gradients, joined", tiles, channels, partials, result);
   });
 }

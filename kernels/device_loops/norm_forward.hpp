@@ -73,7 +73,7 @@ struct PivotSums {
 /// Joins the tiles' sums to mean and biased variance (Chan, Golub & LeVeque 1979), in double.
 template <class Space, class T>
 struct FinishStatistics {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   Tiles tiles;
   std::int64_t channels = 0;
   const T* x = nullptr;

@@ -83,7 +83,7 @@ KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const Place& at, const Read
 /// A functor on tiles, called with the place of every lane that has work.
 template <class Space, class Functor>
 struct TileMap {
-  using Team = typename Kokkos::TeamPolicy<Space>::member_type;
+  using Team = TeamOf<Space>;
   Tiles tiles;
   Functor functor;
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {

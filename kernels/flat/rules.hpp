@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <Kokkos_Core.hpp>
 #include <cmath>
 #include <cstdint>
 
 #include "kernels/flat_math.hpp"
 
-/// The update rules as Kokkos functors over one index: the host device sweeps them over chunks, a CUDA device
-/// hands them to Kokkos::parallel_for. Formulas: kernels/flat_math.hpp.
+/// The update rules as functors over one index: the host device sweeps them over chunks, a CUDA device hands
+/// them to Kokkos. constexpr, so that code for devices can call them. Formulas: kernels/flat_math.hpp.
 namespace flotilla::flat {
 
 /// What all rules read. `rate`, `coupled` and `keep` are those of the range that is being swept.
@@ -20,14 +19,12 @@ struct Common {
   float coupled = 0.0F;  ///< Weight decay added to the gradient.
   float keep = 1.0F;     ///< Factor of decoupled weight decay: 1 − rate · decay.
 
-  KOKKOS_INLINE_FUNCTION float gradient(std::int64_t i) const {
-    return gradient_scale * g[i] + coupled * p[i];
-  }
+  constexpr float gradient(std::int64_t i) const { return gradient_scale * g[i] + coupled * p[i]; }
 };
 
 /// Fills in the constants that all rules share, of a range with this rate and weight decay.
-KOKKOS_INLINE_FUNCTION void set_constants(Common& common, float gradient_scale, float rate, Decay decay,
-                                          float weight_decay) {
+constexpr void set_constants(Common& common, float gradient_scale, float rate, Decay decay,
+                             float weight_decay) {
   common.gradient_scale = gradient_scale;
   common.rate = rate;
   common.coupled = decay == Decay::coupled ? weight_decay : 0.0F;
@@ -36,16 +33,14 @@ KOKKOS_INLINE_FUNCTION void set_constants(Common& common, float gradient_scale, 
 
 struct Sgd {
   Common in;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    in.p[i] = in.keep * in.p[i] - in.rate * in.gradient(i);
-  }
+  constexpr void operator()(std::int64_t i) const { in.p[i] = in.keep * in.p[i] - in.rate * in.gradient(i); }
 };
 
 struct Momentum {
   Common in;
   float* v = nullptr;
   float mu = 0.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  constexpr void operator()(std::int64_t i) const {
     const float velocity = mu * v[i] + in.gradient(i);
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - in.rate * velocity;
@@ -56,7 +51,7 @@ struct Nesterov {
   Common in;
   float* v = nullptr;
   float mu = 0.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  constexpr void operator()(std::int64_t i) const {
     const float g = in.gradient(i);
     const float velocity = mu * v[i] + g;
     v[i] = velocity;
@@ -68,7 +63,7 @@ struct Lars {
   Common in;
   float* v = nullptr;
   float mu = 0.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  constexpr void operator()(std::int64_t i) const {
     const float velocity = mu * v[i] + in.rate * in.gradient(i);
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - velocity;
@@ -88,7 +83,7 @@ struct Moments {
   float epsilon = 0.0F;
 
   /// Updates both moments with g and returns m̂ / (√v̂ + ε).
-  KOKKOS_INLINE_FUNCTION float direction(std::int64_t i, float g) const {
+  constexpr float direction(std::int64_t i, float g) const {
     const float first = beta1 * m[i] + rest1 * g;
     const float second = beta2 * v[i] + rest2 * (g * g);
     m[i] = first;
@@ -101,7 +96,7 @@ struct Moments {
 struct Adam {
   Common in;
   Moments moments;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  constexpr void operator()(std::int64_t i) const {
     const float p = in.p[i];
     in.p[i] = in.keep * p - in.rate * moments.direction(i, in.gradient(i));
   }
@@ -111,7 +106,7 @@ struct LambDirection {
   Common in;
   Moments moments;
   float* out = nullptr;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  constexpr void operator()(std::int64_t i) const {
     out[i] = moments.direction(i, in.gradient_scale * in.g[i]) + in.coupled * in.p[i];
   }
 };
@@ -120,7 +115,7 @@ struct Adagrad {
   Common in;
   float* a = nullptr;
   float epsilon = 0.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  constexpr void operator()(std::int64_t i) const {
     const float g = in.gradient(i);
     const float sum = a[i] + g * g;
     a[i] = sum;
@@ -131,32 +126,32 @@ struct Adagrad {
 struct Fill {
   float* x = nullptr;
   float value = 0.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { x[i] = value; }
+  constexpr void operator()(std::int64_t i) const { x[i] = value; }
 };
 
 struct Copy {
   const float* from = nullptr;
   float* to = nullptr;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { to[i] = from[i]; }
+  constexpr void operator()(std::int64_t i) const { to[i] = from[i]; }
 };
 
 struct Scale {
   float* x = nullptr;
   float factor = 1.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { x[i] *= factor; }
+  constexpr void operator()(std::int64_t i) const { x[i] *= factor; }
 };
 
 struct Axpy {
   const float* x = nullptr;
   float* y = nullptr;
   float factor = 1.0F;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
+  constexpr void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
 };
 
 /// What one value adds to the sum of squares.
 struct Square {
   const float* x = nullptr;
-  KOKKOS_INLINE_FUNCTION double operator()(std::int64_t i) const {
+  constexpr double operator()(std::int64_t i) const {
     return static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
 };
@@ -164,7 +159,7 @@ struct Square {
 /// Zero for a number, NaN for NaN and the infinities: their sum tells.
 struct NotFinite {
   const float* x = nullptr;
-  KOKKOS_INLINE_FUNCTION double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
+  constexpr double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
 };
 
 }  // namespace flotilla::flat

@@ -14,7 +14,7 @@ class OnGpu : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     // The own loops are Kokkos'. It ends with the program.
-    static const KokkosScope kokkos("test");
+    static const KokkosScope kokkos;
   }
   void SetUp() override {
     if (visible_gpus().empty()) GTEST_SKIP() << "no GPU here";

@@ -30,10 +30,12 @@ class LoopsDevice : public Device {
   std::string description() const override { return loops_->description(); }
   bool shares_host_memory() const override { return true; }
   int threads() const override { return 1; }
-  Storage allocate(std::size_t count) override { return memory_.allocate(count); }
-  Tensor tensor(const Shape& shape) override {
-    return {shape, allocate(flotilla::floats_of(shape.size(), precision_))};
+  Precision precision() const override { return precision_; }
+  std::size_t floats_of(const Shape& shape) const override {
+    return flotilla::floats_of(shape.size(), precision_);
   }
+  Storage allocate(std::size_t count) override { return memory_.allocate(count); }
+  Tensor tensor(const Shape& shape) override { return {shape, allocate(floats_of(shape))}; }
   std::int64_t allocated_bytes() const override { return memory_.allocated_bytes(); }
   void upload(std::span<const float> from, DeviceSpan<float> to) override {
     require(from.size() == to.size(), "upload of ", from.size(), " into ", to.size(), " values");
@@ -64,7 +66,8 @@ class LoopsDevice : public Device {
 }  // namespace
 
 std::unique_ptr<DeviceLoops> serial_loops() {
-  static const KokkosScope kokkos("test");
+  static const KokkosScope kokkos;
+  start_kokkos(-1);
   return std::make_unique<KokkosLoops<Kokkos::Serial, loops::PortableElements>>(
       Kokkos::Serial(), [](std::size_t floats) { return HostMemory().allocate(floats); });
 }

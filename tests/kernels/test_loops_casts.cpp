@@ -186,20 +186,22 @@ TEST(LoopsActivation, AgreesWithTheReferenceAndSumsBiasGradients) {
 
 TEST(LoopsFlag, FindsEveryValueThatIsNotFinite) {
   const auto loops = test::serial_loops();
-  for (const std::size_t place : {std::size_t{0}, std::size_t{4095}, std::size_t{9998}}) {
-    for (const float bad :
-         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-      std::vector<float> x(9999, -std::numeric_limits<float>::max());
-      Held good(Precision::float32, x);
-      x[place] = bad;
-      Held with(Precision::float32, x);
-      Storage flag = HostMemory().allocate(1);
+  for (const Precision precision : all_precisions) {
+    for (const std::size_t place : {std::size_t{0}, std::size_t{4095}, std::size_t{9998}}) {
+      for (const float bad :
+           {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+        std::vector<float> x(9999, -65504.0F);
+        Held good(precision, x);
+        x[place] = bad;
+        Held with(precision, x);
+        Storage flag = HostMemory().allocate(1);
 
-      loops->flag_not_finite({static_cast<float*>(good.values().address), x.size()}, flag.span());
-      EXPECT_EQ(*flag.span().address(), 0.0F);
-      loops->flag_not_finite({static_cast<float*>(with.values().address), x.size()}, flag.span());
+        loops->flag_not_finite(good.values(), flag.span());
+        EXPECT_EQ(*flag.span().address(), 0.0F);
+        loops->flag_not_finite(with.values(), flag.span());
 
-      EXPECT_EQ(*flag.span().address(), 1.0F) << place;
+        EXPECT_EQ(*flag.span().address(), 1.0F) << place;
+      }
     }
   }
 }

@@ -120,7 +120,7 @@ TEST(LoopsBatchNorm, AddsTheTilesOfManyRows) {
   // More rows than 512 teams of 256 lanes with 8 rows each: lanes walk further, and the last tile is smaller.
   expect_agreement(
       {.spec = {.input = {4, 1, 521, 523}, .after = AfterNorm::add_relu}, .precision = Precision::float16});
-  expect_agreement({.spec = {.input = {1, 8, 300, 301}, .after = AfterNorm::relu}});
+  expect_agreement({.spec = {.input = {1, 8, 300, 301}}});
 }
 
 TEST(LoopsBatchNorm, AddsTheSecondGradientOfY) {

@@ -5,7 +5,8 @@
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(void*, LoopMemory memory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream, LoopMemory memory) {
+  start_kokkos(-1);
   return std::make_unique<KokkosLoops<Kokkos::Serial, loops::PortableElements>>(Kokkos::Serial(),
                                                                                 std::move(memory));
 }
