@@ -18,17 +18,19 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi flotilla_train EXP
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${headers}")
 # Headers that need a vendor's are nobody's business but the library's.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
-        REGEX "/kernels/(cudnn|flat|onednn|processor|reference)$" EXCLUDE
-        REGEX "/mpi/(native|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
+        REGEX "/kernels/(cudnn|device_loops|flat|onednn|processor|reference)$" EXCLUDE
+        REGEX "/mpi/(native|nccl_[a-z]+|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
         REGEX "/src/(checkpoint/(hdf5_handles|state_json)|commands/(inspect_rows|value_statistics)|data/gzip_reader)[.]hpp$"
         EXCLUDE)
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}")
 get_directory_property(FLOTILLA_ONEDNN DIRECTORY kernels DEFINITION OneDnn_VERSION)
+get_directory_property(FLOTILLA_NCCL_FOUND DIRECTORY mpi DEFINITION Nccl_FOUND)
 configure_package_config_file(cmake/FlotillaConfig.cmake.in "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake"
                               INSTALL_DESTINATION "${package}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake"
               cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake kernels/onednn/FindOneDnn.cmake
+              kernels/cudnn/FindCudnn.cmake mpi/FindNccl.cmake
         DESTINATION "${package}")
 
 install(DIRECTORY inputs examples DESTINATION "${shared}")

@@ -6,8 +6,9 @@ namespace flotilla {
 
 std::unique_ptr<Device> make_cuda_device(const DeviceSpec&) {
   throw UserError(
-      "device.kind = \"cuda\" needs a build with CUDA, and this one has none: configure it with "
-      "-DFLOTILLA_CUDA=ON, or run with device.kind = \"cpu\"");
+      "device.kind = \"cuda\" needs a build with CUDA, and this one has none: with the CUDA toolkit and "
+      "cuDNN "
+      "installed configure it with -DFLOTILLA_CUDA=ON (docs/gpu.md), or run with device.kind = \"cpu\"");
 }
 
 std::string cuda_version() {

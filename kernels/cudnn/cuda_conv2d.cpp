@@ -18,6 +18,18 @@ const Conv2dSpec& checked(const Conv2dSpec& spec) {
   return spec;
 }
 
+/// Only where no gradient has to lose its zeros again.
+std::int64_t filled_up(const Conv2dSpec& s, Precision precision) {
+  constexpr std::int64_t at_a_time = 8;
+  if (!is_half(precision) || s.input_gradient || s.groups > 1) return s.input[1];
+  return (s.input[1] + at_a_time - 1) / at_a_time * at_a_time;
+}
+
+Conv2dSpec with_channels(Conv2dSpec spec, std::int64_t channels) {
+  spec.input = {spec.input[0], channels, spec.input[2], spec.input[3]};
+  return spec;
+}
+
 constexpr float one = 1.0F;
 constexpr float zero = 0.0F;
 
@@ -26,8 +38,9 @@ constexpr float zero = 0.0F;
 CudaConv2d::CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec)
     : scope_(std::move(scope)),
       spec_(checked(spec)),
-      algorithms_(choice.of(spec)),
-      descriptors_(spec, scope_->precision()) {
+      channels_(filled_up(spec, scope_->precision())),
+      algorithms_(choice.of(with_channels(spec, channels_))),
+      descriptors_(with_channels(spec, channels_), scope_->precision()) {
   const auto prepare = [this](const auto& algorithm, const ConvolutionDescriptor& convolution) {
     check(cudnnSetConvolutionMathType(convolution.get(), algorithm.math), "cudnnSetConvolutionMathType");
     scope_->reserve(algorithm.workspace);
@@ -36,7 +49,8 @@ CudaConv2d::CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice
   if (spec_.input_gradient) prepare(algorithms_.backward_data, descriptors_.backward_data);
   prepare(algorithms_.backward_weights, descriptors_.backward_weights);
   if (!is_half(scope_->precision())) return;
-  weight_ = scope_->memory().allocate(floats_of(weight_size(), scope_->precision()));
+  const RowsSpec rows = channels_of_weight();
+  weight_ = scope_->memory().allocate(floats_of(rows.rows * rows.to, scope_->precision()));
   gradient_ = scope_->memory().allocate(weight_.size());
 }
 
@@ -44,31 +58,68 @@ std::int64_t CudaConv2d::weight_size() const {
   return spec_.out_channels * spec_.input[1] / spec_.groups * spec_.kernel * spec_.kernel;
 }
 
+Shape CudaConv2d::input() const {
+  return {spec_.input[0], channels_, spec_.input[2], spec_.input[3]};
+}
+
+RowsSpec CudaConv2d::channels_of_weight() const {
+  return {.rows = spec_.out_channels * spec_.kernel * spec_.kernel,
+          .from = spec_.input[1] / spec_.groups,
+          .to = channels_ / spec_.groups};
+}
+
 Values CudaConv2d::half_weight(Storage& storage) const {
-  return {storage.span().address(), weight_size(), scope_->precision()};
+  const RowsSpec rows = channels_of_weight();
+  return {storage.span().address(), rows.rows * rows.to, scope_->precision()};
+}
+
+void CudaConv2d::copy_weight(DeviceSpan<const float> weight) {
+  if (channels_ == spec_.input[1]) {
+    scope_->loops().cast(values_of(weight), half_weight(weight_), {});
+  } else {
+    scope_->loops().cast_rows(channels_of_weight(), values_of(weight), half_weight(weight_), {});
+  }
+}
+
+void CudaConv2d::take_gradient(DeviceSpan<float> weight) {
+  const CastSpec how{.add = spec_.accumulate};
+  if (channels_ == spec_.input[1]) {
+    scope_->loops().cast(half_weight(gradient_), values_of(weight), how);
+  } else {
+    const RowsSpec rows = channels_of_weight();
+    scope_->loops().cast_rows({.rows = rows.rows, .from = rows.to, .to = rows.from}, half_weight(gradient_),
+                              values_of(weight), how);
+  }
 }
 
 const void* CudaConv2d::operand(DeviceSpan<const float> weight) const {
   return is_half(scope_->precision()) ? weight_.span().address() : weight.address();
 }
 
-/// The values of x as cuDNN takes them: a plain tensor of several channels is turned round first.
-const void* CudaConv2d::nhwc(const Tensor& x) {
-  if (x.layout() != nullptr || spec_.input[1] == 1 || spec_.input[2] * spec_.input[3] == 1)
-    return x.span().address();
-  if (nhwc_.size() == 0) nhwc_ = scope_->memory().allocate(floats_of(x.shape().size(), scope_->precision()));
-  scope_->loops().to_nhwc(spec_.input, spec_.input[1], values_of(x, scope_->precision()),
-                          {nhwc_.span().address(), spec_.input.size(), scope_->precision()});
-  return nhwc_.span().address();
+/// The values of x as cuDNN takes them.
+const void* CudaConv2d::operand(const Tensor& x) {
+  const std::int64_t pixels = spec_.input[2] * spec_.input[3];
+  const bool turned = x.layout() == nullptr && spec_.input[1] > 1 && pixels > 1;  // plain
+  if (!turned && channels_ == spec_.input[1]) return x.span().address();
+  if (input_.size() == 0) input_ = scope_->memory().allocate(floats_of(input().size(), scope_->precision()));
+  const Values made{input_.span().address(), input().size(), scope_->precision()};
+  const GivenValues given = values_of(x, scope_->precision());
+  if (turned) {
+    scope_->loops().to_nhwc(spec_.input, channels_, given, made);
+  } else {
+    scope_->loops().cast_rows({.rows = spec_.input[0] * pixels, .from = spec_.input[1], .to = channels_},
+                              given, made, {});
+  }
+  return made.address;
 }
 
 void CudaConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
   check_image("x", x, spec_.input);
   check_image("y", y, output_shape());
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  if (is_half(scope_->precision())) scope_->loops().cast(values_of(w.weight), half_weight(weight_), {});
+  if (is_half(scope_->precision())) copy_weight(w.weight);
   const auto& chosen = algorithms_.forward;
-  check(cudnnConvolutionForward(scope_->cudnn(), &one, descriptors_.x.get(), nhwc(x),
+  check(cudnnConvolutionForward(scope_->cudnn(), &one, descriptors_.x.get(), operand(x),
                                 descriptors_.weight.get(), operand(w.weight), descriptors_.forward.get(),
                                 chosen.algorithm, scope_->workspace(), chosen.workspace, &zero,
                                 descriptors_.y.get(), y.span().address()),
@@ -99,12 +150,12 @@ void CudaConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients d
   const bool adds = spec_.accumulate && !half;  // Halves are added by the cast.
   const auto& chosen = algorithms_.backward_weights;
   check(cudnnConvolutionBackwardFilter(
-            scope_->cudnn(), &one, descriptors_.x.get(), nhwc(x), descriptors_.y.get(), dy.span().address(),
-            descriptors_.backward_weights.get(), chosen.algorithm, scope_->workspace(), chosen.workspace,
-            adds ? &one : &zero, descriptors_.weight.get(),
+            scope_->cudnn(), &one, descriptors_.x.get(), operand(x), descriptors_.y.get(),
+            dy.span().address(), descriptors_.backward_weights.get(), chosen.algorithm, scope_->workspace(),
+            chosen.workspace, adds ? &one : &zero, descriptors_.weight.get(),
             half ? gradient_.span().address() : dw.weight.address()),
         "cudnnConvolutionBackwardFilter");
-  if (half) scope_->loops().cast(half_weight(gradient_), values_of(dw.weight), {.add = spec_.accumulate});
+  if (half) take_gradient(dw.weight);
   if (!spec_.bias) return;
   // identity: dy stays as it is
   const Values values{const_cast<float*>(dy.span().address()), dy.shape().size(), scope_->precision()};

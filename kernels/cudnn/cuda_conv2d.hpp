@@ -8,7 +8,8 @@
 namespace flotilla {
 
 /// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
-/// precision forward() makes a half copy of it, and the weight's gradient comes as halves and is cast.
+/// precision forward() makes a half copy of it, and the weight's gradient comes as halves and is cast; a
+/// first layer's channels are filled up with zeros to 8, which the matrix units take at a time.
 class CudaConv2d : public Conv2d {
  public:
   CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);
@@ -22,19 +23,24 @@ class CudaConv2d : public Conv2d {
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
+  Shape input() const;                  // as cuDNN gets it
+  RowsSpec channels_of_weight() const;  // from the arena to cuDNN
   Values half_weight(Storage& storage) const;
+  void copy_weight(DeviceSpan<const float> weight);
+  void take_gradient(DeviceSpan<float> weight);
   const void* operand(DeviceSpan<const float> weight) const;
-  const void* nhwc(const Tensor& x);
+  const void* operand(const Tensor& x);
   template <class Body>
   void for_each_weight(const Body& body) const;
 
   std::shared_ptr<CudaScope> scope_;
   Conv2dSpec spec_;
+  std::int64_t channels_;  // of x, those filled up included
   ConvolutionAlgorithms algorithms_;
   ConvolutionDescriptors descriptors_;
   Storage weight_;    // in half precision: the copy
   Storage gradient_;  // in half precision: of the weight
-  Storage nhwc_;      // of an input that came plain
+  Storage input_;     // of one that came plain or with fewer channels
 };
 
 }  // namespace flotilla

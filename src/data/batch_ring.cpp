@@ -30,14 +30,17 @@ void BatchSlot::clear() {
   batch.first_replaced = -1;
 }
 
-BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout)
+BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout, const PinMemory& pin)
     : slots_(static_cast<std::size_t>(slots)),
       // Waking a sleeping reader costs the training thread 7 µs: it does so once half of what was read ahead
       // is used up.
       wake_every_(static_cast<std::uint32_t>(std::max<std::int64_t>(1, slots / 2))) {
   const auto values = static_cast<std::size_t>(layout.rows * layout.sample_size);
   for (BatchSlot& slot : slots_) {
-    slot.images = AlignedFloats(new (std::align_val_t{64}) float[values]);
+    constexpr std::size_t page = FreeAligned::page / sizeof(float);
+    slot.images =
+        AlignedFloats(new (std::align_val_t{FreeAligned::page}) float[(values + page - 1) / page * page]);
+    if (pin && values > 0) slot.pinned = pin({slot.images.get(), values});
     std::fill_n(slot.images.get(), values, 0.0F);  // touches the pages: no faults in the first epoch
     slot.labels.assign(static_cast<std::size_t>(layout.rows), 0);
     if (layout.partners) slot.partner_labels.assign(static_cast<std::size_t>(layout.rows), 0);

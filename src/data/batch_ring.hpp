@@ -16,9 +16,10 @@
 
 namespace flotilla {
 
-/// Floats in memory that starts on 64 bytes.
+/// Floats on pages of their own: a device may lock them in memory.
 struct FreeAligned {
-  void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+  static constexpr std::size_t page = 4096;  // bytes
+  void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{page}); }
 };
 using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
 
@@ -27,6 +28,7 @@ struct alignas(64) BatchSlot {
   std::atomic<std::uint32_t> filled{0};  ///< b + 1 once batch b is here (modulo 2³²)
   std::atomic<std::int64_t> parts{0};    ///< Of the batch, finished so far
   AlignedFloats images;
+  Storage pinned;  ///< Holds them where they are; may be empty
   std::vector<std::int32_t> labels;
   std::vector<std::int32_t> partner_labels;
   std::vector<BagBuffer> bags;  ///< Of each part; those of the batch in the first
@@ -56,7 +58,8 @@ struct BatchLayout {
 /// and without locks: whoever finds nothing to do sleeps.
 class BatchRing {
  public:
-  BatchRing(std::int64_t slots, const BatchLayout& layout);
+  /// @param pin of LoaderOptions
+  BatchRing(std::int64_t slots, const BatchLayout& layout, const PinMemory& pin);
   std::int64_t bytes() const { return bytes_; }
   BatchSlot& slot(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/tensor.hpp"
 #include "kernels/trace.hpp"
 #include "models/bags.hpp"
 #include "src/data/dataset.hpp"
@@ -39,12 +40,16 @@ class Loader {
   virtual std::int64_t buffer_bytes() const = 0;
 };
 
+/// Device::pin
+using PinMemory = std::function<Storage(std::span<float>)>;
+
 struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: another sample for one that throws BadSample
   double mixup = 0.0;  ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
+  PinMemory pin = {};  ///< Makes copies of batches to the device fast; may be empty
 };
 
 /// The deck's threads, prefetch and what to do about bad samples, without sinks.
