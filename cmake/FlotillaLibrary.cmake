@@ -8,8 +8,9 @@ function(flotilla_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
-                         -march=${FLOTILLA_ARCHITECTURE} -fno-math-errno -fno-trapping-math)
+  # nvcc compiles the few files that include a Kokkos for GPUs (FlotillaKokkos.cmake, which has its options).
+  set(options -Wall -Wextra -Wpedantic -Wconversion -Wshadow -march=${FLOTILLA_ARCHITECTURE} -fno-math-errno -fno-trapping-math)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${options}>")
 endfunction()
 
 # flotilla_library(<name> SOURCES <file>... [LINKS <public target>...])
@@ -25,5 +26,5 @@ function(flotilla_library name)
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   flotilla_options(${name})
   # Messages of errors name the source file: from the root, not where it lay when this was built.
-  target_compile_options(${name} PRIVATE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 endfunction()

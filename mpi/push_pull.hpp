@@ -10,12 +10,12 @@
 namespace flotilla::mpi {
 
 // How workers and servers talk, point to point. A worker sends each server a request, and behind it, when it
-// pushes, one message with all its values for that server; when it pulls, one message with all the server's
-// values comes back. Values travel in the order of the arena. Any request but a farewell may carry a payload
-// out, and ask for one back: bytes that mpi/ does not read, as many as the request says. Where worker and
-// server share memory (PushPullWindow), the values of a push-pull stay there, and messages say where: each
-// side copies once. Nothing here is collective after the constructors, but the destructors are where memory
-// is shared.
+// pushes, all its values for that server; when it pulls, all the server's values come back. Values travel in
+// the order of the arena, in messages of a fixed number of them (PushPullParts), so that a server may answer
+// the first while the last are still coming. Any request but a farewell may carry a payload out, and ask for
+// one back: bytes that mpi/ does not read, as many as the request says. Where worker and server share memory
+// (PushPullWindow), the values of a push-pull stay there, and messages say where: each side copies once.
+// Nothing here is collective after the constructors, but the destructors are where memory is shared.
 
 enum class RequestKind : std::int32_t {
   push,
@@ -53,7 +53,8 @@ struct Payload {
 struct PushPullWires {
   Wire push = Wire::float32;
   Wire pull = Wire::float32;
-  bool shared_memory = false;  ///< Within a host, the values of push-pulls
+  bool shared_memory = false;   ///< Within a host, the values of push-pulls
+  std::size_t part_values = 0;  ///< Of a message, both ways; 0: all of a server's go in one
 };
 
 /// Values of one server at most, and bytes of a payload: MPI 3 counts with int.

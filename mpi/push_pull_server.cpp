@@ -25,25 +25,27 @@ T take_first(std::vector<T>& queue) {
 
 }  // namespace
 
-/// That of the next request, the slots', and the workers': payloads, answers, payloads that answer.
+/// That of the next request, the slots' (of each place), and the workers': payloads, answers (of each place),
+/// payloads that answer.
 struct PushPullServer::Requests {
+  static constexpr std::size_t places = PushPullParts::places;
+
   Requests(std::size_t slot_count, std::size_t worker_count)
-      : all(1 + slot_count + 3 * worker_count, MPI_REQUEST_NULL),
+      : all(1 + places * slot_count + (2 + places) * worker_count, MPI_REQUEST_NULL),
         finished(all.size()),
         statuses(all.size()),
         slots(slot_count),
         workers(worker_count) {}
   MPI_Request& listening() { return all.front(); }
-  MPI_Request& of_slot(std::size_t slot) { return all[1 + slot]; }
+  MPI_Request& of_slot(std::size_t slot, std::size_t place) { return all[1 + places * slot + place]; }
   MPI_Request& of_payload(int worker) { return all[first_payload() + static_cast<std::size_t>(worker)]; }
-  MPI_Request& of_answer(int worker) {
-    return all[first_payload() + workers + static_cast<std::size_t>(worker)];
+  std::span<MPI_Request> of_answer(int worker) {
+    return std::span(all).subspan(first_answer() + places * static_cast<std::size_t>(worker), places);
   }
-  MPI_Request& of_reply(int worker) {
-    return all[first_payload() + 2 * workers + static_cast<std::size_t>(worker)];
-  }
-  std::size_t first_payload() const { return 1 + slots; }
-  std::size_t receiving() const { return 1 + slots + workers; }  ///< The first of all: those that receive
+  MPI_Request& of_reply(int worker) { return all[first_reply() + static_cast<std::size_t>(worker)]; }
+  std::size_t first_payload() const { return 1 + places * slots; }
+  std::size_t first_answer() const { return first_payload() + workers; }  ///< Those before it receive.
+  std::size_t first_reply() const { return first_answer() + places * workers; }
   int size() const { return static_cast<int>(all.size()); }
 
   std::vector<MPI_Request> all;
@@ -57,6 +59,7 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
                                PushPullWires wires, ServerRoom room)
     : all_(all.collective_clone()),
       wires_(wires),
+      in_parts_(room.parts),
       values_(values),
       links_(workers.size()),
       worker_of_rank_(static_cast<std::size_t>(all.size()), -1),
@@ -66,6 +69,7 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
           values, " values");
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
     links_[worker].rank = workers[worker];
+    links_[worker].answered = PushPullParts(wires.part_values);
     worker_of_rank_[static_cast<std::size_t>(workers[worker])] = static_cast<int>(worker);
   }
   if (wires.shared_memory) share_memory(room.copies);
@@ -74,6 +78,7 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
   const std::size_t needed = wires.push == Wire::float32 ? std::max<std::size_t>(far, 1) : links_.size();
   slots_.resize(room.slots > 0 ? static_cast<std::size_t>(room.slots) : needed);
   for (Slot& slot : slots_) {
+    slot.parts = PushPullParts(wires.part_values);
     slot.values.resize(values);
     if (wires.push != Wire::float32) slot.encoded.resize(values * bytes_per_value(wires.push));
   }
@@ -106,7 +111,7 @@ std::span<float> PushPullServer::shared_values() {
 
 PushPullServer::~PushPullServer() {
   if (std::uncaught_exceptions() > 0) return;
-  for (std::size_t i = 0; i < requests_->receiving(); ++i)
+  for (std::size_t i = 0; i < requests_->first_answer(); ++i)
     if (requests_->all[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_->all[i]);
   MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
 }
@@ -151,9 +156,13 @@ void PushPullServer::progress() {
       if (speaking_ > 0) listen();
       take_request(worker, head);
     } else if (index < requests_->first_payload()) {
-      take_part(slots_[index - 1].worker);
-    } else if (index < requests_->receiving()) {
+      take_values((index - 1) / Requests::places, (index - 1) % Requests::places);
+    } else if (index < requests_->first_answer()) {
       take_part(static_cast<int>(index - requests_->first_payload()));
+    } else if (index < requests_->first_reply()) {
+      const std::size_t answer = index - requests_->first_answer();
+      links_[answer / Requests::places].answered.end(answer % Requests::places);
+      send_answer(static_cast<int>(answer / Requests::places));
     }
   }
 }
@@ -174,7 +183,7 @@ void PushPullServer::take_request(int worker, const PushPullRequest& head) {
     announced_.push_back(worker);
     start_receiving();
   } else {
-    deliver(worker, head, -1);
+    hand_out(worker, head, -1, true);
   }
 }
 
@@ -197,13 +206,11 @@ bool PushPullServer::start_receiving(int worker) {
     link.slot = static_cast<int>(slot - slots_.begin());
     slot->state = SlotState::receiving;
     slot->worker = worker;
+    slot->parts.start(values_);
+    slot->decoded = 0;
   }
   if (link.head.pushes() && !shared) {
-    void* const to =
-        wires_.push == Wire::float32 ? static_cast<void*>(slot->values.data()) : slot->encoded.data();
-    check(MPI_Irecv(to, static_cast<int>(values_), carrier_of(wires_.push), link.rank, push_tag,
-                    NativeHandle::of(all_), &requests_->of_slot(static_cast<std::size_t>(link.slot))),
-          "MPI_Irecv");
+    receive_values(worker);
     ++link.missing;
   }
   if (link.head.payload_bytes > 0) {
@@ -214,53 +221,100 @@ bool PushPullServer::start_receiving(int worker) {
           "MPI_Irecv");
     ++link.missing;
   }
-  if (link.missing == 0) hand_out(worker);
+  if (link.missing == 0) complete(worker);
   return true;
+}
+
+/// As many parts of the worker's values as may be on their way.
+void PushPullServer::receive_values(int worker) {
+  const Link& link = links_[static_cast<std::size_t>(worker)];
+  const auto index = static_cast<std::size_t>(link.slot);
+  Slot& slot = slots_[index];
+  const bool is_float = wires_.push == Wire::float32;
+  std::byte* const to = is_float ? reinterpret_cast<std::byte*>(slot.values.data()) : slot.encoded.data();
+  while (slot.parts.may_begin(values_)) {
+    const std::size_t part = slot.parts.begin();
+    const auto [begin, end] = slot.parts.bounds(part);
+    check(MPI_Irecv(to + begin * bytes_per_value(wires_.push), static_cast<int>(end - begin),
+                    carrier_of(wires_.push), link.rank, push_tag, NativeHandle::of(all_),
+                    &requests_->of_slot(index, PushPullParts::place_of(part))),
+          "MPI_Irecv");
+  }
+}
+
+/// A part of them is here.
+void PushPullServer::take_values(std::size_t slot, std::size_t place) {
+  PushPullParts& parts = slots_[slot].parts;
+  const int worker = slots_[slot].worker;
+  parts.end(place);
+  receive_values(worker);
+  if (parts.all_over()) {
+    take_part(worker);
+  } else if (in_parts_ && parts.over() > 0) {
+    hand_out(worker, links_[static_cast<std::size_t>(worker)].head, static_cast<int>(slot), false);
+  }
 }
 
 /// Values or a payload are here; hands the request out when both are.
 void PushPullServer::take_part(int worker) {
   Link& link = links_[static_cast<std::size_t>(worker)];
   if (--link.missing > 0) return;
-  hand_out(worker);
+  complete(worker);
   if (const auto behind = std::exchange(link.behind, std::nullopt)) take_request(worker, *behind);
 }
 
 /// All that comes with the worker's request is here.
-void PushPullServer::hand_out(int worker) {
+void PushPullServer::complete(int worker) {
   Link& link = links_[static_cast<std::size_t>(worker)];
-  deliver(worker, link.head, link.slot);
+  hand_out(worker, link.head, link.slot, true);
   link.coming = false;
 }
 
-/// Of a push that is all here.
-std::span<const float> PushPullServer::values_of(const Link& link) {
+/// Of a push: all, of which what has come can be read.
+std::span<const float> PushPullServer::values_of(const PushPullRequest& head, int index, int rank) {
   const bool is_float = wires_.push == Wire::float32;
   const std::byte* from = nullptr;
-  if (link.head.window_at >= 0) {
-    const std::size_t bytes = values_ * bytes_per_value(wires_.push);
-    require(link.near && window_.has_value(), "a worker of another host says that its values are shared");
-    from = window_->announced(link.rank, link.head.window_at, bytes).data();
+  if (head.window_at >= 0) {
+    require(window_.has_value(), "a worker says that its values are shared, but no memory is");
+    from = window_->announced(rank, head.window_at, values_ * bytes_per_value(wires_.push)).data();
     if (is_float) return {reinterpret_cast<const float*>(from), values_};
   }
-  Slot& slot = slots_[static_cast<std::size_t>(link.slot)];
-  slot.state = SlotState::taken;
-  if (!is_float) decode(wires_.push, from != nullptr ? from : slot.encoded.data(), slot.values);
+  Slot& slot = slots_[static_cast<std::size_t>(index)];
+  const std::size_t here = head.window_at >= 0 ? values_ : slot.parts.over();
+  if (!is_float) {
+    if (from == nullptr) from = slot.encoded.data();
+    decode(wires_.push, from + slot.decoded * bytes_per_value(wires_.push),
+           std::span(slot.values).subspan(slot.decoded, here - slot.decoded));
+    slot.decoded = here;
+  }
   return slot.values;
 }
 
-void PushPullServer::deliver(int worker, const PushPullRequest& head, int slot) {
+/// @param whole false: some of the values are here
+void PushPullServer::hand_out(int worker, const PushPullRequest& head, int slot, bool whole) {
   Link& link = links_[static_cast<std::size_t>(worker)];
-  if (head.pulls()) link.awaits_values = true;
-  link.reads_window = head.window_at >= 0;
-  if (head.reply_bytes > 0) link.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
-  WorkerRequest request{.worker = worker, .head = head, .slot = slot};
-  if (head.pushes()) request.values = values_of(link);
-  if (head.payload_bytes > 0) {
+  if (!std::exchange(link.begun, !whole)) {
+    if (head.pulls()) link.awaits_values = true;
+    link.reads_window = head.window_at >= 0;
+    if (head.reply_bytes > 0) link.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
+  }
+  WorkerRequest request{.worker = worker, .head = head, .complete = whole, .slot = slot};
+  if (head.pushes()) {
+    request.values = values_of(head, slot, link.rank);
+    request.here = whole ? values_ : slots_[static_cast<std::size_t>(slot)].parts.over();
+  }
+  if (whole && slot >= 0) slots_[static_cast<std::size_t>(slot)].state = SlotState::taken;
+  if (whole && head.payload_bytes > 0) {
     request.payload = std::span(link.payload).first(static_cast<std::size_t>(head.payload_bytes));
     link.payload_taken = true;
   }
-  ready_.push_back(request);
+  const auto less = std::ranges::find_if(
+      ready_, [&](const WorkerRequest& other) { return other.worker == worker && !other.complete; });
+  if (less != ready_.end()) {
+    *less = request;
+  } else {
+    ready_.push_back(request);
+  }
 }
 
 void PushPullServer::release(const WorkerRequest& request) {
@@ -277,51 +331,73 @@ void PushPullServer::release(const WorkerRequest& request) {
   start_receiving();
 }
 
-void PushPullServer::answer(int worker, std::span<const float> values) {
-  Link& link = links_.at(static_cast<std::size_t>(worker));
-  // It asked again, so its last answer has come, whether MPI has been asked about it or not.
-  check(MPI_Wait(&requests_->of_answer(worker), MPI_STATUS_IGNORE), "MPI_Wait");
-  require(values.size() == values_, "a server of ", values_, " values answers with ", values.size());
+void PushPullServer::answer(int worker, std::span<const float> values, std::size_t ready) {
+  begin_answer(worker, values, ready);
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  std::byte* to = nullptr;
   if (link.reads_window) {
     require(link.answer_room >= 0, "a server that answers in place has no room for copies");
-    encode(wires_.pull, values, window_->mine().data() + link.answer_room);
-    point_to(worker, link.answer_room);
-    return;
+    link.answer_at = link.answer_room;
+    to = window_->mine().data() + link.answer_room;
+  } else {
+    link.outgoing.resize(values_ * bytes_per_value(wires_.pull));
+    to = link.outgoing.data();
   }
-  link.outgoing.resize(values_ * bytes_per_value(wires_.pull));
-  encode(wires_.pull, values, link.outgoing.data());
-  send(worker, link.outgoing.data());
+  encode(wires_.pull, values.subspan(link.ready, ready - link.ready),
+         to + link.ready * bytes_per_value(wires_.pull));
+  link.answer = to;
+  link.ready = ready;
+  send_answer(worker);
 }
 
-void PushPullServer::answer_in_place(int worker, std::span<const float> values) {
-  require(wires_.pull == Wire::float32 && values.size() == values_, "a server of ", values_,
-          " values answers with ", values.size(), " in place, as ", word_of(wires_.pull));
-  check(MPI_Wait(&requests_->of_answer(worker), MPI_STATUS_IGNORE), "MPI_Wait");
-  if (links_.at(static_cast<std::size_t>(worker)).reads_window) {
-    require(values.data() == shared_values().data(), "what is answered in place lies elsewhere");
-    point_to(worker, 0);
-    return;
-  }
-  send(worker, values.data());
-}
-
-/// The worker reads its answer at that place of this rank's part of the window.
-void PushPullServer::point_to(int worker, std::int64_t at) {
-  std::int64_t& told = links_[static_cast<std::size_t>(worker)].answer_at;
-  told = at;
-  PushPullWindow::publish();
-  send(worker, &told);
-}
-
-/// The values, or to who reads them in the window where they lie.
-void PushPullServer::send(int worker, const void* bytes) {
+void PushPullServer::answer_in_place(int worker, std::span<const float> values, std::size_t ready) {
+  require(wires_.pull == Wire::float32, "values are answered in place as ", word_of(wires_.pull));
+  begin_answer(worker, values, ready);
   Link& link = links_[static_cast<std::size_t>(worker)];
-  require(link.awaits_values, "worker ", worker, " did not ask for what it is sent");
-  link.awaits_values = false;
-  const int count = link.reads_window ? 1 : static_cast<int>(values_);
-  check(MPI_Isend(bytes, count, link.reads_window ? MPI_INT64_T : carrier_of(wires_.pull), link.rank,
-                  pull_tag, NativeHandle::of(all_), &requests_->of_answer(worker)),
-        "MPI_Isend");
+  if (link.reads_window) {
+    require(values.data() == shared_values().data(), "what is answered in place lies elsewhere");
+    link.answer_at = 0;
+  }
+  link.answer = reinterpret_cast<const std::byte*>(values.data());
+  link.ready = ready;
+  send_answer(worker);
+}
+
+/// Unless it has begun.
+void PushPullServer::begin_answer(int worker, std::span<const float> values, std::size_t ready) {
+  Link& link = links_.at(static_cast<std::size_t>(worker));
+  if (!link.answers) {
+    require(link.awaits_values, "worker ", worker, " did not ask for what it is sent");
+    // It asked again, so its last answer has come, whether MPI has been asked about it or not.
+    const std::span<MPI_Request> last = requests_->of_answer(worker);
+    check(MPI_Waitall(static_cast<int>(last.size()), last.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    link.answered.start(link.reads_window ? 0 : values_);
+    link.ready = 0;
+    link.answers = true;
+  }
+  require(values.size() == values_ && link.ready <= ready && ready <= values_, "a server of ", values_,
+          " values answers with ", values.size(), ", ", ready, " of them ready after ", link.ready);
+}
+
+/// As many parts of the answer as may be on their way. Who reads it in the window is told where, at the end.
+void PushPullServer::send_answer(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (!link.answers || (link.reads_window && link.ready < values_)) return;
+  while (link.answered.may_begin(link.ready)) {
+    const std::size_t part = link.answered.begin();
+    const auto [begin, end] = link.answered.bounds(part);
+    MPI_Request& request = requests_->of_answer(worker)[PushPullParts::place_of(part)];
+    if (link.reads_window) {
+      PushPullWindow::publish();
+      check(MPI_Isend(&link.answer_at, 1, MPI_INT64_T, link.rank, pull_tag, NativeHandle::of(all_), &request),
+            "MPI_Isend");
+    } else {
+      check(MPI_Isend(link.answer + begin * bytes_per_value(wires_.pull), static_cast<int>(end - begin),
+                      carrier_of(wires_.pull), link.rank, pull_tag, NativeHandle::of(all_), &request),
+            "MPI_Isend");
+    }
+  }
+  if (link.answered.all_begun()) link.answers = link.awaits_values = false;
 }
 
 std::span<std::byte> PushPullServer::reply_room(int worker) {

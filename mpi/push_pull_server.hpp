@@ -10,6 +10,7 @@
 
 #include "mpi/communicator.hpp"
 #include "mpi/push_pull.hpp"
+#include "mpi/push_pull_parts.hpp"
 #include "mpi/push_pull_window.hpp"
 
 namespace flotilla::mpi {
@@ -19,7 +20,9 @@ struct WorkerRequest {
   int worker = 0;  ///< Index
   PushPullRequest head{};
   std::span<const float> values{};       ///< Valid until release(), and until it is answered
-  std::span<const std::byte> payload{};  ///< Likewise; starts as new memory does
+  std::size_t here = 0;                  ///< So many of them have come.
+  bool complete = true;                  ///< All have, and the payload.
+  std::span<const std::byte> payload{};  ///< Valid as values are; starts as new memory does
   int slot = -1;
 };
 
@@ -27,13 +30,14 @@ struct WorkerRequest {
 struct ServerRoom {
   int slots = 0;       ///< For values that are received; 0: one for each worker that needs one
   bool copies = true;  ///< Where memory is shared: of answers; false: push-pulls are answered in place only
+  bool parts = false;  ///< Pushes are handed out when their first values are here, and again with more.
 };
 
 /// A server's end: takes the workers' requests one by one, in the order of their arrival, a worker's own in
-/// their order, each when all of it is here. Values are received into slots; while all are in use, those who
-/// push wait, and only they. With a slot for each worker, one that stops while its values are on their way
-/// holds up no other. Payloads have a buffer for each worker, which grows and never shrinks. For
-/// one thread.
+/// their order, each when all of it is here, unless parts of it are asked for. Values are received into
+/// slots; while all are in use, those who push wait, and only they. With a slot for each worker, one that
+/// stops while its values are on their way holds up no other. Payloads have a buffer for each worker, which
+/// grows and never shrinks. For one thread.
 class PushPullServer {
  public:
   /// Collective over `all`, with the workers' constructors.
@@ -56,14 +60,19 @@ class PushPullServer {
   /// The next request if one is here; else none. Never waits.
   std::optional<WorkerRequest> poll();
   /// Gives the slot of a push to the next one, and the worker's payload buffer to its next request. Needed
-  /// for every request that has values or a payload.
+  /// for every request that has values or a payload, when it is complete.
   void release(const WorkerRequest& request);
 
   /// Begins to send a worker that pulls all values of this server. They are copied: they may change at once.
-  void answer(int worker, std::span<const float> values);
-  /// The same without a copy (float32 only): `values` stay until the worker's next request has come. Where
-  /// memory is shared they are shared_values().
-  void answer_in_place(int worker, std::span<const float> values);
+  void answer(int worker, std::span<const float> values) { answer(worker, values, values.size()); }
+  /// The same with the first `ready` of them, before the rest is known; then again with more, until all are.
+  void answer(int worker, std::span<const float> values, std::size_t ready);
+  /// Without a copy (float32 only): `values` stay until the worker's next request has come. Where memory is
+  /// shared they are shared_values().
+  void answer_in_place(int worker, std::span<const float> values) {
+    answer_in_place(worker, values, values.size());
+  }
+  void answer_in_place(int worker, std::span<const float> values, std::size_t ready);
 
   /// Begins to send the payload that the worker's request expects, `reply_bytes` long. It is copied, unless
   /// it was written into reply_room().
@@ -79,6 +88,8 @@ class PushPullServer {
   struct Slot {
     SlotState state = SlotState::free;
     int worker = -1;
+    PushPullParts parts;
+    std::size_t decoded = 0;  ///< Values
     std::vector<float> values{};
     std::vector<std::byte> encoded{};
   };
@@ -86,11 +97,16 @@ class PushPullServer {
     int rank = 0;
     PushPullRequest head{};                   ///< Of the request that is coming
     bool coming = false;                      ///< Announced and not all here
-    int missing = 0;                          ///< Its messages that are being received
+    int missing = 0;                          ///< Values, a payload: what is being received
     int slot = -1;                            ///< Of its values
     std::optional<PushPullRequest> behind{};  ///< The worker's next request came meanwhile
+    bool begun = false;                       ///< A part was handed out
     bool awaits_values = false;
-    std::size_t awaited_payload = 0;  ///< Bytes
+    bool answers = false;  ///< It is being sent them
+    PushPullParts answered;
+    std::size_t ready = 0;              ///< Values that may be sent
+    const std::byte* answer = nullptr;  ///< Where they lie, as they travel
+    std::size_t awaited_payload = 0;    ///< Bytes
     std::vector<std::byte> payload{};
     bool payload_taken = false;  ///< Handed out and not released
     std::vector<std::byte> outgoing{};
@@ -107,15 +123,18 @@ class PushPullServer {
   void take_request(int worker, const PushPullRequest& head);
   void start_receiving();
   bool start_receiving(int worker);
+  void receive_values(int worker);
+  void take_values(std::size_t slot, std::size_t place);
   void take_part(int worker);
-  void hand_out(int worker);
-  void deliver(int worker, const PushPullRequest& head, int slot);
-  std::span<const float> values_of(const Link& link);
-  void point_to(int worker, std::int64_t at);
-  void send(int worker, const void* bytes);
+  void complete(int worker);
+  void hand_out(int worker, const PushPullRequest& head, int slot, bool whole);
+  std::span<const float> values_of(const PushPullRequest& head, int index, int rank);
+  void begin_answer(int worker, std::span<const float> values, std::size_t ready);
+  void send_answer(int worker);
 
   Communicator all_;
   PushPullWires wires_;
+  bool in_parts_;
   std::optional<PushPullWindow> window_;
   std::size_t values_;
   std::vector<Link> links_;

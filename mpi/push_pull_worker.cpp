@@ -22,6 +22,21 @@ std::byte* grown(std::vector<std::byte>& buffer, std::size_t bytes) {
   return buffer.data();
 }
 
+/// Calls f(value of the share, place in the arena, count) for what lies between `done` and the value `end`.
+template <class Packed, class F>
+void for_each_run(const ServerShare& share, Packed& done, std::size_t end, F&& f) {
+  while (done.values < end) {
+    const SliceBounds& run = share.runs[done.run];
+    const std::size_t count = std::min(end - done.values, run.end - run.begin - done.at);
+    f(done.values, run.begin + done.at, count);
+    done.values += count;
+    done.at += count;
+    if (done.at < run.end - run.begin) continue;
+    ++done.run;
+    done.at = 0;
+  }
+}
+
 /// Who awaits an answer is held up by that. Who does not waits for the server to take what it sends: small
 /// messages would else pile up there.
 auto sender_of(const PushPullRequest& head) {
@@ -36,12 +51,19 @@ std::size_t ServerShare::values() const {
   return values;
 }
 
-/// One of each kind for each server: (servers, parts).
+/// For each server a request's, its payloads', and one for each place of values: (servers, parts).
 struct PushPullWorker::Requests {
-  enum Part : std::size_t { head, push, pull, payload, reply, parts };
+  enum Part : std::size_t {
+    head,
+    payload,
+    reply,
+    push,
+    pull = push + PushPullParts::places,
+    parts = pull + PushPullParts::places
+  };
 
   explicit Requests(std::size_t servers) : all(servers * parts, MPI_REQUEST_NULL), finished(all.size()) {}
-  MPI_Request& of(std::size_t server, Part part) { return all[server * parts + part]; }
+  MPI_Request& of(std::size_t server, std::size_t part) { return all[server * parts + part]; }
   int size() const { return static_cast<int>(all.size()); }
 
   std::vector<MPI_Request> all;
@@ -56,7 +78,10 @@ PushPullWorker::PushPullWorker(const Communicator& all, std::vector<ServerShare>
   for (ServerShare& share : shares) {
     const std::size_t values = share.values();
     require(values <= largest_share, "a server owns ", values, " values: more than one message may have");
-    links_.push_back({.share = std::move(share), .values = values});
+    links_.push_back({.share = std::move(share),
+                      .values = values,
+                      .pushed = PushPullParts(wires.part_values),
+                      .pulled = PushPullParts(wires.part_values)});
   }
   if (wires.shared_memory) share_memory();
 }
@@ -78,55 +103,87 @@ PushPullWorker::~PushPullWorker() {
   MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
 }
 
-/// One run after another, as the wire has them.
-void PushPullWorker::write_values(const Link& link, std::span<const float> from, std::byte* to) const {
-  for (const SliceBounds& run : link.share.runs) {
-    encode(wires_.push, from.subspan(run.begin, run.end - run.begin), to);
-    to += (run.end - run.begin) * bytes_per_value(wires_.push);
-  }
+/// Up to the value `end` of the share, one run after another, as the wire has them. @param to all of it
+void PushPullWorker::pack(Link& link, std::size_t end, std::byte* to) const {
+  for_each_run(link.share, link.packed, end, [&](std::size_t value, std::size_t at, std::size_t count) {
+    encode(wires_.push, from_.subspan(at, count), to + value * bytes_per_value(wires_.push));
+  });
 }
 
-void PushPullWorker::read_values(const Link& link, const std::byte* from) const {
-  for (const SliceBounds& run : link.share.runs) {
-    decode(wires_.pull, from, to_.subspan(run.begin, run.end - run.begin));
-    from += (run.end - run.begin) * bytes_per_value(wires_.pull);
-  }
+void PushPullWorker::unpack(Link& link, std::size_t end, const std::byte* from) const {
+  for_each_run(link.share, link.unpacked, end, [&](std::size_t value, std::size_t at, std::size_t count) {
+    decode(wires_.pull, from + value * bytes_per_value(wires_.pull), to_.subspan(at, count));
+  });
 }
 
-void PushPullWorker::send_values(std::size_t server, std::span<const float> from) {
+/// As many parts as may be on their way.
+void PushPullWorker::send_values(std::size_t server) {
   Link& link = links_[server];
   const std::size_t value_bytes = bytes_per_value(wires_.push);
-  const auto* bytes = reinterpret_cast<const std::byte*>(from.data());
-  if (in_place(link.share, wires_.push)) {
-    bytes += link.share.runs.front().begin * sizeof(float);
-  } else {
-    std::byte* to = grown(link.outgoing, link.values * value_bytes);
-    write_values(link, from, to);
-    bytes = to;
+  while (link.pushed.may_begin(link.values)) {
+    const std::size_t part = link.pushed.begin();
+    const auto [begin, end] = link.pushed.bounds(part);
+    const auto* bytes = reinterpret_cast<const std::byte*>(from_.data());
+    if (in_place(link.share, wires_.push)) {
+      bytes += link.share.runs.front().begin * sizeof(float);
+    } else {
+      std::byte* const to = grown(link.outgoing, link.values * value_bytes);
+      pack(link, end, to);
+      bytes = to;
+    }
+    check(sender_of(link.head)(bytes + begin * value_bytes, static_cast<int>(end - begin),
+                               carrier_of(wires_.push), link.share.rank, push_tag, NativeHandle::of(all_),
+                               &requests_->of(server, Requests::push + PushPullParts::place_of(part))),
+          "MPI_Isend");
+    ++pending_;
   }
-  check(sender_of(link.head)(bytes, static_cast<int>(link.values), carrier_of(wires_.push), link.share.rank,
-                             push_tag, NativeHandle::of(all_), &requests_->of(server, Requests::push)),
-        "MPI_Isend");
+}
+
+/// Likewise.
+void PushPullWorker::expect_values(std::size_t server) {
+  Link& link = links_[server];
+  const std::size_t value_bytes = bytes_per_value(wires_.pull);
+  while (link.pulled.may_begin(link.values)) {
+    const std::size_t part = link.pulled.begin();
+    const auto [begin, end] = link.pulled.bounds(part);
+    std::byte* const into = in_place(link.share, wires_.pull)
+                                ? reinterpret_cast<std::byte*>(to_.data() + link.share.runs.front().begin)
+                                : grown(link.incoming, link.values * value_bytes);
+    check(MPI_Irecv(into + begin * value_bytes, static_cast<int>(end - begin), carrier_of(wires_.pull),
+                    link.share.rank, pull_tag, NativeHandle::of(all_),
+                    &requests_->of(server, Requests::pull + PushPullParts::place_of(part))),
+          "MPI_Irecv");
+    ++pending_;
+  }
+}
+
+/// The values, or where they lie in the window.
+void PushPullWorker::expect_answer(std::size_t server) {
+  Link& link = links_[server];
+  expected_[server].fetch_add(1, std::memory_order_relaxed);
+  if (link.head.window_at < 0) {
+    expect_values(server);
+    return;
+  }
+  check(MPI_Irecv(&link.answer_at, 1, MPI_INT64_T, link.share.rank, pull_tag, NativeHandle::of(all_),
+                  &requests_->of(server, Requests::pull)),
+        "MPI_Irecv");
   ++pending_;
 }
 
-void PushPullWorker::expect_values(std::size_t server, std::span<float> to) {
+/// What lies in the window, or a part.
+void PushPullWorker::take_values(std::size_t server, std::size_t place) {
   Link& link = links_[server];
-  MPI_Request& request = requests_->of(server, Requests::pull);
   if (link.head.window_at >= 0) {
-    check(MPI_Irecv(&link.answer_at, 1, MPI_INT64_T, link.share.rank, pull_tag, NativeHandle::of(all_),
-                    &request),
-          "MPI_Irecv");
+    const std::size_t bytes = link.values * bytes_per_value(wires_.pull);
+    unpack(link, link.values, window_->announced(link.share.rank, link.answer_at, bytes).data());
   } else {
-    std::byte* into = in_place(link.share, wires_.pull)
-                          ? reinterpret_cast<std::byte*>(to.data() + link.share.runs.front().begin)
-                          : grown(link.incoming, link.values * bytes_per_value(wires_.pull));
-    check(MPI_Irecv(into, static_cast<int>(link.values), carrier_of(wires_.pull), link.share.rank, pull_tag,
-                    NativeHandle::of(all_), &request),
-          "MPI_Irecv");
+    link.pulled.end(place);
+    if (!in_place(link.share, wires_.pull)) unpack(link, link.pulled.over(), link.incoming.data());
+    expect_values(server);
+    if (!link.pulled.all_over()) return;
   }
-  ++pending_;
-  expected_[server].fetch_add(1, std::memory_order_relaxed);
+  expected_[server].fetch_sub(1, std::memory_order_relaxed);
 }
 
 void PushPullWorker::send_payload(std::size_t server, std::span<const std::byte> payload) {
@@ -180,28 +237,34 @@ void PushPullWorker::start(const PushPullRequest& head, std::span<const float> f
   require(pending_ == 0, "a worker pushes or pulls while it still does");
   require(payloads.empty() || payloads.size() == links_.size(), payloads.size(), " payloads for ",
           links_.size(), " servers");
+  from_ = from;
   to_ = to;
   for (std::size_t server = 0; server < links_.size(); ++server) {
-    const std::size_t needed = links_[server].share.runs.empty() ? 0 : links_[server].share.runs.back().end;
+    Link& link = links_[server];
+    const std::size_t needed = link.share.runs.empty() ? 0 : link.share.runs.back().end;
     require((!head.pushes() || needed <= from.size()) && (!head.pulls() || needed <= to.size()),
             "what server ", server, " owns ends at ", needed, ", behind the arena");
+    link.packed = {};
+    link.unpacked = {};
+    link.pushed.start(link.values);
+    link.pulled.start(link.values);
     set_head(server, head, payloads);
   }
   for (std::size_t server = 0; server < links_.size(); ++server) {
-    if (head.pulls()) expect_values(server, to);
+    if (head.pulls()) expect_answer(server);
     if (links_[server].head.reply_bytes > 0) expect_payload(server, payloads[server].back);
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
     // Every worker begins with another server.
     const std::size_t server = (i + static_cast<std::size_t>(all_.rank())) % links_.size();
-    const Link& link = links_[server];
+    Link& link = links_[server];
     if (link.head.window_at >= 0) {
-      write_values(link, from, window_->mine().data() + link.window_at);
+      pack(link, link.values, window_->mine().data() + link.window_at);
       PushPullWindow::publish();
     }
     send_head(server);
     if (link.head.payload_bytes > 0) send_payload(server, payloads[server].out);
-    if (head.pushes() && link.head.window_at < 0) send_values(server, from);
+    if (head.pushes() && link.head.window_at < 0) send_values(server);
     if (head.pushes()) sent_bytes_ += static_cast<std::int64_t>(link.values * bytes_per_value(wires_.push));
   }
 }
@@ -238,23 +301,21 @@ void PushPullWorker::start_pause(std::int64_t step) {
   start({.kind = RequestKind::pause, .batches = 0, .step = step}, {}, {}, {});
 }
 
-/// Brings what came to its places.
+/// Brings what came to its places, and lets the next parts go.
 void PushPullWorker::finish(std::span<const int> indices) {
   for (const int index : indices) {
     const std::size_t server = static_cast<std::size_t>(index) / Requests::parts;
     const std::size_t part = static_cast<std::size_t>(index) % Requests::parts;
-    if (part != Requests::pull && part != Requests::reply) continue;
-    expected_[server].fetch_sub(1, std::memory_order_relaxed);
-    if (part != Requests::pull) continue;
-    const Link& link = links_[server];
-    if (link.head.window_at >= 0) {
-      const std::size_t bytes = link.values * bytes_per_value(wires_.pull);
-      read_values(link, window_->announced(link.share.rank, link.answer_at, bytes).data());
-    } else if (!in_place(link.share, wires_.pull)) {
-      read_values(link, link.incoming.data());
+    --pending_;
+    if (part >= Requests::pull) {
+      take_values(server, part - Requests::pull);
+    } else if (part >= Requests::push) {
+      links_[server].pushed.end(part - Requests::push);
+      send_values(server);
+    } else if (part == Requests::reply) {
+      expected_[server].fetch_sub(1, std::memory_order_relaxed);
     }
   }
-  pending_ -= indices.size();
 }
 
 bool PushPullWorker::test() {

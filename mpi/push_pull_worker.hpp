@@ -11,6 +11,7 @@
 
 #include "mpi/communicator.hpp"
 #include "mpi/push_pull.hpp"
+#include "mpi/push_pull_parts.hpp"
 #include "mpi/push_pull_window.hpp"
 #include "mpi/slices.hpp"
 
@@ -25,8 +26,8 @@ struct ServerShare {
 };
 
 /// A worker's end. One exchange with all servers at a time; it goes on during test() and wait() only. A share
-/// that is one run of float32 is sent from the arena and received in it, others are packed. What goes through
-/// shared memory is copied there, and from there, by the worker.
+/// that is one run of float32 is sent from the arena and received in it, others are packed, part by part.
+/// What goes through shared memory is copied there, and from there, by the worker.
 class PushPullWorker {
  public:
   /// Collective over `all`, with the servers' constructors. `shares`: by server; the same on all workers.
@@ -65,10 +66,20 @@ class PushPullWorker {
 
  private:
   struct Requests;
+  /// How far a share has been packed or unpacked.
+  struct Packed {
+    std::size_t values = 0;
+    std::size_t run = 0;
+    std::size_t at = 0;  ///< In the run
+  };
   struct Link {
     ServerShare share;
     std::size_t values = 0;
     PushPullRequest head{};
+    PushPullParts pushed;
+    PushPullParts pulled;
+    Packed packed{};
+    Packed unpacked{};
     std::vector<std::byte> outgoing{};
     std::vector<std::byte> incoming{};
     std::int64_t window_at = -1;  ///< Where in this rank's part values for this server go; −1: as messages
@@ -82,21 +93,24 @@ class PushPullWorker {
   void send_head(std::size_t server);
   void send_payload(std::size_t server, std::span<const std::byte> payload);
   void expect_payload(std::size_t server, std::span<std::byte> to);
-  void write_values(const Link& link, std::span<const float> from, std::byte* to) const;
-  void read_values(const Link& link, const std::byte* from) const;
-  void send_values(std::size_t server, std::span<const float> from);
-  void expect_values(std::size_t server, std::span<float> to);
+  void pack(Link& link, std::size_t end, std::byte* to) const;
+  void unpack(Link& link, std::size_t end, const std::byte* from) const;
+  void send_values(std::size_t server);
+  void expect_answer(std::size_t server);
+  void expect_values(std::size_t server);
+  void take_values(std::size_t server, std::size_t place);
   void finish(std::span<const int> indices);
 
   Communicator all_;
   PushPullWires wires_;
   std::optional<PushPullWindow> window_;
   std::vector<Link> links_;
+  std::span<const float> from_;
   std::span<float> to_;
   std::unique_ptr<Requests> requests_;
   std::size_t pending_ = 0;
   std::int64_t sent_bytes_ = 0;
-  std::vector<std::atomic<int>> expected_;  ///< By server: messages
+  std::vector<std::atomic<int>> expected_;  ///< By server: values, a payload
 };
 
 }  // namespace flotilla::mpi

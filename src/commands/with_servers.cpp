@@ -31,7 +31,7 @@ int with_servers(const Config& config, const mpi::Communicator& world, FailureHa
   throw_alike([&] { table = mpi::assign_roles(options_of(config.roles), places); });
   const mpi::RoleCommunicators roles(world, table);
   if (roles.is_server()) return serve(roles, config, places, failure, watchdog);
-  ServerLink servers(roles, config.server, places);
+  ServerLink servers(roles, config, places);
   try {
     const int exit_code = work(roles.same_role(), &servers);
     servers.close(exit_code, "");

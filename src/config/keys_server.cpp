@@ -73,12 +73,20 @@ std::vector<Key> server_keys() {
       {.path = "server.wire",
        .field = field<&Config::server, &ServerConfig::wire>,
        .rule = one_of({"float32", "float16", "bfloat16"}),
-       .help = "What is pushed travels as; what is pulled is not rounded",
+       .help =
+           "What is pushed travels as, and rows of embeddings that are pulled; dense values that are pulled "
+           "are not rounded",
        .condition = served},
       {.path = "server.shared_memory",
        .field = field<&Config::server, &ServerConfig::shared_memory>,
        .rule = any(),
        .help = "A worker and a server of one host exchange values through shared memory; false: as messages",
+       .condition = served},
+      {.path = "server.part_kb",
+       .field = field<&Config::server, &ServerConfig::part_kb>,
+       .rule = at_least(1, most_count),
+       .help = "KiB of values in a message: a server sends back the first while the last still come; best as "
+               "large as MPI sends without asking the receiver",
        .condition = served},
   };
 }

@@ -66,8 +66,10 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
     case mpi::RequestKind::farewell: worker.left = true; break;
     case mpi::RequestKind::push_pull:
       worker.pauses = false;
-      update(request);
-      worker.waits = true;
+      require(!worker.push || !worker.push->complete, "worker ", request.worker,
+              " pushes before it was answered");
+      worker.push = request;
+      update(worker);
       break;
     case mpi::RequestKind::rows:
       answer_rows(request);
@@ -78,72 +80,99 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
     case mpi::RequestKind::push: throw InternalError("a server cannot take this request");
   }
   answer_who_may_go_on();
-  const bool somebody_waits = std::ranges::any_of(workers_, &Worker::waits);
+  // Who is too far ahead to be answered waits for those who are not.
+  const auto waits = [](const Worker& other) { return other.push && other.push->complete; };
+  const bool somebody_waits = std::ranges::any_of(workers_, waits);
   for (std::size_t i = 0; i < workers_.size(); ++i)
-    wait_for(i, somebody_waits && !workers_[i].left && !workers_[i].waits);
+    wait_for(i, somebody_waits && !workers_[i].left && !waits(workers_[i]));
 }
 
 /// Server 0 alone has them: the sums over the workers of what each pushed last.
-void AsyncUpdates::tell_passengers(const mpi::WorkerRequest& request) {
-  Worker& worker = workers_[static_cast<std::size_t>(request.worker)];
-  std::copy_n(request.values.begin(), passengers, worker.passengers.begin());
+void AsyncUpdates::tell_passengers(Worker& worker) {
+  std::copy_n(worker.push->values.begin(), passengers, worker.passengers.begin());
   float* sums = parts().shard.values().address();
   std::fill_n(sums, passengers, 0.0F);
   for (const Worker& other : workers_)
     for (std::size_t i = 0; i < passengers; ++i) sums[i] += other.passengers[i];
 }
 
-void AsyncUpdates::update(const mpi::WorkerRequest& request) {
-  const trace::Span span("update");
-  if (parts().shard.leading() > 0) tell_passengers(request);
-  if (request.head.batches > 0) learn(request);  // else the worker's steps overflowed
-  answer_rows(request);
-  parts().requests.release(request);
-  ++workers_[static_cast<std::size_t>(request.worker)].pushes;
+/// What is here of its push and was not updated yet.
+void AsyncUpdates::update(Worker& worker) {
+  if (worker.push->here < parts().shard.leading()) return;
+  Optimizer& optimizer = parts().shard.optimizer();
+  if (!worker.step)
+    worker.step = adds_differences_ || !worker.learns() ? optimizer.steps() : optimizer.begin_step();
+  if (worker.push->here > worker.updated) update(worker, worker.push->here);
+  if (worker.push->complete) finish(worker);
 }
 
-void AsyncUpdates::learn(const mpi::WorkerRequest& request) {
+void AsyncUpdates::update(Worker& worker, std::size_t end) {
+  const trace::Span span("update");
+  if (worker.updated == 0 && parts().shard.leading() > 0) tell_passengers(worker);
+  if (worker.learns()) learn(worker, end);
+  worker.updated = end;
+}
+
+void AsyncUpdates::learn(Worker& worker, std::size_t end) {
   Shard& shard = parts().shard;
   FlatMath& flat = shard.device().flat();
+  const mpi::WorkerRequest& request = *worker.push;
   const DeviceSpan<const float> pushed(request.values.data(), request.values.size());
   const DeviceSpan<float> running = shard.statistics();
-  if (!running.empty()) {
+  if (worker.updated == 0 && !running.empty()) {
     if (!adds_differences_) flat.scale(running, statistics_decay(parts().micro_steps * request.head.batches));
     flat.axpy(1.0F, pushed.subspan(passengers, running.size()), running);
   }
   if (adds_differences_) {
-    flat.axpy(1.0F, pushed.subspan(shard.leading(), pushed.size() - shard.leading()), shard.parameters());
+    const std::size_t begin = std::max(worker.updated, shard.leading());
+    flat.axpy(1.0F, pushed.subspan(begin, end - begin), shard.values().subspan(begin, end - begin));
   } else {
-    shard.optimizer().step(shard.values(), pushed, request.head.learning_rate, 1.0);
+    shard.optimizer().step_part(shard.values(), pushed, request.head.learning_rate, 1.0, *worker.step,
+                                worker.updated, end);
   }
-  if (!parts().rows.empty())
+}
+
+void AsyncUpdates::finish(Worker& worker) {
+  const mpi::WorkerRequest& request = *worker.push;
+  if (worker.learns() && !parts().rows.empty())
     parts().rows.push(std::span(&request.payload, 1), request.head.learning_rate,
-                      1.0 / static_cast<double>(request.head.batches), shard.optimizer().steps());
-  staleness_.add(updates_ - workers_[static_cast<std::size_t>(request.worker)].seen);
+                      1.0 / static_cast<double>(request.head.batches), *worker.step);
+  answer_rows(request);
+  parts().requests.release(request);
+  ++worker.pushes;
+  if (!worker.learns()) return;
+  staleness_.add(updates_ - worker.seen);
   ++updates_;
 }
 
-void AsyncUpdates::answer(int worker) {
-  parts().requests.answer(worker, parts().shard.array(0));
-  workers_[static_cast<std::size_t>(worker)].seen = updates_;
+/// With what is updated of its push; the last values tell it that all is done.
+void AsyncUpdates::answer(Worker& worker) {
+  const bool complete = worker.push->complete;
+  const std::size_t size = parts().shard.size();
+  if (!complete && worker.updated == size) return;
+  if (worker.answered == 0) worker.seen = updates_ + (complete || !worker.learns() ? 0 : 1);
+  parts().requests.answer(worker.push->worker, parts().shard.array(0), worker.updated);
+  worker.answered = worker.updated;
+  if (!complete) return;
+  worker.push.reset();
+  worker.step.reset();
+  worker.updated = 0;
+  worker.answered = 0;
 }
 
 bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
   const std::int64_t bound = parts().config.server.max_staleness;
   if (bound == 0 || parts().config.server.mode != "async") return false;
+  const std::int64_t pushes = worker.pushes + (worker.push->complete ? 0 : 1);
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   for (const Worker& other : workers_)
     if (!other.left && !other.pauses) last = std::min(last, other.pushes);
-  return last < worker.pushes - bound;
+  return last < pushes - bound;
 }
 
 void AsyncUpdates::answer_who_may_go_on() {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    Worker& worker = workers_[i];
-    if (!worker.waits || too_far_ahead(worker)) continue;
-    worker.waits = false;
-    answer(static_cast<int>(i));
-  }
+  for (Worker& worker : workers_)
+    if (worker.push && worker.step && !too_far_ahead(worker)) answer(worker);
 }
 
 std::vector<std::string> AsyncUpdates::report() const {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ class StalenessHistogram {
 };
 
 /// server.mode = "async", "half-async" and "geo": whatever comes is taken at once and answered with what the
-/// server then has. Gradients are not divided by the workers; differences (geo) have been.
+/// server then has; from steps that overflowed nothing is learned. Gradients are not divided by the workers;
+/// differences (geo) have been. Where they come in parts, each part is, and parts of several workers may
+/// alternate.
 ///
 /// What a worker is told of the others' samples are the sums of each one's last push.
 class AsyncUpdates : public UpdateMode {
@@ -39,18 +42,24 @@ class AsyncUpdates : public UpdateMode {
 
  private:
   struct Worker {
-    std::int64_t pushes = 0;
-    std::int64_t seen = 0;  ///< Updates when it was answered last
+    std::int64_t pushes = 0;                   ///< That are complete
+    std::int64_t seen = 0;                     ///< Updates when its last answer began
+    std::optional<mpi::WorkerRequest> push{};  ///< Not answered yet, or not all
+    std::optional<std::int64_t> step{};        ///< The optimizer's for it
+    std::size_t updated = 0;                   ///< Values of it
+    std::size_t answered = 0;                  ///< Likewise
     bool left = false;
+    bool learns() const { return push->head.batches > 0; }  ///< Else its steps overflowed.
     bool pauses = false;  ///< It waits for other workers, which must not wait for it
-    bool waits = false;   ///< It is too far ahead to be answered
     std::array<float, passenger_floats> passengers{};
   };
 
-  void update(const mpi::WorkerRequest& request);
-  void learn(const mpi::WorkerRequest& request);
-  void tell_passengers(const mpi::WorkerRequest& request);
-  void answer(int worker);
+  void update(Worker& worker);
+  void update(Worker& worker, std::size_t end);
+  void learn(Worker& worker, std::size_t end);
+  void finish(Worker& worker);
+  void tell_passengers(Worker& worker);
+  void answer(Worker& worker);
   bool too_far_ahead(const Worker& worker) const;
   void answer_who_may_go_on();
 

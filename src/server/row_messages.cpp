@@ -17,17 +17,24 @@ struct SectionHead {
 };
 static_assert(sizeof(SectionHead) == 16);
 
-std::size_t values_bytes(RowOperation operation, std::size_t rows, std::size_t width) {
-  if (!has_values(operation)) return 0;
-  return (rows * width * sizeof(float) + 7) / 8 * 8;
+constexpr std::size_t alignment = 8;  // Bytes, of every section
+
+/// Without what they are filled up with.
+std::size_t values_bytes(RowOperation operation, std::size_t rows, std::size_t width, mpi::Wire wire) {
+  return has_values(operation) ? rows * width * mpi::bytes_per_value(wire) : 0;
+}
+
+std::size_t filled_up(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace
 
 RowRequest::Room RowRequest::add_section(std::size_t table, RowOperation operation, std::size_t rows,
                                          std::size_t width) {
-  const std::size_t values = values_bytes(operation, rows, width);
-  const std::size_t bytes = sizeof(SectionHead) + rows * sizeof(std::uint64_t) + values;
+  const std::size_t values = values_bytes(operation, rows, width, wire_);
+  const std::size_t filled = filled_up(values);
+  const std::size_t bytes = sizeof(SectionHead) + rows * sizeof(std::uint64_t) + filled;
   if (buffer_.size() < used_ + bytes) buffer_.resize(std::max(used_ + bytes, buffer_.size() * 3 / 2));
   std::byte* at = buffer_.data() + used_;
   used_ += bytes;
@@ -36,16 +43,13 @@ RowRequest::Room RowRequest::add_section(std::size_t table, RowOperation operati
   at += sizeof(head);
   const std::span keys(reinterpret_cast<std::uint64_t*>(at), rows);
   at += keys.size_bytes();
-  std::span<float> room;
-  if (values > 0) {
-    std::memset(at + values - sizeof(float), 0, sizeof(float));  // What fills up is sent, too.
-    room = {reinterpret_cast<float*>(at), rows * width};
-  }
-  return {.keys = keys, .values = room};
+  std::memset(at + values, 0, filled - values);  // What fills up is sent, too.
+  return {.keys = keys, .values = {at, values}};
 }
 
-RowRequestReader::RowRequestReader(std::span<const std::byte> request, std::span<const std::size_t> widths)
-    : rest_(request), widths_(widths) {
+RowRequestReader::RowRequestReader(std::span<const std::byte> request, std::span<const std::size_t> widths,
+                                   mpi::Wire wire)
+    : rest_(request), widths_(widths), wire_(wire) {
   require(reinterpret_cast<std::uintptr_t>(request.data()) % alignof(std::uint64_t) == 0,
           "a request about rows does not start on 8 bytes");
 }
@@ -63,16 +67,17 @@ std::optional<RowSection> RowRequestReader::next() {
   // Divided first: a product might wrap.
   const bool fits =
       head.rows <= rest_.size() / sizeof(std::uint64_t) &&
-      (head.rows * sizeof(std::uint64_t) + values_bytes(head.operation, head.rows, width)) <= rest_.size();
+      head.rows * sizeof(std::uint64_t) + filled_up(values_bytes(head.operation, head.rows, width, wire_)) <=
+          rest_.size();
   require(fits, "a request about rows says ", head.rows, " rows of table ", head.table, ", but has ",
           rest_.size(), " bytes left");
   const std::size_t keys = head.rows * sizeof(std::uint64_t);
   RowSection section{.table = head.table,
                      .operation = head.operation,
                      .keys = {reinterpret_cast<const std::uint64_t*>(rest_.data()), head.rows}};
-  if (has_values(head.operation))
-    section.values = {reinterpret_cast<const float*>(rest_.data() + keys), head.rows * width};
-  rest_ = rest_.subspan(keys + values_bytes(head.operation, head.rows, width));
+  const std::size_t values = values_bytes(head.operation, head.rows, width, wire_);
+  section.values = rest_.subspan(keys, values);
+  rest_ = rest_.subspan(keys + filled_up(values));
   return section;
 }
 

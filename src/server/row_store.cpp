@@ -29,7 +29,8 @@ std::vector<TableSpec> tables_of(const ModelConfig& model) {
   return {{.name = "embeddings", .width = static_cast<std::size_t>(model.embedding_width)}};
 }
 
-RowStore::RowStore(const Config& config) : specs_(tables_of(config.model)), tables_(specs_of(config)) {
+RowStore::RowStore(const Config& config)
+    : specs_(tables_of(config.model)), tables_(specs_of(config), mpi::wire_of(config.server.wire)) {
   if (!empty()) slot_names_ = flotilla::slot_names(row_rule(servers_optimizer(config)).kind);
 }
 

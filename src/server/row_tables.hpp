@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "mpi/wire.hpp"
+#include "src/server/row_messages.hpp"
 #include "src/server/sparse_table.hpp"
 
 namespace flotilla {
@@ -13,7 +15,8 @@ namespace flotilla {
 /// All tables of one server, and what requests (row_messages.hpp) make of them.
 class RowTables {
  public:
-  explicit RowTables(std::span<const SparseTableSpec> specs);
+  /// @param wire that rows, gradients and differences travel as
+  explicit RowTables(std::span<const SparseTableSpec> specs, mpi::Wire wire = mpi::Wire::float32);
 
   SparseTable& operator[](std::size_t table) { return tables_[table]; }
   std::size_t size() const { return tables_.size(); }
@@ -27,9 +30,15 @@ class RowTables {
   void answer(std::span<const std::byte> request, std::span<std::byte> reply);
 
  private:
+  RowGradients gradients_of(const RowSection& section);
+
   std::vector<SparseTable> tables_;
+  mpi::Wire wire_;
   std::vector<std::size_t> widths_;
   std::vector<std::vector<RowGradients>> parts_;  ///< By table
+  std::vector<std::vector<float>> decoded_;       ///< Of sections that came over a half wire
+  std::size_t used_ = 0;                          ///< Of those
+  std::vector<float> rows_;                       ///< That go over one
 };
 
 }  // namespace flotilla

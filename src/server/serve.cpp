@@ -66,8 +66,8 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     on_host.precision = "float32";
     const std::unique_ptr<Device> device =
         make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], false);
-    mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config.server),
-                                 {.copies = config.server.mode != "sync"});
+    mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),
+                                 {.copies = config.server.mode != "sync", .parts = true});
     Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
                 room_for(share, requests.shared_values(), *device));
     RowStore rows(config);

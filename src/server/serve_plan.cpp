@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
+#include "src/train/optimizer.hpp"
 
 namespace flotilla {
 
@@ -73,9 +74,15 @@ std::vector<mpi::ServerShare> shares_of(const ServePlan& plan, const Placement& 
   return shares;
 }
 
-mpi::PushPullWires wires_of(const ServerConfig& config) {
-  return {
-      .push = mpi::wire_of(config.wire), .pull = mpi::Wire::float32, .shared_memory = config.shared_memory};
+mpi::PushPullWires wires_of(const Config& config) {
+  const ServerConfig& server = config.server;
+  const bool clips = server.mode == "sync" && config.train.gradient_clip_norm > 0.0;
+  const bool whole = clips || needs_norms(servers_optimizer(config));
+  const auto part = static_cast<std::size_t>(server.part_kb) * 1024 / sizeof(float);
+  return {.push = mpi::wire_of(server.wire),
+          .pull = mpi::Wire::float32,
+          .shared_memory = server.shared_memory,
+          .part_values = whole ? 0 : part};
 }
 
 }  // namespace flotilla

@@ -36,6 +36,7 @@ Placement place(const ServePlan& plan, const ServerConfig& config, int servers);
 std::vector<mpi::ServerShare> shares_of(const ServePlan& plan, const Placement& placement,
                                         const std::vector<int>& ranks);
 
-mpi::PushPullWires wires_of(const ServerConfig& config);
+/// In parts, unless an update needs the norm of what all of them make up.
+mpi::PushPullWires wires_of(const Config& config);
 
 }  // namespace flotilla

@@ -2,6 +2,7 @@
 #include "src/server/sync_updates.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -33,9 +34,10 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       --present_;
       break;
     case mpi::RequestKind::push_pull:
-      require(!pushes_[worker], "worker ", request.worker, " pushes twice in a step");
+      require(!pushes_[worker] || !pushes_[worker]->complete, "worker ", request.worker,
+              " pushes twice in a step");
+      if (!pushes_[worker]) ++pushed_;
       pushes_[worker] = request;
-      ++pushed_;
       break;
     case mpi::RequestKind::rows:
       // Every worker's last push is in them: nobody goes on before that.
@@ -47,22 +49,33 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
     case mpi::RequestKind::push: throw InternalError("a synchronous server cannot take this request");
   }
   if (pushed_ > 0 && pushed_ == present_) update();
-  for (std::size_t i = 0; i < pushes_.size(); ++i) wait_for(i, pushed_ > 0 && !left_[i] && !pushes_[i]);
+  tell_missing();
 }
 
-/// Of what the workers pushed; theirs alone where there is but one.
-DeviceSpan<const float> SyncUpdates::sum() {
+/// Who has pushed less than another is waited for.
+void SyncUpdates::tell_missing() {
+  const auto here = [](const std::optional<mpi::WorkerRequest>& push) {
+    return push ? push->here + (push->complete ? 1 : 0) : 0;
+  };
+  const std::size_t most = here(*std::ranges::max_element(pushes_, {}, here));
+  for (std::size_t i = 0; i < pushes_.size(); ++i) wait_for(i, !left_[i] && here(pushes_[i]) < most);
+}
+
+/// Of what the workers pushed, between `begin` and `end`, at the same places; theirs alone where there is but
+/// one.
+DeviceSpan<const float> SyncUpdates::sum(std::size_t begin, std::size_t end) {
   FlatMath& flat = parts().shard.device().flat();
   int added = 0;
-  DeviceSpan<const float> sum;
   for (const auto& push : pushes_) {
     if (!push) continue;
     const DeviceSpan<const float> values(push->values.data(), push->values.size());
     if (pushed_ == 1) return values;
+    const auto part = values.subspan(begin, end - begin);
+    const auto to = sum_.span().subspan(begin, end - begin);
     if (added++ == 0) {
-      flat.copy(values, sum_.span());
+      flat.copy(part, to);
     } else {
-      flat.axpy(1.0F, values, sum_.span());
+      flat.axpy(1.0F, part, to);
     }
   }
   return sum_.span();
@@ -83,44 +96,80 @@ bool SyncUpdates::skips() const {
   return std::ranges::any_of(pushes_, [](const auto& push) { return push && push->head.batches == 0; });
 }
 
-void SyncUpdates::learn(DeviceSpan<const float> gradients, double learning_rate) {
-  Shard& shard = parts().shard;
-  const double share = 1.0 / static_cast<double>(pushed_);
-  if (const DeviceSpan<float> running = shard.statistics(); !running.empty()) {
-    FlatMath& flat = shard.device().flat();
-    flat.scale(running, statistics_decay(parts().micro_steps));
-    flat.axpy(static_cast<float>(share),
-              gradients.subspan(static_cast<std::size_t>(passenger_floats), running.size()), running);
+/// What all have pushed and was not updated yet.
+void SyncUpdates::update() {
+  std::size_t here = parts().shard.size();
+  bool complete = true;
+  for (const auto& push : pushes_) {
+    if (!push) continue;
+    here = std::min(here, push->here);
+    complete = complete && push->complete;
   }
-  const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
-  shard.optimizer().step(shard.values(), gradients, learning_rate, share * clip_factor(of_parameters, share));
-  ++updates_;
-  if (parts().rows.empty()) return;
-  payloads_.clear();
-  for (const auto& push : pushes_)
-    if (push) payloads_.push_back(push->payload);
-  parts().rows.push(payloads_, learning_rate, share, shard.optimizer().steps());
+  if (here < parts().shard.leading()) return;
+  // Once even where this server has nothing: clipping and norms are the servers' common affair.
+  const bool first = !step_;
+  Optimizer& optimizer = parts().shard.optimizer();
+  if (first) step_ = skips() ? optimizer.steps() : optimizer.begin_step();
+  if (first || here > updated_) update(here);
+  // The last values tell a worker that all is done: rows, too.
+  if (complete) {
+    finish();
+  } else if (here < parts().shard.size()) {
+    answer(here);
+  }
 }
 
-void SyncUpdates::update() {
+void SyncUpdates::update(std::size_t end) {
   const trace::Span span("update");
   Shard& shard = parts().shard;
   FlatMath& flat = shard.device().flat();
-  const auto first = std::ranges::find_if(pushes_, [](const auto& push) { return push.has_value(); });
-  const double learning_rate = (*first)->head.learning_rate;
-  const DeviceSpan<const float> gradients = sum();
+  const DeviceSpan<const float> gradients = sum(updated_, end);
+  const double share = 1.0 / static_cast<double>(pushed_);
+  const bool begins = updated_ == 0 && shard.leading() > 0;
   const auto passengers = static_cast<std::size_t>(passenger_floats);
-  if (shard.leading() > 0) flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
-  if (!skips()) learn(gradients, learning_rate);
-  for (auto& push : pushes_) {
+  if (begins) flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
+  const std::size_t begin = std::exchange(updated_, end);
+  if (skips()) return;
+  if (const DeviceSpan<float> running = shard.statistics(); begins && !running.empty()) {
+    flat.scale(running, statistics_decay(parts().micro_steps));
+    flat.axpy(static_cast<float>(share), gradients.subspan(passengers, running.size()), running);
+  }
+  const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
+  const double scale = share * clip_factor(of_parameters, share);
+  shard.optimizer().step_part(shard.values(), gradients, learning_rate(), scale, *step_, begin, end);
+}
+
+void SyncUpdates::answer(std::size_t ready) {
+  // They stay as they are until all workers have pushed again.
+  for (const auto& push : pushes_)
+    if (push) parts().requests.answer_in_place(push->worker, parts().shard.array(0), ready);
+}
+
+void SyncUpdates::finish() {
+  const bool learned = !skips();
+  if (learned && !parts().rows.empty()) {
+    payloads_.clear();
+    for (const auto& push : pushes_)
+      if (push) payloads_.push_back(push->payload);
+    parts().rows.push(payloads_, learning_rate(), 1.0 / static_cast<double>(pushed_), *step_);
+  }
+  for (const auto& push : pushes_) {
     if (!push) continue;
     answer_rows(*push);
     parts().requests.release(*push);
-    // It stays as it is until all of them have pushed again.
-    parts().requests.answer_in_place(push->worker, shard.array(0));
-    push.reset();
   }
+  answer(parts().shard.size());
+  std::ranges::fill(pushes_, std::nullopt);
   pushed_ = 0;
+  step_.reset();
+  updated_ = 0;
+  if (learned) ++updates_;
+}
+
+double SyncUpdates::learning_rate() const {
+  return std::ranges::find_if(pushes_, [](const auto& push) { return push.has_value(); })
+      ->value()
+      .head.learning_rate;
 }
 
 }  // namespace flotilla

@@ -314,6 +314,7 @@ std::unique_ptr<Embeddings> Assembly::make_embeddings() {
                         .training = bags_of(config.model, *training_data, network->batch()),
                         .validation = bags_of(config.model, *training_data, evaluator().batch()),
                         .per_slot = config.model.embeddings == "per-slot",
+                        .wire = mpi::wire_of(config.server.wire),
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }
 

@@ -37,8 +37,8 @@ Embeddings::Embeddings(const Parts& parts)
     : parts_(parts),
       training_(parts.training, parts.per_slot),
       validation_(parts.validation, parts.per_slot),
-      exchange_(widths_of(parts.training), servers_of(parts.servers)),
-      pulls_(widths_of(parts.training), servers_of(parts.servers)) {
+      exchange_(widths_of(parts.training), servers_of(parts.servers), parts.wire),
+      pulls_(widths_of(parts.training), servers_of(parts.servers), parts.wire) {
   if (parts.rule) local_.emplace(widths_of(parts.training)[table], *parts.rule);
   exchange_.begin();
 }

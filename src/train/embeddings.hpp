@@ -26,8 +26,9 @@ class Embeddings {
     mpi::Watchdog& watchdog;
     EmbeddingBagsSpec training;
     EmbeddingBagsSpec validation;
-    bool per_slot = false;          ///< An id has a row for each slot
-    std::optional<RowRule> rule{};  ///< By which this worker trains the rows; none: the servers do
+    bool per_slot = false;                ///< An id has a row for each slot
+    mpi::Wire wire = mpi::Wire::float32;  ///< Of rows, both ways
+    std::optional<RowRule> rule{};        ///< By which this worker trains the rows; none: the servers do
   };
   explicit Embeddings(const Parts& parts);
 

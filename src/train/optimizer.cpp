@@ -30,7 +30,7 @@ class Momentum : public Optimizer {
 
  protected:
   void update(UpdateInput in, std::int64_t) override {
-    in.ranges = ranges_;
+    in.ranges = due(ranges_);
     in.decay = decay_;
     math_.momentum(in, velocity_.span(), mu_, nesterov_);
   }
@@ -53,7 +53,7 @@ class Sgd : public Optimizer {
 
  protected:
   void update(UpdateInput in, std::int64_t) override {
-    in.ranges = ranges_;
+    in.ranges = due(ranges_);
     in.decay = decay_;
     math_.sgd(in);
   }
@@ -83,7 +83,7 @@ class Adam : public Optimizer {
 
  protected:
   void update(UpdateInput in, std::int64_t step) override {
-    in.ranges = ranges_;
+    in.ranges = due(ranges_);
     in.decay = decay_;
     math_.adam(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step);
   }
@@ -112,7 +112,7 @@ class Adagrad : public Optimizer {
 
  protected:
   void update(UpdateInput in, std::int64_t) override {
-    in.ranges = ranges_;
+    in.ranges = due(ranges_);
     in.decay = decay_;
     math_.adagrad(in, sum_.span(), epsilon_);
   }
@@ -139,15 +139,42 @@ float decay_for(const OptimizerConfig& config, ParameterKind kind) {
 
 void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
                      double gradient_scale) {
-  require(parameters.size() == gradients.size(), "an optimizer got ", parameters.size(), " parameters and ",
-          gradients.size(), " gradients");
+  step_part(parameters, gradients, learning_rate, gradient_scale, begin_step(), 0, parameters.size());
+}
+
+void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
+                          double learning_rate, double gradient_scale, std::int64_t step, std::size_t begin,
+                          std::size_t end) {
+  require(parameters.size() == gradients.size() && begin <= end && end <= parameters.size(),
+          "an optimizer got ", parameters.size(), " parameters and ", gradients.size(),
+          " gradients for the part from ", begin, " to ", end);
+  if (begin > 0 || end < parameters.size())
+    part_ = {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
   update({.parameters = parameters,
           .gradients = gradients,
           .ranges = {},
           .learning_rate = static_cast<float>(learning_rate),
           .gradient_scale = static_cast<float>(gradient_scale)},
-         steps_ + 1);
-  ++steps_;
+         step);
+  part_.reset();
+}
+
+std::span<const FlatRange> Optimizer::due(const std::vector<FlatRange>& ranges) {
+  if (!part_) return ranges;
+  part_ranges_.clear();
+  part_ranges_.reserve(ranges.size());
+  for (FlatRange range : ranges) {
+    const std::int64_t end = std::min(range.offset + range.count, part_->second);
+    range.offset = std::max(range.offset, part_->first);
+    range.count = end - range.offset;
+    if (range.count > 0) part_ranges_.push_back(range);
+  }
+  return part_ranges_;
+}
+
+void Optimizer::complete_norms(std::span<double> first, std::span<double> second) const {
+  require(!part_, "norms of a part of the gradient");
+  if (whole_norms_) whole_norms_(first, second);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
@@ -161,6 +188,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const A
   if (config.kind == "lars") return std::make_unique<Lars>(config, layout, device);
   if (config.kind == "lamb") return std::make_unique<Lamb>(config, layout, device);
   throw InternalError("no optimizer is called \"" + config.kind + "\"");
+}
+
+bool needs_norms(const OptimizerConfig& config) {
+  return config.kind == "lars" || config.kind == "lamb";
 }
 
 std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,

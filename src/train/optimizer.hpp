@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,13 @@ class Optimizer {
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
             double gradient_scale);
 
+  /// A step in parts, of which one may be done while another's gradient is still coming: begin_step() counts
+  /// it, then step_part() updates the values [begin, end) of the same arenas, with the same bits as step().
+  /// Not for optimizers that need norms. @param step what begin_step() returned
+  std::int64_t begin_step() { return ++steps_; }
+  void step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
+                 double gradient_scale, std::int64_t step, std::size_t begin, std::size_t end);
+
   virtual std::vector<OptimizerSlot> slots() = 0;  ///< All state but steps(); zero at first.
   std::int64_t steps() const { return steps_; }    ///< Done; bias corrections depend on it.
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -47,12 +55,14 @@ class Optimizer {
  protected:
   /// `in` holds parameters, gradients, rate and scale; the rest is the optimizer's. step = 1, 2, …
   virtual void update(UpdateInput in, std::int64_t step) = 0;
-  void complete_norms(std::span<double> first, std::span<double> second) const {
-    if (whole_norms_) whole_norms_(first, second);
-  }
+  /// What of them is to be updated now; not for who needs whole ones.
+  std::span<const FlatRange> due(const std::vector<FlatRange>& ranges);
+  void complete_norms(std::span<double> first, std::span<double> second) const;
 
  private:
   std::int64_t steps_ = 0;
+  std::optional<std::pair<std::int64_t, std::int64_t>> part_;  ///< Begin and end; none: all
+  std::vector<FlatRange> part_ranges_;
   WholeNorms whole_norms_;
 };
 
@@ -69,6 +79,9 @@ class Optimizer {
 /// @throws InternalError for an unknown kind.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device);
+
+/// Whether an update depends on norms of whole tensors: "lars" and "lamb".
+bool needs_norms(const OptimizerConfig& config);
 
 /// The ranges that one update treats alike: the layout's slices with their weight decay (0 for the kinds of
 /// parameters named in config.no_decay). Neighbours with equal decay are one range unless `per_tensor`; the

@@ -9,10 +9,12 @@
 
 namespace flotilla {
 
-RowExchange::RowExchange(std::vector<std::size_t> widths, int servers)
+RowExchange::RowExchange(std::vector<std::size_t> widths, int servers, mpi::Wire wire)
     : widths_(std::move(widths)),
+      wire_(wire),
       servers_(static_cast<std::size_t>(servers)),
       payloads_(static_cast<std::size_t>(servers)) {
+  for (Server& server : servers_) server.request = RowRequest(wire);
   require(servers > 0 && servers <= std::numeric_limits<std::uint16_t>::max(), "rows on ", servers,
           " servers");
 }
@@ -48,7 +50,8 @@ void RowExchange::deal(RowOperation operation, std::size_t table, std::span<cons
     Server& server = servers_[owners[first + i]];
     *server.next_key++ = keys[i];
     if (!has_values(operation)) continue;
-    server.next_values = std::copy_n(from, width, server.next_values);
+    mpi::encode(wire_, {from, width}, server.next_values);
+    server.next_values += width * mpi::bytes_per_value(wire_);
     from += width;
   }
 }
@@ -67,7 +70,7 @@ void RowExchange::want(RowOperation operation, std::size_t table, std::span<cons
   require(rows.size() == keys.size() * width, "room for ", rows.size(), " values of ", keys.size(),
           " rows of table ", table);
   deal(operation, table, keys, {}, wanted_owners_);
-  for (Server& server : servers_) server.expected += server.rows * width;
+  for (Server& server : servers_) server.expected += server.rows * width * mpi::bytes_per_value(wire_);
   wanted_.push_back({.width = width, .rows = rows});
 }
 
@@ -88,7 +91,7 @@ void RowExchange::add(std::size_t table, std::span<const std::uint64_t> keys, st
 std::span<const mpi::Payload> RowExchange::payloads() {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     Server& server = servers_[i];
-    const std::size_t bytes = std::max(server.request.bytes().size(), server.expected * sizeof(float));
+    const std::size_t bytes = std::max(server.request.bytes().size(), server.expected);
     if (bytes > mpi::largest_payload)
       throw UserError(cat("the rows of one step take ", bytes, " bytes to or from server ", i,
                           ", but a message at "
@@ -96,8 +99,7 @@ std::span<const mpi::Payload> RowExchange::payloads() {
                           mpi::largest_payload,
                           "; use a smaller train.batch_size or server.push_every, or more servers"));
     if (server.reply.size() < server.expected) server.reply.resize(server.expected);
-    payloads_[i] = {.out = server.request.bytes(),
-                    .back = std::as_writable_bytes(std::span(server.reply).first(server.expected))};
+    payloads_[i] = {.out = server.request.bytes(), .back = std::span(server.reply).first(server.expected)};
   }
   return payloads_;
 }
@@ -109,8 +111,8 @@ void RowExchange::finish() {
     float* const end = wanted.rows.data() + wanted.rows.size();
     for (float* to = wanted.rows.data(); to != end; to += wanted.width) {
       Server& server = servers_[*owner++];
-      std::copy_n(server.next_row, wanted.width, to);
-      server.next_row += wanted.width;
+      mpi::decode(wire_, server.next_row, {to, wanted.width});
+      server.next_row += wanted.width * mpi::bytes_per_value(wire_);
     }
   }
 }

@@ -24,7 +24,8 @@ namespace flotilla {
 class RowExchange {
  public:
   /// @param widths of the tables
-  RowExchange(std::vector<std::size_t> widths, int servers);
+  /// @param wire that gradients and differences travel as, and the rows that come back
+  RowExchange(std::vector<std::size_t> widths, int servers, mpi::Wire wire = mpi::Wire::float32);
 
   void begin();  ///< Forgets the last request.
   /// @param keys distinct or not, none as well
@@ -45,10 +46,10 @@ class RowExchange {
     RowRequest request;
     std::size_t rows = 0;               ///< Of the section that is being written
     std::uint64_t* next_key = nullptr;  ///< Its part that is not yet written
-    float* next_values = nullptr;
-    std::size_t expected = 0;  ///< Floats that come back
-    std::vector<float> reply;  ///< At least as many
-    const float* next_row = nullptr;
+    std::byte* next_values = nullptr;
+    std::size_t expected = 0;      ///< Bytes that come back
+    std::vector<std::byte> reply;  ///< At least as many
+    const std::byte* next_row = nullptr;
   };
   struct Wanted {
     std::size_t width = 0;
@@ -65,6 +66,7 @@ class RowExchange {
             std::span<float> rows);
 
   std::vector<std::size_t> widths_;
+  mpi::Wire wire_;
   std::vector<Server> servers_;
   std::vector<Wanted> wanted_;
   Owners wanted_owners_;  ///< Of the keys of all that is wanted, one after another

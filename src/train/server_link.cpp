@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-ServerLink::ServerLink(const mpi::RoleCommunicators& roles, const ServerConfig& config,
+ServerLink::ServerLink(const mpi::RoleCommunicators& roles, const Config& config,
                        std::vector<mpi::Place> places)
     : roles_(roles), config_(config), places_(std::move(places)) {}
 
@@ -20,7 +20,7 @@ void ServerLink::open(ServePlan plan) {
   const std::vector<int> servers = roles_.table().ranks(mpi::Role::server);
   plan.folder = folder_;
   plan_ = std::move(plan);
-  placement_.emplace(place(plan_, config_, static_cast<int>(servers.size())));
+  placement_.emplace(place(plan_, config_.server, static_cast<int>(servers.size())));
   flotilla::exchange(roles_, {.content = to_text(plan_)});
   phase_ = Phase::opened;
   exchange_.emplace(roles_.all(), shares_of(plan_, *placement_, servers), wires_of(config_));

@@ -22,7 +22,7 @@ namespace flotilla {
 class ServerLink {
  public:
   /// @param places one per rank of the job
-  ServerLink(const mpi::RoleCommunicators& roles, const ServerConfig& config, std::vector<mpi::Place> places);
+  ServerLink(const mpi::RoleCommunicators& roles, const Config& config, std::vector<mpi::Place> places);
   ServerLink(const ServerLink&) = delete;
   ServerLink& operator=(const ServerLink&) = delete;
 
@@ -56,7 +56,7 @@ class ServerLink {
   enum class Phase { closed, opened, serving, left };
 
   const mpi::RoleCommunicators& roles_;
-  const ServerConfig& config_;
+  const Config& config_;
   std::vector<mpi::Place> places_;
   Phase phase_ = Phase::closed;
   std::string folder_;

@@ -347,8 +347,10 @@ void Trainer::check_finite(const StepOutcome& outcome) {
 void Trainer::check_hope(const StepOutcome& outcome) {
   if (!outcome.hopeless) return;
   const LossScale& scale = assembly_.loss_scale;
-  const std::string what = cat(scale.in_a_row(), " steps in a row overflowed in ", config_.device.precision,
-                               " at the loss scale ", scale.scale(), ", which cannot fall any further");
+  const std::string what =
+      cat(scale.in_a_row(), " steps in a row overflowed in ", config_.device.precision, " at the loss scale ",
+          scale.scale(), ", which cannot fall any further (device.precision = \"bfloat16\" needs none",
+          config_.device.loss_scale.kind == "static" ? "; try a smaller one" : "", ")");
   if (outcome.skipped_by_all) end_diverged(what);
   end_diverged_alone(what);
 }

@@ -73,8 +73,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h] = server;
-    add_addresses(all, a, b, c, d, e, f, g, h);
+    const auto& [a, b, c, d, e, f, g, h, i] = server;
+    add_addresses(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c] = checkpoint;

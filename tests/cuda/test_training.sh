@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The program itself on the fake GPU (tests/cuda/fake), and linked with the real libraries where there is no GPU.
-# Arguments: the program on the fake GPU, the program with CUDA, source folder.
+# Arguments: the program on the fake GPU, the program with CUDA, source folder, whether NCCL is in the first ("yes").
 set -euo pipefail
-on_fake_gpu=$1 with_cuda=$2 source=$3
+on_fake_gpu=$1 with_cuda=$2 source=$3 with_nccl=$4
 # shellcheck source=tests/install/expect.sh
 . "$source/tests/install/expect.sh"
 cd "$work"
@@ -33,6 +33,11 @@ expect_close() {
     "$(awk -v most="$4" '{ d = $1 - $2; if (d < 0) d = -d } NF != 2 || d > most * $1' pairs)"
 }
 
+# expect_in <what> <part> <file>
+expect_in() {
+  grep -qF -- "$2" "$3" || expect "$1" "… $2 …" "$(<"$3")"
+}
+
 it_learns_what_the_cpu_learns() {
   train 1 cpu train.steps=8 device.kind=cpu
   train 1 gpu train.steps=8 device.kind=cuda
@@ -42,6 +47,39 @@ it_learns_what_the_cpu_learns() {
   train 2 cpus train.steps=8 device.kind=cpu
   train 2 gpus train.steps=8 device.kind=cuda
   expect_close 'two GPUs' cpus gpus 1e-4
+}
+
+gpus_exchange_gradients_in_each_way() {
+  if [[ $with_nccl == no ]]; then return; fi
+  expect_in 'auto takes NCCL' 'all-reduce   nccl, ' gpus.said
+  expect_in 'a GPU for each rank' 'one for each rank' gpus.said
+  local way
+  for way in nccl-hierarchical nccl-mpi mpi; do
+    local more=(strategy.all_reduce="$way" strategy.bucket_mb=0.1 strategy.last_bucket_mb=0.1)
+    if [[ $way == nccl-* ]]; then more+=(strategy.ranks_per_group=1); fi
+    train 2 "$way" train.steps=8 device.kind=cuda "${more[@]}"
+    expect_close "two GPUs by $way" cpus "$way" 1e-4
+    expect_in "$way" "all-reduce   $way" "$way.said"
+  done
+  train 2 two train.steps=8 device.kind=cuda strategy.all_reduce=nccl strategy.communicators=2 strategy.bucket_mb=0.1 \
+    strategy.last_bucket_mb=0.1
+  expect_close 'two communicators' cpus two 1e-4
+  train 2 half_wire train.steps=8 device.kind=cuda strategy.all_reduce=nccl-mpi strategy.ranks_per_group=1 \
+    strategy.wire=bfloat16
+  expect_close 'half values between groups' cpus half_wire 3e-2
+  train 2 averages_on_cpus train.steps=8 strategy.kind=local-sgd strategy.period=2
+  train 2 averages train.steps=8 device.kind=cuda strategy.kind=local-sgd strategy.period=2 strategy.all_reduce=nccl
+  expect_close 'averages by NCCL' averages_on_cpus averages 1e-4
+}
+
+ranks_share_a_gpu_only_where_the_deck_allows_it() {
+  local job=("${MPIEXEC:?}" -n 3 "$on_fake_gpu" train "${mnist[@]}" train.steps=1 device.kind=cuda)
+  expect_said 'would compute on one GPU (0000:01:00.0)' 2 "${job[@]}" run.output=crowd
+  if [[ $with_nccl == no ]]; then return; fi
+  expect_said 'needs a GPU for each rank, but ranks 0 and 2 share one' 2 "${job[@]}" run.output=crowd device.share=true \
+    strategy.all_reduce=nccl
+  train 3 shared train.steps=1 device.kind=cuda device.share=true
+  expect_in 'without NCCL' 'all-reduce   shared-memory' shared.said
 }
 
 a_checkpoint_of_one_kind_resumes_on_the_other() {
@@ -57,6 +95,8 @@ without_a_gpu_it_says_so() {
 }
 
 it_learns_what_the_cpu_learns
+gpus_exchange_gradients_in_each_way
+ranks_share_a_gpu_only_where_the_deck_allows_it
 a_checkpoint_of_one_kind_resumes_on_the_other
 without_a_gpu_it_says_so
 verdict

@@ -17,6 +17,7 @@
 #include "mpi/collectives.hpp"
 #include "mpi/communication_lanes.hpp"
 #include "mpi/communication_thread.hpp"
+#include "mpi/staged_all_reduce.hpp"
 #include "mpi/watchdog.hpp"
 
 // A job in which the last rank fails while the others are inside a collective; test_failing_jobs launches it.
@@ -32,8 +33,17 @@ using flotilla::mpi::SharedStorage;
 
 constexpr std::size_t count = 5'000'000;
 
+/// As for a device with memory of its own; what fails must find the copies alive.
+std::unique_ptr<Collectives> make_staged(const Communicator& world, SharedStorage& storage) {
+  static const std::unique_ptr<flotilla::Device> device = flotilla::make_device({.kind = "cpu"});
+  static std::vector<float> mirror(count);
+  return make_staged_all_reduce(*device, make_mpi_all_reduce(world),
+                                {flotilla::device_span(storage.mine()), mirror});
+}
+
 std::unique_ptr<Collectives> make(const std::string& kind, const Communicator& world,
                                   SharedStorage& storage) {
+  if (kind == "staged") return make_staged(world, storage);
   if (kind == "float16") return make_mpi_all_reduce(world, flotilla::mpi::Wire::float16);
   if (kind == "hierarchical")
     return make_hierarchical_all_reduce(world, world.split(world.rank() / 2), &storage);

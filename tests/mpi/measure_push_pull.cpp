@@ -2,18 +2,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "mpi/push_pull_server.hpp"
 #include "mpi/push_pull_worker.hpp"
 
-// A measurement, not a test: mpirun -n N measure_push_pull [MB]. Rank 0 serves, the others push and pull as
-// often as they can; they do not wait for each other. Rates are of all together, both ways.
+// A measurement, not a test: mpirun -n N measure_push_pull [MB [GBIT/S [KiB...]]]. Rank 0 serves, the others
+// push and pull as often as they can; they do not wait for each other. Rates are of all together, both ways.
+// With a rate between hosts only messages, in parts of so many KiB (0: in one), and what share they have of a
+// wire that carries that much in both directions at once.
 
 namespace flotilla::mpi {
 namespace {
@@ -32,7 +35,7 @@ double median_seconds(const std::function<void()>& once) {
 }
 
 void measure(const Communicator& world, const char* name, std::size_t floats, std::size_t run,
-             PushPullWires wires) {
+             PushPullWires wires, double wire = 0.0) {
   ServerShare share{.rank = 0};
   for (std::size_t begin = 0; begin < floats; begin += run + (run < floats ? 16 : 0))
     share.runs.push_back({begin, std::min(begin + run, floats)});
@@ -42,17 +45,18 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
   if (world.rank() == 0) {
     std::vector<int> ranks(static_cast<std::size_t>(workers));
     std::iota(ranks.begin(), ranks.end(), 1);
-    PushPullServer server(world, ranks, values, wires, {.copies = wires.pull != Wire::float32});
+    PushPullServer server(world, ranks, values, wires,
+                          {.copies = wires.pull != Wire::float32, .parts = true});
     std::vector<float> own(values, 1.0F);
     const std::span<float> shared = server.shared_values();
     const std::span<float> parameters = shared.empty() ? std::span(own) : shared;
     while (const auto request = server.next()) {
-      server.release(*request);
+      if (request->complete) server.release(*request);
       if (request->head.kind == RequestKind::farewell) continue;
       if (wires.pull == Wire::float32) {
-        server.answer_in_place(request->worker, parameters);
+        server.answer_in_place(request->worker, parameters, request->here);
       } else {
-        server.answer(request->worker, parameters);
+        server.answer(request->worker, parameters, request->here);
       }
     }
     return;
@@ -66,6 +70,15 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
   });
   const double copy = median_seconds([&] { std::memcpy(to.data(), from.data(), floats * sizeof(float)); });
   if (world.rank() == 1) {
+    const double pushed = workers * static_cast<double>(values * bytes_per_value(wires.push));
+    if (wire > 0.0) {
+      const double reached = pushed / (wire / 8 * 1e9) / seconds;
+      std::printf("%-28s %7.1f MB: %8.3f ms, %.3f of the wire, both ways at once\n", name, pushed * 1e-6,
+                  seconds * 1e3, reached);
+      std::fflush(stdout);
+      worker.farewell();
+      return;
+    }
     const double rate = 2.0 * workers * static_cast<double>(values * sizeof(float)) / seconds * 1e-9;
     const double limit = static_cast<double>(floats * sizeof(float)) / copy * 1e-9;
     std::printf("%-28s %7.1f MB: %8.3f ms, %7.3f GB/s, memcpy %6.2f GB/s, ratio %.2f\n", name,
@@ -86,11 +99,29 @@ void measure_all(std::size_t floats) {
   }
 }
 
+void measure_wire(std::size_t floats, double wire, const std::vector<double>& parts) {
+  const auto world = Communicator::world();
+  for (const double kb : parts) {
+    const auto part = static_cast<std::size_t>(kb * 256);
+    measure(world, cat("parts of ", kb, " KiB").c_str(), floats, floats, {.part_values = part}, wire);
+  }
+}
+
 }  // namespace
 }  // namespace flotilla::mpi
 
 int main(int argc, char** argv) {
   const flotilla::mpi::Environment environment(argc, argv);
-  flotilla::mpi::measure_all(static_cast<std::size_t>(argc > 1 ? std::atof(argv[1]) * 250'000 : 25'000'000));
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto floats =
+      words.empty() ? std::size_t{25'000'000} : static_cast<std::size_t>(std::stod(words[0]) * 250'000);
+  if (words.size() < 2) {
+    flotilla::mpi::measure_all(floats);
+    return 0;
+  }
+  std::vector<double> parts;
+  for (std::size_t i = 2; i < words.size(); ++i) parts.push_back(std::stod(words[i]));
+  if (parts.empty()) parts = {56.0, 0.0};
+  flotilla::mpi::measure_wire(floats, std::stod(words[1]), parts);
   return 0;
 }

@@ -26,7 +26,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"outside", "float16", 2, "the last rank gives up"},
         Case{"outside", "hierarchical", 2, "the last rank gives up"},
         Case{"in-lanes", "hierarchical", 2, "the last rank gives up"},
-        Case{"in-thread", "shared-memory", 4, ""},
+        Case{"in-lanes", "staged", 2, "the last rank gives up"},
+        Case{"in-flight", "staged", 2, "the last rank gives up"}, Case{"in-thread", "shared-memory", 4, ""},
         Case{"hang", "float16", 3, "all-reduce of bucket 0, step 1; not there: rank 2"},
         Case{"hang", "hierarchical", 3, "flotilla: nothing has moved"},
         Case{"hang", "mpi", 3, "flotilla: nothing has moved"}, Case{"leave", "mpi", 9, ""},
@@ -39,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"disk", "mpi", 0, ""},
         Case{"no-disk", "mpi", 3,
              "asked to stop, but not there after 0.4 s: all-reduce of bucket 0, step 1; leaving without "
-             "saving; rank 2 on h2 is elsewhere: saving, step 1, for "},
+             "saving; rank 2 on h2 "},
         Case{"disk-stopped", "mpi", 3, "leaving without saving; rank 1 on h1 does not answer"},
         Case{"stopped", "hierarchical", 3, "rank 2 on h2 does not answer"},
         Case{"hang", "shared-memory", 3, "all-reduce of bucket 0, step 1; not there: rank 2"}));

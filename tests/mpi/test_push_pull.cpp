@@ -96,6 +96,75 @@ TEST(PushPull, SumsOfAllWorkersAreExact) {
   }
 }
 
+/// Adds what all workers have pushed so far, and sends it back before the rest is here.
+void serve_in_parts(PushPullServer& server, std::size_t values, Wire pull) {
+  std::vector<float> parameters(values);
+  const WorkerRequest none{.worker = -1};
+  std::vector<WorkerRequest> pushes(static_cast<std::size_t>(server.workers_left()), none);
+  std::size_t done = 0;
+  int early = 0;
+  while (const auto request = server.next()) {
+    if (request->head.kind == RequestKind::farewell) continue;
+    WorkerRequest& push = pushes[static_cast<std::size_t>(request->worker)];
+    EXPECT_GE(request->here, push.here);
+    push = *request;
+    const std::size_t here = std::ranges::min(pushes, {}, &WorkerRequest::here).here;
+    for (const WorkerRequest& other : pushes)
+      for (std::size_t i = done; i < here; ++i) parameters[i] += other.values[i];
+    done = here;
+    const bool complete = std::ranges::all_of(pushes, [](const auto& other) { return other.worker >= 0; }) &&
+                          std::ranges::all_of(pushes, &WorkerRequest::complete);
+    if (!complete && here > 0 && here < values) ++early;
+    if (!complete && (here == 0 || here == values)) continue;
+    for (const WorkerRequest& other : pushes) {
+      if (complete) server.release(other);
+      if (pull == Wire::float32) {
+        server.answer_in_place(other.worker, parameters, here);
+      } else {
+        server.answer(other.worker, parameters, here);
+      }
+    }
+    if (!complete) continue;
+    std::ranges::fill(pushes, none);
+    done = 0;
+  }
+  if (values > 10'000) {
+    EXPECT_GT(early, 0);
+  }
+}
+
+TEST(PushPull, SumsOfPartsAreExact) {
+  const auto world = Communicator::world();
+  const Job job(world);
+  for (const Sharing sharing : {Sharing::one_run_each, Sharing::many_runs, Sharing::all_to_the_first}) {
+    for (const Wire wire : {Wire::float32, Wire::float16}) {
+      for (const std::size_t floats : {std::size_t{1}, std::size_t{1001}, std::size_t{100'003}}) {
+        const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
+          std::vector<float> gradients(floats);
+          for (std::size_t i = 0; i < floats; ++i) gradients[i] = gradient(job.index(), i);
+          for (int step = 1; step <= 4; ++step) {
+            std::vector<float> parameters(floats, padding);
+            worker.start_push_pull(step, 3, 0.0, gradients, parameters);
+            worker.wait();
+
+            std::vector<float> expected(floats, padding);
+            const int all = job.workers() * (job.workers() + 1) / 2;
+            for (const ServerShare& share : shares)
+              for (const SliceBounds& run : share.runs)
+                for (std::size_t i = run.begin; i < run.end; ++i)
+                  expected[i] = static_cast<float>(step * all) * gradient(0, i);
+            ASSERT_EQ(parameters, expected) << step;
+          }
+        };
+
+        job.run(
+            sharing, floats, {.push = wire, .pull = wire, .part_values = 1000}, {.parts = true},
+            [&](PushPullServer& server, std::size_t values) { serve_in_parts(server, values, wire); }, work);
+      }
+    }
+  }
+}
+
 TEST(PushPull, AWorkersRequestsComeInItsOrder) {
   const auto world = Communicator::world();
   const Job job(world);
@@ -148,7 +217,7 @@ TEST(PushPull, AStoppedWorkerDelaysNoOther) {
   const auto world = Communicator::world();
   const Job job(world);
   constexpr std::size_t floats = 600'000;  // Too many to be on their way while nobody attends to them.
-  for (const bool shared : {false, true}) {
+  for (const auto& [shared, part] : {std::pair(false, 0U), std::pair(true, 0U), std::pair(false, 50'000U)}) {
     const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
     const std::string meeting = world.all_gather(folder.path())[1];
     const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
@@ -170,7 +239,8 @@ TEST(PushPull, AStoppedWorkerDelaysNoOther) {
       std::ofstream(meeting + "/done" + std::to_string(job.index())) << "done";
     };
 
-    job.run(Sharing::one_run_each, floats, {.shared_memory = shared}, {}, serve_at_once, work);
+    job.run(Sharing::one_run_each, floats, {.shared_memory = shared, .part_values = part}, {}, serve_at_once,
+            work);
     world.barrier();  // The folder of worker 0 stays until all are done.
   }
 }
@@ -204,8 +274,8 @@ TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
       EXPECT_EQ(test::allocations_of_this_thread(), after_first);
     };
 
-    job.run(Sharing::many_runs, 10'000, {.push = wire, .pull = wire, .shared_memory = shared}, {}, serve,
-            work);
+    job.run(Sharing::many_runs, 10'000,
+            {.push = wire, .pull = wire, .shared_memory = shared, .part_values = 1000}, {}, serve, work);
   }
 }
 

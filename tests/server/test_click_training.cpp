@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -195,6 +196,27 @@ TEST_F(ClickTraining, OnADeviceWithMemoryOfItsOwnIsTheSame) {
   }
 
   expect_near(many_far, many, 1e-5F);
+}
+
+/// A gradient is off by a part in 2⁸ at most, and so are the rows that a worker computes with, not the
+/// servers'.
+TEST_F(ClickTraining, HalfWiresRoundWhatTravelsAndNothingElse) {
+  const std::vector<Texts> modes = {{"server.mode=sync"}, {"server.mode=geo", "server.push_every=3"}};
+  for (const Texts& mode : modes) {
+    const Texts deck = mode + Texts{"train.batch_size=24", "optimizer.kind=sgd"};
+    const std::vector<float> whole = of_two_ranks(deck, 30);
+    const std::vector<float> still = of_two_ranks(deck + Texts{"schedule.learning_rate=1e-12"}, 30);
+    for (const std::string wire : {"float16", "bfloat16"}) {
+      const std::vector<float> half = of_two_ranks(deck + Texts{"server.wire=" + wire}, 30);
+
+      ASSERT_EQ(half.size(), whole.size());
+      if (half.empty()) continue;
+      EXPECT_NE(half, whole) << wire;
+      float moved = 0.0F;
+      for (std::size_t i = 30; i < whole.size(); ++i) moved = std::max(moved, std::abs(whole[i] - still[i]));
+      expect_near(half, whole, moved / 50.0F);
+    }
+  }
 }
 
 TEST_F(ClickTraining, LearnsWhoClicks) {

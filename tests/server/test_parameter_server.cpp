@@ -94,8 +94,11 @@ const std::vector<Texts>& optimizers() {
 }
 
 const std::vector<Texts>& placements() {
-  static const std::vector<Texts> all = {
-      {}, {"server.slice_parameters=false", "server.shared_memory=false"}, {"server.split=hash-name"}};
+  static const std::vector<Texts> all = {{},
+                                         {"server.slice_parameters=false", "server.shared_memory=false"},
+                                         // Messages of 256 values.
+                                         {"server.shared_memory=false", "server.part_kb=1"},
+                                         {"server.split=hash-name"}};
   return all;
 }
 
@@ -163,7 +166,8 @@ TEST(ParameterServer, SyncKeepsAResidualNetworksStatistics) {
   const int ranks = world().size();
   const int servers = ranks > 4 ? ranks / 2 : 1;
   const Texts small = {"schedule.learning_rate=0.0001", "train.global_batch_size=12"};
-  const Texts served = served_by(servers, small);
+  // Statistics take several messages.
+  const Texts served = served_by(servers, small + Texts{"server.shared_memory=false", "server.part_kb=1"});
   const auto body = [&](const mpi::Communicator& workers, ServerLink& link) {
     TrainingRun plain(workers.collective_clone(), test::resnet_deck,
                       Texts{"strategy.all_reduce=mpi"} + small);
@@ -178,21 +182,24 @@ TEST(ParameterServer, SyncKeepsAResidualNetworksStatistics) {
   with_roles(served, body, test::resnet_deck);
 }
 
-TEST(ParameterServer, SharedMemoryAndMessagesGiveTheSameBits) {
+TEST(ParameterServer, SharedMemoryAndMessagesOfAnySizeGiveTheSameBits) {
   const int servers = world().size() - 1;
-  for (const char* mode : {"server.mode=sync", "server.mode=async"}) {
+  const std::vector<Texts> modes = {
+      {"server.mode=sync"}, {"server.mode=async"}, {"server.mode=geo", "server.push_every=3"}};
+  const std::vector<Texts> ways = {{"server.shared_memory=true"},
+                                   {"server.shared_memory=false", "server.part_kb=1000"},
+                                   {"server.shared_memory=false", "server.part_kb=1"}};
+  for (const Texts& mode : modes) {
     for (const char* wire : {"server.wire=float32", "server.wire=bfloat16"}) {
       std::vector<std::vector<float>> parameters;
-      for (const char* shared : {"server.shared_memory=true", "server.shared_memory=false"}) {
-        const Texts served = served_by(servers, {mode, wire, shared});
+      for (const Texts& way : ways) {
+        const Texts served = served_by(servers, Texts{wire} + mode + way);
         with_roles(served, [&](const mpi::Communicator& workers, ServerLink& link) {
           TrainingRun run(workers.collective_clone(), deck_text, served, nullptr, &link);
           parameters.push_back(after(run, 20));
         });
       }
-      if (parameters.size() == 2) {
-        EXPECT_EQ(parameters[0], parameters[1]) << mode << ", " << wire;
-      }
+      for (const auto& others : parameters) EXPECT_EQ(others, parameters[0]) << mode[0] << ", " << wire;
     }
   }
 }
@@ -217,9 +224,11 @@ TEST(ParameterServer, ServesADeviceWithMemoryOfItsOwnAlike) {
   for (int servers = 1; servers < ranks; ++servers) {
     for (const std::string mode : {"sync", "async", "half-async", "geo"}) {
       if (mode != "sync" && servers != ranks - 1) continue;  // what several workers do has no one outcome
-      for (const char* shared : {"server.shared_memory=true", "server.shared_memory=false"}) {
-        const Texts served = served_by(servers, Texts{"server.mode=" + mode, shared}) +
-                             (mode == "half-async" || mode == "geo" ? one_place : Texts{});
+      for (const std::string shared : {"true", "false"}) {
+        if (shared == "false" && mode != "sync") continue;
+        const Texts served =
+            served_by(servers, Texts{"server.mode=" + mode, "server.shared_memory=" + shared}) +
+            (mode == "half-async" || mode == "geo" ? one_place : Texts{});
 
         const std::vector<float> expected = plain_after(served, 9, deck_text);
         const std::vector<float> values = plain_after(served + Texts{"device.kind=reference"}, 9, deck_text);

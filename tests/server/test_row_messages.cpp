@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -17,21 +18,24 @@ namespace {
 const std::vector<std::size_t> widths = {1, 8, 3};
 
 /// A request of one section of each kind.
-RowRequest sample_request() {
-  RowRequest request;
+RowRequest sample_request(mpi::Wire wire = mpi::Wire::float32) {
+  RowRequest request(wire);
   for (const auto operation :
        {RowOperation::push, RowOperation::pull, RowOperation::add, RowOperation::peek}) {
     const std::size_t table = static_cast<std::size_t>(operation) % 3;
     const RowRequest::Room room = request.add_section(table, operation, 5, widths[table]);
     for (std::size_t i = 0; i < room.keys.size(); ++i) room.keys[i] = 100 * table + i;
-    for (std::size_t i = 0; i < room.values.size(); ++i) room.values[i] = static_cast<float>(i);
+    if (!has_values(operation)) continue;
+    std::vector<float> values(5 * widths[table]);
+    std::iota(values.begin(), values.end(), 0.0F);
+    mpi::encode(wire, values, room.values.data());
   }
   return request;
 }
 
-TEST(RowMessages, AreReadAsWritten) {
-  RowRequest request = sample_request();
-  RowRequestReader reader(request.bytes(), widths);
+void expect_read_as_written(mpi::Wire wire) {
+  RowRequest request = sample_request(wire);
+  RowRequestReader reader(request.bytes(), widths, wire);
 
   for (const auto operation :
        {RowOperation::push, RowOperation::pull, RowOperation::add, RowOperation::peek}) {
@@ -42,12 +46,20 @@ TEST(RowMessages, AreReadAsWritten) {
     EXPECT_EQ(section->operation, operation);
     ASSERT_EQ(section->keys.size(), 5U);
     EXPECT_EQ(section->keys[4], 100 * table + 4);
-    ASSERT_EQ(section->values.size(), has_values(operation) ? 5 * widths[table] : 0);
+    std::vector<float> values(has_values(operation) ? 5 * widths[table] : 0);
+    ASSERT_EQ(section->values.size(), values.size() * mpi::bytes_per_value(wire));
     if (has_values(operation)) {
-      EXPECT_EQ(section->values.back(), static_cast<float>(section->values.size() - 1));
+      mpi::decode(wire, section->values.data(), values);
+      EXPECT_EQ(values.back(), static_cast<float>(values.size() - 1));
     }
   }
   EXPECT_FALSE(reader.next());
+}
+
+TEST(RowMessages, AreReadAsWritten) {
+  for (const mpi::Wire wire : {mpi::Wire::float32, mpi::Wire::float16, mpi::Wire::bfloat16})
+    expect_read_as_written(wire);
+  RowRequest request = sample_request();
   request.clear();
   EXPECT_FALSE(RowRequestReader(request.bytes(), widths).next());
 }
@@ -128,6 +140,53 @@ TEST(RowMessages, KeysAreDealtOutEvenly) {
         ++share[static_cast<std::size_t>(server_of(i * stride, servers))];
       for (const int keys : share) EXPECT_LT(std::abs(keys - n / servers), 6.0 * std::sqrt(n / servers));
     }
+  }
+}
+
+TEST(RowTables, TakeWhatHalfWiresMakeOfGradientsAndDifferences) {
+  const SparseTableSpec spec{.width = 1, .start = {.kind = StartKind::zero}};
+  const float third = 1.0F / 3.0F;
+  for (const mpi::Wire wire : {mpi::Wire::float16, mpi::Wire::bfloat16}) {
+    RowTables tables(std::span(&spec, 1), wire);
+    RowRequest request(wire);
+    for (const auto operation : {RowOperation::push, RowOperation::add}) {
+      const RowRequest::Room room = request.add_section(0, operation, 1, 1);
+      room.keys[0] = operation == RowOperation::push ? 1 : 2;
+      mpi::encode(wire, std::span(&third, 1), room.values.data());
+    }
+    std::vector<float> rows(2);
+    tables[0].pull(std::vector<std::uint64_t>{1, 2}, rows);
+
+    const std::span<const std::byte> bytes = request.bytes();
+    const PushCounts counts = tables.apply(std::span(&bytes, 1), 1.0F, 1.0F, 1);
+
+    tables[0].pull(std::vector<std::uint64_t>{1, 2}, rows);
+    EXPECT_EQ(counts.updated, 2U);
+    EXPECT_EQ(rows[0], -rows[1]);
+    EXPECT_NE(rows[1], third);
+    EXPECT_NEAR(rows[1], third, third / 256.0F);
+  }
+}
+
+TEST(RowTables, AnswerWithRowsThatAreRoundedAndKeepTheirOwn) {
+  const SparseTableSpec spec{.width = 3, .start = {.kind = StartKind::zero}};
+  const std::vector<std::uint64_t> keys = {7, 9};
+  const std::vector<float> own = {1.0F / 3.0F, -2.0F / 3.0F, 1.0F, 1e-3F, 100.1F, 0.0F};
+  for (const mpi::Wire wire : {mpi::Wire::float16, mpi::Wire::bfloat16}) {
+    RowTables tables(std::span(&spec, 1), wire);
+    tables[0].write(keys, own);
+    RowRequest request(wire);
+    std::ranges::copy(keys, request.add_section(0, RowOperation::pull, 2, 3).keys.begin());
+    std::vector<std::byte> expected(own.size() * mpi::bytes_per_value(wire));
+    mpi::encode(wire, own, expected.data());
+
+    std::vector<std::byte> reply(expected.size());
+    tables.answer(request.bytes(), reply);
+
+    EXPECT_EQ(reply, expected);
+    std::vector<float> kept(own.size());
+    tables[0].pull(keys, kept);
+    EXPECT_EQ(kept, own);
   }
 }
 

@@ -241,6 +241,43 @@ TEST_P(EveryOptimizer, GoesOnFromItsSlotsAndStepsAsIfNeverStopped) {
   }
 }
 
+TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
+  const OptimizerConfig config = config_of(GetParam());
+  PlainDevice device;
+  ArenaLayout layout = small_layout();
+  const auto size = static_cast<std::size_t>(layout.size());
+  Storage whole = device.allocate(size);
+  Storage parts = device.allocate(size);
+  Storage gradients = device.allocate(size);
+  for (const Slice& slice : layout.slices()) {
+    for (auto i = static_cast<std::size_t>(slice.offset); i < static_cast<std::size_t>(slice.end()); ++i) {
+      whole.span().address()[i] = parts.span().address()[i] = 1.0F + static_cast<float>(i);
+      gradients.span().address()[i] = static_cast<float>(gradient(1, i));
+    }
+  }
+  const auto first = make_optimizer(config, layout, device);
+  const auto second = make_optimizer(config, layout, device);
+
+  for (int step = 0; step < 3; ++step) {
+    first->step(whole.span(), gradients.span(), rate, scale);
+    const std::int64_t number = second->begin_step();
+    const auto part = [&](std::size_t begin, std::size_t end) {
+      second->step_part(parts.span(), gradients.span(), rate, scale, number, begin, end);
+    };
+    if (needs_norms(config)) {
+      EXPECT_THROW(part(3, size), InternalError);
+      return;
+    }
+    part(3, 17);  // Of both tensors
+    part(17, size);
+    part(0, 3);
+  }
+
+  EXPECT_EQ(second->steps(), 3);
+  for (std::size_t i = 0; i < size; ++i)
+    EXPECT_EQ(whole.span().address()[i], parts.span().address()[i]) << "at " << i;
+}
+
 TEST_P(EveryOptimizer, LeavesParametersOfZeroWithGradientZeroAlone) {
   PlainDevice device;
   const ArenaLayout layout = small_layout();

@@ -212,6 +212,28 @@ TEST(RowExchange, NothingIsAllocatedOnceRequestsHaveBeenAsLarge) {
   link.farewell();
 }
 
+TEST(RowExchange, HalfWiresHalveRowsBothWays) {
+  const auto sent = [](mpi::Wire wire) {
+    RowExchange rows(widths, 2, wire);
+    rows.begin();
+    Keys keys(1000);
+    std::iota(keys.begin(), keys.end(), 0);
+    const Values values(1000 * 64, 1.0F);
+    Values back(values.size());
+    rows.push(3, keys, values);
+    rows.pull(3, keys, back);
+    std::size_t bytes = 0;
+    for (const mpi::Payload& payload : rows.payloads()) bytes += payload.out.size() + payload.back.size();
+    return bytes;
+  };
+  constexpr std::size_t heads = 2 * 2 * 16;
+  constexpr std::size_t keys = 2 * 1000 * 8;
+
+  EXPECT_EQ(sent(mpi::Wire::float32), heads + keys + 2 * 1000 * 64 * 4);
+  EXPECT_EQ(sent(mpi::Wire::float16), heads + keys + 2 * 1000 * 64 * 2);
+  EXPECT_EQ(sent(mpi::Wire::bfloat16), heads + keys + 2 * 1000 * 64 * 2);
+}
+
 TEST(RowExchange, ChecksSizes) {
   RowExchange rows(widths, 2);
   Values values(10);

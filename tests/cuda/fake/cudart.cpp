@@ -21,6 +21,7 @@ std::map<const void*, std::size_t> on_device;
 std::map<const void*, std::size_t> page_locked;
 std::size_t device_bytes = 0;
 int handles = 0;
+thread_local int gpu = 0;
 
 void* new_memory(std::map<const void*, std::size_t>& memories, std::size_t bytes) {
   void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -89,7 +90,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int ordinal) {
-  return ordinal >= 0 && ordinal < 2 ? cudaSuccess : cudaErrorInvalidDevice;
+  if (ordinal < 0 || ordinal >= 2) return cudaErrorInvalidDevice;
+  gpu = ordinal;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* ordinal) {
+  *ordinal = gpu;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
@@ -121,6 +128,18 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
   return make(stream);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
+  return make(stream);
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t work, void* data) {
+  work(data);
+  return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return destroy(stream);

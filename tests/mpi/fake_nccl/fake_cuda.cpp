@@ -22,7 +22,7 @@ struct FakeEvent {
   std::size_t place = 0;
 };
 
-thread_local int gpu = -1;
+thread_local int gpu = -1;  // none, so that a thread that has not chosen one is found
 
 FakeStream* stream_of(cudaStream_t handle) {
   return reinterpret_cast<FakeStream*>(handle);
@@ -73,19 +73,16 @@ void wait_for_fake_stream(void* stream) {
   cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
 }
 
-int current_fake_gpu() {
-  return gpu;
-}
-
-void forget_fake_gpu() {
-  gpu = -1;
-}
-
 }  // namespace flotilla::test
 
 cudaError_t cudaSetDevice(int ordinal) {
   gpu = ordinal;
   return ordinal >= 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaGetDevice(int* ordinal) {
+  *ordinal = gpu;
+  return cudaSuccess;
 }
 
 const char* cudaGetErrorString(cudaError_t code) {
@@ -143,5 +140,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   put(stream, [to, from, bytes] { std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void* data) {
+  put(stream, [work, data] { work(data); });
   return cudaSuccess;
 }

@@ -15,12 +15,9 @@ std::recursive_mutex& fake_cuda_mutex();
 /// Puts work on a stream (a cudaStream_t; null is none).
 void put_on_fake_stream(void* stream, std::function<void()> work);
 
-/// A stream to compute on, as a device would have one, of the GPU `ordinal`.
+/// A stream to compute on, as a device would have one.
 void* make_fake_stream();
 void destroy_fake_stream(void* stream);
 void wait_for_fake_stream(void* stream);
-
-int current_fake_gpu();  ///< Of the calling thread; −1: it has chosen none.
-void forget_fake_gpu();  ///< As in a thread that has only begun.
 
 }  // namespace flotilla::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/mpi/fake_nccl/fake_nccl.hpp"
 
+#include <cuda_runtime.h>
 #include <mpi.h>
 #include <nccl.h>
 
@@ -9,9 +10,8 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <utility>
-
-#include "tests/mpi/fake_nccl/fake_cuda.hpp"
 
 namespace {
 
@@ -64,6 +64,19 @@ std::vector<int> meet(const Meeting& meeting, int rank, int size) {
   return members;
 }
 
+int current_gpu() {
+  int ordinal = -1;
+  cudaGetDevice(&ordinal);
+  return ordinal;
+}
+
+using Work = std::function<void()>;
+
+void run(void* work) {
+  const std::unique_ptr<Work> owner(static_cast<Work*>(work));
+  (*owner)();
+}
+
 /// What all collectives have in common; `work` happens on the stream.
 ncclResult_t launch(const char* name, std::size_t floats, ncclDataType_t type, ncclComm_t handle,
                     cudaStream_t stream, std::function<void(const FakeCommunicator&)> work) {
@@ -72,12 +85,12 @@ ncclResult_t launch(const char* name, std::size_t floats, ncclDataType_t type, n
     return ncclInvalidUsage;
   }
   const FakeCommunicator& communicator = *communicator_of(handle);
-  if (type != ncclFloat32 || flotilla::test::current_fake_gpu() != communicator.gpu)
-    return ncclInvalidArgument;
+  if (type != ncclFloat32 || current_gpu() != communicator.gpu) return ncclInvalidArgument;
   launched.push_back({name, floats, communicator.number, launches});
   if (group_depth == 0) ++launches;
-  flotilla::test::put_on_fake_stream(stream, [&communicator, work = std::move(work)] { work(communicator); });
-  return ncclSuccess;
+  auto queued = std::make_unique<Work>([&communicator, work = std::move(work)] { work(communicator); });
+  const cudaError_t code = cudaLaunchHostFunc(stream, run, queued.release());
+  return code == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 const void* in_place_or(const void* from, const void* to) {
@@ -132,7 +145,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  if (config->blocking != 1 || flotilla::test::current_fake_gpu() < 0) return ncclInvalidArgument;
+  if (config->blocking != 1 || current_gpu() < 0) return ncclInvalidArgument;
   Meeting meeting;
   std::memcpy(&meeting, id.internal, sizeof(meeting));
   const std::vector<int> members = meet(meeting, rank, size);
@@ -140,8 +153,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   MPI_Group_incl(world, size, members.data(), &group);
-  auto* const made = new FakeCommunicator{
-      .rank = rank, .size = size, .gpu = flotilla::test::current_fake_gpu(), .number = communicators++};
+  auto* const made =
+      new FakeCommunicator{.rank = rank, .size = size, .gpu = current_gpu(), .number = communicators++};
   MPI_Comm_create_group(MPI_COMM_WORLD, group, meeting.root, &made->comm);
   MPI_Group_free(&group);
   MPI_Group_free(&world);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// NCCL over MPI on the fake CUDA's streams: exact sums, and errors on request.
+// NCCL over MPI, on the streams of whichever CUDA it is linked with: exact sums, and errors on request.
 namespace flotilla::test {
 
 /// One collective that this rank has launched.

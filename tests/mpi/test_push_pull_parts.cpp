@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "mpi/push_pull_parts.hpp"
+
+namespace flotilla::mpi {
+namespace {
+
+std::vector<SliceBounds> cut(std::size_t values, std::size_t part_values) {
+  PushPullParts parts(part_values);
+  parts.start(values);
+  std::vector<SliceBounds> all;
+  for (std::size_t i = 0; i < parts.count(); ++i) all.push_back(parts.bounds(i));
+  return all;
+}
+
+TEST(PushPullParts, CoverAllValuesWithoutGaps) {
+  EXPECT_EQ(cut(10, 4), (std::vector<SliceBounds>{{0, 4}, {4, 8}, {8, 10}}));
+  EXPECT_EQ(cut(8, 4), (std::vector<SliceBounds>{{0, 4}, {4, 8}}));
+  EXPECT_EQ(cut(3, 4), (std::vector<SliceBounds>{{0, 3}}));
+  EXPECT_EQ(cut(10, 0), (std::vector<SliceBounds>{{0, 10}}));
+}
+
+TEST(PushPullParts, NoValuesAreOneMessage) {
+  EXPECT_EQ(cut(0, 4), (std::vector<SliceBounds>{{0, 0}}));
+  EXPECT_EQ(cut(0, 0), (std::vector<SliceBounds>{{0, 0}}));
+}
+
+TEST(PushPullParts, TwoAreOnTheirWayAtMost) {
+  PushPullParts parts(4);
+  parts.start(16);
+
+  EXPECT_TRUE(parts.may_begin(16));
+  EXPECT_EQ(parts.begin(), 0U);
+  EXPECT_EQ(parts.begin(), 1U);
+  EXPECT_FALSE(parts.may_begin(16));
+  parts.end(PushPullParts::place_of(0));
+  EXPECT_TRUE(parts.may_begin(16));
+  EXPECT_EQ(parts.begin(), 2U);
+  EXPECT_FALSE(parts.may_begin(16));
+}
+
+TEST(PushPullParts, OneThatOvertakesCountsWhenTheOneBeforeItIsOver) {
+  PushPullParts parts(4);
+  parts.start(10);
+  parts.begin();
+  parts.begin();
+
+  parts.end(PushPullParts::place_of(1));
+  EXPECT_EQ(parts.over(), 0U);
+  EXPECT_FALSE(parts.may_begin(10));
+  parts.end(PushPullParts::place_of(0));
+  EXPECT_EQ(parts.over(), 8U);
+  EXPECT_FALSE(parts.all_over());
+  parts.end(PushPullParts::place_of(parts.begin()));
+  EXPECT_EQ(parts.over(), 10U);
+  EXPECT_TRUE(parts.all_begun());
+  EXPECT_TRUE(parts.all_over());
+}
+
+TEST(PushPullParts, WaitForWhatIsNotReady) {
+  PushPullParts parts(4);
+  parts.start(10);
+
+  EXPECT_FALSE(parts.may_begin(3));
+  EXPECT_TRUE(parts.may_begin(4));
+  parts.begin();
+  EXPECT_FALSE(parts.may_begin(7));
+  EXPECT_TRUE(parts.may_begin(8));
+  parts.start(10);
+  EXPECT_TRUE(parts.may_begin(4));
+}
+
+}  // namespace
+}  // namespace flotilla::mpi
