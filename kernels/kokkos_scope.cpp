@@ -2,6 +2,7 @@
 #include "kernels/kokkos_scope.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <exception>
 #include <string>
 
 #include "kernels/error.hpp"
@@ -20,8 +21,9 @@ KokkosScope::KokkosScope() {
 }
 
 KokkosScope::~KokkosScope() {
-  if (Kokkos::is_initialized()) Kokkos::finalize();
   scope_is_there = false;
+  // It would wait for the GPU, which may wait for a rank that failed.
+  if (Kokkos::is_initialized() && std::uncaught_exceptions() == 0) Kokkos::finalize();
 }
 
 void start_kokkos(int gpu) {

@@ -67,12 +67,13 @@ void sum_tiles(const Space& space, const char* name, const Tiles& tiles, const T
   for_each_team(space, name, tiles.teams(), team_lanes, Sums::scratch_bytes, Sums{tiles, term, partials});
 }
 
-/// Channels of a team that adds the tiles up, and lanes that share each of them.
-inline constexpr int finish_channels = 32;
+/// Channels of a team that adds the tiles up, and lanes that share each of them: 32 bytes side by side, and
+/// few rounds of waiting for memory.
+inline constexpr int finish_channels = 8;
 inline constexpr int finish_lanes = team_lanes / finish_channels;
 
-/// What such a team does: total of add(row block, channel) over row blocks, for its 32 channels, in
-/// totals[channel − first]. `room`: team_lanes doubles, the totals are its first 32.
+/// What such a team does: total of add(row block, channel) over row blocks, for each of its channels.
+/// `room`: team_lanes doubles; the totals are its first.
 template <class Team, class Add>
 KOKKOS_INLINE_FUNCTION void add_blocks(const Team& team, const Tiles& tiles, std::int64_t channels,
                                        double* room, const Add& add) {

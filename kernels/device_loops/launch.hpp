@@ -9,12 +9,12 @@
 #include "kernels/device_loops/packs.hpp"
 #include "kernels/error.hpp"
 
-/// The ways to start a kernel. Functors stay below 512 bytes: larger ones would pass through Kokkos' constant
-/// memory, and the host would wait for the kernel before.
+/// The ways to start a kernel. What is launched, a functor and Kokkos' own numbers, stays below 512 bytes:
+/// more would pass through Kokkos' constant memory, and the host would wait for the kernel before.
 namespace flotilla::loops {
 
 template <class Functor>
-inline constexpr bool small = sizeof(Functor) <= 400 && std::is_trivially_copyable_v<Functor>;
+inline constexpr bool small = sizeof(Functor) <= 256 && std::is_trivially_copyable_v<Functor>;
 
 /// Calls functor(i) for 0 … count − 1.
 template <class Space, class Functor>

@@ -81,36 +81,43 @@ struct FinishStatistics {
   float* mean = nullptr;
   float* variance = nullptr;
 
-  KOKKOS_INLINE_FUNCTION double count(std::int32_t block) const {
-    const std::int64_t begin = block * tiles.block_rows;
-    const std::int64_t rest = tiles.rows - begin;
-    return static_cast<double>(rest < tiles.block_rows ? rest : tiles.block_rows);
-  }
+  /// Of rows in a tile, and 1 / that: of the last tile, and of all others. Divisions are slow.
+  double last_count = 0.0;
+  double full_count = 0.0;
+  double last_share = 0.0;
+  double full_share = 0.0;
+
   KOKKOS_INLINE_FUNCTION double sum(std::int32_t block, std::int64_t channel) const {
     return static_cast<double>(partials[2 * channels * block + channel]);
   }
-  /// Of a tile.
-  KOKKOS_INLINE_FUNCTION double tile_mean(std::int32_t block, std::int64_t channel) const {
-    const float pivot = x[block * tiles.block_rows * channels + channel].value();
-    return static_cast<double>(pivot) + sum(block, channel) / count(block);
+  KOKKOS_INLINE_FUNCTION double square(std::int32_t block, std::int64_t channel) const {
+    return static_cast<double>(partials[2 * channels * block + channels + channel]);
+  }
+  /// What the tile's sums are taken from.
+  KOKKOS_INLINE_FUNCTION double pivot(std::int32_t block, std::int64_t channel) const {
+    return static_cast<double>(x[block * tiles.block_rows * channels + channel].value());
   }
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     double* const means = shared<double>(team, 2 * team_lanes);
     double* const squares = means + team_lanes;
     const std::int64_t first = std::int64_t{team.league_rank()} * finish_channels;
-    const double all = static_cast<double>(tiles.rows);
+    const double share = 1.0 / static_cast<double>(tiles.rows);
     add_blocks(team, tiles, channels, means, [&](std::int32_t block, std::int64_t channel) {
-      return count(block) / all * tile_mean(block, channel);
+      const double count = block + 1 == tiles.row_blocks ? last_count : full_count;
+      return count * pivot(block, channel) + sum(block, channel);
     });
+    each_lane(team, finish_channels, [&](int lane) { means[lane] *= share; });
     add_blocks(team, tiles, channels, squares, [&](std::int32_t block, std::int64_t channel) {
-      const double own = static_cast<double>(partials[2 * channels * block + channels + channel]);
+      const bool last = block + 1 == tiles.row_blocks;
       const double shifted = sum(block, channel);
-      const double apart = tile_mean(block, channel) - means[channel - first];
-      return own - shifted * shifted / count(block) + count(block) * apart * apart;
+      const double mean_of_tile = shifted * (last ? last_share : full_share);
+      const double apart = pivot(block, channel) + mean_of_tile - means[channel - first];
+      return square(block, channel) - shifted * mean_of_tile +
+             (last ? last_count : full_count) * apart * apart;
     });
     each_lane(team, finish_channels, [&](int lane) {
       if (first + lane >= channels) return;
-      const double square = squares[lane] / all;
+      const double square = squares[lane] * share;
       mean[first + lane] = static_cast<float>(means[lane]);
       variance[first + lane] = static_cast<float>(square < 0.0 ? 0.0 : square);  // NaN stays NaN
     });
@@ -123,10 +130,12 @@ void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channel
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
     sum_tiles<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials);
+    const auto full = static_cast<double>(tiles.block_rows);
+    const auto last = static_cast<double>(rows - (tiles.row_blocks - 1) * tiles.block_rows);
     for_each_team(space, "norm statistics, joined", (channels + finish_channels - 1) / finish_channels,
                   team_lanes, sizeof(double) * 2 * team_lanes,
                   FinishStatistics<Space, T>{tiles, channels, x, partials, batch.first.address(),
-                                             batch.second.address()});
+                                             batch.second.address(), last, full, 1.0 / last, 1.0 / full});
   });
 }
 
