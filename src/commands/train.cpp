@@ -200,7 +200,8 @@ void introduce(const std::string& deck, const StartUp& start, Assembly& assembly
   if (config.strategy.kind == "all-reduce" ||
       (assembly.servers == nullptr && assembly.reduction.first().ranks() > 1))
     reporter.say(cat("all-reduce   ", assembly.reduction.description, ", ", describe(assembly.buckets),
-                     !assembly.communication               ? ", in the training thread"
+                     assembly.reduction.first().queues()   ? ", queued on the device"
+                     : !assembly.communication             ? ", in the training thread"
                      : assembly.communication->size() == 1 ? ", on a thread of its own"
                                                            : ", on threads of their own"));
   for (const std::string& line : assembly.reduction.table) reporter.say(cat("  measured   ", line));
