@@ -250,8 +250,8 @@ TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
   Storage parts = device.allocate(size);
   Storage gradients = device.allocate(size);
   for (const Slice& slice : layout.slices()) {
-    for (auto i = static_cast<std::size_t>(slice.offset);
-         i < static_cast<std::size_t>(slice.offset + slice.size); ++i) {
+    for (std::int64_t at = slice.offset; at < slice.offset + slice.size; ++at) {
+      const auto i = static_cast<std::size_t>(at);
       whole.span().address()[i] = parts.span().address()[i] = 1.0F + static_cast<float>(i);
       gradients.span().address()[i] = static_cast<float>(gradient(1, i));
     }
