@@ -28,18 +28,21 @@ TEST(PushPullParts, NoValuesAreOneMessage) {
   EXPECT_EQ(cut(0, 0), (std::vector<SliceBounds>{{0, 0}}));
 }
 
-TEST(PushPullParts, TwoAreOnTheirWayAtMost) {
+TEST(PushPullParts, NoMoreAreOnTheirWayThanThereArePlaces) {
+  constexpr std::size_t places = PushPullParts::places;
+  constexpr std::size_t values = 4 * (places + 2);
   PushPullParts parts(4);
-  parts.start(16);
+  parts.start(values);
 
-  EXPECT_TRUE(parts.may_begin(16));
-  EXPECT_EQ(parts.begin(), 0U);
-  EXPECT_EQ(parts.begin(), 1U);
-  EXPECT_FALSE(parts.may_begin(16));
+  for (std::size_t i = 0; i < places; ++i) {
+    EXPECT_TRUE(parts.may_begin(values));
+    EXPECT_EQ(parts.begin(), i);
+  }
+  EXPECT_FALSE(parts.may_begin(values));
   parts.end(PushPullParts::place_of(0));
-  EXPECT_TRUE(parts.may_begin(16));
-  EXPECT_EQ(parts.begin(), 2U);
-  EXPECT_FALSE(parts.may_begin(16));
+  EXPECT_TRUE(parts.may_begin(values));
+  EXPECT_EQ(parts.begin(), places);
+  EXPECT_FALSE(parts.may_begin(values));
 }
 
 TEST(PushPullParts, OneThatOvertakesCountsWhenTheOneBeforeItIsOver) {
@@ -50,7 +53,6 @@ TEST(PushPullParts, OneThatOvertakesCountsWhenTheOneBeforeItIsOver) {
 
   parts.end(PushPullParts::place_of(1));
   EXPECT_EQ(parts.over(), 0U);
-  EXPECT_FALSE(parts.may_begin(10));
   parts.end(PushPullParts::place_of(0));
   EXPECT_EQ(parts.over(), 8U);
   EXPECT_FALSE(parts.all_over());
