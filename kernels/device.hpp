@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -76,6 +77,7 @@ struct SoftmaxLossSpec {
   std::int64_t batch = 0;
   std::int64_t classes = 0;
   float label_smoothing = 0.0F;
+  friend bool operator==(const SoftmaxLossSpec&, const SoftmaxLossSpec&) = default;
 };
 
 /// What SoftmaxLoss adds up, in this order, each one float in device memory.
@@ -108,10 +110,11 @@ class CopyLane {
 };
 
 /// The queue that a device's work is handed to, for libraries that put theirs beside it (NCCL). `handle` is a
-/// cudaStream_t; ordinal −1: the device has no queue.
+/// cudaStream_t; ordinal −1: the device has no queue. `submit` as Device::submit; may be empty.
 struct NativeStream {
   void* handle = nullptr;
   int ordinal = -1;
+  std::function<void()> submit = {};
 };
 
 /// One place to compute. A tensor has a logical shape; how its storage is laid out is the device's secret.
@@ -162,6 +165,8 @@ class Device {
   virtual FlatMath& flat() = 0;  ///< Operations on flat arrays: optimizers, norms, axpy.
   /// Calls return before their work is done: to read a result is to wait for all that was handed out.
   virtual bool runs_ahead() const { return false; }
+  /// The end of a step: a device that keeps work back, to hand it over as a whole, does so now.
+  virtual void submit() {}
   virtual void synchronize() = 0;  ///< Returns when all work handed out so far is done.
 };
 
@@ -182,6 +187,7 @@ struct DeviceSpec {
   Tf32 tf32 = Tf32::convolutions;           ///< "all": matrix products too
   bool reproducible = false;                ///< Only algorithms that give the same bits every time.
   std::size_t workspace_bytes = 1U << 30U;  ///< That a convolution's algorithm may take.
+  bool graphs = false;                      ///< Work that repeats itself is launched as CUDA graphs.
 };
 
 /// "cpu" makes the calling thread, and those that it starts later, take denormal values as zero.

@@ -14,11 +14,20 @@ struct FlatRange {
   std::int64_t count = 0;
   float weight_decay = 0.0F;
   float rate_factor = 1.0F;  ///< Multiplies the learning rate (LARS, LAMB: from norms; 0 freezes).
+  friend bool operator==(const FlatRange&, const FlatRange&) = default;
 };
 
 enum class Decay {
   coupled,    ///< g ← g + λ p before the rule (L2 regularisation; the original's way, fleet.md §2.1)
   decoupled,  ///< p ← p − lr λ p beside the rule (AdamW, Loshchilov & Hutter 2019)
+};
+
+/// What changes from one update to the next.
+struct UpdateNumbers {
+  float learning_rate = 0.0F;
+  float gradient_scale = 1.0F;
+  float correction1 = 1.0F;  ///< Adam and LAMB: 1 / (1 − β₁ᵗ)
+  float correction2 = 1.0F;  ///< 1 / (1 − β₂ᵗ)
 };
 
 /// What every update reads: p are the parameters, g the gradient. The gradient used is gradient_scale · g
@@ -30,6 +39,9 @@ struct UpdateInput {
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;
   Decay decay = Decay::coupled;
+  /// Not null: where in the device's memory these numbers lie when the update is done; those above, and what
+  /// `step` means, count for nothing then. Devices without graphs are never given it.
+  const UpdateNumbers* numbers = nullptr;
 };
 
 /// Operations on flat arrays, each one pass. The same source serves every device (Kokkos); the reference

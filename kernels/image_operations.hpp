@@ -56,6 +56,7 @@ struct BatchNormSpec {
   float epsilon = 1e-5F;
   AfterNorm after = AfterNorm::nothing;
   bool accumulate = false;  ///< backward adds to the gradients of scale and shift.
+  friend bool operator==(const BatchNormSpec&, const BatchNormSpec&) = default;
 };
 
 /// Two values per channel: scale and shift, their gradients, or mean and biased variance. Plain.
@@ -65,6 +66,7 @@ struct ChannelPair {
   DeviceSpan<T> second;
   /// As one that is only read.
   operator ChannelPair<const T>() const requires(!std::is_const_v<T>) { return {first, second}; }
+  friend bool operator==(const ChannelPair&, const ChannelPair&) = default;
 };
 using ScaleShift = ChannelPair<const float>;  ///< first scale, second shift
 using Statistics = ChannelPair<float>;        ///< first mean, second variance
@@ -115,6 +117,7 @@ struct Pool2dSpec {
   std::int64_t kernel = 1;
   std::int64_t stride = 1;
   std::int64_t padding = 0;  ///< At most kernel / 2.
+  friend bool operator==(const Pool2dSpec&, const Pool2dSpec&) = default;
 };
 
 class Pool2d {
@@ -134,6 +137,7 @@ struct DropoutSpec {
   float probability = 0.0F;  ///< In [0, 1).
   std::uint64_t seed = 0;
   std::uint32_t layer = 0;  ///< Below 2^24.
+  friend bool operator==(const DropoutSpec&, const DropoutSpec&) = default;
 };
 
 class Dropout {

@@ -49,6 +49,7 @@ class DeviceSpan {
   constexpr DeviceSpan subspan(std::size_t offset, std::size_t count) const {
     return {address_ + offset, count};
   }
+  friend bool operator==(const DeviceSpan&, const DeviceSpan&) = default;
 
  private:
   T* address_ = nullptr;

@@ -36,7 +36,7 @@ class NcclOverMpi final : public Collectives {
 
   void ready(DeviceSpan<const float> /*data*/) override {
     const std::size_t mark = marked_.load() % marks_.size();
-    check(cudaEventRecord(marks_[mark].get(), static_cast<cudaStream_t>(compute_.handle)), "cudaEventRecord");
+    stream_.mark_device(marks_[mark]);
     ++marked_;
   }
 

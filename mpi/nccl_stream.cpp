@@ -31,9 +31,14 @@ CudaEvent make_event() {
 NcclStream::NcclStream(NativeStream compute)
     : compute_(compute), stream_(make_stream(compute)), computed_(make_event()), summed_(make_event()) {}
 
+void NcclStream::mark_device(const CudaEvent& event) const {
+  if (compute_.submit) compute_.submit();
+  check(cudaEventRecord(event.get(), device()), "cudaEventRecord");
+}
+
 // A wait takes the event as it was recorded last: one event serves call after call.
 void NcclStream::follow_device() {
-  check(cudaEventRecord(computed_.get(), device()), "cudaEventRecord");
+  mark_device(computed_);
   check(cudaStreamWaitEvent(stream_.get(), computed_.get(), 0), "cudaStreamWaitEvent");
 }
 

@@ -14,6 +14,8 @@ class NcclStream {
 
   int ordinal() const { return compute_.ordinal; }
   cudaStream_t handle() const { return stream_.get(); }
+  /// The event is what the device was handed so far.
+  void mark_device(const CudaEvent& event) const;
   /// What comes onto this stream from now on waits for what the device was handed so far.
   void follow_device();
   /// What the device is handed from now on waits for what is on this stream.

@@ -40,7 +40,8 @@ CudaConv2d::CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice
       spec_(checked(spec)),
       channels_(filled_up(spec, scope_->precision())),
       algorithms_(choice.of(with_channels(spec, channels_))),
-      descriptors_(with_channels(spec, channels_), scope_->precision()) {
+      descriptors_(with_channels(spec, channels_), scope_->precision()),
+      last_call_(scope_) {
   const auto prepare = [this](const auto& algorithm, const ConvolutionDescriptor& convolution) {
     check(cudnnSetConvolutionMathType(convolution.get(), algorithm.math), "cudnnSetConvolutionMathType");
     scope_->reserve(algorithm.workspace);
@@ -118,15 +119,18 @@ void CudaConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
   check_image("y", y, output_shape());
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
   if (is_half(scope_->precision())) copy_weight(w.weight);
-  const auto& chosen = algorithms_.forward;
-  check(cudnnConvolutionForward(scope_->cudnn(), &one, descriptors_.x.get(), operand(x),
-                                descriptors_.weight.get(), operand(w.weight), descriptors_.forward.get(),
-                                chosen.algorithm, scope_->workspace(), chosen.workspace, &zero,
-                                descriptors_.y.get(), y.span().address()),
-        "cudnnConvolutionForward");
+  scope_->hand_out<&CudaConv2d::convolve>(*this, operand(x), operand(w.weight), y.span().address());
   if (spec_.bias)
     scope_->loops().bias_activation(Activation::identity, spec_.out_channels, w.bias,
                                     values_of(y, scope_->precision()));
+}
+
+void CudaConv2d::convolve(const void* x, const void* weight, void* y) {
+  const auto& chosen = algorithms_.forward;
+  check(cudnnConvolutionForward(scope_->cudnn(), &one, descriptors_.x.get(), x, descriptors_.weight.get(),
+                                weight, descriptors_.forward.get(), chosen.algorithm, scope_->workspace(),
+                                chosen.workspace, &zero, descriptors_.y.get(), y),
+        "cudnnConvolutionForward");
 }
 
 void CudaConv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
@@ -134,11 +138,16 @@ void CudaConv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
   check_image("dy", dy, output_shape());
   check_image("dx", dx, spec_.input);
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+  scope_->hand_out<&CudaConv2d::convolve_back>(*this, dy.span().address(), operand(w.weight),
+                                               dx.span().address());
+}
+
+void CudaConv2d::convolve_back(const void* dy, const void* weight, void* dx) {
   const auto& chosen = algorithms_.backward_data;
-  check(cudnnConvolutionBackwardData(scope_->cudnn(), &one, descriptors_.weight.get(), operand(w.weight),
-                                     descriptors_.y.get(), dy.span().address(),
-                                     descriptors_.backward_data.get(), chosen.algorithm, scope_->workspace(),
-                                     chosen.workspace, &zero, descriptors_.x.get(), dx.span().address()),
+  check(cudnnConvolutionBackwardData(scope_->cudnn(), &one, descriptors_.weight.get(), weight,
+                                     descriptors_.y.get(), dy, descriptors_.backward_data.get(),
+                                     chosen.algorithm, scope_->workspace(), chosen.workspace, &zero,
+                                     descriptors_.x.get(), dx),
         "cudnnConvolutionBackwardData");
 }
 
@@ -148,19 +157,23 @@ void CudaConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients d
   check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
   const bool half = is_half(scope_->precision());
   const bool adds = spec_.accumulate && !half;  // Halves are added by the cast.
-  const auto& chosen = algorithms_.backward_weights;
-  check(cudnnConvolutionBackwardFilter(
-            scope_->cudnn(), &one, descriptors_.x.get(), operand(x), descriptors_.y.get(),
-            dy.span().address(), descriptors_.backward_weights.get(), chosen.algorithm, scope_->workspace(),
-            chosen.workspace, adds ? &one : &zero, descriptors_.weight.get(),
-            half ? gradient_.span().address() : dw.weight.address()),
-        "cudnnConvolutionBackwardFilter");
+  scope_->hand_out<&CudaConv2d::convolve_for_weight>(*this, operand(x), dy.span().address(), adds,
+                                                     half ? gradient_.span().address() : dw.weight.address());
   if (half) take_gradient(dw.weight);
   if (!spec_.bias) return;
   // identity: dy stays as it is
   const Values values{const_cast<float*>(dy.span().address()), dy.shape().size(), scope_->precision()};
   scope_->loops().bias_activation_backward(Activation::identity, spec_.out_channels, {}, values, dw.bias,
                                            spec_.accumulate);
+}
+
+void CudaConv2d::convolve_for_weight(const void* x, const void* dy, bool adds, void* dw) {
+  const auto& chosen = algorithms_.backward_weights;
+  check(cudnnConvolutionBackwardFilter(scope_->cudnn(), &one, descriptors_.x.get(), x, descriptors_.y.get(),
+                                       dy, descriptors_.backward_weights.get(), chosen.algorithm,
+                                       scope_->workspace(), chosen.workspace, adds ? &one : &zero,
+                                       descriptors_.weight.get(), dw),
+        "cudnnConvolutionBackwardFilter");
 }
 
 /// Calls body(place in the plain (O,I/groups,K,K) order, place in the arena's (O,K,K,I/groups)).

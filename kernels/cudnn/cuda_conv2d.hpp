@@ -30,6 +30,10 @@ class CudaConv2d : public Conv2d {
   void take_gradient(DeviceSpan<float> weight);
   const void* operand(DeviceSpan<const float> weight) const;
   const void* operand(const Tensor& x);
+  // What is handed out, on addresses:
+  void convolve(const void* x, const void* weight, void* y);
+  void convolve_back(const void* dy, const void* weight, void* dx);
+  void convolve_for_weight(const void* x, const void* dy, bool adds, void* dw);
   template <class Body>
   void for_each_weight(const Body& body) const;
 
@@ -41,6 +45,7 @@ class CudaConv2d : public Conv2d {
   Storage weight_;    // in half precision: the copy
   Storage gradient_;  // in half precision: of the weight
   Storage input_;     // of one that came plain or with fewer channels
+  LastCall last_call_;
 };
 
 }  // namespace flotilla

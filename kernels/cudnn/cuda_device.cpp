@@ -5,7 +5,6 @@
 #include "kernels/cudnn/cuda_images.hpp"
 #include "kernels/cudnn/cuda_linear.hpp"
 #include "kernels/cudnn/cuda_scope.hpp"
-#include "kernels/cudnn/cuda_uploads.hpp"
 #include "kernels/error.hpp"
 
 namespace flotilla {
@@ -27,15 +26,12 @@ std::string_view tf32_text(const DeviceSpec& spec) {
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(const DeviceSpec& spec)
-      : spec_(spec),
-        scope_(std::make_shared<CudaScope>(spec)),
-        uploads_(scope_->memory()),
-        images_(context(), scope_) {}
+      : spec_(spec), scope_(std::make_shared<CudaScope>(spec)), images_(context(), scope_) {}
 
   std::string_view name() const override { return "cuda"; }
   std::string description() const override {
     return cat(gpu_name(spec_.ordinal), ", ", cuda_version(), ", ", scope_->loops().description(), ", ",
-               flotilla::name(spec_.precision), tf32_text(spec_));
+               flotilla::name(spec_.precision), tf32_text(spec_), spec_.graphs ? ", graphs" : "");
   }
   bool shares_host_memory() const override { return false; }
   int threads() const override { return spec_.threads; }
@@ -49,18 +45,20 @@ class CudaDevice : public Device {
   std::int64_t allocated_bytes() const override { return scope_->memory().allocated_bytes(); }
   void upload(std::span<const float> host, DeviceSpan<float> to) override {
     require(host.size() == to.size(), "upload of ", host.size(), " into ", to.size(), " values");
-    uploads_.copy(host, to);
+    scope_->uploads().copy(host, to);
   }
   void download(DeviceSpan<const float> from, std::span<float> host) override;
   void download_values(const Tensor& from, std::span<float> host) override;
   bool all_finite(const Tensor& x) override { return flat().all_finite(floats(x)); }
   void stage(std::span<float> host, Tensor& to) override;
-  void finish_staging() override { uploads_.finish(); }
+  void finish_staging() override { scope_->uploads().finish(); }
   bool runs_ahead() const override { return true; }
   Storage pinned(std::size_t count) override { return scope_->memory().pinned(count); }
   Storage pin(std::span<float> host) override { return scope_->memory().pin(host); }
   std::unique_ptr<CopyLane> copy_lane() override { return std::make_unique<CudaCopyLane>(scope_->memory()); }
-  NativeStream native_stream() const override { return {scope_->stream(), spec_.ordinal}; }
+  NativeStream native_stream() const override {
+    return {scope_->stream(), spec_.ordinal, [scope = scope_] { scope->submit(); }};
+  }
 
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
     return std::make_unique<CudaLinear>(scope_, spec);
@@ -70,6 +68,7 @@ class CudaDevice : public Device {
   }
   ImageOperations& images() override { return images_; }
   FlatMath& flat() override { return scope_->loops().flat(); }
+  void submit() override { scope_->submit(); }
   void synchronize() override { check(cudaStreamSynchronize(scope_->stream()), "cudaStreamSynchronize"); }
 
  private:
@@ -78,7 +77,6 @@ class CudaDevice : public Device {
 
   DeviceSpec spec_;
   std::shared_ptr<CudaScope> scope_;  // with the plans
-  CudaUploads uploads_;
   CudaImages images_;
   Storage floats_;  // of the last half tensor that was asked for as floats
 };
@@ -112,7 +110,7 @@ void CudaDevice::stage(std::span<float> host, Tensor& to) {
   // A tensor that this has made before is written again.
   if (to.span().size() != floats_of(shape) || (to.layout() != nullptr) != image)
     to = image ? images_.tensor(shape) : tensor(shape);
-  const GivenValues batch = values_of(uploads_.batch(host));
+  const GivenValues batch = values_of(scope_->uploads().batch(host));
   if (image) {
     scope_->loops().to_nhwc(shape, shape[1], batch, values_of(to, spec_.precision));
   } else {

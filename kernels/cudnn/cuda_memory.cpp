@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/cudnn/work_list.hpp"
 #include "kernels/error.hpp"
 
 namespace flotilla {
@@ -45,6 +46,7 @@ struct CudaMemory::Queue {
   int ordinal;
   Stream stream;
   MemoryPool pool;
+  WorkList* kept_back = nullptr;
   std::atomic<std::int64_t> bytes{0};
 };
 
@@ -57,7 +59,14 @@ int CudaMemory::ordinal() const {
   return queue_->ordinal;
 }
 cudaStream_t CudaMemory::stream() const {
+  if (queue_->kept_back != nullptr) queue_->kept_back->submit();
+  return bare_stream();
+}
+cudaStream_t CudaMemory::bare_stream() const {
   return queue_->stream.get();
+}
+void CudaMemory::keep_back(WorkList* list) const {
+  queue_->kept_back = list;
 }
 std::int64_t CudaMemory::allocated_bytes() const {
   return queue_->bytes;
@@ -65,6 +74,9 @@ std::int64_t CudaMemory::allocated_bytes() const {
 
 Storage CudaMemory::scratch(std::size_t count) const {
   if (count == 0) return {};
+  const WorkList* const list = queue_->kept_back;
+  require(list == nullptr || !list->recording(),
+          "work that repeats itself asks for memory when it is recorded (device.graphs = true)");
   const std::size_t bytes = count * sizeof(float);
   void* memory = nullptr;
   const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, queue_->pool.get(), stream());
@@ -73,6 +85,7 @@ Storage CudaMemory::scratch(std::size_t count) const {
   const auto signed_bytes = static_cast<std::int64_t>(bytes);
   queue_->bytes += signed_bytes;
   return {static_cast<float*>(memory), count, [queue = queue_, signed_bytes](float* address) {
+            if (queue->kept_back != nullptr) queue->kept_back->before_release();
             cudaFreeAsync(address, queue->stream.get());
             queue->bytes -= signed_bytes;
           }};

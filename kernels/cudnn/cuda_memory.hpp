@@ -10,6 +10,8 @@
 
 namespace flotilla {
 
+class WorkList;
+
 /// One GPU's queue of work and the pool that all memory for it comes from. Storages may outlive this: they
 /// keep both alive.
 class CudaMemory {
@@ -18,7 +20,11 @@ class CudaMemory {
   explicit CudaMemory(int ordinal);
 
   int ordinal() const;
+  /// All work handed out so far is in it.
   cudaStream_t stream() const;
+  cudaStream_t bare_stream() const;  ///< The same, without what is kept back
+  /// Keeps work back from now on; null: no longer. Of all copies of this.
+  void keep_back(WorkList* list) const;
   /// `count` floats, zeroed, on 256 bytes. Zeroing is queued, and so is giving back: whoever uses the memory
   /// beside the stream orders himself after and before.
   /// @throws UserError if they do not fit.

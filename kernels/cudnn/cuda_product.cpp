@@ -63,7 +63,8 @@ CudaProduct::CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec
                                           CUDA_R_32F)),
       a_(layout(spec.a.rows, spec.a.columns, spec.a.precision)),
       b_(layout(spec.b.rows, spec.b.columns, spec.b.precision)),
-      d_(layout(result_rows(spec), result_columns(spec), spec.result)) {
+      d_(layout(result_rows(spec), result_columns(spec), spec.result)),
+      last_call_(scope_) {
   require(spec.bias || !spec.relu, "a product applies ReLU only after a bias");
   set_transposed(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA, spec.a.transposed);
   set_transposed(product_.get(), CUBLASLT_MATMUL_DESC_TRANSB, spec.b.transposed);
@@ -100,11 +101,16 @@ void CudaProduct::choose_algorithm() {
 
 void CudaProduct::run(const void* a, const void* b, float share, void* d, const void* bias) {
   require((bias != nullptr) == spec_.bias, "a product takes a bias if it was made for one, and only then");
+  scope_->hand_out<&CudaProduct::multiply>(*this, a, b, share, d, bias);
+}
+
+void CudaProduct::multiply(const void* a, const void* b, float share, void* d, const void* bias) {
   if (bias != nullptr) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const float one = 1.0F;
-  check(cublasLtMatmul(scope_->cublas(), product_.get(), &one, a, a_.get(), b, b_.get(), &share, d, d_.get(),
-                       d, d_.get(), &algorithm_, scope_->workspace(), workspace, scope_->stream()),
-        "cublasLtMatmul");
+  check(
+      cublasLtMatmul(scope_->cublas(), product_.get(), &one, a, a_.get(), b, b_.get(), &share, d, d_.get(), d,
+                     d_.get(), &algorithm_, scope_->workspace(), workspace, scope_->memory().bare_stream()),
+      "cublasLtMatmul");
 }
 
 }  // namespace flotilla

@@ -37,6 +37,7 @@ class CudaProduct {
 
  private:
   void choose_algorithm();
+  void multiply(const void* a, const void* b, float share, void* d, const void* bias);
 
   std::shared_ptr<CudaScope> scope_;
   CudaProductSpec spec_;
@@ -45,6 +46,7 @@ class CudaProduct {
   MatrixLayout b_;
   MatrixLayout d_;
   cublasLtMatmulAlgo_t algorithm_{};
+  LastCall last_call_;
 };
 
 }  // namespace flotilla

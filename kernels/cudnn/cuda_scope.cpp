@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cudnn/cuda_scope.hpp"
 
+#include "kernels/cudnn/listed_loops.hpp"
+
 namespace flotilla {
 
 CudaScope::CudaScope(const DeviceSpec& spec)
@@ -8,9 +10,20 @@ CudaScope::CudaScope(const DeviceSpec& spec)
       memory_(spec.ordinal),
       cudnn_(created<CudnnHandle>("cudnnCreate", cudnnCreate)),
       cublas_(created<CublasHandle>("cublasLtCreate", cublasLtCreate)),
-      loops_(make_cuda_loops({stream(), spec.ordinal},
-                             [memory = memory_](std::size_t floats) { return memory.allocate(floats); })) {
+      uploads_(memory_),
+      graphs_(memory_, uploads_),
+      plain_loops_(make_cuda_loops({stream(), spec.ordinal}, [memory = memory_](std::size_t floats) {
+        return memory.allocate(floats);
+      })) {
   check(cudnnSetStream(cudnn(), stream()), "cudnnSetStream");
+  if (!spec.graphs) return;
+  list_ = std::make_unique<WorkList>(graphs_);
+  listed_loops_ = make_listed_loops(*plain_loops_, *list_);
+  memory_.keep_back(list_.get());
+}
+
+CudaScope::~CudaScope() {
+  memory_.keep_back(nullptr);  // What is still there, nobody has waited for.
 }
 
 void CudaScope::reserve(std::size_t bytes) {

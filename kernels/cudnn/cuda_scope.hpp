@@ -3,8 +3,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
+#include "kernels/cudnn/cuda_graphs.hpp"
 #include "kernels/cudnn/cuda_memory.hpp"
+#include "kernels/cudnn/cuda_uploads.hpp"
+#include "kernels/cudnn/work_list.hpp"
 #include "kernels/device_loops/device_loops.hpp"
 #include "kernels/precision.hpp"
 
@@ -15,12 +19,31 @@ namespace flotilla {
 class CudaScope {
  public:
   explicit CudaScope(const DeviceSpec& spec);
+  CudaScope(const CudaScope&) = delete;
+  CudaScope& operator=(const CudaScope&) = delete;
+  ~CudaScope();
 
   const CudaMemory& memory() const { return memory_; }
+  CudaUploads& uploads() { return uploads_; }
   cudaStream_t stream() const { return memory_.stream(); }
   cudnnHandle_t cudnn() const { return cudnn_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
-  DeviceLoops& loops() const { return *loops_; }
+  DeviceLoops& loops() const { return listed_loops_ ? *listed_loops_ : *plain_loops_; }
+  /// plan.method(arguments…): now, or with the work that is kept back. The plan has a LastCall.
+  template <auto method, class Plan, class... Arguments>
+  void hand_out(Plan& plan, const Arguments&... arguments) {
+    if (list_) {
+      list_->add<method>(plan, arguments...);
+    } else {
+      (plan.*method)(arguments...);
+    }
+  }
+  void submit() const { memory_.stream(); }
+  /// Before a plan goes that work may call.
+  void before_release() const noexcept {
+    if (list_) list_->before_release();
+  }
+  std::int64_t graph_launches() const { return list_ ? list_->launches() : 0; }
 
   Precision precision() const { return spec_.precision; }
   Tf32 tf32() const { return spec_.tf32; }
@@ -38,7 +61,23 @@ class CudaScope {
   CudnnHandle cudnn_;
   CublasHandle cublas_;
   Storage workspace_;
-  std::unique_ptr<DeviceLoops> loops_;
+  CudaUploads uploads_;
+  CudaGraphs graphs_;
+  std::unique_ptr<WorkList> list_;  // null: without graphs
+  std::unique_ptr<DeviceLoops> plain_loops_;
+  std::unique_ptr<DeviceLoops> listed_loops_;
+};
+
+/// The last member of a plan that hands out calls of itself: they are done before the rest of it goes.
+class LastCall {
+ public:
+  explicit LastCall(std::shared_ptr<const CudaScope> scope) : scope_(std::move(scope)) {}
+  LastCall(const LastCall&) = delete;
+  LastCall& operator=(const LastCall&) = delete;
+  ~LastCall() { scope_->before_release(); }
+
+ private:
+  std::shared_ptr<const CudaScope> scope_;
 };
 
 }  // namespace flotilla

@@ -20,11 +20,22 @@ struct FlatUpdate {
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;
   Decay decay = Decay::coupled;
+  const UpdateNumbers* numbers = nullptr;  ///< Instead of learning_rate and gradient_scale, and corrections
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     const FlatChunk chunk = chunks[team.league_rank()];
     Rule own = rule;
-    flat::set_constants(own.in, gradient_scale, learning_rate * chunk.rate_factor, decay, chunk.weight_decay);
+    float rate = learning_rate;
+    float scale = gradient_scale;
+    if (numbers != nullptr) {
+      rate = numbers->learning_rate;
+      scale = numbers->gradient_scale;
+      if constexpr (requires { own.moments; }) {
+        own.moments.correction1 = numbers->correction1;
+        own.moments.correction2 = numbers->correction2;
+      }
+    }
+    flat::set_constants(own.in, scale, rate * chunk.rate_factor, decay, chunk.weight_decay);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, chunk.count), [&](int i) { own(chunk.begin + i); });
   }
 };
@@ -134,9 +145,9 @@ class DeviceFlat : public FlatMath {
     rule.in.p = in.parameters.address();
     rule.in.g = in.gradients.address();
     const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
-    for_each_team(
-        space_, name, table.chunks(), team_lanes, 0,
-        FlatUpdate<Space, Rule>{rule, table.address(), in.learning_rate, in.gradient_scale, in.decay});
+    for_each_team(space_, name, table.chunks(), team_lanes, 0,
+                  FlatUpdate<Space, Rule>{rule, table.address(), in.learning_rate, in.gradient_scale,
+                                          in.decay, in.numbers});
   }
 
   template <class Term>

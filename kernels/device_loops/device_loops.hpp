@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/device.hpp"
+#include "kernels/late.hpp"
 #include "kernels/precision.hpp"
 
 namespace flotilla {
@@ -17,6 +18,7 @@ struct GivenValues {
   const void* address = nullptr;
   std::int64_t size = 0;
   Precision precision = Precision::float32;
+  friend bool operator==(const GivenValues&, const GivenValues&) = default;
 };
 /// The same, to be written.
 struct Values {
@@ -24,6 +26,7 @@ struct Values {
   std::int64_t size = 0;
   Precision precision = Precision::float32;
   operator GivenValues() const { return {address, size, precision}; }
+  friend bool operator==(const Values&, const Values&) = default;
 };
 
 /// Parameters, gradients and sums: always float32.
@@ -38,6 +41,7 @@ inline GivenValues values_of(DeviceSpan<const float> x) {
 struct CastSpec {
   float factor = 1.0F;
   bool add = false;
+  friend bool operator==(const CastSpec&, const CastSpec&) = default;
 };
 
 /// A matrix whose rows grow (by zeros) or shrink: (rows, from) to (rows, to). Filters whose input channels
@@ -46,12 +50,14 @@ struct RowsSpec {
   std::int64_t rows = 0;
   std::int64_t from = 0;
   std::int64_t to = 0;
+  friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
 };
 
 /// What the normalisation of images takes from bytes: value = factor · byte + offset, per channel.
 struct ByteScaling {
   std::array<float, 4> factor = {1.0F, 1.0F, 1.0F, 1.0F};
   std::array<float, 4> offset = {};
+  friend bool operator==(const ByteScaling&, const ByteScaling&) = default;
 };
 
 /// What the backward pass of batch norm reads, as BatchNorm::backward_sums. more_dy has address null where
@@ -61,6 +67,7 @@ struct NormGradients {
   GivenValues y;
   GivenValues dy;
   GivenValues more_dy = {};
+  friend bool operator==(const NormGradients&, const NormGradients&) = default;
 };
 
 /// What the targets of a batch are on the device.
@@ -68,7 +75,8 @@ struct DeviceTargets {
   const std::int32_t* labels = nullptr;  ///< (batch)
   std::int64_t valid = 0;
   const std::int32_t* other_labels = nullptr;  ///< (batch), or null
-  float other_share = 0.0F;
+  Late<float> other_share = 0.0F;
+  friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
 };
 
 /// Everything that a GPU computes and no vendor's library does, in the order of the calls on one stream.
@@ -124,14 +132,14 @@ class DeviceLoops {
                              Values dx) = 0;
 
   /// As Dropout: forward and backward alike.
-  virtual void dropout(const DropoutSpec& spec, std::uint64_t step, GivenValues from, Values to) = 0;
+  virtual void dropout(const DropoutSpec& spec, Late<std::uint64_t> step, GivenValues from, Values to) = 0;
 
   /// As SoftmaxLoss; `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
   virtual void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
                             DeviceSpan<float> normalisers, DeviceSpan<float> sums) = 0;
   virtual void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits,
                                      const DeviceTargets& targets, DeviceSpan<const float> normalisers,
-                                     float scale, Values dlogits) = 0;
+                                     Late<float> scale, Values dlogits) = 0;
 
   /// flag[0] ← 1 if a value is NaN or infinite; else it stays. The host does not wait.
   virtual void flag_not_finite(GivenValues x, DeviceSpan<float> flag) = 0;

@@ -5,6 +5,7 @@
 
 #include "kernels/device_loops/launch.hpp"
 #include "kernels/dropout_mask.hpp"
+#include "kernels/late.hpp"
 
 namespace flotilla::loops {
 
@@ -12,7 +13,7 @@ namespace flotilla::loops {
 template <class T>
 struct DropValues {
   DropoutSpec spec;
-  std::uint64_t step = 0;
+  Late<std::uint64_t> step;
   std::uint32_t threshold = 0;
   float factor = 1.0F;
   const T* from = nullptr;
@@ -21,7 +22,7 @@ struct DropValues {
   /// V is 4, or 1 for the last values.
   template <int V>
   KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
-    const std::array<std::uint32_t, 4> words = dropout_words(spec, step, first / 4);
+    const std::array<std::uint32_t, 4> words = dropout_words(spec, step.get(), first / 4);
     Floats<V> values = load_floats<V>(from, first);
     for (int v = 0; v < V; ++v) {
       const bool kept = words[static_cast<std::size_t>(first % 4 + v)] >= threshold;
@@ -32,7 +33,7 @@ struct DropValues {
 };
 
 template <class Space, class T>
-void dropout(const Space& space, const DropoutSpec& spec, std::uint64_t step, const T* from, T* to) {
+void dropout(const Space& space, const DropoutSpec& spec, Late<std::uint64_t> step, const T* from, T* to) {
   for_each_pack<4>(
       space, "dropout", spec.input.size(),
       DropValues<T>{spec, step, dropout_threshold(spec), 1.0F / (1.0F - spec.probability), from, to});

@@ -168,7 +168,7 @@ class KokkosLoops : public DeviceLoops {
     with_one(dx, [&](auto* result) { loops::pool_backward(space_, spec, chosen, at(dy, result), result); });
   }
 
-  void dropout(const DropoutSpec& spec, std::uint64_t step, GivenValues from, Values to) override {
+  void dropout(const DropoutSpec& spec, Late<std::uint64_t> step, GivenValues from, Values to) override {
     check_spec(spec);
     loops::check_size("dropout's output", to, spec.input.size());
     loops::check_like("dropout's input", from, to);
@@ -185,7 +185,8 @@ class KokkosLoops : public DeviceLoops {
     });
   }
   void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
-                             DeviceSpan<const float> normalisers, float scale, Values dlogits) override {
+                             DeviceSpan<const float> normalisers, Late<float> scale,
+                             Values dlogits) override {
     loops::check_loss(spec, logits, targets, normalisers.size());
     loops::check_like("the logits' gradient", dlogits, logits);
     with_one(dlogits, [&](auto* result) {

@@ -13,6 +13,15 @@
 /// more would pass through Kokkos' constant memory, and the host would wait for the kernel before.
 namespace flotilla::loops {
 
+/// How a kernel gets into a space's queue.
+template <class Space>
+struct Queue {
+  template <class Launch>
+  static void put(const Launch& launch) {
+    launch();
+  }
+};
+
 template <class Functor>
 inline constexpr bool small = sizeof(Functor) <= 256 && std::is_trivially_copyable_v<Functor>;
 
@@ -21,8 +30,10 @@ template <class Space, class Functor>
 void for_each(const Space& space, const char* name, std::int64_t count, const Functor& functor) {
   static_assert(small<Functor>);
   if (count == 0) return;
-  Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-                       functor);
+  Queue<Space>::put([=] {
+    Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+                         functor);
+  });
 }
 
 /// An elementwise functor, whose operator()<V>(first) does V values, on packs of V and then on the rest.
@@ -66,10 +77,12 @@ void for_each_team(const Space& space, const char* name, std::int64_t teams, int
   if (teams == 0) return;
   require(teams <= 0x7FFFFFFF && scratch_bytes <= 32760, name, ": ", teams, " teams with ", scratch_bytes,
           " bytes of scratch are too many");
-  Policy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
   // 8 more: the scratch starts on 8 bytes at most.
   const int bytes = scratch_bytes == 0 ? 0 : static_cast<int>(scratch_bytes) + 8;
-  Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)), functor);
+  Queue<Space>::put([=] {
+    Policy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
+    Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)), functor);
+  });
 }
 
 template <class Team, class Body>

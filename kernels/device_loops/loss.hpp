@@ -70,8 +70,8 @@ struct RowLoss {
       normalisers[2 * n] = largest[0];
       normalisers[2 * n + 1] = exponentials[0];
       float wanted = of_label;
-      if (targets.other_share > 0.0F)
-        wanted += targets.other_share * (row[targets.other_labels[n]].value() - of_label);
+      const float other_share = targets.other_share.get();
+      if (other_share > 0.0F) wanted += other_share * (row[targets.other_labels[n]].value() - of_label);
       const float mean = sums[0] / static_cast<float>(classes);
       const bool number = of_label == of_label;
       rows[row_numbers * n] = std::log(exponentials[0]) + (1.0F - smoothing) * (largest[0] - wanted) +
@@ -130,7 +130,7 @@ template <class T>
 struct LossGradient {
   std::uint32_t classes = 0;
   float smoothing = 0.0F;
-  float scale = 1.0F;
+  Late<float> scale = 1.0F;
   const T* logits = nullptr;
   DeviceTargets targets;
   const float* normalisers = nullptr;
@@ -143,17 +143,19 @@ struct LossGradient {
       dlogits[i] = T::of(0.0F);
       return;
     }
-    float wanted = c == targets.labels[n] ? 1.0F - targets.other_share : 0.0F;
-    if (targets.other_share > 0.0F && c == targets.other_labels[n]) wanted += targets.other_share;
+    const float other_share = targets.other_share.get();
+    float wanted = c == targets.labels[n] ? 1.0F - other_share : 0.0F;
+    if (other_share > 0.0F && c == targets.other_labels[n]) wanted += other_share;
     const float target = smoothing / static_cast<float>(classes) + (1.0F - smoothing) * wanted;
     const float probability = std::exp(logits[i].value() - normalisers[2 * n]) / normalisers[2 * n + 1];
-    dlogits[i] = T::of(scale * (probability - target));
+    dlogits[i] = T::of(scale.get() * (probability - target));
   }
 };
 
 template <class Space, class T>
 void softmax_loss_backward(const Space& space, const SoftmaxLossSpec& spec, const T* logits,
-                           const DeviceTargets& targets, const float* normalisers, float scale, T* dlogits) {
+                           const DeviceTargets& targets, const float* normalisers, Late<float> scale,
+                           T* dlogits) {
   const std::int64_t size = spec.batch * spec.classes;
   require(size <= 0x7FFFFFFF, "logits of ", size, " values are too many for 32-bit indices");
   for_each(space, "softmax loss backward", size,

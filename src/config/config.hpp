@@ -57,6 +57,7 @@ struct DeviceConfig {
   std::int64_t workspace_mb = 1024;      ///< cuda: MiB that a convolution's algorithm may take
   std::string tf32 = "convolutions";     ///< cuda, float32: "none", "convolutions", "all"
   bool share = false;                    ///< cuda: several ranks may compute on one GPU
+  bool graphs = false;                   ///< cuda: work that repeats itself is launched as a whole
   LossScaleConfig loss_scale{};
 };
 

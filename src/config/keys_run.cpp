@@ -118,6 +118,12 @@ std::vector<Key> run_and_device_keys() {
        .help = "Several ranks may compute on one GPU, and exchange gradients through the host's memory; else "
                "that is a mistake",
        .condition = on_gpu},
+      {.path = "device.graphs",
+       .field = field<&Config::device, &DeviceConfig::graphs>,
+       .rule = any(),
+       .help = "The work of a step is launched as CUDA graphs once it has been done twice: for small models, "
+               "whose kernels end before the next one is launched (docs/gpu.md)",
+       .condition = on_gpu},
       {.path = "device.workspace_mb",
        .field = field<&Config::device, &DeviceConfig::workspace_mb>,
        .rule = at_least(0, 65536),

@@ -84,7 +84,8 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
                       .ordinal = gpu,
                       .tf32 = tf32_of(device.tf32),
                       .reproducible = reproducible,
-                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U});
+                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U,
+                      .graphs = device.graphs});
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {

@@ -215,6 +215,7 @@ StepOutcome Trainer::step(Loader& loader) {
        .epochs_after = progress_of(config_, sharding, next).epochs,
        .meet = meets,
        .outcome_now = !assembly_.device->runs_ahead() || assembly_.loss_scale.looks() || meets});
+  assembly_.device->submit();
   waiting_.after_step(strategy.times().meetings, spending());
   ++times_.steps;
   ++step_;

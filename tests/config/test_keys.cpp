@@ -29,8 +29,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
   }
   {
-    const auto& [a, b, c, d, e, f, g, loss_scale] = device;
-    add_addresses(all, a, b, c, d, e, f, g);
+    const auto& [a, b, c, d, e, f, g, h, loss_scale] = device;
+    add_addresses(all, a, b, c, d, e, f, g, h);
     const auto& [kind, value, initial, growth, growth_every, backoff, backoff_every] = loss_scale;
     add_addresses(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
   }

@@ -211,6 +211,8 @@ TEST(Rules, NcclUnderMpiHasHalfWiresButOneThread) {
 TEST(Rules, OnlyGpusAreShared) {
   EXPECT_NE(mistakes_of(good_deck, {"device.share=true"}), "");
   EXPECT_EQ(mistakes_of(good_deck, {"device.kind=cuda", "device.share=true"}), "");
+  EXPECT_NE(mistakes_of(good_deck, {"device.graphs=true"}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {"device.kind=cuda", "device.graphs=true"}), "");
 }
 
 TEST(Rules, AKindIsExcludedFromDecayOnce) {

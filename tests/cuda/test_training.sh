@@ -72,6 +72,25 @@ gpus_exchange_gradients_in_each_way() {
   expect_close 'averages by NCCL' averages_on_cpus averages 1e-4
 }
 
+graphs_change_no_bit() {
+  # What changes from step to step: rate, corrections, masks, shares, scale of the loss.
+  local changing=(train.steps=8 device.kind=cuda optimizer.kind=adam schedule.learning_rate=0.001 model.dropout=0.1
+    train.mixup=0.2 schedule.kind=cosine schedule.warmup_epochs=0.001)
+  local what
+  for what in '1 float32' '1 float16' '2 float32'; do
+    local more=(device.precision="${what#* }")
+    if [[ $what == 2* && $with_nccl == yes ]]; then
+      more+=(strategy.all_reduce=nccl strategy.bucket_mb=0.1 strategy.last_bucket_mb=0.1)
+    fi
+    train "${what% *}" one_by_one "${changing[@]}" "${more[@]}"
+    train "${what% *}" in_graphs "${changing[@]}" "${more[@]}" device.graphs=true
+    expect_in "$what" ', graphs' in_graphs.said
+    expect "graphs, $what" "$(losses one_by_one)" "$(losses in_graphs)"
+    expect "graphs, $what: steps" 8 "$(losses in_graphs | wc -l)"
+    rm -r one_by_one in_graphs
+  done
+}
+
 ranks_share_a_gpu_only_where_the_deck_allows_it() {
   local job=("${MPIEXEC:?}" -n 3 "$on_fake_gpu" train "${mnist[@]}" train.steps=1 device.kind=cuda)
   expect_said 'would compute on one GPU (0000:01:00.0)' 2 "${job[@]}" run.output=crowd
@@ -96,6 +115,7 @@ without_a_gpu_it_says_so() {
 
 it_learns_what_the_cpu_learns
 gpus_exchange_gradients_in_each_way
+graphs_change_no_bit
 ranks_share_a_gpu_only_where_the_deck_allows_it
 a_checkpoint_of_one_kind_resumes_on_the_other
 without_a_gpu_it_says_so

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -34,7 +36,8 @@ std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << way.algorithm << " " << word_of(way.wire);
 }
 
-/// A GPU's stream with host memory on it; what was put on it is done when somebody waits.
+/// A GPU's stream with host memory on it; what was put on it is done when somebody waits. The device keeps it
+/// back until it is asked to submit.
 class Gpu {
  public:
   Gpu() : stream_(test::make_fake_stream()) {}
@@ -42,12 +45,22 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu() { test::destroy_fake_stream(stream_); }
 
-  NativeStream stream() const { return {.handle = stream_, .ordinal = 3}; }
-  void put(std::function<void()> work) const { test::put_on_fake_stream(stream_, std::move(work)); }
-  void wait() const { test::wait_for_fake_stream(stream_); }
+  NativeStream stream() const {
+    return {.handle = stream_, .ordinal = 3, .submit = [this] { submit(); }};
+  }
+  void put(std::function<void()> work) const { kept_back_.push_back(std::move(work)); }
+  void wait() const {
+    submit();
+    test::wait_for_fake_stream(stream_);
+  }
 
  private:
+  void submit() const {
+    for (auto& work : std::exchange(kept_back_, {})) test::put_on_fake_stream(stream_, std::move(work));
+  }
+
   void* stream_;
+  mutable std::vector<std::function<void()>> kept_back_;
 };
 
 class Nccl : public testing::Test {

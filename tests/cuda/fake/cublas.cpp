@@ -170,25 +170,29 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   const Operand b{of(b_layout), b_array, how.transpose_b == CUBLAS_OP_T};
   const Operand c{of(c_layout), c_array, false};
   const Operand d{of(d_layout), d_array, false};
-  flotilla::fake::spoil(workspace, bytes);
   if (algorithm.magic != magic || bytes < algorithm.workspace ||
       !flotilla::fake::is_device_memory(workspace, bytes) || !a.valid(algorithm.alignment) ||
       !b.valid(algorithm.alignment) || !c.valid(algorithm.alignment) || !d.valid(algorithm.alignment) ||
       a.columns() != b.rows() || d.rows() != a.rows() || d.columns() != b.columns())
     return CUBLAS_STATUS_INVALID_VALUE;
-  const bool biased = (how.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
-  const bool rectified = (how.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
+  // As they are now: of what is captured the library reads everything but the arrays only once.
+  const double factor = *static_cast<const float*>(alpha);
   const double share = *static_cast<const float*>(beta);
-  for (std::int64_t column = 0; column < d.columns(); ++column) {
-    for (std::int64_t row = 0; row < d.rows(); ++row) {
-      double sum = 0.0;
-      for (std::int64_t k = 0; k < a.columns(); ++k) sum += a.at(row, k) * b.at(k, column);
-      sum *= double{*static_cast<const float*>(alpha)};
-      if (share != 0.0) sum += share * c.at(row, column);
-      if (biased) sum += value_at(how.bias, d.layout.precision, row);
-      store_at(d_array, d.layout.precision, row + column * d.rows(), rectified ? std::max(sum, 0.0) : sum);
+  flotilla::fake::in_stream([=, how = how] {
+    const bool biased = (how.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+    const bool rectified = (how.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
+    flotilla::fake::spoil(workspace, bytes);
+    for (std::int64_t column = 0; column < d.columns(); ++column) {
+      for (std::int64_t row = 0; row < d.rows(); ++row) {
+        double sum = 0.0;
+        for (std::int64_t k = 0; k < a.columns(); ++k) sum += a.at(row, k) * b.at(k, column);
+        sum *= factor;
+        if (share != 0.0) sum += share * c.at(row, column);
+        if (biased) sum += value_at(how.bias, d.layout.precision, row);
+        store_at(d_array, d.layout.precision, row + column * d.rows(), rectified ? std::max(sum, 0.0) : sum);
+      }
     }
-  }
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 

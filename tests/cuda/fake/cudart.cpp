@@ -10,6 +10,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -22,6 +24,15 @@ std::map<const void*, std::size_t> page_locked;
 std::size_t device_bytes = 0;
 int handles = 0;
 thread_local int gpu = 0;
+
+using Works = std::vector<std::function<void()>>;
+thread_local Works* captured = nullptr;
+flotilla::fake::Done account;  // of the computing thread
+
+/// What a stream does not do while it is captured.
+cudaError_t unless_capturing(cudaError_t status = cudaSuccess) {
+  return captured == nullptr ? status : cudaErrorStreamCaptureUnsupported;
+}
 
 void* new_memory(std::map<const void*, std::size_t>& memories, std::size_t bytes) {
   void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -79,6 +90,15 @@ bool is_device_memory(const void* memory, std::size_t bytes) {
 std::size_t left_over() {
   const std::lock_guard lock(guard);
   return on_device.size() + page_locked.size() + static_cast<std::size_t>(handles);
+}
+
+void in_stream(std::function<void()> work) {
+  if (captured != nullptr) return captured->push_back(std::move(work));
+  ++account.alone;
+  work();
+}
+Done done() {
+  return account;
 }
 
 }  // namespace flotilla::fake
@@ -145,11 +165,48 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return destroy(stream);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cudaSuccess;
+  return unless_capturing();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) {
+  return unless_capturing();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode mode) {
+  if (captured != nullptr || mode != cudaStreamCaptureModeThreadLocal) return cudaErrorIllegalState;
+  captured = new Works;
   return cudaSuccess;
 }
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  if (captured == nullptr) return cudaErrorIllegalState;
+  *graph = reinterpret_cast<cudaGraph_t>(std::exchange(captured, nullptr));
+  const std::lock_guard lock(guard);
+  ++handles;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<Works*>(graph);
+  const std::lock_guard lock(guard);
+  --handles;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  *made = reinterpret_cast<cudaGraphExec_t>(new Works(*reinterpret_cast<const Works*>(graph)));
+  const std::lock_guard lock(guard);
+  ++handles;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  return cudaGraphDestroy(reinterpret_cast<cudaGraph_t>(graph));
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  const Works& works = *reinterpret_cast<const Works*>(graph);
+  for (const auto& work : works) work();
+  account.in_graphs += static_cast<std::int64_t>(works.size());
+  ++account.graphs;
+  return cudaSuccess;
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
   return make(event);
 }
@@ -157,10 +214,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return destroy(event);
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
-  return cudaSuccess;
+  return unless_capturing();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return cudaSuccess;
+  return unless_capturing();
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
@@ -173,6 +230,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
+  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   if (device_bytes + bytes > total_memory) return cudaErrorMemoryAllocation;
   device_bytes += bytes;
   *memory = new_memory(on_device, bytes);
@@ -207,12 +265,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
+  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   if (!lies_in(on_device, memory, bytes)) return cudaErrorInvalidValue;
   std::memset(memory, value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t) {
+  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   const void* const there = kind == cudaMemcpyHostToDevice ? to : from;
   const void* const here = kind == cudaMemcpyHostToDevice ? from : to;
   if (bytes > 0 && (!lies_in(on_device, there, bytes) || lies_in(on_device, here, 1)))

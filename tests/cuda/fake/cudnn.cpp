@@ -63,9 +63,8 @@ void for_each_product(const cudnnTensorStruct& x, const cudnnTensorStruct& w, co
             }
 }
 
-/// to = sums + beta · to, in the precision of the tensor.
-void store(const cudnnTensorStruct& to, void* array, const std::vector<double>& sums, const void* beta) {
-  const double share = *static_cast<const float*>(beta);
+/// to = sums + share · to, in the precision of the tensor.
+void store(const cudnnTensorStruct& to, void* array, const std::vector<double>& sums, double share) {
   for (std::int64_t i = 0; i < to.size(); ++i)
     store_at(
         array, to.precision, i,
@@ -79,14 +78,51 @@ bool on_device(const cudnnTensorStruct& tensor, const void* array) {
 
 flotilla::fake::Convolution last;
 
-/// Whether a convolution may be run so: on the GPU's memory, by an algorithm that works, with its workspace.
-bool allowed(const cudnnConvolutionStruct& conv, const cudnnTensorStruct& x, const void* x_array,
-             const cudnnTensorStruct& w, const void* w_array, const cudnnTensorStruct& y, const void* y_array,
-             int algorithm, void* workspace, std::size_t bytes) {
-  flotilla::fake::spoil(workspace, bytes);
-  last = {algorithm, conv.math};
-  return on_device(x, x_array) && on_device(w, w_array) && on_device(y, y_array) && algorithm >= 2 &&
-         bytes >= workspace_needed && flotilla::fake::is_device_memory(workspace, bytes);
+struct Operands {
+  cudnnTensorStruct x;
+  const void* x_array;
+  cudnnTensorStruct w;
+  const void* w_array;
+  cudnnTensorStruct y;
+  const void* y_array;
+  cudnnConvolutionStruct how;
+
+  double x_at(const Product& at) const { return value_at(x_array, x.precision, at.x); }
+  double w_at(const Product& at) const { return value_at(w_array, w.precision, at.w); }
+  double y_at(const Product& at) const { return value_at(y_array, y.precision, at.y); }
+};
+struct ByAlgorithm {
+  int algorithm;
+  void* workspace;
+  std::size_t bytes;
+};
+struct Term {
+  std::int64_t place;
+  double value;
+};
+
+/// A direction: result = the sums of its terms. Refuses what does not lie on the GPU, an algorithm that does
+/// not work, or one without its workspace.
+template <class TermOf>
+cudnnStatus_t convolve(const Operands& o, const ByAlgorithm& by, const void* alpha, const void* beta,
+                       const cudnnTensorStruct& result, void* array, const TermOf& term_of) {
+  last = {by.algorithm, o.how.math};
+  if (!on_device(o.x, o.x_array) || !on_device(o.w, o.w_array) || !on_device(o.y, o.y_array) ||
+      by.algorithm < 2 || by.bytes < workspace_needed ||
+      !flotilla::fake::is_device_memory(by.workspace, by.bytes) || *static_cast<const float*>(alpha) != 1.0F)
+    return CUDNN_STATUS_BAD_PARAM;
+  // As they are now: of what is captured the library reads everything but the arrays only once.
+  const double share = *static_cast<const float*>(beta);
+  flotilla::fake::in_stream([=] {
+    flotilla::fake::spoil(by.workspace, by.bytes);
+    std::vector<double> sums(static_cast<std::size_t>(result.size()));
+    for_each_product(o.x, o.w, o.y, o.how, [&](const Product& at) {
+      const Term term = term_of(o, at);
+      sums[static_cast<std::size_t>(term.place)] += term.value;
+    });
+    store(result, array, sums, share);
+  });
+  return CUDNN_STATUS_SUCCESS;
 }
 
 /// Four algorithms, the fastest first: one that does not work, one that needs too much memory, one with other
@@ -224,16 +260,10 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void* alpha, cudnnTen
                                       cudnnConvolutionDescriptor_t conv, cudnnConvolutionFwdAlgo_t algorithm,
                                       void* workspace, std::size_t bytes, const void* beta,
                                       cudnnTensorDescriptor_t y, void* y_array) {
-  if (!allowed(*conv, *x, x_array, w->values, w_array, *y, y_array, algorithm, workspace, bytes) ||
-      *static_cast<const float*>(alpha) != 1.0F)
-    return CUDNN_STATUS_BAD_PARAM;
-  std::vector<double> sums(static_cast<std::size_t>(y->size()));
-  for_each_product(*x, w->values, *y, *conv, [&](const Product& at) {
-    sums[static_cast<std::size_t>(at.y)] +=
-        value_at(x_array, x->precision, at.x) * value_at(w_array, w->values.precision, at.w);
-  });
-  store(*y, y_array, sums, beta);
-  return CUDNN_STATUS_SUCCESS;
+  return convolve({*x, x_array, w->values, w_array, *y, y_array, *conv}, {algorithm, workspace, bytes}, alpha,
+                  beta, *y, y_array, [=](const Operands& o, const Product& at) {
+                    return Term{at.y, o.x_at(at) * o.w_at(at)};
+                  });
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
@@ -262,16 +292,10 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void* alpha, cud
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
                                            std::size_t bytes, const void* beta, cudnnTensorDescriptor_t dx,
                                            void* dx_array) {
-  if (!allowed(*conv, *dx, dx_array, w->values, w_array, *dy, dy_array, algorithm, workspace, bytes) ||
-      *static_cast<const float*>(alpha) != 1.0F)
-    return CUDNN_STATUS_BAD_PARAM;
-  std::vector<double> sums(static_cast<std::size_t>(dx->size()));
-  for_each_product(*dx, w->values, *dy, *conv, [&](const Product& at) {
-    sums[static_cast<std::size_t>(at.x)] +=
-        value_at(dy_array, dy->precision, at.y) * value_at(w_array, w->values.precision, at.w);
-  });
-  store(*dx, dx_array, sums, beta);
-  return CUDNN_STATUS_SUCCESS;
+  return convolve({*dx, dx_array, w->values, w_array, *dy, dy_array, *conv}, {algorithm, workspace, bytes},
+                  alpha, beta, *dx, dx_array, [=](const Operands& o, const Product& at) {
+                    return Term{at.x, o.y_at(at) * o.w_at(at)};
+                  });
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
@@ -302,16 +326,10 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void* alpha, c
                                              cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
                                              std::size_t bytes, const void* beta, cudnnFilterDescriptor_t dw,
                                              void* dw_array) {
-  if (!allowed(*conv, *x, x_array, dw->values, dw_array, *dy, dy_array, algorithm, workspace, bytes) ||
-      *static_cast<const float*>(alpha) != 1.0F)
-    return CUDNN_STATUS_BAD_PARAM;
-  std::vector<double> sums(static_cast<std::size_t>(dw->values.size()));
-  for_each_product(*x, dw->values, *dy, *conv, [&](const Product& at) {
-    sums[static_cast<std::size_t>(at.w)] +=
-        value_at(x_array, x->precision, at.x) * value_at(dy_array, dy->precision, at.y);
-  });
-  store(dw->values, dw_array, sums, beta);
-  return CUDNN_STATUS_SUCCESS;
+  return convolve({*x, x_array, dw->values, dw_array, *dy, dy_array, *conv}, {algorithm, workspace, bytes},
+                  alpha, beta, dw->values, dw_array, [=](const Operands& o, const Product& at) {
+                    return Term{at.w, o.x_at(at) * o.y_at(at)};
+                  });
 }
 
 }  // extern "C"

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cudnn/cuda_memory.hpp"
+#include "kernels/cudnn/cuda_uploads.hpp"
+#include "kernels/cudnn/work_list.hpp"
+
+namespace flotilla {
+
+/// CUDA graphs, captured from a device's stream and launched on it.
+class CudaGraphs : public WorkRecorder {
+ public:
+  /// Both must outlive it.
+  CudaGraphs(const CudaMemory& memory, CudaUploads& uploads);
+
+  void begin() override;
+  std::unique_ptr<WorkGraph> end() override;
+  const std::uint64_t* numbers() const override;
+  std::size_t room() const override;
+  void upload(std::span<const std::uint64_t> numbers) override;
+
+ private:
+  const CudaMemory& memory_;
+  CudaUploads& uploads_;
+  Storage numbers_;
+};
+
+}  // namespace flotilla

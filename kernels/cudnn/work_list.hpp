@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/late.hpp"
+
+namespace flotilla {
+
+/// A list of work that can be launched as a whole.
+class WorkGraph {
+ public:
+  virtual ~WorkGraph() = default;
+  virtual void launch() = 0;
+};
+
+/// What makes graphs of work: those of CUDA, or a test's.
+class WorkRecorder {
+ public:
+  virtual ~WorkRecorder() = default;
+  /// From here to end() what is done is not done, but kept in the graph.
+  virtual void begin() = 0;
+  virtual std::unique_ptr<WorkGraph> end() = 0;
+  /// Where the numbers of a list lie on the device, and how many there is room for.
+  virtual const std::uint64_t* numbers() const = 0;
+  virtual std::size_t room() const = 0;
+  /// Puts them there, before what is launched from now on.
+  virtual void upload(std::span<const std::uint64_t> numbers) = 0;
+};
+
+/// Keeps a device's work back and hands it over list by list. Training does the same work on the same memory
+/// step after step: a list that comes for the second time is recorded, and from then on launched as one
+/// graph. Numbers that change travel beside it. For one thread.
+class WorkList {
+ public:
+  explicit WorkList(WorkRecorder& recorder);
+  ~WorkList();
+  WorkList(const WorkList&) = delete;
+  WorkList& operator=(const WorkList&) = delete;
+
+  /// object.method(arguments…), later. The object, and what the arguments point to, must stay until submit();
+  /// two calls are the same if all arguments are equal.
+  template <auto method, class Object, class... Arguments>
+  void add(Object& object, const Arguments&... arguments) {
+    put(Call<method, Object, Arguments...>{&object, std::tuple<Arguments...>(arguments...)});
+  }
+  /// A number for the work added next: on the device when that is done.
+  template <class T>
+  const T* number(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
+    constexpr std::size_t words = (sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+    std::uint64_t* const place = words_for(words);
+    std::memcpy(place, &value, sizeof(T));
+    return reinterpret_cast<const T*>(recorder_.numbers() + (place - numbers_.data()));
+  }
+
+  /// Hands over what was added. @throws what that throws
+  void submit();
+  /// Before memory that work may use is given back: submits, and forgets all graphs. What goes wrong is
+  /// thrown by the next submit().
+  void before_release() noexcept;
+  bool recording() const { return recording_; }
+  std::int64_t launches() const { return launches_; }  ///< Of graphs, so far
+
+ private:
+  class Work {
+   public:
+    virtual void run() const = 0;
+    virtual bool same(const Work& other) const = 0;
+
+   protected:
+    ~Work() = default;  // They lie in their list's memory and go with it.
+  };
+
+  template <auto method, class Object, class... Arguments>
+  class Call final : public Work {
+   public:
+    static_assert((std::is_trivially_destructible_v<Arguments> && ...));
+    Call(Object* object, std::tuple<Arguments...> arguments) : object_(object), arguments_(arguments) {}
+    void run() const override {
+      std::apply([this](const Arguments&... given) { (object_->*method)(given...); }, arguments_);
+    }
+    bool same(const Work& other) const override {
+      const auto* const like = dynamic_cast<const Call*>(&other);
+      return like != nullptr && object_ == like->object_ && arguments_ == like->arguments_;
+    }
+
+   private:
+    Object* object_;
+    std::tuple<Arguments...> arguments_;
+  };
+
+  struct List {
+    static constexpr std::size_t usual_bytes = 1U << 17U;
+    std::vector<std::byte> room = std::vector<std::byte>(usual_bytes);
+    std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
+    std::vector<const Work*> works;
+    std::unique_ptr<WorkGraph> graph;
+    std::int64_t used = 0;  ///< When: the list with the smallest goes first
+
+    void run() const;
+    bool same(const List& other) const;
+    void clear();
+  };
+
+  template <class Kept>
+  void put(const Kept& work) {
+    pending_->works.push_back(new (pending_->memory.allocate(sizeof(Kept), alignof(Kept))) Kept(work));
+  }
+  std::uint64_t* words_for(std::size_t words);
+  void hand_over(std::unique_ptr<List> list);
+  List* known(const List& list);
+  void remember(std::unique_ptr<List> list);
+  void record(List& list);
+
+  WorkRecorder& recorder_;
+  std::unique_ptr<List> pending_;
+  std::unique_ptr<List> spare_;
+  std::vector<std::unique_ptr<List>> known_;
+  std::vector<std::uint64_t> numbers_;  ///< Of what is pending; never moved
+  std::exception_ptr failure_;          ///< Of before_release
+  std::int64_t clock_ = 0;
+  std::int64_t launches_ = 0;
+  bool recording_ = false;
+};
+
+}  // namespace flotilla
