@@ -93,11 +93,11 @@ carry_program() {
 
 # carry_plugins <from> <into> <pattern>: plugins, less those for network hardware, whose drivers a bundle cannot bring.
 carry_plugins() {
-  local plugin
+  local plugin needs
   mkdir -p "$2"
   for plugin in "$1"/$3; do
-    if ldd "$plugin" | grep -qE 'lib(ibverbs|rdmacm|fabric|psm2|psm_infinipath|ucp|uct|portals|lustreapi|flux)'; then continue; fi
-    if grep -qE 'not found' <<<"$(ldd "$plugin")"; then continue; fi
+    needs=$(ldd "$plugin")  # Not in a pipe: one that grep leaves early has failed.
+    if grep -qE 'lib(ibverbs|rdmacm|fabric|psm2|psm_infinipath|ucp|uct|portals|lustreapi|flux)|not found' <<<"$needs"; then continue; fi
     cp -L "$plugin" "$2/"
     carry_needed "$output/lib" "$plugin"
   done

@@ -148,7 +148,7 @@ else
 fi
 [[ -s $work/rows ]] || mistake "found no image: '$folder' should hold a folder per class (or give --table)"
 
-if cut -f 1 "$work/rows" | grep -qvE '^[0-9]+$'; then
+if grep -qvE '^[0-9]+$' <(cut -f 1 "$work/rows"); then
   cut -f 1 "$work/rows" | sort -u >"$work/classes.txt"
 else
   cut -f 1 "$work/rows" | sort -u | sort -n >"$work/classes.txt"

@@ -112,7 +112,7 @@ saving() {
     more=()
     follow "$job" "saving$try" 5
     until [ -n "$(has "saving$try" end reason)" ]; do
-      find "saving$try/checkpoints" -type f ! -name 'step-*.h5' 2> /dev/null | grep -q . || continue
+      [[ -n $(find "saving$try/checkpoints" -type f ! -name 'step-*.h5' 2> /dev/null) ]] || continue
       "$slurm" run scontrol requeue "$job"
       follow "$job"
       as_undisturbed "$work/saving$try"
@@ -127,7 +127,7 @@ array() {
   local job rate
   job=$(submit --array=0-1 --job-name=rates "$source/jobscripts/slurm_array_sweep.sbatch" schedule.learning_rate "0.001 0.01" \
     "${common[@]}" train.steps=10)
-  while "$slurm" run squeue -h -j "$job" | grep -q .; do sleep 0.2; done
+  while [[ -n $("$slurm" run squeue -h -j "$job") ]]; do sleep 0.2; done
   for rate in 0.001 0.01; do
     [ "$(has "runs/rates/schedule.learning_rate=$rate" end reason)" = "done" ] || fail "no run with rate $rate"
     grep -q "^learning_rate = $rate " "runs/rates/schedule.learning_rate=$rate/deck.toml" ||

@@ -131,6 +131,6 @@ a_count_per_class_or_none
 flowers
 a_table_that_says_the_side
 mistakes
-"$script" --help | grep -q -- '--validation F' || expect help '--validation F' 'another text'
+grep -q -- '--validation F' <<<"$("$script" --help)" || expect help '--validation F' 'another text'
 ((failures == 0)) || exit 1
 echo 'make_lists: as expected'
