@@ -43,7 +43,6 @@ class CudaScope {
   void before_release() const noexcept {
     if (list_) list_->before_release();
   }
-  std::int64_t graph_launches() const { return list_ ? list_->launches() : 0; }
 
   Precision precision() const { return spec_.precision; }
   Tf32 tf32() const { return spec_.tf32; }
