@@ -181,6 +181,8 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
   const Result list = flotilla(1, {"bench", "input", "--list", path("train.txt"), "--threads", "2", "--size",
                                    "24", "--images", "200", "--json", path("rate.json")});
   const Result of_deck = flotilla(2, {"bench", "input", deck(), "--seconds", "0.1", "data.threads=2"});
+  const Result bytes = flotilla(1, {"bench", "input", "--list", path("train.txt"), "--size", "24", "--images",
+                                    "100", "--filter", "antialias", "--device", "reference"});
   const Result neither = flotilla(1, {"bench", "input"});
   const Result missing = flotilla(2, {"bench", "input", "--list", path("gone.txt")});
 
@@ -191,6 +193,8 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
   ASSERT_EQ(of_deck.exit_code, 0) << of_deck.errors;
   EXPECT_TRUE(std::regex_search(of_deck.output, std::regex("\n[0-9.]+ images/s\n$"))) << of_deck.output;
   EXPECT_EQ(count(of_deck.output, "images/s"), 1) << of_deck.output;
+  EXPECT_NE(list.output.find(" images as floats, "), std::string::npos) << list.output;
+  EXPECT_NE(bytes.output.find(" images as bytes, "), std::string::npos) << bytes.output << bytes.errors;
   expect_told(neither, "--list");
   expect_told(missing, "gone.txt");
 }
