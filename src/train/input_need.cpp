@@ -20,6 +20,7 @@ InputTimes& InputTimes::operator-=(const InputTimes& other) {
   step_ns -= other.step_ns;
   wait_ns -= other.wait_ns;
   read_ns -= other.read_ns;
+  comm_ns -= other.comm_ns;
   return *this;
 }
 
@@ -29,7 +30,7 @@ double InputTimes::wait_share() const {
 }
 
 std::int64_t InputTimes::threads_needed() const {
-  const std::int64_t used_ns = std::max<std::int64_t>(1, step_ns - wait_ns);
+  const std::int64_t used_ns = std::max<std::int64_t>(1, step_ns - wait_ns - comm_ns);
   return std::max<std::int64_t>(1, (read_ns + used_ns - 1) / used_ns);
 }
 

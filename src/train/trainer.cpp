@@ -295,7 +295,7 @@ Ending Trainer::run() {
       ++rated_steps_;
       rated_ns_ += times_.step_ns - step_ns_before;
     } else {
-      unrated_input_ = {.step_ns = times_.step_ns, .wait_ns = times_.input_ns, .read_ns = times_.read_ns};
+      unrated_input_ = all_input_times();
     }
     if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);

@@ -98,6 +98,7 @@ class Trainer {
   void pause_if_emulated(std::int64_t compute_ns);
   Spending spending() const;
   void report_waiting();
+  InputTimes all_input_times() const;
   InputTimes input_times() const;
   InputMeans input_means() const;
   void report_input();
@@ -137,7 +138,7 @@ class Trainer {
   Mark mark_;
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
-  InputTimes unrated_input_;  ///< Of the others
+  InputTimes unrated_input_;  ///< Of those
   bool input_told_ = false;
   Saves saves_;
   ReplacedSamples replaced_;

@@ -98,9 +98,16 @@ void Trainer::report_waiting() {
                   seconds(assembly_.times().exposed_comm_ns)));
 }
 
+InputTimes Trainer::all_input_times() const {
+  return {.step_ns = times_.step_ns,
+          .wait_ns = times_.input_ns,
+          .read_ns = times_.read_ns,
+          .comm_ns = assembly_.times().exposed_comm_ns};
+}
+
 /// Without the first steps, which wait for the first batches.
 InputTimes Trainer::input_times() const {
-  InputTimes times{.step_ns = times_.step_ns, .wait_ns = times_.input_ns, .read_ns = times_.read_ns};
+  InputTimes times = all_input_times();
   times -= unrated_input_;
   return times;
 }

@@ -199,6 +199,25 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
   expect_told(missing, "gone.txt");
 }
 
+TEST_F(ImageRuns, SayHowManyThreadsWouldKeepUpWhereReadingIsTheWholeWork) {
+  save(path("train/large.jpg"), test::jpeg(test::busy(1000, 700)));
+  std::string list;
+  for (int i = 0; i < 24; ++i) list += "large.jpg " + std::to_string(i % 2) + "\n";
+  write_file(path("large.txt"), list);
+
+  const Result result = train(1, "large",
+                              {"data.train.path=" + path("large.txt"), "data.train.root=" + path("train"),
+                               "data.crop_area=[1.0, 1.0]", "data.threads=1", "train.epochs=8"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::regex told(
+      "\ninput        (in the whole run )?took [0-9]+ % of the time: about [0-9]+ data.threads would "
+      "keep up \\(1 now\\)");
+  const auto times =
+      std::distance(std::sregex_iterator(result.output.begin(), result.output.end(), told), {});
+  EXPECT_EQ(times, 2) << result.output;  // at a report, and at the end
+}
+
 /// Returns once somebody has opened what is watched, or the process has ended.
 void wait_until_opened(int watch, pid_t process) {
   pollfd opened{.fd = watch, .events = POLLIN, .revents = 0};

@@ -19,6 +19,12 @@ TEST(InputNeed, IsThreadsThatReadWhileTheStepsCompute) {
             "took 33 % of the time: about 3 data.threads would keep up (2 now)");
 }
 
+TEST(InputNeed, LeavesOutTheTimeThatWorkersWaitForEachOther) {
+  EXPECT_EQ(
+      (InputTimes{.step_ns = 10 * s, .wait_ns = 4 * s, .read_ns = 10 * s, .comm_ns = 4 * s}.threads_needed()),
+      5);
+}
+
 TEST(InputNeed, IsRoundedUp) {
   EXPECT_EQ((InputTimes{.step_ns = 10 * s, .wait_ns = 5 * s, .read_ns = 10 * s}.threads_needed()), 2);
   EXPECT_EQ((InputTimes{.step_ns = 10 * s, .wait_ns = 5 * s, .read_ns = 10 * s + 1}.threads_needed()), 3);
@@ -52,11 +58,11 @@ TEST(InputNeed, IsNotWorthAWordBelowATenthOrATenthOfASecond) {
 }
 
 TEST(InputNeed, IsThatOfTheStepsBetweenTwoMoments) {
-  InputTimes times{.step_ns = 30 * s, .wait_ns = 13 * s, .read_ns = 50 * s};
-  times -= {.step_ns = 20 * s, .wait_ns = 8 * s, .read_ns = 40 * s};
+  InputTimes times{.step_ns = 30 * s, .wait_ns = 13 * s, .read_ns = 50 * s, .comm_ns = 9 * s};
+  times -= {.step_ns = 20 * s, .wait_ns = 8 * s, .read_ns = 40 * s, .comm_ns = 8 * s};
 
   EXPECT_DOUBLE_EQ(times.wait_share(), 0.5);
-  EXPECT_EQ(times.threads_needed(), 2);
+  EXPECT_EQ(times.threads_needed(), 3);
 }
 
 }  // namespace
