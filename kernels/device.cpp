@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/device.hpp"
 
+#include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 
 namespace flotilla {
@@ -23,6 +24,10 @@ class PlainCopyLane : public CopyLane {
 };
 
 }  // namespace
+
+void Device::stage_bytes(const ByteImages& /*host*/, Tensor& /*to*/) {
+  throw InternalError(cat("the device ", name(), " takes no images of bytes"));
+}
 
 Storage Device::pinned(std::size_t count) {
   return HostMemory().allocate(count);

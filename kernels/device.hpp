@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "kernels/flat_math.hpp"
+#include "kernels/host_batch.hpp"
 #include "kernels/image_operations.hpp"
 #include "kernels/precision.hpp"
 #include "kernels/tensor.hpp"
@@ -149,6 +150,10 @@ class Device {
   /// of its own copies it, into memory that it makes if `to` has none. The host memory stays as it is until
   /// finish_staging() after its last use.
   virtual void stage(std::span<float> host, Tensor& to) = 0;
+  /// Whether images come faster as bytes, for it to scale them: a CPU has no copy to make smaller.
+  virtual bool stages_bytes() const { return false; }
+  /// As stage. `to` is (N,C,H,W) or (N,C·H·W). @throws InternalError where stages_bytes() is false
+  virtual void stage_bytes(const ByteImages& host, Tensor& to);
   /// Returns when no work handed out so far will read a batch or Targets any more.
   virtual void finish_staging() { synchronize(); }
   /// `count` floats of host memory, zeroed, on 64 bytes, that copies to and from this device are fast with.

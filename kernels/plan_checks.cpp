@@ -90,4 +90,12 @@ void stage_in_place(std::span<float> batch, Tensor& to) {
   to = Tensor(to.shape(), DeviceSpan<float>(batch.data(), batch.size()));
 }
 
+void check_bytes(const ByteImages& images, const Tensor& to) {
+  const Shape& shape = images.shape;
+  require(shape.rank() == 4 && shape[1] <= 4, "images of bytes have up to 4 channels, not ", shape.text());
+  check_size("a staged batch of bytes", images.pixels.size(), shape.size());
+  require(to.shape() == shape || to.shape() == Shape({shape[0], shape.size() / shape[0]}), "images ",
+          shape.text(), " cannot be staged as ", to.shape().text());
+}
+
 }  // namespace flotilla

@@ -27,5 +27,7 @@ void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets
 
 /// Points `to` at `batch`, keeping the shape: Device::stage of the devices whose memory is the host's.
 void stage_in_place(std::span<float> batch, Tensor& to);
+/// A byte for each value of `to`, which has the images' shape or one row for each of them.
+void check_bytes(const ByteImages& images, const Tensor& to);
 
 }  // namespace flotilla

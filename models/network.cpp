@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -33,9 +34,14 @@ void Network::bind(const Arenas& arenas) {
   for (const auto& layer : layers_) layer->bind(arenas);
 }
 
-void Network::forward(std::span<float> images, const Targets& targets, const PassInfo& info,
+void Network::stage(const HostBatch& batch) {
+  if (const auto* images = std::get_if<ByteImages>(&batch)) return device_.stage_bytes(*images, input_);
+  device_.stage(std::get<std::span<float>>(batch), input_);
+}
+
+void Network::forward(const HostBatch& batch, const Targets& targets, const PassInfo& info,
                       DeviceSpan<float> sums) {
-  device_.stage(images, input_);
+  stage(batch);
   const Tensor* x = &input_;
   for (std::size_t i = 0; i < layers_.size(); ++i) outputs_[i] = x = &layers_[i]->forward(*x, info);
   loss_forward(targets, sums);

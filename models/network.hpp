@@ -41,7 +41,7 @@ class Network {
   void bind(const Arenas& arenas);
 
   /// Runs a host batch through the network and adds to sums[loss_sums] (device memory).
-  void forward(std::span<float> images, const Targets& targets, const PassInfo& info, DeviceSpan<float> sums);
+  void forward(const HostBatch& batch, const Targets& targets, const PassInfo& info, DeviceSpan<float> sums);
   const Tensor& logits() const { return *outputs_.back(); }
   /// Gradients of scale · (sum of the batch's losses). As layers finish, last first, calls on_ready(begin):
   /// the gradients from `begin` to the end of the arena are final. The last call has begin = 0.
@@ -65,6 +65,7 @@ class Network {
   std::string first_non_finite();
 
  private:
+  void stage(const HostBatch& batch);
   void loss_forward(const Targets& targets, DeviceSpan<float> sums);
   Tensor& backward_loss(const Targets& targets, float scale);
   void keep_input_gradient(const Tensor* gradient);

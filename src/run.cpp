@@ -97,6 +97,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
                                     .list = line.list,
                                     .root = line.root,
                                     .filter = line.filter,
+                                    .device = line.device,
                                     .threads = line.threads,
                                     .size = line.size,
                                     .seconds = line.seconds,

@@ -6,6 +6,7 @@
 #include "kernels/cudnn/cuda_linear.hpp"
 #include "kernels/cudnn/cuda_scope.hpp"
 #include "kernels/error.hpp"
+#include "kernels/plan_checks.hpp"
 
 namespace flotilla {
 
@@ -51,6 +52,8 @@ class CudaDevice : public Device {
   void download_values(const Tensor& from, std::span<float> host) override;
   bool all_finite(const Tensor& x) override { return flat().all_finite(floats(x)); }
   void stage(std::span<float> host, Tensor& to) override;
+  bool stages_bytes() const override { return true; }
+  void stage_bytes(const ByteImages& host, Tensor& to) override;
   void finish_staging() override { scope_->uploads().finish(); }
   bool runs_ahead() const override { return true; }
   Storage pinned(std::size_t count) override { return scope_->memory().pinned(count); }
@@ -74,11 +77,13 @@ class CudaDevice : public Device {
  private:
   LoopsContext context() { return {*this, scope_->loops(), spec_.precision}; }
   DeviceSpan<const float> floats(const Tensor& x);
+  void make_room(Tensor& to);
 
   DeviceSpec spec_;
   std::shared_ptr<CudaScope> scope_;  // with the plans
   CudaImages images_;
   Storage floats_;  // of the last half tensor that was asked for as floats
+  Storage pixels_;  // of the last images that were to lie in rows, (N,H,W,C)
 };
 
 void CudaDevice::download(DeviceSpan<const float> from, std::span<float> host) {
@@ -102,20 +107,41 @@ void CudaDevice::download_values(const Tensor& from, std::span<float> host) {
   download(floats(from), host);
 }
 
+/// For a batch, images in NHWC. A tensor that this has made before is taken again.
+void CudaDevice::make_room(Tensor& to) {
+  const Shape shape = to.shape();
+  const bool image = shape.rank() == 4;
+  if (to.span().size() != floats_of(shape) || (to.layout() != nullptr) != image)
+    to = image ? images_.tensor(shape) : tensor(shape);
+}
+
 void CudaDevice::stage(std::span<float> host, Tensor& to) {
   const Shape shape = to.shape();
   require(host.size() == static_cast<std::size_t>(shape.size()), "a staged batch must hold ", shape.size(),
           " values, has ", host.size());
-  const bool image = shape.rank() == 4;
-  // A tensor that this has made before is written again.
-  if (to.span().size() != floats_of(shape) || (to.layout() != nullptr) != image)
-    to = image ? images_.tensor(shape) : tensor(shape);
-  const GivenValues batch = values_of(scope_->uploads().batch(host));
-  if (image) {
+  make_room(to);
+  const GivenValues batch = values_of(scope_->uploads().batch<float>(host));
+  if (shape.rank() == 4) {
     scope_->loops().to_nhwc(shape, shape[1], batch, values_of(to, spec_.precision));
   } else {
     scope_->loops().cast(batch, values_of(to, spec_.precision), {});
   }
+}
+
+void CudaDevice::stage_bytes(const ByteImages& host, Tensor& to) {
+  check_bytes(host, to);
+  make_room(to);
+  const DeviceSpan<const std::uint8_t> bytes = scope_->uploads().batch(host.pixels);
+  const std::int64_t channels = host.shape[1];
+  const Values values = values_of(to, spec_.precision);
+  if (is_nhwc(to) || channels == 1) {  // of one channel, rows are NHWC too
+    scope_->loops().from_bytes(host.shape, channels, bytes, host.scaling, values);
+    return;
+  }
+  if (pixels_.size() < floats_of(host.shape)) pixels_ = allocate(floats_of(host.shape));
+  const Values nhwc{pixels_.span().address(), host.shape.size(), spec_.precision};
+  scope_->loops().from_bytes(host.shape, channels, bytes, host.scaling, nhwc);
+  scope_->loops().from_nhwc(host.shape, channels, nhwc, values);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "kernels/cudnn/cuda_uploads.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace flotilla {
@@ -23,9 +24,12 @@ void wait(const Event& event) {
   check(cudaEventSynchronize(event.get()), "cudaEventSynchronize");
 }
 
-void copy_floats(const float* host, DeviceSpan<float> to, cudaStream_t stream) {
-  check(cudaMemcpyAsync(to.address(), host, to.size() * sizeof(float), cudaMemcpyHostToDevice, stream),
-        "cudaMemcpyAsync");
+void copy_bytes(const void* host, void* to, std::size_t bytes, cudaStream_t stream) {
+  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+}
+
+std::size_t floats_for(std::span<const std::byte> bytes) {
+  return (bytes.size() + sizeof(float) - 1) / sizeof(float);
 }
 
 bool is_page_locked(const void* memory) {
@@ -44,7 +48,7 @@ CudaUploads::CudaUploads(CudaMemory memory) : memory_(std::move(memory)), beside
 void CudaUploads::copy(std::span<const float> host, DeviceSpan<float> to) {
   if (host.empty()) return;
   if (host.size() > small_floats) {
-    copy_floats(host.data(), to, memory_.stream());
+    copy_bytes(host.data(), to.address(), host.size_bytes(), memory_.stream());
     check(cudaStreamSynchronize(memory_.stream()), "cudaStreamSynchronize");
     return;
   }
@@ -53,31 +57,31 @@ void CudaUploads::copy(std::span<const float> host, DeviceSpan<float> to) {
   wait(slot.copied);  // Long since: it was seven copies ago.
   float* const pinned = slot.pinned.span().address();
   std::copy(host.begin(), host.end(), pinned);
-  copy_floats(pinned, to, memory_.stream());
+  copy_bytes(pinned, to.address(), host.size_bytes(), memory_.stream());
   record(slot.copied, memory_.stream());
 }
 
-const float* CudaUploads::page_locked(Batch& slot, std::span<const float> host) {
+const void* CudaUploads::page_locked(Batch& slot, std::span<const std::byte> host) {
   if (is_page_locked(host.data())) return host.data();
   wait(slot.copied);
-  if (slot.pinned.size() < host.size()) slot.pinned = memory_.pinned(host.size());
+  if (slot.pinned.size() < floats_for(host)) slot.pinned = memory_.pinned(floats_for(host));
   float* const pinned = slot.pinned.span().address();
-  std::copy(host.begin(), host.end(), pinned);
+  std::memcpy(pinned, host.data(), host.size());
   return pinned;
 }
 
-DeviceSpan<const float> CudaUploads::batch(std::span<const float> host) {
+const void* CudaUploads::copied(std::span<const std::byte> host) {
   // Whoever reads the batch before this one has been handed out by now.
   record(batches_[1 - next_batch_].read, memory_.stream());
   Batch& slot = batches_[next_batch_];
   next_batch_ = 1 - next_batch_;
-  if (slot.device.size() < host.size()) {
-    slot.device = memory_.allocate(host.size());
+  if (slot.device.size() < floats_for(host)) {
+    slot.device = memory_.allocate(floats_for(host));
     record(slot.read, memory_.stream());
   }
   wait(beside_.get(), slot.read);
-  const DeviceSpan<float> to = slot.device.span().subspan(0, host.size());
-  copy_floats(page_locked(slot, host), to, beside_.get());
+  float* const to = slot.device.span().address();
+  copy_bytes(page_locked(slot, host), to, host.size(), beside_.get());
   record(slot.copied, beside_.get());
   wait(memory_.stream(), slot.copied);
   return to;

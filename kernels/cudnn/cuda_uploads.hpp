@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <span>
 
 #include "kernels/cudnn/cuda_memory.hpp"
@@ -18,7 +19,10 @@ class CudaUploads {
   void copy(std::span<const float> host, DeviceSpan<float> to);
   /// A batch on the device, until the next call but one; copied beside what is computed meanwhile.
   /// Page-locked memory is copied from where it is, and must stay until finish().
-  DeviceSpan<const float> batch(std::span<const float> host);
+  template <class T>
+  DeviceSpan<const T> batch(std::span<const T> host) {
+    return {static_cast<const T*>(copied(std::as_bytes(host))), host.size()};
+  }
   void finish();  ///< Returns when nothing of the host is read any more.
 
  private:
@@ -33,7 +37,8 @@ class CudaUploads {
     Event read;  // by all who read it
   };
 
-  const float* page_locked(Batch& slot, std::span<const float> host);
+  const void* copied(std::span<const std::byte> host);
+  const void* page_locked(Batch& slot, std::span<const std::byte> host);
 
   CudaMemory memory_;
   Stream beside_;

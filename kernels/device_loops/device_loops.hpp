@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "kernels/device.hpp"
+#include "kernels/host_batch.hpp"
 #include "kernels/late.hpp"
 #include "kernels/precision.hpp"
 
@@ -51,13 +51,6 @@ struct RowsSpec {
   std::int64_t from = 0;
   std::int64_t to = 0;
   friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
-};
-
-/// What the normalisation of images takes from bytes: value = factor · byte + offset, per channel.
-struct ByteScaling {
-  std::array<float, 4> factor = {1.0F, 1.0F, 1.0F, 1.0F};
-  std::array<float, 4> offset = {};
-  friend bool operator==(const ByteScaling&, const ByteScaling&) = default;
 };
 
 /// What the backward pass of batch norm reads, as BatchNorm::backward_sums. more_dy has address null where

@@ -38,6 +38,19 @@ inline std::size_t at(std::int64_t row, std::int64_t columns, std::int64_t colum
   return static_cast<std::size_t>(row * columns + column);
 }
 
+/// Scaled, and from (N,H,W,C) to (N,C,H,W). In float: the bits of a data set that scales by itself.
+inline void scale_bytes(const ByteImages& images, std::span<float> to) {
+  const auto channels = static_cast<std::size_t>(images.shape[1]);
+  const auto pixels = static_cast<std::size_t>(images.shape[2] * images.shape[3]);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::size_t pixel = i % pixels;
+    const std::size_t channel = i / pixels % channels;
+    const std::size_t image = i / pixels / channels;
+    const auto byte = static_cast<float>(images.pixels[(image * pixels + pixel) * channels + channel]);
+    to[i] = byte * images.scaling.factor[channel] + images.scaling.offset[channel];
+  }
+}
+
 /// y (N,O) = f(x (N,I) · wᵀ + b).  w (O,I), b (O) or empty.
 template <class T>
 void linear_forward(const LinearSpec& s, std::span<const T> x, std::span<const T> w, std::span<const T> b,

@@ -116,6 +116,12 @@ class ReferenceDevice : public Device {
     if (to.span().empty()) to = tensor(to.shape());
     upload(batch, to.span());
   }
+  bool stages_bytes() const override { return true; }
+  void stage_bytes(const ByteImages& images, Tensor& to) override {
+    check_bytes(images, to);
+    if (to.span().empty()) to = tensor(to.shape());
+    reference::scale_bytes(images, host(to.span()));
+  }
 
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
     return std::make_unique<ReferenceLinear>(spec, rounding_);

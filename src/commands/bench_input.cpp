@@ -34,6 +34,7 @@ Config config_of(const BenchInputArguments& arguments) {
   config.data.short_side = arguments.size;
   config.data.resize_filter = arguments.filter;
   config.data.threads = arguments.threads;
+  config.device.kind = arguments.device;
   config.model.classes = most_labels;
   config.train.batch_size = batch_of_list;
   return config;
@@ -43,13 +44,14 @@ Config config_of(const BenchInputArguments& arguments) {
 struct Rate {
   std::int64_t samples = 0;
   double seconds = 0.0;
+  bool bytes = false;  ///< Not floats
 };
 
 Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t samples) {
   Rate rate;
   const std::int64_t begin = trace::now_ns();
   do {
-    loader.next();
+    rate.bytes = !loader.next().bytes.pixels.empty();
     rate.samples += batch;
     rate.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;
   } while (samples > 0 ? rate.samples < samples : rate.seconds < seconds);
@@ -77,6 +79,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   });
   LoaderOptions options = loader_options(config.data);
   options.mixup = config.train.mixup;
+  options.bytes = config.device.kind != "cpu";
   const Sampler sampler(static_cast<std::uint64_t>(config.run.seed), sharding);
   const Rate mine = end_job_on_failure(failure, [&] {
     const auto loader = make_training_loader(*data, sampler, world.rank(), {}, options);
@@ -91,14 +94,16 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     if (!world.is_root()) return;
     const std::string unit = data->slots() > 0 ? "samples" : "images";
     print_line(data->description());
-    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} {}, {:.2f} s", world.size(),
-                           config.data.threads, sharding.batch, sums[1], unit, mine.seconds));
+    const char* const form = mine.bytes ? "bytes" : "floats";
+    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} {} as {}, {:.2f} s", world.size(),
+                           config.data.threads, sharding.batch, sums[1], unit, form, mine.seconds));
     print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
     if (arguments.json.empty()) return;
     const nlohmann::ordered_json json{{"data", data->description()},
                                       {"workers", world.size()},
                                       {"threads", config.data.threads},
                                       {"sample_shape", data->sample_shape().text()},
+                                      {"form", form},
                                       {unit, sums[1]},
                                       {"seconds", mine.seconds},
                                       {unit + "_per_s", sums[0]}};

@@ -16,6 +16,7 @@ struct BenchInputArguments {
   std::string list;
   std::string root;          ///< Empty: found by the list's name
   std::string filter;        ///< data.resize_filter
+  std::string device;        ///< device.kind
   std::int64_t threads = 1;  ///< Of each rank
   std::int64_t size = 224;   ///< Pixels
   double seconds = 5.0;      ///< Measured, after a tenth of that to warm up
@@ -24,7 +25,7 @@ struct BenchInputArguments {
 };
 
 /// Collective. `flotilla bench input`: how many training samples per second the loader hands over, all ranks
-/// together, while nothing else is done.
+/// together, while nothing else is done. No device is made: batches are in the form that this kind would get.
 int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
                 FailureHandler& failure);
 

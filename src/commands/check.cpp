@@ -15,6 +15,7 @@
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/evaluation.hpp"
+#include "src/train/loading.hpp"
 #include "src/train/state_source.hpp"
 #include "src/train/trainer.hpp"
 
@@ -154,9 +155,10 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     const ValidationShard one_batch{0,
                                     std::min(assembly.evaluator().batch(), assembly.validation_data->size())};
     const auto validation =
-        make_validation_loader(*assembly.validation_data, one_batch, assembly.evaluator().batch(), loading);
+        make_validation_loader(*assembly.validation_data, one_batch, assembly.evaluator().batch(),
+                               loading_for(*assembly.device, loading));
     const Batch& batch = validation->next();
-    assembly.evaluator().forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
+    assembly.evaluator().forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
                                  Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
     assembly.device->finish_staging();
   }

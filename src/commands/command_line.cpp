@@ -152,6 +152,11 @@ class Parser {
     input->add_option("--filter", result_.filter, "bilinear or antialias (bilinear)")
         ->check(CLI::IsMember({"bilinear", "antialias"}))
         ->needs(list);
+    input
+        ->add_option("--device", result_.device,
+                     "For whose memory: cuda and reference take bytes where samples are bytes (cpu)")
+        ->check(CLI::IsMember({"cpu", "cuda", "reference"}))
+        ->needs(list);
     CLI::Option* seconds = input->add_option("--seconds", result_.seconds, "How long to measure (5)");
     seconds->check(CLI::PositiveNumber);
     input->add_option("--images", result_.images, "How many images to measure, instead of seconds")

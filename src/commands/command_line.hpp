@@ -36,7 +36,7 @@ struct CommandLine {
   std::int64_t min_bytes = 1024;               ///< bench all-reduce
   std::int64_t max_bytes = 256 * 1024 * 1024;  ///< bench all-reduce; with --bytes equal to min_bytes
   bool in_place = false;                       ///< bench all-reduce
-  std::string device = "cpu";                  ///< bench all-reduce: in whose memory
+  std::string device = "cpu";                  ///< bench all-reduce, input: in whose memory
   int ranks_per_group = 0;                     ///< bench all-reduce: 0: a group per host
   int communicators = 1;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up

@@ -36,18 +36,23 @@ BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout, const PinMem
       // is used up.
       wake_every_(static_cast<std::uint32_t>(std::max<std::int64_t>(1, slots / 2))) {
   const auto values = static_cast<std::size_t>(layout.rows * layout.sample_size);
+  const std::size_t floats = layout.bytes ? (values + sizeof(float) - 1) / sizeof(float) : values;
   for (BatchSlot& slot : slots_) {
     constexpr std::size_t page = FreeAligned::page / sizeof(float);
     slot.images =
-        AlignedFloats(new (std::align_val_t{FreeAligned::page}) float[(values + page - 1) / page * page]);
-    if (pin && values > 0) slot.pinned = pin({slot.images.get(), values});
-    std::fill_n(slot.images.get(), values, 0.0F);  // touches the pages: no faults in the first epoch
+        AlignedFloats(new (std::align_val_t{FreeAligned::page}) float[(floats + page - 1) / page * page]);
+    if (pin && floats > 0) slot.pinned = pin({slot.images.get(), floats});
+    std::fill_n(slot.images.get(), floats, 0.0F);  // touches the pages: no faults in the first epoch
     slot.labels.assign(static_cast<std::size_t>(layout.rows), 0);
     if (layout.partners) slot.partner_labels.assign(static_cast<std::size_t>(layout.rows), 0);
-    slot.batch = {.images = {slot.images.get(), values},
+    slot.batch = {.images = {slot.images.get(), layout.bytes ? 0 : values},
                   .labels = slot.labels,
                   .valid = 0,
                   .partner_labels = slot.partner_labels};
+    if (layout.bytes) {
+      slot.batch.bytes = *layout.bytes;
+      slot.batch.bytes.pixels = {reinterpret_cast<const std::uint8_t*>(slot.images.get()), values};
+    }
     if (layout.slots > 0) {
       // The first has room for all: the others are added to it.
       slot.bags.emplace_back(layout.rows, layout.slots, layout.weighted);
@@ -58,7 +63,7 @@ BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout, const PinMem
     }
     for (const BagBuffer& bags : slot.bags) bytes_ += bags.bytes();
     bytes_ += static_cast<std::int64_t>(
-        values * sizeof(float) + (slot.labels.size() + slot.partner_labels.size()) * sizeof(std::int32_t));
+        floats * sizeof(float) + (slot.labels.size() + slot.partner_labels.size()) * sizeof(std::int32_t));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,7 @@
 
 namespace flotilla {
 
-/// Floats on pages of their own: a device may lock them in memory.
+/// Floats, or four bytes each, on pages of their own: a device may lock them in memory.
 struct FreeAligned {
   static constexpr std::size_t page = 4096;  // bytes
   void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{page}); }
@@ -37,6 +38,9 @@ struct alignas(64) BatchSlot {
   std::exception_ptr failure;  ///< Instead of the batch: that of the lowest row
   std::int64_t failed_row = 0;
 
+  std::span<std::uint8_t> bytes() const {
+    return {reinterpret_cast<std::uint8_t*>(images.get()), batch.bytes.pixels.size()};
+  }
   void fail(std::int64_t row, std::exception_ptr why);
   void replaced(std::int64_t sample);
   void clear();  ///< Before it is filled again.
@@ -46,10 +50,11 @@ struct alignas(64) BatchSlot {
 struct BatchLayout {
   std::int64_t rows = 0;
   std::int64_t sample_size = 0;
-  bool partners = false;       ///< Partners' labels
-  std::int64_t slots = 0;      ///< Bags of a sample
-  bool weighted = false;       ///< Their ids have values
-  std::int64_t part_rows = 0;  ///< Rows that one thread fills at a time
+  std::optional<ByteImages> bytes{};  ///< Instead of floats: their shape and scaling
+  bool partners = false;              ///< Partners' labels
+  std::int64_t slots = 0;             ///< Bags of a sample
+  bool weighted = false;              ///< Their ids have values
+  std::int64_t part_rows = 0;         ///< Rows that one thread fills at a time
 
   std::int64_t parts() const { return (rows + part_rows - 1) / part_rows; }
 };

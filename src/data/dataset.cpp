@@ -46,6 +46,11 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
 
 }  // namespace
 
+std::int32_t Dataset::read_bytes(std::int64_t /*i*/, std::uint64_t /*variation*/,
+                                 std::span<std::uint8_t> /*to*/) const {
+  throw InternalError(cat("samples of ", description(), " are not bytes"));
+}
+
 std::vector<std::int64_t> Dataset::deal(const std::string& /*how*/, std::int64_t /*workers*/) const {
   throw InternalError(cat("samples of ", description(), " do not lie in files"));
 }

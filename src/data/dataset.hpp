@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "src/config/config.hpp"
 
@@ -41,6 +43,11 @@ class Dataset {
   /// sample_shape().size() floats. `variation` selects a random augmentation: f(seed, epoch, sample).
   /// @throws UserError naming file and position; a BadSample if only this sample is bad.
   virtual std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const = 0;
+
+  /// Where a sample (C,H,W) is bytes that were scaled: how. Empty: it is not.
+  virtual std::optional<ByteScaling> scaling() const { return {}; }
+  /// The same before scaling, in the order (H,W,C): where scaling() is not empty.
+  virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
 
   /// Bags of ids that a sample has, one for each slot. 0: none; else the samples are read by a bag_reader(),
   /// and their shape, which may be of size 0, is that of their dense features.

@@ -32,7 +32,7 @@ class IdxDataset final : public Dataset {
         shape_({1, images_.rows, images_.columns}),
         classes_(classes),
         factor_(static_cast<float>(1.0 / (255.0 * scale.std))),
-        shift_(static_cast<float>(scale.mean / scale.std)) {
+        offset_(static_cast<float>(-scale.mean / scale.std)) {
     if (images_.items != labels.items) {
       throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels.path, " holds ",
                           labels.items, " labels; give two files that belong together"));
@@ -51,8 +51,7 @@ class IdxDataset final : public Dataset {
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
-    require(0 <= i && i < size() && std::ssize(to) == shape_.size(), "sample ", i, " of ", size(),
-            " cannot be read into ", to.size(), " floats");
+    check(i, to.size());
     std::array<std::uint8_t, chunk_bytes> pixels;  // not zeroed: written before it is read
     std::int64_t byte = images_.begin + i * images_.item_bytes();
     while (!to.empty()) {
@@ -65,7 +64,22 @@ class IdxDataset final : public Dataset {
     return labels_[static_cast<std::size_t>(i)];
   }
 
+  std::optional<ByteScaling> scaling() const override {
+    return ByteScaling{.factor = {factor_}, .offset = {offset_}};
+  }
+  std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
+                          std::span<std::uint8_t> to) const override {
+    check(i, to.size());
+    images_.bytes.read(images_.begin + i * images_.item_bytes(), to);
+    return labels_[static_cast<std::size_t>(i)];
+  }
+
  private:
+  void check(std::int64_t i, std::size_t room) const {
+    require(0 <= i && i < size() && static_cast<std::int64_t>(room) == shape_.size(), "sample ", i, " of ",
+            size(), " cannot be read into ", room, " values");
+  }
+
   /// Blocks of a fixed size through a local array: the compiler vectorises them without alias checks.
   void convert(std::span<const std::uint8_t> pixels, float* to) const {
     constexpr std::size_t width = 64;
@@ -73,10 +87,10 @@ class IdxDataset final : public Dataset {
     std::size_t done = 0;
     for (; done + width <= pixels.size(); done += width) {
       const std::uint8_t* from = pixels.data() + done;
-      for (std::size_t k = 0; k < width; ++k) block[k] = static_cast<float>(from[k]) * factor_ - shift_;
+      for (std::size_t k = 0; k < width; ++k) block[k] = static_cast<float>(from[k]) * factor_ + offset_;
       std::memcpy(to + done, block.data(), sizeof(block));
     }
-    for (; done < pixels.size(); ++done) to[done] = static_cast<float>(pixels[done]) * factor_ - shift_;
+    for (; done < pixels.size(); ++done) to[done] = static_cast<float>(pixels[done]) * factor_ + offset_;
   }
 
   void check_label(std::int64_t i, std::uint8_t label) const {
@@ -95,7 +109,7 @@ class IdxDataset final : public Dataset {
   Shape shape_;
   std::int64_t classes_;
   float factor_;
-  float shift_;
+  float offset_;
 };
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include "src/data/loader.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -111,20 +113,31 @@ std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_values, std::in
   return std::min(rows, plan.batch());
 }
 
-BatchLayout layout_of(const Dataset& data, const Plan& plan, std::int64_t threads) {
+/// Where samples are handed out as bytes.
+std::optional<ByteImages> bytes_of(const Dataset& data, const Plan& plan, bool asked) {
+  const std::optional<ByteScaling> scaling = data.scaling();
+  if (!asked || !scaling || plan.mixes()) return {};
+  const Shape& sample = data.sample_shape();
+  return ByteImages{
+      .pixels = {}, .shape = {plan.batch(), sample[0], sample[1], sample[2]}, .scaling = *scaling};
+}
+
+BatchLayout layout_of(const Dataset& data, const Plan& plan, const LoaderOptions& options) {
   const std::int64_t size = data.sample_shape().size();
   return {.rows = plan.batch(),
           .sample_size = size,
+          .bytes = bytes_of(data, plan, options.bytes),
           .partners = plan.mixes(),
           .slots = data.slots(),
           .weighted = data.weighted(),
-          .part_rows = rows_per_part(plan, std::max<std::int64_t>(size + data.slots(), 1), threads)};
+          .part_rows = rows_per_part(plan, std::max<std::int64_t>(size + data.slots(), 1), options.threads)};
 }
 
 /// What a thread that fills batches has for itself.
-struct Workspace {
-  std::vector<std::int64_t> indices;  ///< Of a part
-  std::unique_ptr<BagReader> reader;  ///< Click data
+struct alignas(64) Workspace {
+  std::vector<std::int64_t> indices;     ///< Of a part
+  std::unique_ptr<BagReader> reader;     ///< Click data
+  std::atomic<std::int64_t> read_ns{0};  ///< Written by its thread only
 };
 
 class ThreadedLoader final : public Loader {
@@ -132,7 +145,7 @@ class ThreadedLoader final : public Loader {
   ThreadedLoader(const Dataset& data, std::unique_ptr<const Plan> plan, const LoaderOptions& options)
       : data_(data),
         plan_(std::move(plan)),
-        layout_(layout_of(data, *plan_, options.threads)),
+        layout_(layout_of(data, *plan_, options)),
         parts_(layout_.parts()),
         // One batch is in use while `prefetch` are ahead.
         ring_(options.threads == 0 ? 1 : options.prefetch + 1, layout_, options.pin),
@@ -172,6 +185,11 @@ class ThreadedLoader final : public Loader {
     return slot.batch;
   }
   std::int64_t wait_ns() const override { return wait_ns_; }
+  std::int64_t read_ns() const override {
+    std::int64_t sum = 0;
+    for (const Workspace& workspace : workspaces_) sum += workspace.read_ns.load(std::memory_order_relaxed);
+    return sum;
+  }
   std::int64_t buffer_bytes() const override { return ring_.bytes(); }
 
  private:
@@ -199,6 +217,7 @@ class ThreadedLoader final : public Loader {
     Selection selection;
     {
       const trace::Span span("read batch");
+      const std::int64_t begin_ns = trace::now_ns();
       try {
         const std::int64_t end = std::min(first + layout_.part_rows, plan_->batch());
         const auto samples = std::span(workspace.indices).first(static_cast<std::size_t>(end - first));
@@ -218,6 +237,8 @@ class ThreadedLoader final : public Loader {
       } catch (...) {
         slot.fail(row, std::current_exception());
       }
+      workspace.read_ns.store(workspace.read_ns.load(std::memory_order_relaxed) + trace::now_ns() - begin_ns,
+                              std::memory_order_relaxed);
     }
     if (!ring_.finish_part(number, parts_)) return;
     if (layout_.slots > 0) gather_bags(slot);
@@ -227,7 +248,11 @@ class ThreadedLoader final : public Loader {
   }
 
   void pad_row(BatchSlot& slot, std::int64_t row, BagBuffer* bags) const {
-    std::ranges::fill(row_of(slot, row), 0.0F);
+    if (layout_.bytes) {
+      std::ranges::fill(bytes_of(slot, row), std::uint8_t{0});
+    } else {
+      std::ranges::fill(row_of(slot, row), 0.0F);
+    }
     slot.labels[static_cast<std::size_t>(row)] = 0;
     for (std::int64_t k = 0; bags != nullptr && k < layout_.slots; ++k) bags->end_bag();
   }
@@ -242,9 +267,18 @@ class ThreadedLoader final : public Loader {
     }
   }
 
-  std::span<float> row_of(BatchSlot& slot, std::int64_t row) const {
-    const auto size = static_cast<std::size_t>(data_.sample_shape().size());
-    return slot.batch.images.subspan(static_cast<std::size_t>(row) * size, size);
+  std::span<float> row_of(BatchSlot& slot, std::int64_t row) const { return row_in(slot.batch.images, row); }
+  std::span<std::uint8_t> bytes_of(const BatchSlot& slot, std::int64_t row) const {
+    return row_in(slot.bytes(), row);
+  }
+  template <class Value>
+  std::span<Value> row_in(std::span<Value> batch, std::int64_t row) const {
+    const auto size = static_cast<std::size_t>(layout_.sample_size);
+    return batch.subspan(static_cast<std::size_t>(row) * size, size);
+  }
+  std::int32_t read_sample(BatchSlot& slot, std::int64_t row, std::int64_t i, std::uint64_t variation) const {
+    return layout_.bytes ? data_.read_bytes(i, variation, bytes_of(slot, row))
+                         : data_.read(i, variation, row_of(slot, row));
   }
 
   /// Reads a sample, or the first of its substitutes that can be read.
@@ -254,7 +288,7 @@ class ThreadedLoader final : public Loader {
     std::exception_ptr why;
     for (std::int64_t attempt = 0;; ++attempt) {
       try {
-        slot.labels[static_cast<std::size_t>(row)] = data_.read(chosen, variation, row_of(slot, row));
+        slot.labels[static_cast<std::size_t>(row)] = read_sample(slot, row, chosen, variation);
         break;
       } catch (const BadSample&) {
         if (why == nullptr) why = std::current_exception();

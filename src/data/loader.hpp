@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "kernels/trace.hpp"
 #include "models/bags.hpp"
@@ -17,6 +18,7 @@ namespace flotilla {
 /// A batch in host memory, valid until the next call of Loader::next.
 struct Batch {
   std::span<float> images;               ///< (batch, sample shape), 64-byte aligned
+  ByteImages bytes = {};                 ///< Instead of them, where LoaderOptions asks for it
   std::span<const std::int32_t> labels;  ///< batch values; those of padding rows are 0
   std::int64_t valid = 0;                ///< Rows that count; the rest is padding (validation only)
   /// Mixup: the labels of the samples mixed in, and their share of each row in [0, 1]. Empty: none
@@ -26,6 +28,9 @@ struct Batch {
   std::int64_t replaced = 0;
   std::int64_t first_replaced = -1;
   Bags bags = {};  ///< Click data; those of padding rows are empty
+
+  /// What the network gets of it.
+  HostBatch input() const { return bytes.pixels.empty() ? HostBatch(images) : HostBatch(bytes); }
 };
 
 /// Reads batches ahead on threads of its own, which share a batch of large samples, into buffers made once:
@@ -37,6 +42,8 @@ class Loader {
   /// The next batch. Waits if it is not there yet. @throws what reading it threw.
   virtual const Batch& next() = 0;
   virtual std::int64_t wait_ns() const = 0;  ///< Time spent waiting in next() so far.
+  /// Time that the threads spent reading so far, all together.
+  virtual std::int64_t read_ns() const = 0;
   virtual std::int64_t buffer_bytes() const = 0;
 };
 
@@ -50,6 +57,7 @@ struct LoaderOptions {
   bool replace_bad = false;                      ///< Training: another sample for one that throws BadSample
   double mixup = 0.0;  ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
   PinMemory pin = {};  ///< Makes copies of batches to the device fast; may be empty
+  bool bytes = false;  ///< For a device that takes them: samples that are bytes stay so, unless mixed
 };
 
 /// The deck's threads, prefetch and what to do about bad samples, without sinks.
@@ -60,8 +68,8 @@ LoaderOptions loader_options(const DataConfig& data);
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,
                                              Position start, const LoaderOptions& options);
 
-/// The samples of `shard` in order, once; the last batch is padded with zeros. After the last batch next()
-/// returns one with valid = 0.
+/// The samples of `shard` in order, once; the last batch is padded, with zeros or with bytes of 0. After the
+/// last batch next() returns one with valid = 0.
 std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationShard shard, std::int64_t batch,
                                                const LoaderOptions& options);
 

@@ -48,6 +48,11 @@ class StagedDataset final : public Dataset {
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return tell_of_originals(folder_, [&] { return copies_->read(i, variation, to); });
   }
+  std::optional<ByteScaling> scaling() const override { return copies_->scaling(); }
+  std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
+                          std::span<std::uint8_t> to) const override {
+    return tell_of_originals(folder_, [&] { return copies_->read_bytes(i, variation, to); });
+  }
   std::int64_t slots() const override { return copies_->slots(); }
   bool weighted() const override { return copies_->weighted(); }
   std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const override {

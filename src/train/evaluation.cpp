@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/trace.hpp"
+#include "src/train/loading.hpp"
 
 namespace flotilla {
 
@@ -25,8 +26,8 @@ std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, Dev
   std::vector<float> logits(clicks == nullptr ? 0 : static_cast<std::size_t>(2 * network.batch()));
   for (const Batch* batch = &loader.next(); batch->valid > 0; batch = &loader.next()) {
     network.device().flat().fill(sums, 0.0F);
-    network.forward(inputs ? inputs(*batch) : batch->images, {.labels = batch->labels, .valid = batch->valid},
-                    Pass::inference, sums);
+    network.forward(inputs ? inputs(*batch) : batch->input(),
+                    {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
     std::array<float, loss_sums> part{};
     network.device().download(sums, part);
     network.device().finish_staging();
@@ -57,7 +58,8 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
     const ValidationShard shard =
         validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
     if (shard.begin == shard.end) continue;
-    const auto loader = make_validation_loader(data, shard, network.batch(), options);
+    const auto loader =
+        make_validation_loader(data, shard, network.batch(), loading_for(network.device(), options));
     const std::span<double> totals =
         std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
     not_finite = std::min(not_finite, add_shard(network, *loader, shard.begin, sums.subspan(0, loss_sums),

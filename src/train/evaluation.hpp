@@ -23,7 +23,7 @@ struct Evaluation {
   std::int64_t not_finite = -1;  ///< If the loss is not: where the first batch begins whose loss is not
 };
 
-using NetworkInputs = std::function<std::span<float>(const Batch&)>;
+using NetworkInputs = std::function<HostBatch(const Batch&)>;
 
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
 /// size.
@@ -31,7 +31,7 @@ using NetworkInputs = std::function<std::span<float>(const Batch&)>;
 /// @param parts that each worker computes one after another: the bits depend on their number over all workers
 /// @param clicks the model foretells clicks: its metrics of them too
 /// @param on_batch called after each batch: network.logits() are its rows'
-/// @param inputs what the network gets for a batch; empty: its images
+/// @param inputs what the network gets for a batch; empty: the batch's own
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
                     const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
                     const std::function<void(const Batch&)>& on_batch, const NetworkInputs& inputs = {});

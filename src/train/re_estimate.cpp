@@ -15,7 +15,7 @@ void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& load
     assembly.device->finish_staging();
     const Batch& batch = loader.next();
     flat.fill(batchs_own, 0.0F);  // leaves (1 − μ) · the batch's
-    assembly.network->forward(batch.images, {.labels = batch.labels, .valid = batch.valid},
+    assembly.network->forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
                               {Pass::training, static_cast<std::uint64_t>(i)},
                               assembly.validation_sums.span().subspan(0, loss_sums));
     flat.axpy(1.0F / ((1.0F - statistics_momentum) * static_cast<float>(batches * assembly.world.size())),

@@ -7,6 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "src/train/loading.hpp"
 #include "src/train/stop_request.hpp"
 #include "src/train/stopwatch.hpp"
 
@@ -66,8 +67,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
   options.mixup = config_.train.mixup;
-  options.pin = [this](std::span<float> batch) { return assembly_.device->pin(batch); };
-  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_, options);
+  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
+                              loading_for(*assembly_.device, options));
 }
 
 /// Training's batches stay in memory as well, and its threads may still be recording into their sinks.
@@ -176,7 +177,7 @@ StepOutcome Trainer::step(Loader& loader) {
                           .valid = batch.valid,
                           .other_labels = batch.partner_labels,
                           .other_share = batch.partner_share};
-    const std::span<float> input = input_of(batch);
+    const HostBatch input = input_of(batch);
     {
       const trace::Span span("forward");
       const ComputeWatch watch(times_.forward_ns, assembly_.exchange.get());
@@ -217,6 +218,7 @@ StepOutcome Trainer::step(Loader& loader) {
        .outcome_now = !assembly_.device->runs_ahead() || assembly_.loss_scale.looks() || meets});
   assembly_.device->submit();
   waiting_.after_step(strategy.times().meetings, spending());
+  times_.read_ns = loader.read_ns();
   ++times_.steps;
   ++step_;
   samples_ += sharding.global_batch();
@@ -227,17 +229,19 @@ StepOutcome Trainer::step(Loader& loader) {
 /// The next batch, which may have been looked at before.
 const Batch& Trainer::take_batch(Loader& loader) {
   if (const Batch* ahead = std::exchange(ahead_, nullptr)) return *ahead;
+  // The loader fills the last one anew. A device that runs ahead is waited for here, which is not the
+  // loader's doing.
+  assembly_.device->finish_staging();
   const trace::Span span("wait for input");
   const Stopwatch watch(times_.input_ns);
   assembly_.watchdog->beat("waiting for input", step_);
-  assembly_.device->finish_staging();  // the loader fills the last one anew
   const Batch& batch = loader.next();
   replaced_.add(batch, *assembly_.training_data);
   return batch;
 }
 
-std::span<float> Trainer::input_of(const Batch& batch) {
-  return assembly_.embeddings ? assembly_.embeddings->features(batch, step_) : batch.images;
+HostBatch Trainer::input_of(const Batch& batch) {
+  return assembly_.embeddings ? assembly_.embeddings->features(batch, step_) : batch.input();
 }
 
 /// After backward: the gradients of the rows that the batch named go to the servers with the others, and the
@@ -291,6 +295,8 @@ Ending Trainer::run() {
     if (times_.steps > unrated_steps) {
       ++rated_steps_;
       rated_ns_ += times_.step_ns - step_ns_before;
+    } else {
+      unrated_input_ = all_input_times();
     }
     if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);
@@ -319,6 +325,7 @@ Ending Trainer::run() {
   }
   saves_.finish_last(step_);
   report_waiting();
+  report_input();
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);
   return {.reason = stopped ? stop_reason_ : "done",

@@ -12,6 +12,7 @@
 #include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/click_log.hpp"
+#include "src/train/input_need.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/saves.hpp"
 #include "src/train/time_limit.hpp"
@@ -41,6 +42,7 @@ struct PhaseTimes {
   std::int64_t steps = 0;
   std::int64_t step_ns = 0;     ///< All of them, without validation and checkpoints
   std::int64_t input_ns = 0;    ///< Waiting for a batch
+  std::int64_t read_ns = 0;     ///< Of the loader's threads, all together: reading
   std::int64_t forward_ns = 0;  ///< Without waiting for other workers; so is the next
   std::int64_t backward_ns = 0;
   std::int64_t pause_ns = 0;   ///< run.emulate_straggler
@@ -89,13 +91,17 @@ class Trainer {
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
   const Batch& take_batch(Loader& loader);
-  std::span<float> input_of(const Batch& batch);
+  HostBatch input_of(const Batch& batch);
   void learn_rows(const Batch& batch, Loader& loader);
   bool save_rows(CheckpointState& state);
   void log_clicks(const Batch& batch);
   void pause_if_emulated(std::int64_t compute_ns);
   Spending spending() const;
   void report_waiting();
+  InputTimes all_input_times() const;
+  InputTimes input_times() const;
+  InputMeans input_means() const;
+  void report_input();
   void validate();
   void check_finite(const StepOutcome& outcome);
   void check_hope(const StepOutcome& outcome);
@@ -132,6 +138,8 @@ class Trainer {
   Mark mark_;
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
+  InputTimes unrated_input_;  ///< Of those
+  bool input_told_ = false;
   Saves saves_;
   ReplacedSamples replaced_;
   WaitingLog waiting_;

@@ -7,6 +7,7 @@
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/train/evaluation.hpp"
+#include "src/train/loading.hpp"
 #include "src/train/re_estimate.hpp"
 #include "src/train/stopwatch.hpp"
 #include "src/train/trainer.hpp"
@@ -63,6 +64,10 @@ void Trainer::report(const StepOutcome& outcome) {
   parts_.reporter.step(report);
   if (waiting.stands_out())
     parts_.reporter.say(cat("straggler    ", waiting.text(slowest.rank, slowest.host)));
+  if (!input_told_ && input_times().stands_out()) {
+    input_told_ = true;
+    parts_.reporter.say(cat("input        ", input_advice(input_times(), input_means())));
+  }
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   saves_.report();
 }
@@ -72,8 +77,9 @@ void Trainer::report(const StepOutcome& outcome) {
 void Trainer::estimate_statistics(const Model& model) {
   const bool own = model.parameters.address() == assembly_.model.parameters.address();
   if (config_.strategy.statistics != "re-estimate" || own) return;
-  const auto loader = make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(),
-                                           position_, loading_beside_training());
+  const auto loader =
+      make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
+                           loading_for(*assembly_.device, loading_beside_training()));
   re_estimate_statistics(assembly_, model, *loader, config_.strategy.estimate_batches);
 }
 
@@ -90,6 +96,42 @@ void Trainer::report_waiting() {
       fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
                   waiting_.times_last(), waiting.meetings, waiting_.cost_s(),
                   seconds(assembly_.times().exposed_comm_ns)));
+}
+
+InputTimes Trainer::all_input_times() const {
+  return {.step_ns = times_.step_ns,
+          .wait_ns = times_.input_ns,
+          .read_ns = times_.read_ns,
+          .comm_ns = assembly_.times().exposed_comm_ns};
+}
+
+/// Without the first steps, which wait for the first batches.
+InputTimes Trainer::input_times() const {
+  InputTimes times = all_input_times();
+  times -= unrated_input_;
+  return times;
+}
+
+InputMeans Trainer::input_means() const {
+  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
+  return {.threads = config_.data.threads,
+          .prefetch = config_.data.prefetch,
+          .cores = mpi::default_threads(place)};
+}
+
+/// Collective. Over the whole run, of the worker that waited for its input longest.
+void Trainer::report_input() {
+  const InputTimes own = input_times();
+  const double share = own.stands_out() ? own.wait_share() : 0.0;
+  const std::vector<double> shares = assembly_.world.all_gather(std::span(&share, 1));
+  const auto worst = std::ranges::max_element(shares);
+  if (*worst == 0.0) return;
+  const auto worker = static_cast<int>(worst - shares.begin());
+  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(worker)];
+  std::string advice = input_advice(own, input_means(),
+                                    shares.size() == 1 ? "" : cat("rank ", place.rank, " on ", place.host));
+  assembly_.world.broadcast(advice, worker);
+  parts_.reporter.say(cat("input        in the whole run ", advice));
 }
 
 void Trainer::validate() {

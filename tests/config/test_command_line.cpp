@@ -130,8 +130,9 @@ TEST(CommandLine, MakeDataTakesRowsAndAFile) {
 }
 
 TEST(CommandLine, BenchInputTakesAListOrADeck) {
-  const CommandLine list = parse({"bench", "input", "--list", "train.txt", "--root", "images", "--threads",
-                                  "4", "--size", "160", "--filter", "antialias", "--images", "500"});
+  const CommandLine list =
+      parse({"bench", "input", "--list", "train.txt", "--root", "images", "--threads", "4", "--size", "160",
+             "--filter", "antialias", "--images", "500", "--device", "cuda"});
   const CommandLine deck = parse({"bench", "input", "a.toml", "data.threads=2", "--seconds", "1.5"});
 
   EXPECT_EQ(list.command, Command::bench_input);
@@ -141,6 +142,8 @@ TEST(CommandLine, BenchInputTakesAListOrADeck) {
   EXPECT_EQ(list.size, 160);
   EXPECT_EQ(list.filter, "antialias");
   EXPECT_EQ(list.images, 500);
+  EXPECT_EQ(list.device, "cuda");
+  EXPECT_EQ(deck.device, "cpu");
   EXPECT_EQ(deck.deck, "a.toml");
   EXPECT_EQ(deck.overrides, Texts{"data.threads=2"});
   EXPECT_EQ(deck.seconds, 1.5);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <thread>
 
 #include "kernels/error.hpp"
+#include "kernels/half.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 
@@ -60,6 +63,46 @@ TEST_F(CudaDevice, StagesBatchesOfRowsAndOfImages) {
     }
     std::vector<float> wrong(14);
     EXPECT_THROW(device->stage(wrong, rows), InternalError);
+  }
+}
+
+TEST_F(CudaDevice, ScalesImagesOfBytesAsBatchesOfImagesAndOfRows) {
+  const ByteScaling scaling{.factor = {0.017F, 0.02F, 1.0F, -3.1F}, .offset = {-2.1F, 0.3F, 0.0F, 7.7F}};
+  for (const Precision precision : test::precisions) {
+    const auto device = test::gpu({.precision = precision});
+    for (const std::int64_t channels : {1, 3, 4}) {
+      const Shape shape{2, channels, 3, 5};
+      const auto size = static_cast<std::size_t>(shape.size());
+      Tensor images(shape, DeviceSpan<float>{});
+      Tensor rows({2, channels * 15}, DeviceSpan<float>{});
+      Storage pinned = device->pinned(size);
+      const std::span<std::uint8_t> locked(reinterpret_cast<std::uint8_t*>(pinned.span().address()), size);
+      for (std::size_t step = 0; step < 5; ++step) {
+        std::vector<std::uint8_t> bytes(size);
+        for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 + step * 101);
+        std::copy(bytes.begin(), bytes.end(), locked.begin());
+
+        device->stage_bytes({.pixels = bytes, .shape = shape, .scaling = scaling}, images);
+        device->stage_bytes({.pixels = locked, .shape = shape, .scaling = scaling}, rows);
+
+        std::vector<float> expected(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          const std::size_t c = i / 15 % static_cast<std::size_t>(channels);
+          const std::size_t byte = (i / 15 / static_cast<std::size_t>(channels) * 15 + i % 15) *
+                                       static_cast<std::size_t>(channels) +
+                                   c;
+          expected[i] = half::rounded(
+              precision, std::fma(static_cast<float>(bytes[byte]), scaling.factor[c], scaling.offset[c]));
+        }
+        EXPECT_EQ(test::read_image(*device, images), expected) << channels << " " << name(precision);
+        EXPECT_EQ(test::values_of(*device, rows), expected) << channels << " " << name(precision);
+      }
+    }
+    Tensor wrong({2, 14}, DeviceSpan<float>{});
+    const std::vector<std::uint8_t> bytes(30);
+    EXPECT_TRUE(device->stages_bytes());
+    EXPECT_THROW(device->stage_bytes({.pixels = bytes, .shape = {2, 1, 3, 5}, .scaling = scaling}, wrong),
+                 InternalError);
   }
 }
 

@@ -19,8 +19,8 @@ TEST(Loader, AllocatesNothingAfterItsConstruction) {
       {}, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")}, 10, 1);
   const Sampler sampler(1, {.samples = 200, .workers = 2, .batch = 16, .micro_steps = 2});
   for (const std::int64_t threads : {0, 1, 2}) {
-    const auto loader =
-        make_training_loader(*data, sampler, 1, {}, {.threads = threads, .prefetch = 3, .sink = {}});
+    const auto loader = make_training_loader(
+        *data, sampler, 1, {}, {.threads = threads, .prefetch = 3, .sink = {}, .bytes = threads == 1});
     const std::int64_t before = test::allocations_of_all_threads();
 
     for (int batch = 0; batch < 500; ++batch) loader->next();

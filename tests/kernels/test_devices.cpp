@@ -58,6 +58,41 @@ TEST(Device, StagesAHostBatchAndKeepsTheShape) {
   }
 }
 
+TEST(ReferenceDevice, ScalesImagesOfBytes) {
+  const auto device = make_device({.kind = "reference"});
+  const std::vector<std::uint8_t> bytes = {0, 128, 255, 10, 20, 30, 1, 2, 3, 4, 5, 6};
+  const ByteImages images{.pixels = bytes,
+                          .shape = {2, 3, 1, 2},
+                          .scaling = {.factor = {0.5F, 2.0F, 1.0F}, .offset = {1.0F, -256.0F, 0.0F}}};
+  const std::vector<float> expected = {1, 6, 0, -216, 255, 30, 1.5F, 3, -252, -246, 3, 6};
+
+  for (const Shape& shape : {Shape{2, 3, 1, 2}, Shape{2, 6}}) {
+    Tensor tensor(shape, DeviceSpan<float>{});
+
+    device->stage_bytes(images, tensor);
+
+    EXPECT_EQ(tensor.shape(), shape);
+    EXPECT_EQ(test::read(*device, tensor), expected);
+  }
+}
+
+TEST(Device, TakesBytesOnlyWhereItSaysSoAndOnlyOnesThatFit) {
+  const std::vector<std::uint8_t> bytes(12);
+  const ByteImages images{.pixels = bytes, .shape = {2, 3, 1, 2}, .scaling = {}};
+  const auto cpu = make_device({.kind = "cpu"});
+  const auto reference = make_device({.kind = "reference"});
+  Tensor rows({2, 6}, DeviceSpan<float>{});
+  Tensor other({3, 4}, DeviceSpan<float>{});
+  ByteImages cut = images;
+  cut.pixels = cut.pixels.first(11);
+
+  EXPECT_FALSE(cpu->stages_bytes());
+  EXPECT_THROW(cpu->stage_bytes(images, rows), InternalError);
+  EXPECT_TRUE(reference->stages_bytes());
+  EXPECT_THROW(reference->stage_bytes(images, other), InternalError);
+  EXPECT_THROW(reference->stage_bytes(cut, rows), InternalError);
+}
+
 TEST(Device, UploadsAndDownloads) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});

@@ -181,6 +181,8 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
   const Result list = flotilla(1, {"bench", "input", "--list", path("train.txt"), "--threads", "2", "--size",
                                    "24", "--images", "200", "--json", path("rate.json")});
   const Result of_deck = flotilla(2, {"bench", "input", deck(), "--seconds", "0.1", "data.threads=2"});
+  const Result bytes = flotilla(1, {"bench", "input", "--list", path("train.txt"), "--size", "24", "--images",
+                                    "100", "--filter", "antialias", "--device", "reference"});
   const Result neither = flotilla(1, {"bench", "input"});
   const Result missing = flotilla(2, {"bench", "input", "--list", path("gone.txt")});
 
@@ -191,8 +193,29 @@ TEST_F(ImageRuns, BenchInputEndsWithTheRate) {
   ASSERT_EQ(of_deck.exit_code, 0) << of_deck.errors;
   EXPECT_TRUE(std::regex_search(of_deck.output, std::regex("\n[0-9.]+ images/s\n$"))) << of_deck.output;
   EXPECT_EQ(count(of_deck.output, "images/s"), 1) << of_deck.output;
+  EXPECT_NE(list.output.find(" images as floats, "), std::string::npos) << list.output;
+  EXPECT_NE(bytes.output.find(" images as bytes, "), std::string::npos) << bytes.output << bytes.errors;
   expect_told(neither, "--list");
   expect_told(missing, "gone.txt");
+}
+
+TEST_F(ImageRuns, SayHowManyThreadsWouldKeepUpWhereReadingIsTheWholeWork) {
+  save(path("train/large.jpg"), test::jpeg(test::busy(1000, 700)));
+  std::string list;
+  for (int i = 0; i < 24; ++i) list += "large.jpg " + std::to_string(i % 2) + "\n";
+  write_file(path("large.txt"), list);
+
+  const Result result = train(1, "large",
+                              {"data.train.path=" + path("large.txt"), "data.train.root=" + path("train"),
+                               "data.crop_area=[1.0, 1.0]", "data.threads=1", "train.epochs=8"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::regex told(
+      "\ninput        (in the whole run )?took [0-9]+ % of the time: about [0-9]+ data.threads would "
+      "keep up \\(1 now\\)");
+  const auto times =
+      std::distance(std::sregex_iterator(result.output.begin(), result.output.end(), told), {});
+  EXPECT_EQ(times, 2) << result.output;  // at a report, and at the end
 }
 
 /// Returns once somebody has opened what is watched, or the process has ended.

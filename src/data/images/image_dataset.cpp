@@ -39,10 +39,22 @@ class ImageDataset final : public Dataset {
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
+    return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
+  }
+  std::optional<ByteScaling> scaling() const override { return transform_->scaling(); }
+  std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
+                          std::span<std::uint8_t> to) const override {
+    return read_image(i, to, [&](auto file) { transform_->apply_bytes(file, variation, to); });
+  }
+
+ private:
+  /// Calls `decode` with the bytes of the file of sample i. @returns the label
+  template <class Value, class Decode>
+  std::int32_t read_image(std::int64_t i, std::span<Value> to, const Decode& decode) const {
     require(0 <= i && i < size() && std::ssize(to) == shape_.size(), "sample ", i, " of ", size(),
-            " cannot be read into ", to.size(), " floats");
+            " cannot be read into ", to.size(), " values");
     try {
-      transform_->apply(bytes_of(i), variation, to);
+      decode(bytes_of(i));
     } catch (const BadImage& error) {
       throw BadSample(
           cat(list_.place(i), config::printable(list_.path(i)), ": ", error.what(), "; ", remedy_));
@@ -52,7 +64,6 @@ class ImageDataset final : public Dataset {
     return list_.entries[static_cast<std::size_t>(i)].label;
   }
 
- private:
   /// Valid until this thread's next call.
   std::span<const std::byte> bytes_of(std::int64_t i) const {
     thread_local std::vector<std::byte> buffer;  // grows to the largest file

@@ -33,6 +33,13 @@ Workshop& workshop_of_this_thread() {
   return workshop;
 }
 
+/// What of an image becomes a sample: a part of it, x.source by y.source pixels, and its axes.
+struct Cut {
+  Box source;
+  AxisSpec x;
+  AxisSpec y;
+};
+
 /// An image whose header is read.
 class OpenImage {
  public:
@@ -51,17 +58,17 @@ class OpenImage {
 
   Extent extent() const { return turning_.upright(); }
 
-  /// Resizes the part of the image in `source`, x.source by y.source pixels; see Resizer::run.
-  void resize(const Box& source, const AxisSpec& x, const AxisSpec& y, const ColourScaling& scaling,
-              std::span<float> to) {
+  /// @param to and how: as Resizer::run
+  template <class... To>
+  void resize(const Cut& cut, const To&... to) {
     Resizer& resizer = workshop_.resizer(filter_);
-    Box part = resizer.prepare(x, y);
-    part.x += source.x;
-    part.y += source.y;
+    Box part = resizer.prepare(cut.x, cut.y);
+    part.x += cut.source.x;
+    part.y += cut.source.y;
     decoder_.start(turning_.stored(part));
-    if (turning_.nothing()) return resizer.run(decoder_, scaling, to);
+    if (turning_.nothing()) return resizer.run(decoder_, to...);
     workshop_.turned.read(decoder_, turning_, part);
-    resizer.run(workshop_.turned, scaling, to);
+    resizer.run(workshop_.turned, to...);
   }
 
  private:
@@ -72,8 +79,8 @@ class OpenImage {
 };
 
 /// (v / 255 − mean) / deviation.
-ColourScaling normalization(const ImageTransformSpec& spec) {
-  ColourScaling scaling;
+ByteScaling normalization(const ImageTransformSpec& spec) {
+  ByteScaling scaling;
   for (std::size_t c = 0; c < 3; ++c) {
     scaling.factor[c] = static_cast<float>(1.0 / (255.0 * double{spec.deviation[c]}));
     scaling.offset[c] = static_cast<float>(-double{spec.mean[c]} / double{spec.deviation[c]});
@@ -83,25 +90,30 @@ ColourScaling normalization(const ImageTransformSpec& spec) {
 
 class TransformBase : public ImageTransform {
  public:
-  explicit TransformBase(const ImageTransformSpec& spec) : spec_(spec), scaling_(normalization(spec)) {
+  explicit TransformBase(const ImageTransformSpec& spec)
+      : spec_(spec), scaling_(flotilla::normalization(spec)) {
     const auto positive = [](float value) { return value > 0.0F; };
     require(spec.size > 0 && spec.max_pixels > 0 &&
                 std::all_of(spec.deviation.begin(), spec.deviation.end(), positive),
             "an image transform needs a size, a limit of pixels and deviations above 0");
   }
   Shape sample_shape() const override { return {3, spec_.size, spec_.size}; }
+  std::optional<ByteScaling> scaling() const override {
+    return rounds_to_bytes(spec_.filter) ? std::optional(scaling_) : std::nullopt;
+  }
 
  protected:
   const ImageTransformSpec& spec() const { return spec_; }
-  const ColourScaling& scaling() const { return scaling_; }
-  void check(std::span<float> to) const {
+  const ByteScaling& normalization() const { return scaling_; }
+  template <class Value>
+  void check(std::span<Value> to) const {
     require(std::ssize(to) == sample_shape().size(), "a sample ", sample_shape().text(),
-            " cannot be made in ", to.size(), " floats");
+            " cannot be made in ", to.size(), " values");
   }
 
  private:
   ImageTransformSpec spec_;
-  ColourScaling scaling_;
+  ByteScaling scaling_;
 };
 
 class TrainingTransform final : public TransformBase {
@@ -119,19 +131,35 @@ class TrainingTransform final : public TransformBase {
     check(to);
     OpenImage image(file, spec());
     Random random(variation, random_augmentation);
-    const Box crop = random_crop(random, image.extent(), spec());
-    const bool flip = random.uniform() < spec().flip;
-    const std::int64_t size = spec().size;
-    const AxisSpec x{.source = crop.width, .target = size, .begin = 0, .count = size, .mirrored = flip};
-    const AxisSpec y{.source = crop.height, .target = size, .begin = 0, .count = size};
-    if (!jitters_) return image.resize(crop, x, y, scaling(), to);
+    const Cut cut = draw(image, random);
+    if (!jitters_) return image.resize(cut, normalization(), to);
     constexpr float to_unit = 1.0F / 255.0F;
-    image.resize(crop, x, y, {.factor = {to_unit, to_unit, to_unit}}, to);
+    image.resize(cut, ByteScaling{.factor = {to_unit, to_unit, to_unit}}, to);
     change_colours(draw_colour_change(random, spec().jitter), to);
     normalize(to);
   }
+  std::optional<ByteScaling> scaling() const override {
+    return jitters_ ? std::nullopt : TransformBase::scaling();
+  }
+  void apply_bytes(std::span<const std::byte> file, std::uint64_t variation,
+                   std::span<std::uint8_t> to) const override {
+    require(!jitters_, "colours are changed in floats");
+    check(to);
+    OpenImage image(file, spec());
+    Random random(variation, random_augmentation);
+    image.resize(draw(image, random), to);
+  }
 
  private:
+  Cut draw(const OpenImage& image, Random& random) const {
+    const Box crop = random_crop(random, image.extent(), spec());
+    const bool flip = random.uniform() < spec().flip;
+    const std::int64_t size = spec().size;
+    return {.source = crop,
+            .x = {.source = crop.width, .target = size, .begin = 0, .count = size, .mirrored = flip},
+            .y = {.source = crop.height, .target = size, .begin = 0, .count = size}};
+  }
+
   /// Values in [0, 1] to samples.
   void normalize(std::span<float> to) const {
     const std::size_t plane = to.size() / 3;
@@ -156,16 +184,32 @@ class ValidationTransform final : public TransformBase {
              std::span<float> to) const override {
     check(to);
     OpenImage image(file, spec());
+    image.resize(centre_of(image), normalization(), to);
+  }
+  void apply_bytes(std::span<const std::byte> file, std::uint64_t /*variation*/,
+                   std::span<std::uint8_t> to) const override {
+    check(to);
+    OpenImage image(file, spec());
+    image.resize(centre_of(image), to);
+  }
+
+ private:
+  Cut centre_of(const OpenImage& image) const {
     const Extent extent = image.extent();
     const Extent target = with_short_side(extent, spec().short_side);
     const std::int64_t size = spec().size;
-    const AxisSpec x{extent.width, target.width, centre_begin(target.width, size), size};
-    const AxisSpec y{extent.height, target.height, centre_begin(target.height, size), size};
-    image.resize({0, 0, extent.width, extent.height}, x, y, scaling(), to);
+    return {.source = {0, 0, extent.width, extent.height},
+            .x = {extent.width, target.width, centre_begin(target.width, size), size},
+            .y = {extent.height, target.height, centre_begin(target.height, size), size}};
   }
 };
 
 }  // namespace
+
+void ImageTransform::apply_bytes(std::span<const std::byte> /*file*/, std::uint64_t /*variation*/,
+                                 std::span<std::uint8_t> /*to*/) const {
+  throw InternalError("samples of this transform are not bytes");
+}
 
 std::unique_ptr<ImageTransform> make_training_transform(const ImageTransformSpec& spec) {
   return std::make_unique<TrainingTransform>(spec);

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "src/data/images/bad_image.hpp"
 
@@ -48,7 +50,8 @@ struct ImageTransformSpec {
   std::int64_t max_pixels = 178'956'970;
 };
 
-/// Turns the bytes of a JPEG or PNG file into a sample: (value / 255 − mean) / deviation, planes R, G, B.
+/// Turns the bytes of a JPEG or PNG file into a sample: (value / 255 − mean) / deviation, planes R, G, B; or
+/// into the values, where they are bytes, for somebody else to scale.
 /// Decoded is whatever libjpeg-turbo decodes (grey, CMYK and YCCK in Adobe's inverted convention,
 /// progressive, any sampling) and every PNG; alpha is dropped and 16 bits become their upper 8, as PIL does.
 class ImageTransform {
@@ -59,6 +62,11 @@ class ImageTransform {
   /// `variation` alone. Safe from several threads at once; each keeps its buffers for the next image.
   /// @throws BadImage if the file is not a whole JPEG or PNG image or has too many pixels.
   virtual void apply(std::span<const std::byte> file, std::uint64_t variation, std::span<float> to) const = 0;
+  /// How bytes become the values of a sample, where nothing but that is left to do; else empty.
+  virtual std::optional<ByteScaling> scaling() const { return {}; }
+  /// As apply() before the scaling, pixel by pixel; where scaling() is not empty.
+  virtual void apply_bytes(std::span<const std::byte> file, std::uint64_t variation,
+                           std::span<std::uint8_t> to) const;
 };
 
 /// A crop of random area, aspect and place resized to size x size, a random flip, colour jitter

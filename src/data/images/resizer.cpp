@@ -76,6 +76,7 @@ struct FloatArithmetic {
   using Values = Floats;
   static constexpr std::size_t planes = colours;  ///< Of 32-bit numbers, between the passes.
   static constexpr float start = 0.0F;
+  static constexpr bool rounds_to_bytes = false;
   static std::array<Floats, colours> widen(const Ints& pixels) {
     const auto [red, green, blue] = parted(pixels);
     return {__builtin_convertvector(red, Floats), __builtin_convertvector(green, Floats),
@@ -98,6 +99,7 @@ struct FixedArithmetic {
   using Values = Ints;
   static constexpr std::size_t planes = 1;
   static constexpr std::int32_t start = 1 << (weight_bits - 1);
+  static constexpr bool rounds_to_bytes = true;
   static std::array<Values, colours> widen(const Ints& pixels) { return parted(pixels); }
   static Values finish(const Values& sum) { return sum >> weight_bits; }
   static Floats to_float(const Values& values) { return __builtin_convertvector(values, Floats); }
@@ -107,6 +109,53 @@ struct FixedArithmetic {
   }
   static std::array<Values, colours> stored(const Pixel* from, std::size_t /*plane*/) {
     return parted(load<Ints>(from));
+  }
+};
+
+/// Where resized pixels go, up to `lanes` of them at a time: three planes of floats, scaled.
+struct FloatPlanes {
+  const ByteScaling& scaling;
+  std::span<float> to;
+
+  template <class Arithmetic>
+  void put(std::size_t pixel, std::size_t count,
+           const std::array<typename Arithmetic::Values, colours>& values) const {
+    float* const first = to.data() + pixel;
+    for (std::size_t c = 0; c < colours; ++c) {
+      const Floats scaled = Arithmetic::to_float(values[c]) * scaling.factor[c] + scaling.offset[c];
+      if (count >= lanes) {  // A copy of constant size is one instruction.
+        std::memcpy(first + c * (to.size() / colours), &scaled, sizeof(scaled));
+      } else {
+        std::memcpy(first + c * (to.size() / colours), &scaled, count * sizeof(float));
+      }
+    }
+  }
+};
+
+/// The same as they are, three bytes for each.
+struct BytePixels {
+  std::span<std::uint8_t> to;
+
+  template <class Arithmetic>
+  void put(std::size_t pixel, std::size_t count, const std::array<Ints, colours>& values) const {
+    const Ints pixels = values[0] | values[1] << 8 | values[2] << 16;
+    std::uint8_t* const first = to.data() + colours * pixel;
+    if (count >= lanes) return put_all(pixels, first);
+    std::array<std::uint8_t, colours * lanes> all;  // not zeroed: written before it is read
+    put_all(pixels, all.data());
+    std::memcpy(first, all.data(), colours * count);
+  }
+
+ private:
+  /// Without the pixels' fourth byte.
+  static void put_all(const Ints& pixels, std::uint8_t* first) {
+    using FourPixels [[gnu::vector_size(16)]] = std::uint8_t;
+    for (std::size_t quarter = 0; quarter < lanes / 4; ++quarter) {
+      const auto four = load<FourPixels>(reinterpret_cast<const Pixel*>(&pixels) + 4 * quarter);
+      const FourPixels three =
+          __builtin_shufflevector(four, four, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+      std::memcpy(first + 4 * colours * quarter, &three, 4 * colours);
+    }
   }
 };
 
@@ -148,8 +197,21 @@ class SeparableResizer final : public Resizer {
     return needed;
   }
 
-  void run(RowSource& rows, const ColourScaling& scaling, std::span<float> to) override {
-    require(to.size() == 3 * width_ * static_cast<std::size_t>(y_.size()),
+  void run(RowSource& rows, const ByteScaling& scaling, std::span<float> to) override {
+    resize(rows, FloatPlanes{scaling, to});
+  }
+  void run(RowSource& rows, std::span<std::uint8_t> to) override {
+    if constexpr (Arithmetic::rounds_to_bytes) {
+      resize(rows, BytePixels{to});
+    } else {
+      throw InternalError("this filter does not round to bytes");
+    }
+  }
+
+ private:
+  template <class Output>
+  void resize(RowSource& rows, const Output& output) {
+    require(output.to.size() == colours * width_ * static_cast<std::size_t>(y_.size()),
             "a resized image has other values");
     std::int64_t read = 0;
     std::array<const Pixel*, lanes> next{};
@@ -167,13 +229,11 @@ class SeparableResizer final : public Resizer {
       }
       taps_.clear();
       for (std::int64_t k = 0; k < taps.count; ++k) taps_.push_back(row(first + k));
-      with_constant(static_cast<std::size_t>(taps.count), [&](auto constant) {
-        down_columns<constant>(y_.weights(y), scaling, to.subspan(static_cast<std::size_t>(y) * width_));
-      });
+      with_constant(static_cast<std::size_t>(taps.count),
+                    [&](auto constant) { down_columns<constant>(y, output); });
     }
   }
 
- private:
   Pixel* row(std::int64_t index) {
     return rows_.data() + static_cast<std::size_t>(index) % ring_ * planes * plane_;
   }
@@ -242,22 +302,16 @@ class SeparableResizer final : public Resizer {
     }
   }
 
-  /// One row of the output, in its three planes.
-  template <std::size_t constant>
-  void down_columns(const Value* weights, const ColourScaling& scaling, std::span<float> to) const {
+  /// One row of the output.
+  template <std::size_t constant, class Output>
+  void down_columns(std::int64_t y, const Output& output) const {
     const std::size_t taps = constant > 0 ? constant : taps_.size();
-    const std::size_t plane = width_ * static_cast<std::size_t>(y_.size());
+    const Value* const weights = y_.weights(y);
+    const std::size_t first = static_cast<std::size_t>(y) * width_;
     for (std::size_t x = 0; x < width_; x += lanes) {
       const auto sums =
           weighted(taps, weights, [&](std::size_t k) { return Arithmetic::stored(taps_[k] + x, plane_); });
-      for (std::size_t c = 0; c < colours; ++c) {
-        const Floats values = Arithmetic::to_float(sums[c]) * scaling.factor[c] + scaling.offset[c];
-        if (width_ - x >= lanes) {  // A copy of constant size is one instruction.
-          std::memcpy(to.data() + c * plane + x, &values, sizeof(values));
-        } else {
-          std::memcpy(to.data() + c * plane + x, &values, (width_ - x) * sizeof(float));
-        }
-      }
+      output.template put<Arithmetic>(first + x, width_ - x, sums);
     }
   }
 
@@ -272,6 +326,10 @@ class SeparableResizer final : public Resizer {
 };
 
 }  // namespace
+
+bool rounds_to_bytes(ResizeFilter filter) {
+  return filter == ResizeFilter::antialias;
+}
 
 std::unique_ptr<Resizer> make_resizer(ResizeFilter filter) {
   if (filter == ResizeFilter::bilinear) return std::make_unique<SeparableResizer<FloatArithmetic>>();

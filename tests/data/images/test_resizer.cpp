@@ -13,7 +13,7 @@
 namespace flotilla {
 namespace {
 
-constexpr ColourScaling unchanged{.factor = {1, 1, 1}};
+constexpr ByteScaling unchanged;
 
 /// The rows of a part of a picture.
 class PictureRows final : public RowSource {
@@ -210,7 +210,7 @@ TEST(Resizer, ScalesAndShiftsEachColour) {
   PictureRows rows(picture, part);
   std::vector<float> values(3 * 64);
 
-  resizer->run(rows, {.factor = {2, 4, 8}, .offset = {1, -1, 0.5F}}, values);
+  resizer->run(rows, {.factor = {2, 4, 8}, .offset = {1, -1, 0.5F}}, std::span(values));
 
   EXPECT_EQ(values[9], 2.0F * static_cast<float>(picture.at(1, 1, 0)) + 1.0F);
   EXPECT_EQ(values[64 + 9], 4.0F * static_cast<float>(picture.at(1, 1, 1)) - 1.0F);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/input_need.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/train/stopwatch.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr double worth_a_word = 0.1;    ///< Of the steps' time
+constexpr double worth_a_word_s = 0.1;  ///< Less is a hiccup of the machine
+
+}  // namespace
+
+InputTimes& InputTimes::operator-=(const InputTimes& other) {
+  step_ns -= other.step_ns;
+  wait_ns -= other.wait_ns;
+  read_ns -= other.read_ns;
+  comm_ns -= other.comm_ns;
+  return *this;
+}
+
+double InputTimes::wait_share() const {
+  return step_ns > 0 ? std::clamp(static_cast<double>(wait_ns) / static_cast<double>(step_ns), 0.0, 1.0)
+                     : 0.0;
+}
+
+std::int64_t InputTimes::threads_needed() const {
+  const std::int64_t used_ns = std::max<std::int64_t>(1, step_ns - wait_ns - comm_ns);
+  return std::max<std::int64_t>(1, (read_ns + used_ns - 1) / used_ns);
+}
+
+bool InputTimes::stands_out() const {
+  return wait_share() >= worth_a_word && seconds(wait_ns) > worth_a_word_s;
+}
+
+std::string input_advice(const InputTimes& times, const InputMeans& means, const std::string& worker) {
+  const std::string took = fmt::format("took {:.0f} % of the time{}{}", 100.0 * times.wait_share(),
+                                       worker.empty() ? "" : " of ", worker);
+  const std::int64_t needed = times.threads_needed();
+  if (needed <= means.threads) {
+    return fmt::format(
+        "{}, though {} data.threads read fast enough on average: a larger data.prefetch ({} now) may help",
+        took, means.threads, means.prefetch);
+  }
+  return fmt::format("{}: about {} data.threads would keep up ({} now){}", took, needed, means.threads,
+                     needed > means.cores ? fmt::format("; this rank's share of its host is {} core{}",
+                                                        means.cores, means.cores == 1 ? "" : "s")
+                                          : "");
+}
+
+}  // namespace flotilla

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/loading.hpp"
+
+namespace flotilla {
+
+LoaderOptions loading_for(Device& device, LoaderOptions options) {
+  options.pin = [&device](std::span<float> batch) { return device.pin(batch); };
+  options.bytes = device.stages_bytes();
+  return options;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "src/data/dataset.hpp"
+
+namespace flotilla::test {
+
+/// What the reference device makes of images of bytes, in the order (N,C,H,W).
+inline std::vector<float> scaled(const ByteImages& images) {
+  const auto device = make_device({.kind = "reference"});
+  Tensor to(images.shape, DeviceSpan<float>{});
+  device->stage_bytes(images, to);
+  std::vector<float> values(images.pixels.size());
+  device->download_values(to, values);
+  return values;
+}
+
+/// A data set whose samples nobody can have as bytes.
+class AsFloats final : public Dataset {
+ public:
+  explicit AsFloats(std::unique_ptr<Dataset> data) : data_(std::move(data)) {}
+  std::int64_t size() const override { return data_->size(); }
+  const Shape& sample_shape() const override { return data_->sample_shape(); }
+  std::string description() const override { return data_->description(); }
+  std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
+    return data_->read(i, variation, to);
+  }
+
+ private:
+  std::unique_ptr<Dataset> data_;
+};
+
+}  // namespace flotilla::test
