@@ -69,6 +69,8 @@ expect_fault(layering mpi/bad.cpp "${spdx}#include \"src/good.hpp\"\n" "mpi/ may
 expect_fault(layering tests/kernels/bad.cpp "${spdx}#include \"src/good.hpp\"\n" "tests/kernels/ may not use src/")
 expect_fault(layering src/bad.cpp "${spdx}#include \"../good.hpp\"\n" "must be written from the root")
 expect_fault(layering src/bad.cpp "${spdx}#include \"good.hpp\"\n" "must be written from the root")
+expect_fault(layering src/good.cpp "${spdx}#include <vector>\n\n#include \"src/good.hpp\"\n" "must include \"src/good.hpp\" first")
+expect_fault(layering mpi/good.cpp "${spdx}int a;\n" "must include \"mpi/good.hpp\" first")
 expect_fault(layering src/bad.cpp "${spdx}#include <mpi.h>\n" "mpi.h>' belongs in mpi/")
 expect_fault(layering tests/runs/bad.cpp "${spdx}#include <mpi.h>\n" "mpi.h>' belongs in mpi/")
 expect_fault(layering mpi/bad.cpp "${spdx}#include <nccl.h>\n" "nccl.h>' belongs in mpi/nccl_")
