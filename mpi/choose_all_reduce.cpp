@@ -16,7 +16,7 @@ namespace flotilla::mpi {
 namespace {
 
 constexpr double budget_us = 1e6;
-constexpr double clearly_less = 0.9;  // so that two runs alike seldom choose differently
+constexpr double clearly_less = 0.9;
 
 struct Measured {
   AllReduceChoice::Size size;
@@ -91,6 +91,13 @@ std::vector<std::string> AllReduceChoice::table() const {
   return lines;
 }
 
+std::size_t clearly_fastest(std::span<const double> step_us) {
+  std::size_t winner = 0;
+  for (std::size_t candidate = 1; candidate < step_us.size(); ++candidate)
+    if (step_us[candidate] < clearly_less * step_us[winner]) winner = candidate;
+  return winner;
+}
+
 AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
                                   std::span<const DeviceSpan<float>> buckets) {
   require(!candidates.empty() && !buckets.empty(), "a choice among ", candidates.size(), " all-reduces for ",
@@ -115,8 +122,7 @@ AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectiv
     }
   }
   // Every rank has the same numbers, bit by bit, and so finds the same.
-  for (std::size_t candidate = 1; candidate < candidates.size(); ++candidate)
-    if (choice.step_us[candidate] < clearly_less * choice.step_us[choice.winner]) choice.winner = candidate;
+  choice.winner = clearly_fastest(choice.step_us);
   return choice;
 }
 

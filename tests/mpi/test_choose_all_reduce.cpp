@@ -55,15 +55,13 @@ TEST(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
   for (const double there : world.all_gather(std::span(&here, 1))) EXPECT_EQ(here, there);
 }
 
-TEST(ChooseAllReduce, KeepsTheFirstOfEquals) {
-  const auto world = Communicator::world();
-  Pausing first("first", std::chrono::milliseconds(20));
-  Pausing second("second", std::chrono::milliseconds(20));
-  const std::array<Collectives*, 2> candidates = {&first, &second};
-  std::vector<float> data(20'000);
-  const std::array buckets = {device_span(data)};
-
-  EXPECT_EQ(choose_all_reduce(world, candidates, buckets).name(), "first");
+TEST(ChooseAllReduce, KeepsTheFirstUnlessALaterOneIsFasterByATenth) {
+  EXPECT_EQ(clearly_fastest(std::array{100.0}), 0U);
+  EXPECT_EQ(clearly_fastest(std::array{100.0, 100.0}), 0U);
+  EXPECT_EQ(clearly_fastest(std::array{100.0, 91.0}), 0U);
+  EXPECT_EQ(clearly_fastest(std::array{100.0, 89.0}), 1U);
+  EXPECT_EQ(clearly_fastest(std::array{100.0, 91.0, 89.0}), 2U);
+  EXPECT_EQ(clearly_fastest(std::array{100.0, 89.0, 85.0}), 1U);  // no tenth below the second
 }
 
 TEST(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {

@@ -21,7 +21,7 @@ function(lay_good_tree)
 endfunction()
 
 function(run_check check)
-  execute_process(COMMAND ${CMAKE_COMMAND} "-Droot=${playground}" "-Dbuild=${playground}/build" -Dkind=headers -P
+  execute_process(COMMAND ${CMAKE_COMMAND} "-Droot=${playground}" "-Dbuild=${playground}/build" -Dkind=src -P
                           "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${check}.cmake"
                   RESULT_VARIABLE code OUTPUT_VARIABLE said ERROR_VARIABLE said)
   set(code ${code} PARENT_SCOPE)
@@ -69,6 +69,8 @@ expect_fault(layering mpi/bad.cpp "${spdx}#include \"src/good.hpp\"\n" "mpi/ may
 expect_fault(layering tests/kernels/bad.cpp "${spdx}#include \"src/good.hpp\"\n" "tests/kernels/ may not use src/")
 expect_fault(layering src/bad.cpp "${spdx}#include \"../good.hpp\"\n" "must be written from the root")
 expect_fault(layering src/bad.cpp "${spdx}#include \"good.hpp\"\n" "must be written from the root")
+expect_fault(layering src/good.cpp "${spdx}#include <vector>\n\n#include \"src/good.hpp\"\n" "must include \"src/good.hpp\" first")
+expect_fault(layering mpi/good.cpp "${spdx}int a;\n" "must include \"mpi/good.hpp\" first")
 expect_fault(layering src/bad.cpp "${spdx}#include <mpi.h>\n" "mpi.h>' belongs in mpi/")
 expect_fault(layering tests/runs/bad.cpp "${spdx}#include <mpi.h>\n" "mpi.h>' belongs in mpi/")
 expect_fault(layering mpi/bad.cpp "${spdx}#include <nccl.h>\n" "nccl.h>' belongs in mpi/nccl_")
@@ -104,5 +106,11 @@ expect_fault(format src/bad.cpp "${spdx}int   a ;\n" "src/bad.cpp:2:.*code shoul
 expect_fault(naming src/bad.hpp "${spdx}struct lower_case {};\n" "invalid case style for struct 'lower_case'")
 expect_fault(naming src/bad.hpp "${spdx}void CamelCase();\n" "invalid case style for function 'CamelCase'")
 expect_fault(naming src/bad.hpp "${spdx}class A {\n  int value = 0;\n};\n" "invalid case style for private member 'value'")
+expect_fault(naming src/bad.cpp "${spdx}void f() { int CamelCase = 0; }\n" "bad.cpp:2:.*invalid case style for variable 'CamelCase'")
+# Sources that cannot be parsed together: the fault in the second is found all the same.
+lay_good_tree()
+file(WRITE "${playground}/src/a.cpp" "${spdx}namespace {\nint same() { return 1; }\n}\n")
+expect_fault(naming src/b.cpp "${spdx}namespace {\nint same() { return 2; }\nint Other = 0;\n}\n" "src/b.cpp:4:.*'Other'" KEEP)
+expect_fault(naming src/bad.cpp "${spdx}int f() { return missing; }\n" "src/bad.cpp:2:.*undeclared identifier 'missing'")
 expect_fault(shell scripts/bad.sh "#!/bin/sh\ncd $1\n" "scripts/bad.sh:2:.*SC2086")
 file(REMOVE_RECURSE "${playground}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Dependencies point one way (kernels <- {models, mpi} <- src), vendor headers stay at home, and the preprocessor includes
-# and nothing else: a build choice is a source file chosen by CMake.
+# and nothing else: a build choice is a source file chosen by CMake. A source includes its own header first, which shows
+# that this compiles alone.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 flotilla_files(files FOLDERS src kernels models mpi tests PATTERNS *.hpp *.cpp *.cu)
 
@@ -26,6 +27,11 @@ set(faults "")
 foreach(file IN LISTS files)
   string(REGEX MATCH "^(tests/(kernels|models|mpi|support)|[a-z]+)" folder "${file}")
   file(STRINGS "${root}/${file}" includes REGEX "^[ \t]*#[ \t]*include")
+  string(REGEX REPLACE "[.](cpp|cu)$" ".hpp" own "${file}")
+  if(NOT own STREQUAL file AND NOT folder MATCHES "^tests" AND EXISTS "${root}/${own}" AND
+     NOT includes MATCHES "^[ \t]*#[ \t]*include \"${own}\"")
+    string(APPEND faults "\n  ${file}: must include \"${own}\" first")
+  endif()
   foreach(line IN LISTS includes)
     if(line MATCHES "include[ \t]*\"([^\"]*)\"")
       set(path "${CMAKE_MATCH_1}")

@@ -1,30 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names in the program follow .clang-tidy: types CamelCase, all else snake_case, private members with a trailing
-# underscore. (Tests take 3 s a file and are left to reading.) Files are parsed with the build's own flags:
-#   cmake -Droot=… -Dbuild=<build tree> -Dkind=headers|even_sources|odd_sources -P naming.cmake
-# Sources take minutes: two halves, every second file each, keep two cores busy.
-# The headers of a folder are parsed together, which takes a tenth of the time. clang-tidy 16 or later is needed; without
-# it the check says SKIPPED, and ctest counts it as skipped. What passed once is remembered by its text in the build tree,
-# so that a second run looks at changed files only.
+# underscore. (Tests are left to reading.) Files are parsed with the build's own flags:
+#   cmake -Droot=… -Dbuild=<build tree> -Dkind=kernels|models|mpi|src -P naming.cmake
+# Nearly all the time goes into parsing what is included. So all headers and sources of a folder are parsed as one; sources
+# that cannot be parsed after others (two files have a helper of the same name) are parsed together in a next round. That
+# takes a third of the time that one run for each file takes. clang-tidy 16 or later is needed; without it the check says
+# SKIPPED, and ctest counts it as skipped. A folder that passed once is remembered by its text in the build tree.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
-set(folders kernels models mpi src)
-if(kind STREQUAL "headers")
-  flotilla_files(files FOLDERS ${folders} PATTERNS *.hpp)
-else()
-  flotilla_files(all FOLDERS ${folders} PATTERNS *.cpp)
-  set(files)
-  set(half even)
-  foreach(file IN LISTS all)
-    if(kind STREQUAL "${half}_sources")
-      list(APPEND files "${file}")
-    endif()
-    if(half STREQUAL "even")
-      set(half odd)
-    else()
-      set(half even)
-    endif()
-  endforeach()
-endif()
+flotilla_files(headers FOLDERS ${kind} PATTERNS *.hpp)
+flotilla_files(sources FOLDERS ${kind} PATTERNS *.cpp)
+set(files ${headers} ${sources})
 
 find_program(tidy NAMES clang-tidy-19 clang-tidy-20 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy)
 set(version "none")
@@ -36,64 +21,95 @@ if(NOT version MATCHES "version ([0-9]+)\\." OR CMAKE_MATCH_1 LESS 16)
   return()
 endif()
 
-file(READ "${root}/.clang-tidy" rules)
-file(READ "${CMAKE_CURRENT_LIST_FILE}" method)
-set(faults "")
-set(checked 0)
+# Which files there are is part of the text: a header that went may have been what another needed.
+file(READ "${root}/.clang-tidy" text)
+string(APPEND text "${version}${files}")
+foreach(file IN LISTS files ITEMS "${CMAKE_CURRENT_LIST_FILE}")
+  cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${root}")
+  file(SHA256 "${file}" hash)
+  string(APPEND text "${hash}")
+endforeach()
+string(SHA256 key "${text}")
+set(stamp "${build}/tests/style/named/${key}")
+if(EXISTS "${stamp}")
+  message(STATUS "names in ${kind}: unchanged since they passed")
+  return()
+endif()
 
-# check_names(<what> <source> <header filter> <text that decides> <flag>...): adds to `faults` what clang-tidy finds. The
-# rules are found as a .clang-tidy above the file; named on the command line they would be applied to the standard library
-# too, which takes four times as long.
-function(check_names what source filter text)
-  string(SHA256 key "${rules}${method}${version}${text}")
-  set(stamp "${build}/tests/style/named/${key}")
-  if(EXISTS "${stamp}")
-    return()
-  endif()
-  execute_process(COMMAND "${tidy}" --quiet "--checks=-*,readability-identifier-naming" "--header-filter=${filter}"
-                          "${source}" ${ARGN}
-                  WORKING_DIRECTORY "${root}" RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
-  math(EXPR checked "${checked} + 1")
-  set(checked ${checked} PARENT_SCOPE)
-  if(code EQUAL 0)
-    file(WRITE "${stamp}" "")
-    return()
-  endif()
-  string(REGEX MATCHALL "[^\n]*error: [^\n]*" found "${output}\n${errors}")
-  list(REMOVE_DUPLICATES found)
-  list(JOIN found "\n    " found)
-  set(faults "${faults}\n  ${what} (clang-tidy exit ${code}):\n    ${found}" PARENT_SCOPE)
-endfunction()
-
-set(flags -p "${build}" --extra-arg=-w)
-if(NOT EXISTS "${build}/compile_commands.json")
-  foreach(file IN LISTS files)
-    file(READ "${root}/${file}" text)
-    check_names("${file}" "${root}/${file}" "^$" "${text}" -- -x c++ -std=c++20 "-I${root}" -w)
-  endforeach()
-elseif(kind STREQUAL "headers")
-  set(text "")
-  foreach(folder IN LISTS folders)
-    # A header's own text does not decide alone: it is parsed after those that it includes.
-    set(headers ${files})
-    list(FILTER headers INCLUDE REGEX "^${folder}/")
-    foreach(file IN LISTS headers)
-      file(SHA256 "${root}/${file}" hash)
-      string(APPEND text "${hash}")
-    endforeach()
-    check_names("${folder}/" "${build}/tests/style/alone/all_of_${folder}.cpp" "/${folder}/.*[.]hpp$" "${text}" ${flags})
-  endforeach()
-else()
+# All errors of parsing are wanted, because they tell which sources clash.
+set(list "${build}/tests/style/named/${kind}.hpp")
+if(EXISTS "${build}/compile_commands.json")
+  set(together "${build}/tests/style/alone/all_of_${kind}.cpp" -p "${build}" --extra-arg=-w --extra-arg=-ferror-limit=0
+               "--extra-arg=-include${list}")
+  set(alone -p "${build}" --extra-arg=-w)
+  set(head "")
+  # What this build leaves out (oneDNN 2 or 3) cannot be parsed with its libraries.
   file(READ "${build}/compile_commands.json" commands)
-  foreach(file IN LISTS files)
-    # What this build leaves out (oneDNN 2 or 3) cannot be parsed with its libraries.
+  foreach(file IN LISTS sources)
     string(FIND "${commands}" "\"${root}/${file}\"" place)
     if(place EQUAL -1)
-      continue()
+      list(REMOVE_ITEM sources "${file}")
     endif()
-    file(READ "${root}/${file}" text)
-    check_names("${file}" "${root}/${file}" "^$" "${text}" ${flags})
   endforeach()
+else()
+  set(alone -- -x c++ -std=c++20 "-I${root}" -w -ferror-limit=0)
+  set(together "${list}" ${alone})
+  list(TRANSFORM headers REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE head)
 endif()
-message(STATUS "names in ${kind}: clang-tidy was run ${checked} times, what is unchanged passed before")
+
+# check(<flag of clang-tidy>...): sets `found` to the errors, `unparsed` to those of parsing. The rules are found as a
+# .clang-tidy above the file; named on the command line they would be applied to the standard library too, which takes
+# four times as long.
+function(check)
+  execute_process(COMMAND "${tidy}" --quiet --checks=-*,readability-identifier-naming
+                          "--header-filter=/${kind}/.*[.][ch]pp$" ${ARGN}
+                  WORKING_DIRECTORY "${root}" RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(REGEX MATCHALL "[^\n]*error: [^\n]*" found "${output}")
+  if(NOT code EQUAL 0)
+    list(PREPEND found "clang-tidy exit ${code}:")
+  endif()
+  set(found ${found} PARENT_SCOPE)
+  string(REGEX MATCHALL "[^\n]*error: [^\n]*clang-diagnostic-error" unparsed "${output}")
+  set(unparsed ${unparsed} PARENT_SCOPE)
+endfunction()
+
+set(faults "")
+set(waiting ${sources})
+while(waiting)
+  # One round: `round` shrinks until it is parsed without errors; what it loses waits for the next one.
+  set(round ${waiting})
+  set(waiting "")
+  set(unparsed first)
+  while(unparsed)
+    list(TRANSFORM round REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE lines)
+    file(WRITE "${list}" ${head} ${lines})
+    check(${together})
+    list(LENGTH round count)
+    if(unparsed AND count EQUAL 1)
+      check("${root}/${round}" ${alone}) # with its own flags, which may define something
+      break()
+    elseif(unparsed)
+      set(clashing "")
+      foreach(file IN LISTS round)
+        string(FIND "${unparsed}" "${root}/${file}:" place)
+        if(NOT place EQUAL -1)
+          list(APPEND clashing "${file}")
+        endif()
+      endforeach()
+      if(NOT clashing OR clashing STREQUAL round) # that tells nothing: the first goes on by itself
+        set(clashing ${round})
+        list(POP_FRONT clashing)
+      endif()
+      list(REMOVE_ITEM round ${clashing})
+      list(APPEND waiting ${clashing})
+    endif()
+  endwhile()
+  list(APPEND faults ${found})
+endwhile()
+if(faults)
+  list(REMOVE_DUPLICATES faults)
+  list(JOIN faults "\n    " faults)
+  string(PREPEND faults "\n    ")
+endif()
 flotilla_verdict("names in ${kind}" "${files}" "${faults}")
+file(WRITE "${stamp}" "")
