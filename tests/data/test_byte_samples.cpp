@@ -119,9 +119,9 @@ TEST_F(ByteBatches, HaveTheBitsOfFloats) {
 }
 
 TEST_F(ByteBatches, ThatArePaddedHaveTheSameRows) {
-  const auto floats = make_validation_loader(*data, {3, 23}, 8, options(2, false));
-  const auto bytes = make_validation_loader(*data, {3, 23}, 8, options(2, true));
-  for (const std::int64_t valid : {8, 8, 4}) {
+  const auto floats = make_validation_loader(*data, {3, 31}, 8, options(2, false));
+  const auto bytes = make_validation_loader(*data, {3, 31}, 8, options(2, true));
+  for (const std::int64_t valid : {8, 8, 8, 4}) {  // the last in a buffer that was full
     const Batch& batch = bytes->next();
 
     ASSERT_EQ(batch.valid, valid);
@@ -162,6 +162,22 @@ TEST_F(ByteBatches, AreFloatsWhereSamplesAreMixedOrNeverWereBytes) {
   EXPECT_EQ(make_training_loader(*data, sampler, 0, {}, mixing)->next().images.size(), 140U);
   EXPECT_EQ(make_training_loader(never, sampler, 0, {}, options(1, true))->next().images.size(), 140U);
   EXPECT_THROW(never.read_bytes(0, 0, {}), InternalError);
+}
+
+TEST_F(ByteBatches, ComeFromCopiesOfTheFilesToo) {
+  const auto copies = open_dataset({},
+                                   {.given = true,
+                                    .images = folder.path("images"),
+                                    .labels = folder.path("labels"),
+                                    .staged_below = folder.path("")},
+                                   10, 1);
+  std::vector<std::uint8_t> expected(35);
+  std::vector<std::uint8_t> bytes(35);
+
+  EXPECT_EQ(copies->read_bytes(7, 0, bytes), data->read_bytes(7, 0, expected));
+
+  EXPECT_EQ(bytes, expected);
+  EXPECT_EQ(copies->scaling().value().factor, data->scaling().value().factor);
 }
 
 TEST_F(ByteBatches, CountTheTimeOfTheirThreads) {
