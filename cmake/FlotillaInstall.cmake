@@ -29,7 +29,7 @@ configure_package_config_file(cmake/FlotillaConfig.cmake.in "${PROJECT_BINARY_DI
                               INSTALL_DESTINATION "${package}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake"
-              cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake kernels/onednn/FindOneDnn.cmake
+              cmake/FlotillaImported.cmake cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake kernels/onednn/FindOneDnn.cmake
               kernels/cudnn/FindCudnn.cmake mpi/FindNccl.cmake
         DESTINATION "${package}")
 

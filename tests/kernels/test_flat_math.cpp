@@ -1,88 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
+#include "tests/kernels/flat_state.hpp"
 #include "tests/kernels/values.hpp"
 
 namespace flotilla {
 namespace {
 
+using test::flat_steps;
+using test::FlatStep;
 using test::read;
 using test::values;
 
-/// Parameters, gradients and two slots on one device.
-struct State {
-  std::unique_ptr<Device> device;
-  Storage p, g, a, b;
-  std::vector<FlatRange> ranges;
-
+/// With padding between ranges, which is zero and stays so.
+struct State : test::FlatState {
   State(const DeviceSpec& spec, std::vector<FlatRange> of, std::int64_t size)
-      : device(make_device(spec)),
-        p(test::storage_of(*device, values(size, 1))),
-        g(test::storage_of(*device, values(size, 2))),
-        a(test::storage_of(*device, values(size, 3))),
-        b(test::storage_of(*device, values(size, 4))),
-        ranges(std::move(of)) {
-    // Second moments and accumulators are never negative; padding between ranges is zero.
-    std::vector<float> squares = read(*device, b);
-    for (float& value : squares) value = std::abs(value);
-    device->upload(squares, b.span());
-    for (Storage* storage : {&p, &g, &a, &b}) clear_padding(*storage);
+      : FlatState(make_device(spec), std::move(of), size) {
+    clear_padding();
   }
-
-  UpdateInput input(Decay decay) {
-    return {.parameters = p.span(),
-            .gradients = g.span(),
-            .ranges = ranges,
-            .learning_rate = 0.125F,
-            .gradient_scale = 0.5F,
-            .decay = decay};
-  }
-
- private:
-  void clear_padding(Storage& storage) {
-    std::vector<float> kept = read(*device, storage);
-    std::vector<bool> covered(kept.size());
-    for (const FlatRange& range : ranges) {
-      for (std::int64_t i = 0; i < range.count; ++i)
-        covered.at(static_cast<std::size_t>(range.offset + i)) = true;
-    }
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      if (!covered[i]) kept[i] = 0.0F;
-    }
-    device->upload(kept, storage.span());
-  }
-};
-
-using Step = std::function<void(State&, const UpdateInput&)>;
-
-struct NamedStep {
-  const char* name;
-  Step step;
-};
-
-const std::vector<NamedStep> steps = {
-    {"sgd", [](State& s, const UpdateInput& in) { s.device->flat().sgd(in); }},
-    {"momentum",
-     [](State& s, const UpdateInput& in) { s.device->flat().momentum(in, s.a.span(), 0.9F, false); }},
-    {"nesterov",
-     [](State& s, const UpdateInput& in) { s.device->flat().momentum(in, s.a.span(), 0.9F, true); }},
-    {"lars", [](State& s, const UpdateInput& in) { s.device->flat().lars(in, s.a.span(), 0.9F); }},
-    {"adam",
-     [](State& s, const UpdateInput& in) {
-       s.device->flat().adam(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3);
-     }},
-    {"lamb",
-     [](State& s, const UpdateInput& in) {
-       Storage direction = s.device->allocate(s.p.size());
-       s.device->flat().lamb_direction(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3, direction.span());
-       s.device->flat().copy(direction.span(), s.p.span());
-     }},
-    {"adagrad", [](State& s, const UpdateInput& in) { s.device->flat().adagrad(in, s.b.span(), 1e-3F); }},
 };
 
 /// Slices with padding, different constants, one that spans several chunks, one that is left out (at 1,024).
@@ -96,30 +38,18 @@ const std::vector<FlatRange> mixed_ranges = {
 constexpr std::int64_t mixed_size = 51392;
 
 TEST(HostFlat, UpdatesAgreeWithTheReference) {
-  for (const NamedStep& named : steps) {
+  for (const FlatStep& kind : flat_steps()) {
     for (const Decay decay : {Decay::coupled, Decay::decoupled}) {
       State cpu({.kind = "cpu", .threads = 2}, mixed_ranges, mixed_size);
       State oracle({.kind = "reference"}, mixed_ranges, mixed_size);
 
-      for (int repetition = 0; repetition < 2; ++repetition) {
-        named.step(cpu, cpu.input(decay));
-        named.step(oracle, oracle.input(decay));
-      }
-
-      // Values stay below 8 (the LAMB direction below 30), a few roundings each. The oracle rounds moments
-      // and parameters to float as well.
-      EXPECT_LE(test::largest_difference(read(*cpu.device, cpu.p), read(*oracle.device, oracle.p)), 2e-5)
-          << named.name;
-      EXPECT_LE(test::largest_difference(read(*cpu.device, cpu.a), read(*oracle.device, oracle.a)), 2e-6)
-          << named.name;
-      EXPECT_LE(test::largest_difference(read(*cpu.device, cpu.b), read(*oracle.device, oracle.b)), 2e-6)
-          << named.name;
+      test::expect_alike_after_two(kind, decay, cpu, oracle);
     }
   }
 }
 
 TEST(HostFlat, BitsDoNotDependOnTheNumberOfThreads) {
-  for (const NamedStep& named : steps) {
+  for (const FlatStep& named : flat_steps()) {
     State one({.kind = "cpu", .threads = 1}, mixed_ranges, mixed_size);
     State three({.kind = "cpu", .threads = 3}, mixed_ranges, mixed_size);
 
@@ -133,7 +63,7 @@ TEST(HostFlat, BitsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST(HostFlat, TouchesNothingOutsideTheRanges) {
-  for (const NamedStep& named : steps) {
+  for (const FlatStep& named : flat_steps()) {
     State state({.kind = "cpu"}, {{.offset = 16, .count = 16}, {.offset = 48, .count = 7}}, 80);
     const std::vector<float> alien(16, 5.0F);  // the slice between them, and the one behind
     state.device->upload(alien, state.p.span().subspan(32, 16));
@@ -151,7 +81,7 @@ TEST(HostFlat, TouchesNothingOutsideTheRanges) {
 }
 
 TEST(HostFlat, KeepsPaddingZero) {
-  for (const NamedStep& named : steps) {
+  for (const FlatStep& named : flat_steps()) {
     State state(
         {.kind = "cpu"},
         {{.offset = 0, .count = 10, .weight_decay = 0.1F}, {.offset = 16, .count = 3, .weight_decay = 0.1F}},

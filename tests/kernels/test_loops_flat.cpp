@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
 #include <limits>
+#include <vector>
 
 #include "kernels/error.hpp"
+#include "tests/kernels/flat_state.hpp"
 #include "tests/kernels/loops_device.hpp"
 #include "tests/kernels/values.hpp"
 
@@ -14,56 +14,7 @@ namespace {
 
 using test::read;
 using test::values;
-
-/// Parameters, gradients and two slots, of which the second is never negative.
-struct State {
-  std::unique_ptr<Device> device;
-  std::vector<FlatRange> ranges;
-  Storage p, g, a, b;
-
-  State(std::unique_ptr<Device> on, std::vector<FlatRange> of, std::int64_t size)
-      : device(std::move(on)),
-        ranges(std::move(of)),
-        p(test::storage_of(*device, values(size, 1))),
-        g(test::storage_of(*device, values(size, 2))),
-        a(test::storage_of(*device, values(size, 3))) {
-    std::vector<float> squares = values(size, 4);
-    for (float& value : squares) value = std::abs(value);
-    b = test::storage_of(*device, squares);
-  }
-  FlatMath& flat() { return device->flat(); }
-  UpdateInput input(Decay decay) {
-    return {.parameters = p.span(),
-            .gradients = g.span(),
-            .ranges = ranges,
-            .learning_rate = 0.125F,
-            .gradient_scale = 0.5F,
-            .decay = decay};
-  }
-};
-
-struct NamedStep {
-  const char* name;
-  std::function<void(State&, const UpdateInput&)> step;
-};
-
-const std::vector<NamedStep> steps = {
-    {"sgd", [](State& s, const UpdateInput& in) { s.flat().sgd(in); }},
-    {"momentum", [](State& s, const UpdateInput& in) { s.flat().momentum(in, s.a.span(), 0.9F, false); }},
-    {"nesterov", [](State& s, const UpdateInput& in) { s.flat().momentum(in, s.a.span(), 0.9F, true); }},
-    {"lars", [](State& s, const UpdateInput& in) { s.flat().lars(in, s.a.span(), 0.9F); }},
-    {"adam",
-     [](State& s, const UpdateInput& in) {
-       s.flat().adam(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3);
-     }},
-    {"lamb",
-     [](State& s, const UpdateInput& in) {
-       Storage direction = s.device->allocate(s.p.size());
-       s.flat().lamb_direction(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3, direction.span());
-       s.flat().copy(direction.span(), s.p.span());
-     }},
-    {"adagrad", [](State& s, const UpdateInput& in) { s.flat().adagrad(in, s.b.span(), 1e-3F); }},
-};
+using State = test::FlatState;
 
 /// Different constants, one range of many chunks, one that is left out (at 1,024).
 const std::vector<FlatRange> mixed_ranges = {
@@ -75,23 +26,12 @@ const std::vector<FlatRange> mixed_ranges = {
 constexpr std::int64_t mixed_size = 51392;
 
 TEST(LoopsFlat, UpdatesAgreeWithTheReference) {
-  for (const NamedStep& named : steps) {
+  for (const test::FlatStep& kind : test::flat_steps()) {
     for (const Decay decay : {Decay::coupled, Decay::decoupled}) {
       State loops(test::loops_device(), mixed_ranges, mixed_size);
       State oracle(make_device({.kind = "reference"}), mixed_ranges, mixed_size);
 
-      for (int repetition = 0; repetition < 2; ++repetition) {
-        named.step(loops, loops.input(decay));
-        named.step(oracle, oracle.input(decay));
-      }
-
-      // As on the CPU: values stay below 8 (the LAMB direction below 30), a few roundings each.
-      EXPECT_LE(test::largest_difference(read(*loops.device, loops.p), read(*oracle.device, oracle.p)), 2e-5)
-          << named.name;
-      EXPECT_LE(test::largest_difference(read(*loops.device, loops.a), read(*oracle.device, oracle.a)), 2e-6)
-          << named.name;
-      EXPECT_LE(test::largest_difference(read(*loops.device, loops.b), read(*oracle.device, oracle.b)), 2e-6)
-          << named.name;
+      test::expect_alike_after_two(kind, decay, loops, oracle);
     }
   }
 }

@@ -5,6 +5,8 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -39,14 +41,25 @@ using flotilla::fake::value_at;
 constexpr std::size_t workspace_needed = 1000;
 constexpr std::size_t too_large = std::size_t{8} << 30U;
 
-/// A value's place in each of the three operands of a convolution.
-struct Product {
-  std::int64_t x, w, y;
+/// One of the three operands of a convolution.
+struct Values {
+  const cudnnTensorStruct& tensor;
+  const void* array;
+  double at(std::int64_t place) const { return value_at(array, tensor.precision, place); }
 };
+/// Images, filters and outputs, or what stands for them: of_x, of_w, of_y.
+using Operands = std::array<Values, 3>;
+constexpr std::size_t of_x = 0;
+constexpr std::size_t of_w = 1;
+constexpr std::size_t of_y = 2;
+/// A value's place in each of them.
+using Places = std::array<std::int64_t, 3>;
 
 template <class Body>
-void for_each_product(const cudnnTensorStruct& x, const cudnnTensorStruct& w, const cudnnTensorStruct& y,
-                      const cudnnConvolutionStruct& conv, const Body& body) {
+void for_each_product(const Operands& operands, const cudnnConvolutionStruct& conv, const Body& body) {
+  const cudnnTensorStruct& x = operands[of_x].tensor;
+  const cudnnTensorStruct& w = operands[of_w].tensor;
+  const cudnnTensorStruct& y = operands[of_y].tensor;
   const int outputs_of_group = w.n / conv.groups;
   for (int n = 0; n < y.n; ++n)
     for (int row = 0; row < y.h; ++row)
@@ -58,8 +71,8 @@ void for_each_product(const cudnnTensorStruct& x, const cudnnTensorStruct& w, co
               const int from_column = column * conv.stride - conv.padding + s;
               if (from_row < 0 || from_row >= x.h || from_column < 0 || from_column >= x.w) continue;
               for (int i = 0; i < w.c; ++i)
-                body(Product{x.place(n, o / outputs_of_group * w.c + i, from_row, from_column),
-                             w.place(o, i, r, s), y.place(n, o, row, column)});
+                body(Places{x.place(n, o / outputs_of_group * w.c + i, from_row, from_column),
+                            w.place(o, i, r, s), y.place(n, o, row, column)});
             }
 }
 
@@ -71,68 +84,47 @@ void store(const cudnnTensorStruct& to, void* array, const std::vector<double>& 
         sums[static_cast<std::size_t>(i)] + (share == 0.0 ? 0.0 : share * value_at(array, to.precision, i)));
 }
 
-bool on_device(const cudnnTensorStruct& tensor, const void* array) {
-  const std::size_t bytes = is_half(tensor.precision) ? 2 : 4;
-  return flotilla::fake::is_device_memory(array, static_cast<std::size_t>(tensor.size()) * bytes);
+bool on_device(const Operands& operands) {
+  return std::ranges::all_of(operands, [](const Values& one) {
+    const std::size_t bytes = is_half(one.tensor.precision) ? 2 : 4;
+    return flotilla::fake::is_device_memory(one.array, static_cast<std::size_t>(one.tensor.size()) * bytes);
+  });
 }
 
 flotilla::fake::Convolution last;
 
-struct Operands {
-  cudnnTensorStruct x;
-  const void* x_array;
-  cudnnTensorStruct w;
-  const void* w_array;
-  cudnnTensorStruct y;
-  const void* y_array;
-  cudnnConvolutionStruct how;
-
-  double x_at(const Product& at) const { return value_at(x_array, x.precision, at.x); }
-  double w_at(const Product& at) const { return value_at(w_array, w.precision, at.w); }
-  double y_at(const Product& at) const { return value_at(y_array, y.precision, at.y); }
-};
-struct ByAlgorithm {
-  int algorithm;
-  void* workspace;
-  std::size_t bytes;
-};
-struct Term {
-  std::int64_t place;
-  double value;
-};
-
-/// A direction: result = the sums of its terms. Refuses what does not lie on the GPU, an algorithm that does
-/// not work, or one without its workspace.
-template <class TermOf>
-cudnnStatus_t convolve(const Operands& o, const ByAlgorithm& by, const void* alpha, const void* beta,
-                       const cudnnTensorStruct& result, void* array, const TermOf& term_of) {
-  last = {by.algorithm, o.how.math};
-  if (!on_device(o.x, o.x_array) || !on_device(o.w, o.w_array) || !on_device(o.y, o.y_array) ||
-      by.algorithm < 2 || by.bytes < workspace_needed ||
-      !flotilla::fake::is_device_memory(by.workspace, by.bytes) || *static_cast<const float*>(alpha) != 1.0F)
+/// The operand `to` = the sum of products of the two others + beta · `to`, into `result`. Refused unless all
+/// are in the GPU's memory, the algorithm is one that works, and it has its workspace.
+cudnnStatus_t convolve(const cudnnConvolutionStruct& conv, const Operands& operands, std::size_t to,
+                       void* result, int algorithm, void* workspace, std::size_t bytes, const void* alpha,
+                       const void* beta) {
+  last = {algorithm, conv.math};
+  if (!on_device(operands) || algorithm < 2 || bytes < workspace_needed ||
+      !flotilla::fake::is_device_memory(workspace, bytes) || *static_cast<const float*>(alpha) != 1.0F)
     return CUDNN_STATUS_BAD_PARAM;
   // As they are now: of what is captured the library reads everything but the arrays only once.
   const double share = *static_cast<const float*>(beta);
   flotilla::fake::in_stream([=] {
-    flotilla::fake::spoil(by.workspace, by.bytes);
-    std::vector<double> sums(static_cast<std::size_t>(result.size()));
-    for_each_product(o.x, o.w, o.y, o.how, [&](const Product& at) {
-      const Term term = term_of(o, at);
-      sums[static_cast<std::size_t>(term.place)] += term.value;
+    flotilla::fake::spoil(workspace, bytes);
+    const std::size_t one = (to + 1) % 3;
+    const std::size_t other = (to + 2) % 3;
+    std::vector<double> sums(static_cast<std::size_t>(operands[to].tensor.size()));
+    for_each_product(operands, conv, [&](const Places& at) {
+      sums[static_cast<std::size_t>(at[to])] += operands[one].at(at[one]) * operands[other].at(at[other]);
     });
-    store(result, array, sums, share);
+    store(operands[to].tensor, result, sums, share);
   });
   return CUDNN_STATUS_SUCCESS;
 }
 
 /// Four algorithms, the fastest first: one that does not work, one that needs too much memory, one with other
 /// bits each time, and one for everybody.
-template <class Result, class Algorithm>
+template <class Result>
 cudnnStatus_t candidates(int room, int* count, Result* results) {
   *count = std::min(room, 4);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
-    results[i].algo = static_cast<Algorithm>(i);
+    results[i].algo = static_cast<decltype(results[i].algo)>(i);
     results[i].status = i == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
     results[i].time = static_cast<float>(i + 1);
     results[i].memory = i == 1 ? too_large : workspace_needed;
@@ -140,6 +132,12 @@ cudnnStatus_t candidates(int room, int* count, Result* results) {
     results[i].mathType = CUDNN_DEFAULT_MATH;
   }
   return CUDNN_STATUS_SUCCESS;
+}
+
+/// The same, measured on these operands.
+template <class Result>
+cudnnStatus_t measured(const Operands& operands, int room, int* count, Result* results) {
+  return on_device(operands) ? candidates(room, count, results) : CUDNN_STATUS_BAD_PARAM;
 }
 
 cudnnStatus_t workspace_of(int algorithm, std::size_t* bytes) {
@@ -238,15 +236,13 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t, cudnnTensorD
                                                      cudnnTensorDescriptor_t y, void* y_array, int room,
                                                      int* count, cudnnConvolutionFwdAlgoPerf_t* results,
                                                      void*, std::size_t) {
-  if (!on_device(*x, x_array) || !on_device(w->values, w_array) || !on_device(*y, y_array))
-    return CUDNN_STATUS_BAD_PARAM;
-  return candidates<cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t>(room, count, results);
+  return measured({{{*x, x_array}, {w->values, w_array}, {*y, y_array}}}, room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t,
                                                      cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
                                                      cudnnTensorDescriptor_t, int room, int* count,
                                                      cudnnConvolutionFwdAlgoPerf_t* results) {
-  return candidates<cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t>(room, count, results);
+  return candidates(room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t,
                                                       cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
@@ -260,26 +256,22 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void* alpha, cudnnTen
                                       cudnnConvolutionDescriptor_t conv, cudnnConvolutionFwdAlgo_t algorithm,
                                       void* workspace, std::size_t bytes, const void* beta,
                                       cudnnTensorDescriptor_t y, void* y_array) {
-  return convolve({*x, x_array, w->values, w_array, *y, y_array, *conv}, {algorithm, workspace, bytes}, alpha,
-                  beta, *y, y_array, [=](const Operands& o, const Product& at) {
-                    return Term{at.y, o.x_at(at) * o.w_at(at)};
-                  });
+  return convolve(*conv, {{{*x, x_array}, {w->values, w_array}, {*y, y_array}}}, of_y, y_array, algorithm,
+                  workspace, bytes, alpha, beta);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     cudnnHandle_t, cudnnFilterDescriptor_t w, const void* w_array, cudnnTensorDescriptor_t dy,
     const void* dy_array, cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t dx, void* dx_array, int room,
     int* count, cudnnConvolutionBwdDataAlgoPerf_t* results, void*, std::size_t) {
-  if (!on_device(*dx, dx_array) || !on_device(w->values, w_array) || !on_device(*dy, dy_array))
-    return CUDNN_STATUS_BAD_PARAM;
-  return candidates<cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t>(room, count, results);
+  return measured({{{*dx, dx_array}, {w->values, w_array}, {*dy, dy_array}}}, room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t,
                                                           cudnnTensorDescriptor_t,
                                                           cudnnConvolutionDescriptor_t,
                                                           cudnnTensorDescriptor_t, int room, int* count,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* results) {
-  return candidates<cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t>(room, count, results);
+  return candidates(room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
     cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
@@ -292,28 +284,22 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void* alpha, cud
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
                                            std::size_t bytes, const void* beta, cudnnTensorDescriptor_t dx,
                                            void* dx_array) {
-  return convolve({*dx, dx_array, w->values, w_array, *dy, dy_array, *conv}, {algorithm, workspace, bytes},
-                  alpha, beta, *dx, dx_array, [=](const Operands& o, const Product& at) {
-                    return Term{at.x, o.y_at(at) * o.w_at(at)};
-                  });
+  return convolve(*conv, {{{*dx, dx_array}, {w->values, w_array}, {*dy, dy_array}}}, of_x, dx_array,
+                  algorithm, workspace, bytes, alpha, beta);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     cudnnHandle_t, cudnnTensorDescriptor_t x, const void* x_array, cudnnTensorDescriptor_t dy,
     const void* dy_array, cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t dw, void* dw_array, int room,
     int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, std::size_t) {
-  if (!on_device(*x, x_array) || !on_device(dw->values, dw_array) || !on_device(*dy, dy_array))
-    return CUDNN_STATUS_BAD_PARAM;
-  return candidates<cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t>(room, count,
-                                                                                          results);
+  return measured({{{*x, x_array}, {dw->values, dw_array}, {*dy, dy_array}}}, room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t,
                                                             cudnnTensorDescriptor_t,
                                                             cudnnConvolutionDescriptor_t,
                                                             cudnnFilterDescriptor_t, int room, int* count,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* results) {
-  return candidates<cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t>(room, count,
-                                                                                          results);
+  return candidates(room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
     cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
@@ -326,10 +312,8 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void* alpha, c
                                              cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
                                              std::size_t bytes, const void* beta, cudnnFilterDescriptor_t dw,
                                              void* dw_array) {
-  return convolve({*x, x_array, dw->values, dw_array, *dy, dy_array, *conv}, {algorithm, workspace, bytes},
-                  alpha, beta, dw->values, dw_array, [=](const Operands& o, const Product& at) {
-                    return Term{at.w, o.x_at(at) * o.y_at(at)};
-                  });
+  return convolve(*conv, {{{*x, x_array}, {dw->values, dw_array}, {*dy, dy_array}}}, of_w, dw_array,
+                  algorithm, workspace, bytes, alpha, beta);
 }
 
 }  // extern "C"

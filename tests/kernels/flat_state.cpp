@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/kernels/flat_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "tests/kernels/values.hpp"
+
+namespace flotilla::test {
+
+FlatState::FlatState(std::unique_ptr<Device> on, std::vector<FlatRange> of, std::int64_t size)
+    : device(std::move(on)),
+      ranges(std::move(of)),
+      p(storage_of(*device, values(size, 1))),
+      g(storage_of(*device, values(size, 2))),
+      a(storage_of(*device, values(size, 3))) {
+  std::vector<float> squares = values(size, 4);
+  for (float& value : squares) value = std::abs(value);
+  b = storage_of(*device, squares);
+}
+
+UpdateInput FlatState::input(Decay decay) {
+  return {.parameters = p.span(),
+          .gradients = g.span(),
+          .ranges = ranges,
+          .learning_rate = 0.125F,
+          .gradient_scale = 0.5F,
+          .decay = decay};
+}
+
+void FlatState::clear_padding() {
+  for (Storage* const storage : {&p, &g, &a, &b}) {
+    const std::vector<float> all = read(*device, *storage);
+    std::vector<float> kept(all.size());
+    for (const FlatRange& range : ranges)
+      for (std::int64_t i = range.offset; i < range.offset + range.count; ++i)
+        kept.at(static_cast<std::size_t>(i)) = all.at(static_cast<std::size_t>(i));
+    device->upload(kept, storage->span());
+  }
+}
+
+const std::vector<FlatStep>& flat_steps() {
+  static const std::vector<FlatStep> all = {
+      {"sgd", [](FlatState& s, const UpdateInput& in) { s.flat().sgd(in); }},
+      {"momentum",
+       [](FlatState& s, const UpdateInput& in) { s.flat().momentum(in, s.a.span(), 0.9F, false); }},
+      {"nesterov",
+       [](FlatState& s, const UpdateInput& in) { s.flat().momentum(in, s.a.span(), 0.9F, true); }},
+      {"lars", [](FlatState& s, const UpdateInput& in) { s.flat().lars(in, s.a.span(), 0.9F); }},
+      {"adam",
+       [](FlatState& s, const UpdateInput& in) {
+         s.flat().adam(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3);
+       }},
+      {"lamb",
+       [](FlatState& s, const UpdateInput& in) {
+         Storage direction = s.device->allocate(s.p.size());
+         s.flat().lamb_direction(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3, direction.span());
+         s.flat().copy(direction.span(), s.p.span());
+       }},
+      {"adagrad", [](FlatState& s, const UpdateInput& in) { s.flat().adagrad(in, s.b.span(), 1e-3F); }},
+  };
+  return all;
+}
+
+void expect_alike_after_two(const FlatStep& kind, Decay decay, FlatState& state, FlatState& oracle) {
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    kind.step(state, state.input(decay));
+    kind.step(oracle, oracle.input(decay));
+  }
+
+  const auto difference = [&](const Storage& one, const Storage& other) {
+    return largest_difference(read(*state.device, one), read(*oracle.device, other));
+  };
+  EXPECT_LE(difference(state.p, oracle.p), 2e-5) << kind.name;
+  EXPECT_LE(difference(state.a, oracle.a), 2e-6) << kind.name;
+  EXPECT_LE(difference(state.b, oracle.b), 2e-6) << kind.name;
+}
+
+}  // namespace flotilla::test
