@@ -69,6 +69,7 @@ struct Watchdog::Impl {
   double limit_s;
   std::function<void(const std::string&)> on_hang;
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
+  double looked_s = now_s();            // the same: last; it begins before the thread does
   double quiet_s = 0;                   // the same
   double called_s = 0;                  // the same: quiet_s when the others were called last
   double worked_s = 0;                  // the same: processor time of the thread that works
@@ -148,7 +149,6 @@ struct Watchdog::Impl {
   void run() {
     const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
     std::uint64_t seen = beats.load(std::memory_order_acquire);
-    double looked_s = now_s();
     double watched_s = 0;
     while (!sleep_until_asked(period_s)) {
       const double now = now_s();
