@@ -3,7 +3,6 @@
 // matrix products in it. The parts and the whole step take turns in short rounds, because the speed of shared
 // machines changes within seconds. Run: kernels_bench [threads [batch [seconds]]]
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -175,12 +174,5 @@ class Step {
 }  // namespace flotilla
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int index, long fallback) {
-    return argc > index ? std::atol(argv[index]) : fallback;
-  };
-  const auto device = flotilla::make_device({.kind = "cpu", .threads = static_cast<int>(argument(1, 1))});
-  flotilla::Step step(*device, argument(2, 64));
-  for (const double end = flotilla::now() + static_cast<double>(argument(3, 5)); flotilla::now() < end;)
-    step.round();
-  step.print();
+  flotilla::bench::take_rounds<flotilla::Step>(argc, argv, 64);
 }

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdlib>
 #include <vector>
+
+#include "kernels/device.hpp"
 
 namespace flotilla::bench {
 
@@ -18,6 +22,19 @@ inline double median(std::vector<double> times) {
 
 inline double fastest(const std::vector<double>& times) {
   return *std::min_element(times.begin(), times.end());
+}
+
+/// What a program [threads [batch [seconds]]] does with a Step(device, batch): rounds for so long, and
+/// prints.
+template <class Step>
+void take_rounds(int argc, char** argv, long batch) {
+  const auto argument = [&](int index, long fallback) {
+    return argc > index ? std::atol(argv[index]) : fallback;
+  };
+  const auto device = make_device({.kind = "cpu", .threads = static_cast<int>(argument(1, 1))});
+  Step step(*device, argument(2, batch));
+  for (const double end = now() + static_cast<double>(argument(3, 5)); now() < end;) step.round();
+  step.print();
 }
 
 }  // namespace flotilla::bench
