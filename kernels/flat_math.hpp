@@ -28,6 +28,7 @@ struct UpdateNumbers {
   float gradient_scale = 1.0F;
   float correction1 = 1.0F;  ///< Adam and LAMB: 1 / (1 − β₁ᵗ)
   float correction2 = 1.0F;  ///< 1 / (1 − β₂ᵗ)
+  float taken = 1.0F;        ///< 0: the update changes nothing.
 };
 
 /// What every update reads: p are the parameters, g the gradient. The gradient used is gradient_scale · g

@@ -12,6 +12,7 @@ class Late {
   constexpr Late(T value) : value_(value) {}  ///< Implicit: most are known.
   constexpr explicit Late(const T* address) : address_(address) {}
 
+  constexpr bool is_known() const { return address_ == nullptr; }
   constexpr T get() const { return address_ == nullptr ? value_ : *address_; }
   friend bool operator==(const Late&, const Late&) = default;
 

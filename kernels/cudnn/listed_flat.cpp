@@ -66,7 +66,7 @@ ListedFlat::Update ListedFlat::listed(const UpdateInput& in, const UpdateNumbers
   return {.parameters = in.parameters,
           .gradients = in.gradients,
           .decay = in.decay,
-          .numbers = list_.number(numbers),
+          .numbers = in.numbers != nullptr ? in.numbers : list_.number(numbers),
           .ranges = ranges_seen_};
 }
 

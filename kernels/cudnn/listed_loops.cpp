@@ -70,7 +70,7 @@ class ListedLoops : public DeviceLoops {
   }
 
   void dropout(const DropoutSpec& spec, Late<std::uint64_t> step, GivenValues from, Values to) override {
-    list_.add<&DeviceLoops::dropout>(loops_, spec, late(step.get()), from, to);
+    list_.add<&DeviceLoops::dropout>(loops_, spec, late(step), from, to);
   }
 
   void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
@@ -81,20 +81,29 @@ class ListedLoops : public DeviceLoops {
                              DeviceSpan<const float> normalisers, Late<float> scale,
                              Values dlogits) override {
     list_.add<&DeviceLoops::softmax_loss_backward>(loops_, spec, logits, late(targets), normalisers,
-                                                   late(scale.get()), dlogits);
+                                                   late(scale), dlogits);
   }
 
   void flag_not_finite(GivenValues x, DeviceSpan<float> flag) override {
     list_.add<&DeviceLoops::flag_not_finite>(loops_, x, flag);
   }
+  void judge(const JudgeSpec& spec, Late<float> learning_rate, double summed, DeviceSpan<float> flag,
+             Judgement* judgement, DeviceSpan<float> tells) override {
+    list_.add<&DeviceLoops::judge>(loops_, spec, late(learning_rate), summed, flag, judgement, tells);
+  }
+  void restore(const Judgement* judgement, DeviceSpan<const float> before,
+               DeviceSpan<float> values) override {
+    list_.add<&DeviceLoops::restore>(loops_, judgement, before, values);
+  }
 
  private:
+  /// On the device when the work is done, where it does not lie there yet.
   template <class T>
-  Late<T> late(T value) {
-    return Late<T>(list_.number(value));
+  Late<T> late(const Late<T>& number) {
+    return number.is_known() ? Late<T>(list_.number(number.get())) : number;
   }
   DeviceTargets late(DeviceTargets targets) {
-    targets.other_share = late(targets.other_share.get());
+    targets.other_share = late(targets.other_share);
     return targets;
   }
 

@@ -23,6 +23,7 @@ struct FlatUpdate {
   const UpdateNumbers* numbers = nullptr;  ///< Instead of learning_rate and gradient_scale, and corrections
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    if (numbers != nullptr && numbers->taken == 0.0F) return;
     const FlatChunk chunk = chunks[team.league_rank()];
     Rule own = rule;
     float rate = learning_rate;

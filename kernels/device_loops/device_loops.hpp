@@ -10,6 +10,7 @@
 #include "kernels/host_batch.hpp"
 #include "kernels/late.hpp"
 #include "kernels/precision.hpp"
+#include "kernels/step_judge.hpp"
 
 namespace flotilla {
 
@@ -70,6 +71,14 @@ struct DeviceTargets {
   const std::int32_t* other_labels = nullptr;  ///< (batch), or null
   Late<float> other_share = 0.0F;
   friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
+};
+
+/// What a StepJudge keeps on the device.
+struct Judgement {
+  UpdateNumbers update;  ///< Of the step that was judged last
+  float backward_scale = 1.0F;
+  ScaleState state;
+  std::int64_t steps = 0;  ///< That the optimizer has taken
 };
 
 /// Everything that a GPU computes and no vendor's library does, in the order of the calls on one stream.
@@ -136,6 +145,12 @@ class DeviceLoops {
 
   /// flag[0] ← 1 if a value is NaN or infinite; else it stays. The host does not wait.
   virtual void flag_not_finite(GivenValues x, DeviceSpan<float> flag) = 0;
+  /// As StepJudge::judge, of what flag_not_finite has found; the flag is 0 afterwards.
+  virtual void judge(const JudgeSpec& spec, Late<float> learning_rate, double summed, DeviceSpan<float> flag,
+                     Judgement* judgement, DeviceSpan<float> tells) = 0;
+  /// As StepJudge::restore. Sizes equal.
+  virtual void restore(const Judgement* judgement, DeviceSpan<const float> before,
+                       DeviceSpan<float> values) = 0;
 };
 
 /// Device memory for scratch: floats, on 64 bytes. Releasing it must wait for what uses it.

@@ -7,6 +7,7 @@
 #include "kernels/device_loops/casts.hpp"
 #include "kernels/device_loops/device_flat.hpp"
 #include "kernels/device_loops/dropout.hpp"
+#include "kernels/device_loops/judging.hpp"
 #include "kernels/device_loops/loss.hpp"
 #include "kernels/device_loops/norm_backward.hpp"
 #include "kernels/device_loops/norm_forward.hpp"
@@ -202,6 +203,20 @@ class KokkosLoops : public DeviceLoops {
       loops::for_each_pack<loops::full_pack<T>>(space_, "finite check", x.size,
                                                 loops::FlagNotFinite<T>{values, flag.address()});
     });
+  }
+  void judge(const JudgeSpec& spec, Late<float> learning_rate, double summed, DeviceSpan<float> flag,
+             Judgement* judgement, DeviceSpan<float> tells) override {
+    require(flag.size() == 1 && tells.size() == told_floats, "a judge has one flag and tells ", told_floats,
+            " values");
+    loops::for_each(
+        space_, "judge", 1,
+        loops::JudgeStep{spec, learning_rate, summed, flag.address(), judgement, tells.address()});
+  }
+  void restore(const Judgement* judgement, DeviceSpan<const float> before,
+               DeviceSpan<float> values) override {
+    require(before.size() == values.size(), "restore ", values.size(), " values from ", before.size());
+    loops::for_each(space_, "restore", static_cast<std::int64_t>(values.size()),
+                    loops::RestoreValues{judgement, before.address(), values.address()});
   }
 
  private:

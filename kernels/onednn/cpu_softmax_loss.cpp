@@ -112,9 +112,11 @@ void CpuSoftmaxLoss::forward(const Tensor& logits, const Targets& targets, Devic
   out[sum_samples] += static_cast<float>(targets.valid);
 }
 
-void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, float scale, Tensor& dlogits) {
+void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, Late<float> given_scale,
+                              Tensor& dlogits) {
   check_loss(spec_, logits, targets);
   require(dlogits.shape() == logits.shape(), "the logits' gradient must have their shape");
+  const float scale = given_scale.get();
   const std::int64_t classes = spec_.classes;
   const float* const e = exponentials_.span().address();
   float* const d = dlogits.span().address();

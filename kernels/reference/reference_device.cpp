@@ -74,10 +74,10 @@ class ReferenceSoftmaxLoss : public SoftmaxLoss {
     reference::softmax_loss_forward<float>(spec_, host(logits.span()), targets, host(sums));
   }
 
-  void backward(const Tensor& logits, const Targets& targets, float scale, Tensor& dlogits) override {
+  void backward(const Tensor& logits, const Targets& targets, Late<float> scale, Tensor& dlogits) override {
     check_loss(spec_, logits, targets);
     require(dlogits.shape() == logits.shape(), "the logits' gradient must have their shape");
-    reference::softmax_loss_backward<float>(spec_, host(logits.span()), targets, double{scale},
+    reference::softmax_loss_backward<float>(spec_, host(logits.span()), targets, double{scale.get()},
                                             host(dlogits.span()));
     rounding_.round(host(dlogits.span()));
   }

@@ -257,8 +257,30 @@ void Assembly::train_with(const Model& trained) {
   bind(*network, trained);
 }
 
+/// Where nothing but the verdict would make the host wait for a step.
+std::unique_ptr<StepJudge> Assembly::make_judge() const {
+  if (!loss_scale.looks() || config.strategy.kind != "all-reduce" || config.train.gradient_clip_norm > 0.0 ||
+      needs_norms(config.optimizer)) {
+    return nullptr;
+  }
+  return device->step_judge({.rule = loss_scale.rule(),
+                             .loss_divisor = loss_divisor(),
+                             .beta1 = static_cast<float>(config.optimizer.beta1),
+                             .beta2 = static_cast<float>(config.optimizer.beta2)});
+}
+
+float Assembly::loss_divisor() const {
+  const bool averages = config.train.accumulate == "average" && !config.run.reproducible;
+  return static_cast<float>(sharding.batch * (averages ? sharding.micro_steps : 1));
+}
+
+Late<float> Assembly::backward_scale() const {
+  return judge ? judge->backward_scale() : Late<float>(loss_scale.scale() / loss_divisor());
+}
+
 std::unique_ptr<Strategy> Assembly::make_strategy() {
   if (servers != nullptr) return make_served_strategy();
+  judge = make_judge();
   auto steps = std::make_unique<SyncAllReduce>(
       SyncAllReduce::Parts{.device = *device,
                            .workers = step_group ? step_group->workers : world,
@@ -273,7 +295,8 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                            .buckets = buckets,
                            .micro_steps = sharding.micro_steps,
                            .shards = shard_sums.get(),
-                           .clip_norm = config.train.gradient_clip_norm});
+                           .clip_norm = config.train.gradient_clip_norm,
+                           .judge = judge.get()});
   if (config.strategy.kind == "all-reduce") return steps;
   return std::make_unique<LocalSgd>(
       LocalSgd::Parts{.device = *device,

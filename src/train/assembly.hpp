@@ -93,8 +93,9 @@ struct Assembly {
   std::optional<HostRoom> pull_room;
   Storage validation_sums;
   std::unique_ptr<Optimizer>
-      optimizer;         ///< Null where servers run it, but for worker 0, which saves its state
-  LossScale loss_scale;  ///< This worker's
+      optimizer;                     ///< Null where servers run it, but for worker 0, which saves its state
+  LossScale loss_scale;              ///< This worker's
+  std::unique_ptr<StepJudge> judge;  ///< Null: the host decides whether a step is taken
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
   Reduction reduction;                                     ///< Of gradients
@@ -116,6 +117,8 @@ struct Assembly {
     return embeddings && (config.server.mode == "sync" || config.server.mode == "async");
   }
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
+  /// What backward multiplies the sum of a batch's losses with.
+  Late<float> backward_scale() const;
   /// The strategy's, and what synchronised batch norm and rows wait for around forward and backward.
   StrategyTimes times() const;
   Network& evaluator() { return validation_network ? *validation_network : *network; }
@@ -126,6 +129,8 @@ struct Assembly {
 
  private:
   void bind(Network& bound, const Model& with) const;
+  std::unique_ptr<StepJudge> make_judge() const;
+  float loss_divisor() const;
   std::unique_ptr<Strategy> make_strategy();
   std::unique_ptr<Strategy> make_served_strategy();
   std::unique_ptr<Embeddings> make_embeddings();

@@ -16,6 +16,9 @@ inline constexpr std::int64_t passenger_floats = ArenaLayout::alignment;
 /// Where in them a worker votes to stop; LossSum says where the loss sums are.
 inline constexpr std::size_t passenger_stop = 8;
 
+/// Where, after the sum, a StepJudge tells what became of the step: told_floats.
+inline constexpr std::size_t passenger_tells = 10;
+
 /// Where it says, to the servers of server.mode = "sync", that its gradients are not finite.
 inline constexpr std::size_t passenger_skip = 9;
 

@@ -3,15 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 namespace flotilla {
 
 namespace {
 
-constexpr float least = 1.0F;
 constexpr std::array<const char*, std::tuple_size_v<LossScale::State>> names = {
     "loss_scale", "loss_scale_good", "loss_scale_bad", "skipped_steps"};
 
@@ -19,44 +16,28 @@ constexpr std::array<const char*, std::tuple_size_v<LossScale::State>> names = {
 
 LossScale::LossScale(const LossScaleConfig& config)
     : looks_(true),
-      dynamic_(config.kind == "dynamic"),
-      scale_(static_cast<float>(dynamic_ ? config.initial : config.value)),
-      growth_(static_cast<float>(config.growth)),
-      backoff_(static_cast<float>(config.backoff)),
-      growth_every_(config.growth_every),
-      backoff_every_(config.backoff_every) {}
-
-void LossScale::follow(bool finite) {
-  if (!finite) {
-    good_ = 0;
-    ++skipped_;
-    ++in_a_row_;
-    if (can_fall() && in_a_row_ >= backoff_every_) {
-      scale_ = std::max(least, backoff_ * scale_);
-      in_a_row_ = 0;
-    }
-    return;
-  }
-  in_a_row_ = 0;
-  if (!dynamic_ || ++good_ < growth_every_) return;
-  good_ = 0;
-  if (const float grown = growth_ * scale_; std::isfinite(grown)) scale_ = grown;
+      rule_{.dynamic = config.kind == "dynamic",
+            .growth = static_cast<float>(config.growth),
+            .backoff = static_cast<float>(config.backoff),
+            .growth_every = config.growth_every,
+            .backoff_every = config.backoff_every} {
+  now_.scale = static_cast<float>(rule_.dynamic ? config.initial : config.value);
 }
 
 std::string LossScale::text() const {
-  return dynamic_ ? fmt::format("dynamic, now {}", scale_) : fmt::format("static, {}", scale_);
+  return rule_.dynamic ? fmt::format("dynamic, now {}", now_.scale) : fmt::format("static, {}", now_.scale);
 }
 
 LossScale::State LossScale::state() const {
-  return {double{scale_}, static_cast<double>(good_), static_cast<double>(in_a_row_),
-          static_cast<double>(skipped_)};
+  return {double{now_.scale}, static_cast<double>(now_.good), static_cast<double>(now_.in_a_row),
+          static_cast<double>(now_.skipped)};
 }
 
 void LossScale::set_state(const State& state) {
-  if (dynamic_) scale_ = static_cast<float>(state[0]);
-  good_ = static_cast<std::int64_t>(state[1]);
-  in_a_row_ = static_cast<std::int64_t>(state[2]);
-  skipped_ = static_cast<std::int64_t>(state[3]);
+  if (rule_.dynamic) now_.scale = static_cast<float>(state[0]);
+  now_.good = static_cast<std::int64_t>(state[1]);
+  now_.in_a_row = static_cast<std::int64_t>(state[2]);
+  now_.skipped = static_cast<std::int64_t>(state[3]);
 }
 
 std::map<std::string, double> LossScale::numbers() const {

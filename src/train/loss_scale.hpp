@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "kernels/scale_rule.hpp"
 #include "src/config/config.hpp"
 
 namespace flotilla {
@@ -24,11 +25,15 @@ class LossScale {
   explicit LossScale(const LossScaleConfig& config);
 
   bool looks() const { return looks_; }  ///< Whether steps are looked at, and those that overflow skipped.
-  float scale() const { return scale_; }
-  void follow(bool finite);                            ///< After each step that was looked at.
-  std::int64_t skipped() const { return skipped_; }    ///< Steps, since the start of training.
-  std::int64_t in_a_row() const { return in_a_row_; }  ///< Of them, the last ones at this scale.
-  bool can_fall() const { return dynamic_ && scale_ > 1.0F; }
+  float scale() const { return now_.scale; }
+  void follow(bool finite) {
+    flotilla::follow(rule_, now_, finite);
+  }                                                        ///< After each step that was looked at.
+  std::int64_t skipped() const { return now_.skipped; }    ///< Steps, since the start of training.
+  std::int64_t in_a_row() const { return now_.in_a_row; }  ///< Of them, the last ones at this scale.
+  bool can_fall() const { return flotilla::can_fall(rule_, now_); }
+  const ScaleRule& rule() const { return rule_; }
+  const ScaleState& now() const { return now_; }
   std::string text() const;  ///< "dynamic, now 32768"
 
   /// For checkpoints: "loss_scale", "loss_scale_good", "loss_scale_bad", "skipped_steps"; empty where no step
@@ -43,15 +48,8 @@ class LossScale {
 
  private:
   bool looks_ = false;
-  bool dynamic_ = false;
-  float scale_ = 1.0F;
-  float growth_ = 1.0F;
-  float backoff_ = 1.0F;
-  std::int64_t growth_every_ = 1;
-  std::int64_t backoff_every_ = 1;
-  std::int64_t good_ = 0;
-  std::int64_t in_a_row_ = 0;
-  std::int64_t skipped_ = 0;
+  ScaleRule rule_;
+  ScaleState now_;
 };
 
 /// float16: as device.loss_scale says. float32 and bfloat16, whose range is the same: none.

@@ -142,6 +142,11 @@ void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradi
   step_part(parameters, gradients, learning_rate, gradient_scale, begin_step(), 0, parameters.size());
 }
 
+void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
+                     const UpdateNumbers* numbers) {
+  update({.parameters = parameters, .gradients = gradients, .ranges = {}, .numbers = numbers}, begin_step());
+}
+
 void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
                           double learning_rate, double gradient_scale, std::int64_t step, std::size_t begin,
                           std::size_t end) {

@@ -38,6 +38,9 @@ class Optimizer {
   /// / micro-steps, times clip_factor). `gradients` are only read. Allocates nothing.
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
             double gradient_scale);
+  /// One step with numbers that lie on the device (StepJudge::judge), which may say that it is not taken:
+  /// then steps() counts one too many. Not for optimizers that need norms.
+  void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers);
 
   /// A step in parts, of which one may be done while another's gradient is still coming: begin_step() counts
   /// it, then step_part() updates the values [begin, end) of the same arenas, with the same bits as step().

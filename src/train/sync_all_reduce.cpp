@@ -16,7 +16,9 @@ SyncAllReduce::SyncAllReduce(Parts parts)
       averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
-      late_(parts_.device) {}
+      late_(parts_.device) {
+  if (parts_.judge != nullptr) statistics_before_ = parts_.device.allocate(parts_.model.statistics.size());
+}
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
@@ -109,13 +111,23 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
+  const UpdateNumbers* numbers = nullptr;
+  if (parts_.judge != nullptr) {
+    numbers = parts_.judge->judge(parts_.gradients, static_cast<float>(info.learning_rate),
+                                  static_cast<double>(averaged()),
+                                  parts_.gradients.subspan(passenger_tells, told_floats));
+  }
   StepOutcome found = outcome(info);
   const trace::Span span("optimizer");
-  const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
-  if (taken) update(info.learning_rate);
+  const bool taken = numbers != nullptr || can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  if (numbers != nullptr) {
+    update_if_taken(numbers);
+  } else if (taken) {
+    update(info.learning_rate);
+  }
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
-  judge(taken, parts_.loss_scale, found);
+  if (numbers == nullptr) judge(taken, parts_.loss_scale, found);
   found.skipped_by_all = found.skipped;
   return found;
 }
@@ -131,20 +143,34 @@ StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
     late_.exchange(all, sums);
   }
   const double samples = std::max(1.0F, sums[sum_samples]);
-  return {.loss = sums[sum_loss] / samples,
-          .accuracy_top1 = sums[sum_top1] / samples,
-          .accuracy_top5 = sums[sum_top5] / samples,
-          .stop = sums[passenger_stop] > 0.0F,
-          .samples = sums[sum_samples],
-          .late = !info.outcome_now};
+  StepOutcome found{.loss = sums[sum_loss] / samples,
+                    .accuracy_top1 = sums[sum_top1] / samples,
+                    .accuracy_top5 = sums[sum_top5] / samples,
+                    .stop = sums[passenger_stop] > 0.0F,
+                    .samples = sums[sum_samples],
+                    .late = !info.outcome_now};
+  if (parts_.judge != nullptr) {
+    const auto tells = std::span<const float>(sums).subspan(passenger_tells, told_floats);
+    const std::int64_t skipped = learn(tells, parts_.loss_scale, found);
+    parts_.optimizer.set_steps(parts_.optimizer.steps() - skipped);
+  }
+  return found;
 }
 
 void SyncAllReduce::update(double learning_rate) {
   update_statistics();
-  const auto gradients = parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
+  const auto gradients = parameter_gradients();
   double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
+}
+
+void SyncAllReduce::update_if_taken(const UpdateNumbers* numbers) {
+  const auto statistics = parts_.model.statistics;
+  if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
+  update_statistics();
+  if (!statistics.empty()) parts_.judge->restore(statistics_before_.span(), statistics);
+  parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
 }
 
 }  // namespace flotilla

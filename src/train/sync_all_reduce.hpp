@@ -37,6 +37,7 @@ class SyncAllReduce : public Strategy {
     std::int64_t micro_steps = 1;
     ShardSums* shards = nullptr;  ///< With run.reproducible; the micro-steps are shards then
     double clip_norm = 0.0;       ///< Of the averaged gradient; 0: none
+    StepJudge* judge = nullptr;   ///< Decides on the device whether steps are taken; null: the host does
   };
   explicit SyncAllReduce(Parts parts);
 
@@ -69,7 +70,11 @@ class SyncAllReduce : public Strategy {
   void reduce(std::int64_t step);
   void update_statistics();
   void update(double learning_rate);
+  void update_if_taken(const UpdateNumbers* numbers);
   StepOutcome outcome(const StepInfo& info);
+  DeviceSpan<float> parameter_gradients() const {
+    return parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
+  }
 
   Parts parts_;
   std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of
@@ -79,6 +84,7 @@ class SyncAllReduce : public Strategy {
   bool together_ = true;
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
   LateSums late_;
+  Storage statistics_before_;  ///< With a judge: of the step that it may undo
 };
 
 }  // namespace flotilla

@@ -165,10 +165,7 @@ StepOutcome Trainer::step(Loader& loader) {
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
   const DeviceSpan<float> sums = strategy.loss_sums();
-  const bool averages = config_.train.accumulate == "average" && !config_.run.reproducible;
-  const std::int64_t averaged = averages ? sharding.micro_steps : 1;
-  const float loss_scale = assembly_.loss_scale.scale();
-  const float scale = loss_scale / static_cast<float>(sharding.batch * averaged);
+  const Late<float> scale = assembly_.backward_scale();
   const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
@@ -210,12 +207,13 @@ StepOutcome Trainer::step(Loader& loader) {
   times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
   const bool meets = meets_at(step_ + 1, next);
-  const StepOutcome outcome = strategy.finish_step(
-      {.step = step_,
-       .learning_rate = learning_rate_,
-       .epochs_after = progress_of(config_, sharding, next).epochs,
-       .meet = meets,
-       .outcome_now = !assembly_.device->runs_ahead() || assembly_.loss_scale.looks() || meets});
+  const StepOutcome outcome =
+      strategy.finish_step({.step = step_,
+                            .learning_rate = learning_rate_,
+                            .epochs_after = progress_of(config_, sharding, next).epochs,
+                            .meet = meets,
+                            .outcome_now = meets || !assembly_.device->runs_ahead() ||
+                                           (assembly_.loss_scale.looks() && !assembly_.judge)});
   assembly_.device->submit();
   waiting_.after_step(strategy.times().meetings, spending());
   times_.read_ns = loader.read_ns();
@@ -287,6 +285,7 @@ Spending Trainer::spending() const {
 
 Ending Trainer::run() {
   const auto loader = make_loader();
+  if (assembly_.judge) assembly_.judge->begin(assembly_.loss_scale.now(), assembly_.optimizer->steps());
   assembly_.device->synchronize();
   while (!done()) {
     const std::int64_t step_ns_before = times_.step_ns;

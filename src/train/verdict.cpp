@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/verdict.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace flotilla {
@@ -10,6 +11,12 @@ namespace {
 /// Enough for a dynamic scale to come down from anywhere, and for a static one that a few bad batches are
 /// none.
 constexpr std::int64_t hopeless_in_a_row = 100;
+
+void tell(bool taken, bool at_the_least, const LossScale& scale, StepOutcome& outcome) {
+  outcome.skipped = !taken;
+  outcome.hopeless =
+      !taken && at_the_least && (!std::isfinite(outcome.loss) || scale.in_a_row() >= hopeless_in_a_row);
+}
 
 }  // namespace
 
@@ -21,9 +28,19 @@ void judge(bool taken, LossScale& scale, StepOutcome& outcome) {
   if (!scale.looks()) return;
   const bool least = !scale.can_fall();
   scale.follow(taken);
-  outcome.skipped = !taken;
-  outcome.hopeless =
-      !taken && least && (!std::isfinite(outcome.loss) || scale.in_a_row() >= hopeless_in_a_row);
+  tell(taken, least, scale, outcome);
+}
+
+std::int64_t learn(std::span<const float> tells, LossScale& scale, StepOutcome& outcome) {
+  if (tells[told_scale] == 0.0F) return 0;  // No step has been judged yet.
+  const bool least = !scale.can_fall();
+  const std::int64_t before = scale.skipped();
+  LossScale::State state{};
+  std::copy(tells.begin(), tells.end(), state.begin());
+  scale.set_state(state);
+  const std::int64_t skipped = scale.skipped() - before;
+  tell(skipped == 0, least, scale, outcome);
+  return skipped;
 }
 
 void keep_to_itself(Device& device, StepOutcome& outcome, DeviceSpan<float> array) {

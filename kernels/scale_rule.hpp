@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace flotilla {
+
+/// How a loss scale follows the verdicts on steps (formulas: src/train/loss_scale.hpp).
+struct ScaleRule {
+  bool dynamic = false;
+  float growth = 1.0F;
+  float backoff = 1.0F;
+  std::int64_t growth_every = 1;   ///< Good steps in a row
+  std::int64_t backoff_every = 1;  ///< Steps that overflowed in a row
+  friend bool operator==(const ScaleRule&, const ScaleRule&) = default;
+};
+
+struct ScaleState {
+  float scale = 1.0F;
+  std::int64_t good = 0;      ///< Steps in a row
+  std::int64_t in_a_row = 0;  ///< Steps that overflowed, the last ones at this scale
+  std::int64_t skipped = 0;   ///< Steps that overflowed, since the start of training
+};
+
+inline constexpr float least_loss_scale = 1.0F;
+
+constexpr bool can_fall(const ScaleRule& rule, const ScaleState& state) {
+  return rule.dynamic && state.scale > least_loss_scale;
+}
+
+/// constexpr, so that code for devices can call it.
+constexpr void follow(const ScaleRule& rule, ScaleState& state, bool finite) {
+  if (!finite) {
+    state.good = 0;
+    ++state.skipped;
+    ++state.in_a_row;
+    if (can_fall(rule, state) && state.in_a_row >= rule.backoff_every) {
+      const float lower = rule.backoff * state.scale;
+      state.scale = lower < least_loss_scale ? least_loss_scale : lower;
+      state.in_a_row = 0;
+    }
+    return;
+  }
+  state.in_a_row = 0;
+  if (!rule.dynamic || ++state.good < rule.growth_every) return;
+  state.good = 0;
+  const float grown = rule.growth * state.scale;
+  if (grown <= std::numeric_limits<float>::max()) state.scale = grown;
+}
+
+}  // namespace flotilla
