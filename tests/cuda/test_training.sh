@@ -15,6 +15,12 @@ losses() {
   sed -n 's/.*"event": *"step".*"loss": *\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"
 }
 
+# tells <run>: the loss scale after its last step, and the steps that it skipped
+tells() {
+  echo "$(sed -n 's/.*"event": *"step".*"loss_scale": *\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1)" \
+    "$(sed -n 's/.*"event": *"end".*"skipped_steps": *\([0-9]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1)"
+}
+
 # train <ranks> <run> <key=value>...: the MLP on the fake GPU
 train() {
   local ranks=$1 run=$2
@@ -91,6 +97,22 @@ graphs_change_no_bit() {
   done
 }
 
+# The GPU decides whether a step is taken; the host learns of it at reports, or a step late.
+overflows_are_skipped_whoever_knows_of_them() {
+  local restless=(train.steps=24 device.kind=cuda device.precision=float16 optimizer.kind=adam schedule.learning_rate=0.001
+    device.loss_scale.initial=1e9 device.loss_scale.backoff=0.05 device.loss_scale.growth_every=4)
+  train 1 known "${restless[@]}"
+  train 1 unknown "${restless[@]}" run.log_every=24
+  train 1 stopped "${restless[@]}" run.log_every=24 train.steps=9
+  train 1 stopped "${restless[@]}" run.log_every=24 device.graphs=true
+  local run
+  for run in unknown stopped; do
+    expect "$run: the last loss" "$(losses known | tail -n 1)" "$(losses "$run" | tail -n 1)"
+    expect "$run: scale and skipped steps" "$(tells known)" "$(tells "$run")"
+  done
+  expect 'steps were skipped' 1 "$(($(tells known | sed 's/.* //') > 2))"
+}
+
 ranks_share_a_gpu_only_where_the_deck_allows_it() {
   local job=("${MPIEXEC:?}" -n 3 "$on_fake_gpu" train "${mnist[@]}" train.steps=1 device.kind=cuda)
   expect_said 'would compute on one GPU (0000:01:00.0)' 2 "${job[@]}" run.output=crowd
@@ -116,6 +138,7 @@ without_a_gpu_it_says_so() {
 it_learns_what_the_cpu_learns
 gpus_exchange_gradients_in_each_way
 graphs_change_no_bit
+overflows_are_skipped_whoever_knows_of_them
 ranks_share_a_gpu_only_where_the_deck_allows_it
 a_checkpoint_of_one_kind_resumes_on_the_other
 without_a_gpu_it_says_so

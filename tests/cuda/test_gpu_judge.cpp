@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "src/train/loss_scale.hpp"
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
+
+namespace flotilla {
+namespace {
+
+class Judge : public test::OnGpu {};
+
+LossScaleConfig restless() {
+  return {.initial = 1024.0, .growth = 2.0, .growth_every = 3, .backoff = 0.5, .backoff_every = 2};
+}
+
+/// Whether the i-th step overflows: runs of both, some to the least scale and some to a high one.
+bool overflows(int step) {
+  return (step > 20 && step < 50) || step % 7 == 3 || step % 11 < 2;
+}
+
+TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
+  for (const bool graphs : {false, true}) {
+    const auto device = test::gpu({.graphs = graphs});
+    FlatMath& flat = device->flat();
+    LossScale scale(restless());
+    const auto judge =
+        device->step_judge({.rule = scale.rule(), .loss_divisor = 8.0F, .beta1 = 0.9F, .beta2 = 0.99F});
+    judge->begin(scale.now(), 0);
+    constexpr std::size_t size = 40;
+    const std::array<FlatRange, 1> ranges = {{{.offset = 0, .count = size, .weight_decay = 0.01F}}};
+    std::vector<float> initial = test::exact_values(size, 1);
+    // One by the judge, one told by the host.
+    std::array<Storage, 2> parameters = {test::storage_of(*device, initial),
+                                         test::storage_of(*device, initial)};
+    std::array<Storage, 2> first = {device->allocate(size), device->allocate(size)};
+    std::array<Storage, 2> second = {device->allocate(size), device->allocate(size)};
+    Storage backward = device->allocate(1);
+    Storage tells = device->allocate(told_floats);
+    std::int64_t taken = 0;
+    float lowest = scale.scale();
+
+    for (int step = 0; step < 100; ++step) {
+      const float rate = 0.1F / static_cast<float>(step + 1);
+      std::vector<float> values = test::exact_values(size, static_cast<std::uint64_t>(step));
+      if (overflows(step))
+        values[static_cast<std::size_t>(step) % size] = std::numeric_limits<float>::infinity();
+      Storage gradients = test::storage_of(*device, values);
+      const double gradient_scale = 1.0 / (4.0 * double{scale.scale()});
+
+      const UpdateNumbers* const numbers = judge->judge(gradients.span(), rate, 4.0, tells.span());
+      UpdateInput in{.parameters = parameters[0].span(),
+                     .gradients = gradients.span(),
+                     .ranges = ranges,
+                     .numbers = numbers};
+      flat.adam(in, first[0].span(), second[0].span(), 0.9F, 0.99F, 1e-6F, step + 1);
+      device->submit();
+      if (!overflows(step)) {
+        in = {.parameters = parameters[1].span(),
+              .gradients = gradients.span(),
+              .ranges = ranges,
+              .learning_rate = rate,
+              .gradient_scale = static_cast<float>(gradient_scale)};
+        flat.adam(in, first[1].span(), second[1].span(), 0.9F, 0.99F, 1e-6F, ++taken);
+      }
+      scale.follow(!overflows(step));
+      lowest = std::min(lowest, scale.scale());
+
+      const LossScale::State state = scale.state();
+      const std::vector<float> told = test::read(*device, tells);
+      EXPECT_EQ(std::vector<double>(told.begin(), told.end()),
+                std::vector<double>(state.begin(), state.end()))
+          << "step " << step;
+      EXPECT_EQ(test::read(*device, parameters[0]), test::read(*device, parameters[1])) << "step " << step;
+    }
+
+    EXPECT_EQ(scale.skipped(), 100 - taken);
+    EXPECT_GT(taken, 30);
+    EXPECT_EQ(lowest, 1.0F);
+  }
+}
+
+TEST_F(Judge, BackwardMultipliesWithTheScaleOfThatStep) {
+  const auto device = test::gpu();
+  const auto judge = device->step_judge({.rule = {.dynamic = true, .backoff = 0.5F}, .loss_divisor = 8.0F});
+  judge->begin({.scale = 64.0F}, 0);
+  const auto loss = device->softmax_loss({.batch = 1, .classes = 2});
+  const std::vector<std::int32_t> labels = {0};
+  const Targets targets{.labels = labels, .valid = 1};
+  std::vector<float> equal = {0.0F, 0.0F};
+  const Tensor logits = test::staged(*device, {1, 2}, equal);
+  Tensor dlogits = device->tensor({1, 2});
+  Storage sums = device->allocate(loss_sums);
+  Storage tells = device->allocate(told_floats);
+  Storage bad = test::storage_of(*device, {std::numeric_limits<float>::quiet_NaN()});
+
+  for (const float scale : {64.0F, 32.0F, 16.0F}) {
+    loss->forward(logits, targets, sums.span());
+    loss->backward(logits, targets, judge->backward_scale(), dlogits);
+    judge->judge(bad.span(), 0.1F, 1.0, tells.span());
+
+    EXPECT_EQ(test::values_of(*device, dlogits), (std::vector<float>{-scale / 16.0F, scale / 16.0F}));
+  }
+}
+
+TEST_F(Judge, RestoresWhatAStepMustNotChange) {
+  const auto device = test::gpu();
+  const auto judge = device->step_judge({.rule = {}, .loss_divisor = 1.0F});
+  judge->begin({}, 0);
+  const Storage before = test::storage_of(*device, {1, 2, 3});
+  Storage tells = device->allocate(told_floats);
+  for (const float gradient : {1.0F, std::numeric_limits<float>::infinity(), 1.0F}) {
+    Storage values = test::storage_of(*device, {4, 5, 6});
+    Storage gradients = test::storage_of(*device, {gradient});
+
+    judge->judge(gradients.span(), 0.1F, 1.0, tells.span());
+    judge->restore(before.span(), values.span());
+
+    const std::vector<float> expected =
+        gradient == 1.0F ? std::vector<float>{4, 5, 6} : std::vector<float>{1, 2, 3};
+    EXPECT_EQ(test::read(*device, values), expected);
+  }
+}
+
+}  // namespace
+}  // namespace flotilla
