@@ -151,8 +151,7 @@ StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
                     .late = !info.outcome_now};
   if (parts_.judge != nullptr) {
     const auto tells = std::span<const float>(sums).subspan(passenger_tells, told_floats);
-    const std::int64_t skipped = learn(tells, parts_.loss_scale, found);
-    parts_.optimizer.set_steps(parts_.optimizer.steps() - skipped);
+    not_taken_ = learn(tells, parts_.loss_scale, found);
   }
   return found;
 }
@@ -171,6 +170,7 @@ void SyncAllReduce::update_if_taken(const UpdateNumbers* numbers) {
   update_statistics();
   if (!statistics.empty()) parts_.judge->restore(statistics_before_.span(), statistics);
   parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
+  parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
 }
 
 }  // namespace flotilla

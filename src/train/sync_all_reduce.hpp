@@ -84,7 +84,8 @@ class SyncAllReduce : public Strategy {
   bool together_ = true;
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
   LateSums late_;
-  Storage statistics_before_;  ///< With a judge: of the step that it may undo
+  std::int64_t not_taken_ = 0;  ///< Steps that the judge has told of last, and the optimizer has counted
+  Storage statistics_before_;   ///< With a judge: of the step that it may undo
 };
 
 }  // namespace flotilla
