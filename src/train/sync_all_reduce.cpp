@@ -111,24 +111,35 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
-  const UpdateNumbers* numbers = nullptr;
-  if (parts_.judge != nullptr) {
-    numbers = parts_.judge->judge(parts_.gradients, static_cast<float>(info.learning_rate),
-                                  static_cast<double>(averaged()),
-                                  parts_.gradients.subspan(passenger_tells, told_floats));
-  }
-  StepOutcome found = outcome(info);
-  const trace::Span span("optimizer");
-  const bool taken = numbers != nullptr || can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
-  if (numbers != nullptr) {
-    update_if_taken(numbers);
-  } else if (taken) {
-    update(info.learning_rate);
-  }
+  StepOutcome found = parts_.judge == nullptr ? update_if_finite(info) : update_as_judged(info);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
-  if (numbers == nullptr) judge(taken, parts_.loss_scale, found);
   found.skipped_by_all = found.skipped;
+  return found;
+}
+
+StepOutcome SyncAllReduce::update_if_finite(const StepInfo& info) {
+  StepOutcome found = outcome(info);
+  const trace::Span span("optimizer");
+  const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  if (taken) update(info.learning_rate);
+  judge(taken, parts_.loss_scale, found);
+  return found;
+}
+
+/// The host hands out the update without knowing whether it is taken.
+StepOutcome SyncAllReduce::update_as_judged(const StepInfo& info) {
+  const auto tells = parts_.gradients.subspan(passenger_tells, told_floats);
+  const UpdateNumbers* const numbers = parts_.judge->judge(
+      parts_.gradients, static_cast<float>(info.learning_rate), static_cast<double>(averaged()), tells);
+  StepOutcome found = outcome(info);
+  const trace::Span span("optimizer");
+  const auto statistics = parts_.model.statistics;
+  if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
+  update_statistics();
+  if (!statistics.empty()) parts_.judge->restore(statistics_before_.span(), statistics);
+  parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
+  parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
   return found;
 }
 
@@ -162,15 +173,6 @@ void SyncAllReduce::update(double learning_rate) {
   double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
-}
-
-void SyncAllReduce::update_if_taken(const UpdateNumbers* numbers) {
-  const auto statistics = parts_.model.statistics;
-  if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
-  update_statistics();
-  if (!statistics.empty()) parts_.judge->restore(statistics_before_.span(), statistics);
-  parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
-  parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
 }
 
 }  // namespace flotilla

@@ -70,7 +70,8 @@ class SyncAllReduce : public Strategy {
   void reduce(std::int64_t step);
   void update_statistics();
   void update(double learning_rate);
-  void update_if_taken(const UpdateNumbers* numbers);
+  StepOutcome update_if_finite(const StepInfo& info);
+  StepOutcome update_as_judged(const StepInfo& info);
   StepOutcome outcome(const StepInfo& info);
   DeviceSpan<float> parameter_gradients() const {
     return parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
