@@ -30,7 +30,7 @@ void open_cuda_driver() {
 
 }  // namespace flotilla
 
-// What Kokkos 4.6 and 4.7 call of the driver. Should another version call more, the linker asks for the
+// What Kokkos 4.6.99 calls of the driver. Should another version call more, the linker asks for the
 // library itself.
 extern "C" {
 

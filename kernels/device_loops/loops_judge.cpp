@@ -29,12 +29,14 @@ class LoopsStepJudge : public StepJudge {
     std::vector<float> words(judgement_floats);
     std::memcpy(words.data(), &first, sizeof first);
     context_.device.upload(words, judgement_.span());
+    begun_ = true;
   }
 
   Late<float> backward_scale() const override { return Late<float>(&judgement()->backward_scale); }
 
   const UpdateNumbers* judge(DeviceSpan<const float> array, float learning_rate, double summed,
                              DeviceSpan<float> tells) override {
+    require(begun_, "a judge was never told where to begin");
     require(tells.size() == told_floats, "a judge tells ", told_floats, " values, got room for ",
             tells.size());
     context_.loops.flag_not_finite(values_of(array), flag_.span());
@@ -58,6 +60,7 @@ class LoopsStepJudge : public StepJudge {
   JudgeSpec spec_;
   Storage judgement_;
   Storage flag_;
+  bool begun_ = false;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
+  begin_judging();
 }
 
 /// Workers that held scales of their own may have to share one now.
@@ -30,6 +31,11 @@ void SyncAllReduce::resume(const Resumption&) {
   LossScale::State state = parts_.loss_scale.state();
   parts_.workers.broadcast(std::span<double>(state));
   parts_.loss_scale.set_state(state);
+  begin_judging();
+}
+
+void SyncAllReduce::begin_judging() {
+  if (parts_.judge != nullptr) parts_.judge->begin(parts_.loss_scale.now(), parts_.optimizer.steps());
 }
 
 void SyncAllReduce::clear_gradients() {

@@ -62,6 +62,7 @@ class SyncAllReduce : public Strategy {
   void step_together(bool together) { together_ = together; }
 
  private:
+  void begin_judging();
   DeviceSpan<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);

@@ -285,7 +285,6 @@ Spending Trainer::spending() const {
 
 Ending Trainer::run() {
   const auto loader = make_loader();
-  if (assembly_.judge) assembly_.judge->begin(assembly_.loss_scale.now(), assembly_.optimizer->steps());
   assembly_.device->synchronize();
   while (!done()) {
     const std::int64_t step_ns_before = times_.step_ns;

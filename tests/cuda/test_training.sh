@@ -113,6 +113,15 @@ overflows_are_skipped_whoever_knows_of_them() {
   expect 'steps were skipped' 1 "$(($(tells known | sed 's/.* //') > 2))"
 }
 
+it_times_steps() {
+  local precision
+  for precision in float32 float16; do
+    "$on_fake_gpu" bench step "${mnist[0]}" train.batch_size=8 device.kind=cuda device.precision="$precision" \
+      --steps 20 --json "$precision.json" >"$precision.said" 2>&1 || expect "bench step, $precision" 0 "$(<"$precision.said")"
+    grep -q samples_per_s "$precision.json" || expect "figures, $precision" samples_per_s "$(<"$precision.json")"
+  done
+}
+
 ranks_share_a_gpu_only_where_the_deck_allows_it() {
   local job=("${MPIEXEC:?}" -n 3 "$on_fake_gpu" train "${mnist[@]}" train.steps=1 device.kind=cuda)
   expect_said 'would compute on one GPU (0000:01:00.0)' 2 "${job[@]}" run.output=crowd
@@ -139,6 +148,7 @@ it_learns_what_the_cpu_learns
 gpus_exchange_gradients_in_each_way
 graphs_change_no_bit
 overflows_are_skipped_whoever_knows_of_them
+it_times_steps
 ranks_share_a_gpu_only_where_the_deck_allows_it
 a_checkpoint_of_one_kind_resumes_on_the_other
 without_a_gpu_it_says_so
