@@ -349,6 +349,20 @@ void Trainer::check_finite(const StepOutcome& outcome) {
   end_diverged_alone(what);
 }
 
+/// Collective. Not every worker holds all arrays that are saved: where servers update, worker 0 alone has the
+/// optimizer's slots.
+void Trainer::check_finite(const StrategyState& state) {
+  std::string what;
+  for (const StateArray& array : state.shared)
+    if (what.empty() && !assembly_.device->flat().all_finite(array.values))
+      what = cat("a value of ", array.group, " is not finite");
+  std::int32_t worker = what.empty() ? assembly_.world.size() : assembly_.world.rank();
+  assembly_.world.all_reduce(std::span(&worker, 1), mpi::Op::min);
+  if (worker == assembly_.world.size()) return;
+  assembly_.world.broadcast(what, worker);
+  end_diverged(what);
+}
+
 /// A step that overflowed is skipped, unless a smaller loss scale would not have helped.
 void Trainer::check_hope(const StepOutcome& outcome) {
   if (!outcome.hopeless) return;

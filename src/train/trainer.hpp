@@ -104,6 +104,7 @@ class Trainer {
   void report_input();
   void validate();
   void check_finite(const StepOutcome& outcome);
+  void check_finite(const StrategyState& state);
   void check_hope(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
   [[noreturn]] void end_diverged_alone(const std::string& what);

@@ -190,9 +190,7 @@ void Trainer::save() {
   const bool rows_are_there = save_rows(counters);
   const StrategyState state = assembly_.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});
-  for (const StateArray& array : state.shared)
-    if (!assembly_.device->flat().all_finite(array.values))
-      end_diverged(cat("a value of ", array.group, " is not finite"));
+  check_finite(state);
   last_saved_step_ = step_;
   counters.optimizer_step = state.optimizer_steps;
   if (rows_are_there) saves_.start(counters, state);

@@ -169,6 +169,21 @@ TEST(ParameterServerRuns, DoNotWaitForAWorkerThatPauses) {
   EXPECT_GE(after, before + 200);
 }
 
+/// The second moments of Adam, which worker 0 alone fetches to save them, are infinite long before the loss
+/// is.
+TEST(ParameterServerRuns, EndAsDivergedWhereOnlyASlotIsNotFinite) {
+  const TemporaryFolder folder;
+
+  const Result result =
+      flotilla(4, arguments(folder.path("run"),
+                            with_servers(2, {"server.mode=sync", "model.activation=relu", "data.std=1e-25",
+                                             "optimizer.kind=adam", "checkpoint.every=4"})));
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.errors.find("is not finite after step 4"), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("training diverged"), std::string::npos) << result.errors;
+}
+
 TEST(ParameterServerRuns, NameAServerOrWorkerThatHangs) {
   for (const std::size_t lost : {std::size_t{2}, std::size_t{3}}) {
     const TemporaryFolder folder;
