@@ -39,9 +39,10 @@ install(PROGRAMS scripts/make_lists.sh scripts/torch_to_hdf5.py DESTINATION "${s
 
 # Documents lie elsewhere than what they link to in the source tree.
 install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "library.md" EXCLUDE)
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "*.md" EXCLUDE)
+file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS README.md "docs/*.md")
 file(RELATIVE_PATH to_shared "/${CMAKE_INSTALL_DOCDIR}" "/${shared}")
-foreach(document README.md docs/library.md)
+foreach(document IN LISTS documents)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${document}")
   file(READ "${document}" text)
   string(REGEX REPLACE "\\]\\(((\\.\\./)?)(inputs|examples)/" "](\\1${to_shared}/\\3/" text "${text}")

@@ -47,7 +47,7 @@ printf '\n  $ %s\n\n' "$command"
 code=0
 $command || code=$?
 if ((code != 0)); then
-  fail "$code" "quickstart: the training ended with exit code $code (README.md, \"Exit codes\"); its log is in $output/log"
+  fail "$code" "quickstart: the training ended with exit code $code (docs/reference.md, \"Exit codes\"); its log is in $output/log"
 fi
 
 cat <<END
