@@ -1,0 +1,334 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compares two executables: a change that is meant to change no behaviour shows here that it does not.
+#
+#   scripts/compare_builds.sh [options] OLD NEW
+#
+#   --a9a FOLDER    holds a9a and a9a.t in LIBSVM's format; without, that deck is left out
+#   --photos FOLDER holds train.txt and val.txt of images in 10 classes; without, that deck is left out
+#   --only REGEX    only cases whose name matches
+#   --rounds N      of `bench step` and `bench all-reduce`, the two in turn (default 5; 0: none)
+#   --keep FOLDER   where the runs lie (default: a temporary folder that is removed)
+#
+# Trains 50 steps of each deck with each strategy on 1, 2 and 4 ranks; stops, kills and resumes runs; resumes with NEW what
+# OLD saved; gives wrong decks; asks for --check. Compared are every tensor of every checkpoint bit by bit, the keys of
+# metrics.jsonl, exit codes, the lines "resumed …" and "… diverged". Workers of asynchronous modes depend on timing: of more
+# than one, values are not compared. Needs h5diff (scripts/setup.sh --tools). Exit codes: 0 no difference; 1 differences; 2 a mistake.
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=scripts/common.sh
+. "$here/common.sh"
+open_mpi_settings
+export LC_ALL=C OMPI_MCA_btl_vader_single_copy_mechanism=none
+inputs=$here/../inputs
+
+usage() {
+  sed -n '3,/^set -euo/s/^# \{0,1\}//p' "$0" | head -n -1
+}
+
+a9a='' photos='' only='' rounds=5 keep=''
+while (($# > 0)); do
+  case $1 in
+    --a9a | --photos | --only | --rounds | --keep)
+      (($# > 1)) || fail 2 "compare_builds: $1 needs a value (see --help)"
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    -*) fail 2 "compare_builds: unknown option '$1' (see --help)" ;;
+    *) break ;;
+  esac
+done
+(($# == 2)) || fail 2 "compare_builds: needs two executables (see --help)"
+[[ $rounds =~ ^[0-9]+$ ]] || fail 2 "compare_builds: --rounds must be a number, got '$rounds'"
+command -v h5diff >/dev/null || fail 2 "compare_builds: h5diff is not installed (scripts/setup.sh --tools)"
+declare -A executable
+[[ -z $a9a ]] || a9a=$(readlink -f "$a9a")
+[[ -z $photos ]] || photos=$(readlink -f "$photos")
+executable[old]=$(readlink -f "$1") executable[new]=$(readlink -f "$2")
+for build in old new; do
+  [[ -x ${executable[$build]} ]] || fail 2 "compare_builds: '${executable[$build]}' is not an executable"
+done
+if [[ -n $keep ]]; then
+  mkdir -p "$keep"
+  folder=$(readlink -f "$keep")
+else
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+fi
+cd "$folder"
+
+cases=0 differing=0
+
+# report <case> <what differs, empty: nothing>: a row of the table.
+report() {
+  cases=$((cases + 1))
+  if [[ -z $2 ]]; then
+    printf '%-68s same, exit code %s\n' "$1" "$(<new.code)"
+  else
+    differing=$((differing + 1))
+    printf '%-68s DIFFERS: %s\n' "$1" "$2"
+  fi
+}
+
+# run <build> <ranks> <arguments>...: output into <build>.out and .err of the folder, the exit code into <build>.code.
+run() {
+  local build=$1 ranks=$2 code=0
+  shift 2
+  timeout 300 mpirun -n "$ranks" "${executable[$build]}" "$@" >"$build.out" 2>"$build.err" </dev/null || code=$?
+  echo "$code" >"$build.code"
+}
+
+# event_keys <metrics.jsonl>: "event: key key …" for every kind of line, in the order of the file, each once.
+event_keys() {
+  [[ -f $1 ]] || return 0
+  sed -E 's/\{"event":"([a-z]+)"/\1: {"event":/; s/"([a-z_0-9]+)":[^,}]*/\1/g' "$1" | tr -d '{}' | sort -u
+}
+
+# stable_lines <build>: what scripts read of the console, without paths and times.
+stable_lines() {
+  cat "$1.out" "$1.err" | grep -E '^(flotilla: )?(resumed|.*diverged)' | sed -E "s#[^ ']*/(old|new)/#/#g; s/ in [0-9.]+ s//" || true
+}
+
+# different_values <old run> <new run>: names the first checkpoint whose tensors differ.
+different_values() {
+  local file name group
+  diff <(cd "$1" 2>/dev/null && find checkpoints -name '*.h5' | sort) <(cd "$2" 2>/dev/null && find checkpoints -name '*.h5' | sort) \
+    >/dev/null || {
+    echo "checkpoints' names"
+    return
+  }
+  while IFS= read -r file; do
+    for group in $(h5ls "$1/$file" | awk '{ print $1 }'); do
+      h5diff -q "$1/$file" "$2/$file" "/$group" >/dev/null 2>&1 || {
+        name=${file#checkpoints/}
+        echo "/$group of $name"
+        return
+      }
+    done
+  done < <(cd "$1" 2>/dev/null && find checkpoints -name '*.h5' | sort)
+}
+
+# compare_runs <case> <old run> <new run> [free]: what the two runs left; "free": values may differ.
+compare_runs() {
+  local differences='' found
+  [[ $(<old.code) == "$(<new.code)" ]] || differences+="exit code $(<old.code) / $(<new.code); "
+  [[ $(event_keys "$2/metrics.jsonl") == "$(event_keys "$3/metrics.jsonl")" ]] || differences+="metrics keys; "
+  [[ $(stable_lines old) == "$(stable_lines new)" ]] || differences+="console lines; "
+  if [[ ${4:-} != free ]]; then
+    found=$(different_values "$2" "$3")
+    [[ -z $found ]] || differences+="$found; "
+  fi
+  report "$1" "$differences"
+}
+
+wanted() {
+  [[ -z $only || $1 =~ $only ]]
+}
+
+# train_both <case> <ranks> <values: exact or free> <deck> <overrides>...
+train_both() {
+  local name=$1 ranks=$2 values=$3 build
+  wanted "$name" || return 0
+  shift 3
+  rm -rf old new
+  for build in old new; do
+    run "$build" "$ranks" train "$@" run.output="$folder/$build/run"
+  done
+  compare_runs "$name" old/run new/run "$values"
+}
+
+common=(device.threads=1 run.log_every=10 run.watchdog_s=120 train.epochs=0 train.steps=50 checkpoint.every=25 checkpoint.keep=9)
+"${executable[old]}" make-data criteo --rows 4000 --valid-rows 500 --vocabulary 100 --seed 3 --output clicks.tsv >/dev/null
+
+# Decks: a name, then what is given to `train`.
+declare -A decks=(
+  [mnist_mlp]="mnist_mlp.toml"
+  [mlp_random]="mlp_random.toml data.validation.samples=512"
+  [mlp_parameter_server]="mlp_parameter_server.toml"
+  [resnet_synthetic]="resnet50_synthetic.toml model.depth=18 model.classes=10 data.shape=[3,32,32] train.batch_size=4"
+  [criteo]="ctr_dnn_criteo.toml data.train.path=clicks.tsv data.validation.path=clicks.valid.tsv train.batch_size=32 model.widths=[32,16]"
+)
+if [[ -n $a9a ]]; then
+  decks[a9a]="ctr_a9a.toml data.train.path=$a9a/a9a data.validation.path=$a9a/a9a.t validation.every=0"
+fi
+if [[ -n $photos ]]; then
+  decks[photos]="resnet18_photos.toml model.classes=10 data.image_size=32 data.short_side=32 train.global_batch_size=8
+    data.train.path=$photos/train.txt data.validation.path=$photos/val.txt validation.every=0"
+fi
+
+declare -A collective=(
+  [mpi]="strategy.all_reduce=mpi"
+  [shared]="strategy.all_reduce=shared-memory strategy.bucket_mb=0.1 strategy.last_bucket_mb=0.05 strategy.communicators=2"
+  [hierarchical]="strategy.all_reduce=hierarchical strategy.ranks_per_group=2"
+  [half-wire]="strategy.wire=bfloat16 optimizer.kind=adam"
+  [lamb]="optimizer.kind=lamb train.gradient_clip_norm=1 train.accumulate_steps=2"
+  [lars]="optimizer.kind=lars"
+  [local-sgd]="strategy.kind=local-sgd strategy.period=4"
+  [outer-step]="strategy.kind=local-sgd strategy.period=4 strategy.outer.kind=nesterov strategy.outer.momentum=0.9 optimizer.kind=adam"
+  [guide]="strategy.kind=adaptive-local-sgd strategy.initial_period=4"
+  [fleet2]="strategy.kind=adaptive-local-sgd strategy.rule=fleet2 strategy.initial_period=4"
+  [paper]="strategy.kind=adaptive-local-sgd strategy.rule=paper strategy.initial_period=4"
+)
+declare -A served=(
+  [sync]="server.mode=sync"
+  [async]="server.mode=async"
+  [half-async]="server.mode=half-async server.push_every=4"
+  [geo]="server.mode=geo server.push_every=4"
+)
+
+names() {
+  printf '%s\n' "$@" | sort
+}
+
+for deck in $(names "${!decks[@]}"); do
+  read -r -a given <<<"${decks[$deck]//$'\n'/ }"
+  given[0]=$inputs/${given[0]}
+  if [[ $deck != criteo && $deck != a9a && $deck != mlp_parameter_server ]]; then
+    for strategy in $(names "${!collective[@]}"); do
+      read -r -a with <<<"${collective[$strategy]}"
+      for ranks in 1 2 4; do
+        train_both "$deck $strategy np$ranks" "$ranks" exact "${given[@]}" "${common[@]}" "${with[@]}"
+      done
+    done
+  fi
+  [[ $deck == photos ]] && continue
+  for mode in $(names "${!served[@]}"); do
+    read -r -a with <<<"${served[$mode]}"
+    for ranks in 2 4; do
+      values=exact
+      [[ $mode == sync || $ranks == 2 ]] || values=free
+      train_both "$deck $mode np$ranks" "$ranks" "$values" "${given[@]}" "${common[@]}" strategy.kind=parameter-server \
+        roles.kind=symmetric "${with[@]}"
+    done
+  done
+done
+train_both "mnist_mlp reproducible np1" 1 exact "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
+train_both "mnist_mlp reproducible np4" 4 exact "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
+train_both "mnist_mlp diverges" 2 exact "$inputs/mnist_mlp.toml" "${common[@]}" model.activation=relu schedule.learning_rate=1e30 optimizer.kind=sgd
+for precision in float16 bfloat16; do
+  train_both "mnist_mlp reference $precision" 2 exact "$inputs/mnist_mlp.toml" "${common[@]}" device.kind=reference \
+    device.precision=$precision
+done
+
+# Stopped after 25 steps and resumed by either build; then killed and resumed. All end as OLD does undisturbed.
+# resumed <case> <ranks> <deck> <overrides>...
+resumed() {
+  local name=$1 ranks=$2 build
+  wanted "$name" || return 0
+  shift 2
+  rm -rf old new stopped
+  run old "$ranks" train "$@" run.output="$folder/old/run"
+  run old "$ranks" train "$@" run.output="$folder/stopped/run" train.steps=25
+  for build in old new; do
+    mkdir -p "$build"
+    rm -rf "$build/resumed"
+    cp -r stopped/run "$build/resumed"
+    run "$build" "$ranks" train "$@" run.output="$folder/$build/resumed"
+  done
+  compare_runs "$name: both resume what OLD saved" old/resumed new/resumed
+  compare_runs "$name: NEW's resumed run, OLD's undisturbed one" old/run new/resumed
+}
+
+# killed <case> <ranks> <deck> <overrides>...: NEW is killed after its first checkpoint, and resumes.
+killed() {
+  local name=$1 ranks=$2 pid
+  wanted "$name" || return 0
+  shift 2
+  rm -rf old new
+  run old "$ranks" train "$@" run.output="$folder/old/run"
+  mpirun -n "$ranks" "${executable[new]}" train "$@" run.output="$folder/new/run" run.emulate_straggler.rank=0 \
+    run.emulate_straggler.pause_s=0.05 >new.out 2>new.err </dev/null &
+  pid=$!
+  for _ in {1..600}; do
+    compgen -G "new/run/checkpoints/step-*.h5" >/dev/null && break
+    sleep 0.05
+  done
+  kill -KILL "$(pgrep -P "$pid" | head -n 1)"
+  wait "$pid" || true
+  run new "$ranks" train "$@" run.output="$folder/new/run"
+  grep -q '^resumed' new.out || report "$name: resumes at all" "no line 'resumed'"
+  cp old.out new.out # The line "resumed" is meant to differ.
+  cp old.err new.err
+  compare_runs "$name: NEW killed and resumed, OLD undisturbed" old/run new/run
+}
+
+for ranks in 1 2 4; do
+  resumed "resume all-reduce np$ranks" "$ranks" "$inputs/mnist_mlp.toml" "${common[@]}"
+done
+resumed "resume local-sgd np2" 2 "$inputs/mnist_mlp.toml" "${common[@]}" strategy.kind=local-sgd strategy.period=4
+resumed "resume sync servers np4" 4 "$inputs/mlp_parameter_server.toml" "${common[@]}" server.mode=sync
+resumed "resume clicks np2" 2 "$inputs/ctr_dnn_criteo.toml" "${common[@]}" data.train.path=clicks.tsv \
+  data.validation.path=clicks.valid.tsv train.batch_size=32 'model.widths=[32,16]' server.mode=geo server.push_every=4
+killed "kill all-reduce np2" 2 "$inputs/mnist_mlp.toml" "${common[@]}"
+killed "kill local-sgd np2" 2 "$inputs/mnist_mlp.toml" "${common[@]}" strategy.kind=local-sgd strategy.period=4
+
+# Wrong decks end with 2 and leave nothing; sentences may become clearer, so only their number is compared.
+# refused <case> <ranks> <arguments>...
+refused() {
+  local name=$1 ranks=$2 build differences=''
+  wanted "$name" || return 0
+  shift 2
+  rm -rf old new
+  for build in old new; do
+    run "$build" "$ranks" "$@" run.output="$folder/$build/run"
+    [[ $(<$build.code) == 2 ]] || differences+="$build ends with $(<$build.code); "
+    [[ ! -e $build/run ]] || differences+="$build leaves a folder; "
+  done
+  [[ $(grep -c '^flotilla:' old.err) == "$(grep -c '^flotilla:' new.err)" ]] || differences+="lines of stderr; "
+  report "$name" "$differences"
+}
+
+printf '[train]\nbatch_size = -4\nbatch_sise = 3\n[model]\nwidths = "x"\n' >wrong.toml
+refused "wrong: several mistakes" 1 train wrong.toml
+refused "wrong: no such deck" 1 train absent.toml
+refused "wrong: no such key" 2 train "$inputs/mnist_mlp.toml" optimizer.momentun=0.9
+refused "wrong: no such word" 2 train "$inputs/mnist_mlp.toml" strategy.kind=gossip
+refused "wrong: key of another kind" 2 train "$inputs/mnist_mlp.toml" strategy.period=4
+refused "wrong: batch that workers cannot share" 2 train "$inputs/mnist_mlp.toml" train.global_batch_size=65
+refused "wrong: no data" 2 train "$inputs/mnist_mlp.toml" data.train.images=absent.gz
+refused "wrong: servers without workers" 1 train "$inputs/mlp_parameter_server.toml"
+
+# plan <build>: what --check printed, without the version and what the process takes at the moment.
+plan() {
+  grep -vE '^flotilla |process and libraries|peak, all together' "$1.out"
+}
+
+if wanted "check"; then
+  rm -rf old new
+  for build in old new; do
+    run "$build" 2 train "$inputs/mnist_mlp.toml" --check run.output="$folder/same/run"
+  done
+  differences=''
+  [[ $(<old.code) == "$(<new.code)" ]] || differences="exit code $(<old.code) / $(<new.code)"
+  diff <(plan old) <(plan new) >/dev/null || differences+=" the plan"
+  report "check" "$differences"
+fi
+
+# ratio <name> <json key pattern> <ranks> <arguments>...: OLD and NEW in turn; the median of NEW's times over that of OLD's.
+ratio() {
+  local name=$1 key=$2 ranks=$3 round build
+  wanted "$name" && ((rounds > 0)) || return 0
+  shift 3
+  rm -f times.txt
+  for ((round = 0; round < rounds; ++round)); do
+    for build in old new; do
+      run "$build" "$ranks" bench "$@" --json "$folder/$build.json"
+      [[ $(<$build.code) == 0 ]] || { report "$name" "$build ends with $(<$build.code)"; return; }
+      echo "$build $(grep -oE "\"$key\": ?[0-9.e+-]+" "$build.json" | grep -oE '[0-9.e+-]+$' | sort -g | head -n 1)" >>times.txt
+    done
+  done
+  sort -k1,1 -k2,2g times.txt | awk -v name="$name" '{ value[$1, n[$1]++] = $2 }
+    END { middle = int(n["old"] / 2); printf "%-68s time NEW ÷ OLD %.3f\n", name, value["new", middle] / value["old", middle] }'
+}
+
+ratio "speed: step of the MNIST MLP, 1 rank" step_us 1 step "$inputs/mnist_mlp.toml" device.threads=1 --steps 2000
+ratio "speed: step of the MNIST MLP, 2 ranks" step_us 2 step "$inputs/mnist_mlp.toml" device.threads=1 --steps 2000
+ratio "speed: step of ResNet-50, 2 threads" step_us 1 step "$inputs/resnet50_synthetic.toml" device.threads=2 --steps 4
+ratio "speed: all-reduce of 16 MiB, 2 ranks" time_us 2 all-reduce --bytes 16M
+
+echo "$cases cases, $differing differ"
+((differing == 0))
