@@ -6,7 +6,7 @@
     python3 scripts/compare_torch_speed.py ranks --flotilla build/cpu/flotilla    # two processes with half the batch
     python3 scripts/compare_torch_speed.py input --flotilla build/cpu/flotilla --list photos/train.txt
 
-  step   Forward, backward and SGD with momentum 0.9 and decay 1e-4 in float32 on 16 made-up images of 224 x 224 that lie
+  step   Forward, backward and SGD with momentum 0.9 and decay 1e-4 in float32 on 16 synthetic images of 224 x 224 that lie
          in memory. torch: torchvision's ResNet-50, channels_last. Flotilla: `bench step inputs/resnet50_synthetic.toml`.
   ranks  The same with 2 x 8 images and one thread each. torch: DistributedDataParallel over gloo.
   input  Decoding and augmentation of the list's images on one thread, in random order: crop of random area and aspect to

@@ -29,7 +29,7 @@ std::unique_ptr<flotilla::Network> make_residual_mlp(flotilla::Device& device, c
                             .out = width,
                             .activation = flotilla::Activation::relu,
                             .accumulate = use.accumulate};
-  const bool is_first = true;  // nobody wants the gradient of the images
+  const bool is_first = true;  // the gradient of the images is not needed
   network->append(std::make_unique<flotilla::LinearLayer>(network->building(), "in", spec, xavier, is_first));
 
   spec.in = width;
