@@ -16,6 +16,7 @@
 #include "mpi/groups.hpp"
 #include "mpi/native.hpp"
 #include "mpi/pieces.hpp"
+#include "mpi/shared_memory_room.hpp"
 #include "mpi/shared_storage.hpp"
 #include "mpi/slices.hpp"
 #include "mpi/sum_arrays.hpp"
@@ -56,7 +57,11 @@ class Bench {
     const std::vector<int> groups = cut_groups(places, options.ranks_per_group);
     const bool one_host = hosts(places) == 1;
     const bool grouped = *std::ranges::max_element(groups) > 0;
-    if (one_host || grouped) storage_.emplace(world.split_by_host(), options.max_bytes / sizeof(float));
+    if (one_host || grouped) {
+      const std::string missing = missing_shared_memory(world, options.max_bytes, "--max to less");
+      if (!missing.empty()) throw UserError(missing);
+      storage_.emplace(world.split_by_host(), options.max_bytes / sizeof(float));
+    }
     if (one_host) {
       for (int rank = 0; rank < world.size(); ++rank) arrays_.push_back(storage_->of(rank).data());
       add("shared-memory", Wire::float32,

@@ -17,8 +17,8 @@ namespace flotilla::mpi {
 class SharedWindow {
  public:
   /// Collective over `host`. @param bytes of this rank's part @param remedy what else the user may set
-  /// @throws UserError on all of its ranks if the memory cannot be had, naming /dev/shm, the bytes needed and
-  /// free, and the remedy.
+  /// @throws UserError on all ranks of `host`, and on no other host's, if it has too little memory: where
+  /// other hosts would wait for these ranks, ask missing_shared_memory() first.
   SharedWindow(const Communicator& host, std::size_t bytes,
                std::string_view remedy = "strategy.all_reduce = \"mpi\"");
   SharedWindow(const SharedWindow&) = delete;

@@ -64,9 +64,11 @@ class DeviceBench {
   void measure(const StrategyConfig& strategy,
                const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
     const auto lanes = static_cast<std::size_t>(strategy.communicators);
-    const AllReducePlan plan = plan_all_reduce(strategy, places_, device_.shares_host_memory(), "", lanes,
-                                               mpi::SumOrder::any, no_nccl_);
-    const ReducedArray array(device_, arguments_.max_bytes / sizeof(float), plan, host_);
+    AllReducePlan plan = plan_all_reduce(strategy, places_, device_.shares_host_memory(), "", lanes,
+                                         mpi::SumOrder::any, no_nccl_);
+    const std::size_t most = arguments_.max_bytes / sizeof(float);
+    fit_to_shared_memory(plan, false, most, world_);
+    const ReducedArray array(device_, most, plan, host_);
     const DeviceSpan<float> all = array.values();
     const Reduction reduction = make_reduction(plan, world_, host_, device_, array, std::span(&all, 1));
     std::vector<mpi::Collectives*> collectives;

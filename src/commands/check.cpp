@@ -168,6 +168,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   if (world.is_root()) {
     print_line(config.resolved_text);
     for (const std::string& note : notes) print_line(note);
+    for (const Reduction* reduction : {&assembly.averaging, &assembly.reduction})
+      if (!reduction->left_out.empty()) print_line(reduction->left_out);
     for (const std::string& line : loaded) print_line(line);
     print_memory(assembly, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",

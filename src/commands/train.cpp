@@ -303,6 +303,8 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
     reporter->warn(warning);
   for (const std::string& warning : mpi::gpu_warnings(assembly.places, assembly.gpus))
     reporter->warn(warning);
+  for (const Reduction* reduction : {&assembly.averaging, &assembly.reduction})
+    if (!reduction->left_out.empty()) reporter->warn(reduction->left_out);
   if (start.network)
     for (const std::string& warning : start.network->verdict.warnings) reporter->warn(warning);
   if (!continuation.note.empty()) reporter->say(continuation.note);

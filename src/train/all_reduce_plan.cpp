@@ -10,6 +10,8 @@
 #include "mpi/even_slices.hpp"
 #include "mpi/groups.hpp"
 #include "mpi/nccl_all_reduce.hpp"
+#include "mpi/shared_memory_room.hpp"
+#include "src/train/failure.hpp"
 #include "src/train/reduced_array.hpp"
 
 namespace flotilla {
@@ -44,6 +46,10 @@ std::vector<std::string> worth_measuring_on_gpus(const AllReducePlan& plan, std:
                                                 : std::vector<std::string>{};
   if (in_groups && groups < workers) return {"nccl", "nccl-hierarchical"};
   return {"nccl"};
+}
+
+bool needs_window(std::string_view word, const AllReducePlan& plan) {
+  return word == "shared-memory" || (word == "hierarchical" && plan.groups_in_memory);
 }
 
 /// What may be worth while, the likeliest first.
@@ -151,9 +157,22 @@ AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<
   const bool sums_only_on_gpus =
       sums_on_gpus(likeliest) && (plan.wire == mpi::Wire::float32 || !uses_wire(likeliest));
   plan.staged = !shares_memory && places.size() > 1 && !sums_only_on_gpus;
-  for (const std::string& word : plan.candidates)
-    plan.window = plan.window || word == "shared-memory" || (word == "hierarchical" && plan.groups_in_memory);
+  plan.window =
+      std::ranges::any_of(plan.candidates, [&](const std::string& word) { return needs_window(word, plan); });
   return plan;
+}
+
+void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count,
+                          const mpi::Communicator& all) {
+  const std::string missing = mpi::missing_shared_memory(all, plan.window ? count * sizeof(float) : 0);
+  if (missing.empty()) return;
+  if (!automatic) throw AgreedFailure(missing, exit_user_error);
+  if (!plan.window) return;
+  const auto windowed = std::ranges::find_if(
+      plan.candidates, [&](const std::string& word) { return needs_window(word, plan); });
+  plan.left_out = cat("strategy.all_reduce = \"auto\" does without \"", *windowed, "\": ", missing);
+  plan.candidates = {"mpi"};
+  plan.window = false;
 }
 
 std::vector<int> Reduction::missing_ranks() const {
@@ -190,6 +209,7 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
   for (const std::string& word : plan.candidates)
     measured.push_back(candidates.emplace_back(make(word, plan.wire)).get());
   Reduction reduction;
+  reduction.left_out = plan.left_out;
   std::size_t winner = 0;
   if (candidates.size() > 1) {
     const mpi::AllReduceChoice choice = mpi::choose_all_reduce(world, measured, buckets);

@@ -24,6 +24,7 @@ struct AllReducePlan {
   mpi::Wire wire = mpi::Wire::float32;
   mpi::SumOrder order = mpi::SumOrder::any;
   int communicators = 1;
+  std::string left_out{};  ///< What "auto" does without for lack of shared memory, and why; empty: nothing
 };
 
 /// `order`: the tree where bits must not depend on the number of workers. `shares_memory`: the device's
@@ -35,6 +36,13 @@ AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<
                               mpi::SumOrder order = mpi::SumOrder::any,
                               const std::string& no_nccl = "needs device.kind = \"cuda\"");
 
+/// Collective over `all`, whose ranks have plans made from one deck. Asks for the room of a window of `count`
+/// floats where the plan has one. If a host has too little, "auto" leaves out what needs windows, on all
+/// hosts.
+/// @param automatic whether the deck says "auto" @throws AgreedFailure if it names what needs a window
+void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count,
+                          const mpi::Communicator& all);
+
 /// What adds the gradients of a run.
 struct Reduction {
   std::vector<std::unique_ptr<mpi::Collectives>> lanes;  ///< One per communicator
@@ -43,6 +51,7 @@ struct Reduction {
   std::unique_ptr<mpi::Collectives> exact;
   std::string description;         ///< "hierarchical in 2 groups, float16, 2 communicators"
   std::vector<std::string> table;  ///< What "auto" measured; empty: nothing
+  std::string left_out;            ///< The plan's
 
   mpi::Collectives& first() const { return *lanes.front(); }
   std::vector<int> missing_ranks() const;  ///< Of any lane. Safe from another thread.

@@ -134,7 +134,7 @@ struct Assembly {
   std::unique_ptr<Strategy> make_strategy();
   std::unique_ptr<Strategy> make_served_strategy();
   std::unique_ptr<Embeddings> make_embeddings();
-  void lay_out(const AllReducePlan& plan, const AllReducePlan& averaging_plan);
+  void lay_out(AllReducePlan plan, AllReducePlan averaging_plan);
   void lay_out_served();
 };
 

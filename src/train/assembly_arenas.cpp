@@ -4,12 +4,15 @@
 namespace flotilla {
 
 /// Collective. Where models and gradients lie, and how the workers reduce them.
-void Assembly::lay_out(const AllReducePlan& plan, const AllReducePlan& averaging_plan) {
+void Assembly::lay_out(AllReducePlan plan, AllReducePlan averaging_plan) {
   const bool averages = config.strategy.kind != "all-reduce";
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
-  models = ReducedArray(*device, averages ? 2 * model_count : model_count, averaging_plan, *host);
+  const std::size_t held = averages ? 2 * model_count : model_count;
+  const bool automatic = config.strategy.all_reduce == "auto";
+  fit_to_shared_memory(averaging_plan, automatic, held, world);
+  models = ReducedArray(*device, held, averaging_plan, *host);
   const auto model_at = [&](std::size_t begin) -> Model {
     return {models.values().subspan(begin, parameter_count),
             models.values().subspan(begin + parameter_count, statistics_count)};
@@ -18,7 +21,9 @@ void Assembly::lay_out(const AllReducePlan& plan, const AllReducePlan& averaging
   if (averages) consensus = model_at(model_count);
   const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
   const mpi::Communicator& steps_host = step_group ? step_group->host : *host;
-  summed = ReducedArray(*device, leading + model.parameters.size(), plan, steps_host);
+  const std::size_t summed_count = leading + model.parameters.size();
+  fit_to_shared_memory(plan, automatic, summed_count, world);
+  summed = ReducedArray(*device, summed_count, plan, steps_host);
   gradients = summed.values();
   if (config.run.reproducible)
     shard_sums = std::make_unique<ShardSums>(*device, gradients, sharding.micro_steps);

@@ -69,7 +69,8 @@ void agree(const mpi::Communicator& world, const std::function<void()>& work);
 void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
            const std::function<void()>& work);
 
-/// Runs `work`, which is collective and throws UserError on every rank or on none.
+/// Runs `work`, which throws the same UserError on every rank or on none, because nothing in it depends on
+/// the rank or its host. What some ranks alone may lack (a file, memory, a device) belongs into agree().
 void throw_alike(const std::function<void()>& work);
 
 template <class Work>

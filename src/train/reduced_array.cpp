@@ -2,13 +2,12 @@
 #include "src/train/reduced_array.hpp"
 
 #include "kernels/host_memory.hpp"
-#include "src/train/failure.hpp"
 
 namespace flotilla {
 
 ReducedArray::ReducedArray(Device& device, std::size_t count, const AllReducePlan& plan,
                            const mpi::Communicator& host) {
-  if (plan.window) throw_alike([&] { window_ = std::make_unique<mpi::SharedStorage>(host, count); });
+  if (plan.window) window_ = std::make_unique<mpi::SharedStorage>(host, count);
   if (window_ && device.shares_host_memory()) {
     values_ = device_span(window_->mine());
     return;

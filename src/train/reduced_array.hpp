@@ -17,7 +17,8 @@ namespace flotilla {
 class ReducedArray {
  public:
   ReducedArray() = default;
-  /// Collective over `host`. @throws UserError if there is too little memory to share
+  /// Collective over `host`, after fit_to_shared_memory() of the plan.
+  /// @throws UserError on the ranks of a host whose shared memory others have taken since
   ReducedArray(Device& device, std::size_t count, const AllReducePlan& plan, const mpi::Communicator& host);
 
   DeviceSpan<float> values() const { return values_; }

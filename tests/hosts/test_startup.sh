@@ -90,4 +90,13 @@ done
 train 0 again -n 4 --map-by node --host h0:2,h1:2 -- data.stage_to="$work/disk"
 says out ", where all were"
 [ -z "$(ls "$work/disk")" ]
+# One host has too little memory to share: named, that is a mistake; "auto" does without, and says so.
+"$hosts" exec h1 mount -o remount,size=24m /dev/shm
+wide=("model.widths=[2048,2048]" run.watchdog_s=20)
+train 2 shared -n 4 --map-by slot --host h0:2,h1:2 -- "${wide[@]}" strategy.all_reduce=hierarchical
+says errors "flotilla: the 2 ranks on h1 need 4"
+says errors "/dev/shm has 25"
+train 0 shared -n 4 --map-by slot --host h0:2,h1:2 -- "${wide[@]}"
+says errors 'flotilla: warning: strategy.all_reduce = "auto" does without "hierarchical": the 2 ranks on h1 need '
+says out "all-reduce   mpi, "
 echo "all passed"

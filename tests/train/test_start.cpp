@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/train/all_reduce_plan.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/shared_folder.hpp"
 #include "src/train/stage_data.hpp"
@@ -88,6 +89,44 @@ TEST(AgreeByHost, NamesTheHostsThatFailAlone) {
   EXPECT_EQ(failing(0), "/data/x: is missing");
   EXPECT_EQ(failing(world.size() - 1),
             "on h" + std::to_string(world.size() - 1) + ", not on the other hosts: /data/x: is missing");
+}
+
+/// What one of these ranks plans on the host that all are on.
+AllReducePlan plan_of(const mpi::Communicator& world, const std::string& all_reduce) {
+  StrategyConfig strategy;
+  strategy.all_reduce = all_reduce;
+  return plan_all_reduce(strategy, mpi::find_topology(world), true, "", 1);
+}
+
+constexpr std::size_t terabytes = std::size_t{1} << 40;
+
+TEST(SharedMemoryRoom, IsNotWantedByAutoWhereItIsMissing) {
+  const auto world = mpi::Communicator::world();
+  AllReducePlan plan = plan_of(world, "auto");
+  const std::vector<std::string> all = plan.candidates;
+
+  fit_to_shared_memory(plan, true, 1000, world);
+  EXPECT_EQ(plan.candidates, all);
+  EXPECT_EQ(plan.left_out, "");
+
+  fit_to_shared_memory(plan, true, terabytes, world);
+  EXPECT_EQ(plan.candidates, std::vector<std::string>{"mpi"});
+  EXPECT_FALSE(plan.window);
+  const std::string ranks = std::to_string(world.size()) + " ranks on " + mpi::host_name();
+  EXPECT_EQ(plan.left_out.find("strategy.all_reduce = \"auto\" does without \"shared-memory\": the " + ranks),
+            0)
+      << plan.left_out;
+}
+
+// As with groups of which some are one rank, which shares its memory with none.
+TEST(SharedMemoryRoom, MissingForOneRankIsToldByAll) {
+  const auto world = mpi::Communicator::world();
+  AllReducePlan plan = plan_of(world, world.rank() == 1 ? "shared-memory" : "mpi");
+
+  const std::string told = failure_of([&] { fit_to_shared_memory(plan, false, terabytes, world); });
+
+  EXPECT_NE(told.find("ranks on " + mpi::host_name() + " need "), std::string::npos) << told;
+  EXPECT_NE(told.find("/dev/shm has "), std::string::npos) << told;
 }
 
 class StageData : public testing::Test {
