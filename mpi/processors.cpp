@@ -169,7 +169,7 @@ std::vector<int> parse_processor_list(std::string_view text) {
   while (at != end) {
     int low = 0;
     auto [stop, failure] = std::from_chars(at, end, low);
-    if (failure != std::errc{} || low < 0) return {};
+    if (failure != std::errc{} || low < 0 || low >= most_processors) return {};
     int high = low;
     if (stop != end && *stop == '-') {
       const auto [stop_high, failure_high] = std::from_chars(stop + 1, end, high);

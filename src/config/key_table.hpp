@@ -29,7 +29,8 @@ std::vector<Key>& key_table();
 
 // What the entries are written with.
 constexpr auto must_match = OnResume::must_match;
-constexpr double most_steps = 1e12;  // Also of samples and epochs: a product with most_count fits 2^63
+constexpr double most_seconds = 1e9;  // Its nanoseconds, added to a clock's, fit 2^63
+constexpr double most_steps = 1e12;   // Also of samples and epochs: a product with most_count fits 2^63
 constexpr double largest_loss_scale = 1e30;  // Whose products with a float's gradient are floats
 constexpr double most_count = 2147483647;    // What MPI's counts and oneDNN's sizes hold
 

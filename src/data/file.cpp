@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -116,6 +117,19 @@ void File::read(std::int64_t begin, std::span<std::uint8_t> to) const {
   if (got == to.size()) return;
   throw UserError(cat(name_, ": ends at byte ", begin + static_cast<std::int64_t>(got), ", but had ", size_,
                       " bytes when it was opened; do not change data during a run"));
+}
+
+void File::reserve(std::int64_t bytes) {
+  if (bytes <= 0 || ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
+  const int error = errno;  // another one: this file system cannot keep room
+  if (error != ENOSPC && error != EDQUOT && error != EFBIG) return;
+  struct statvfs disk {};
+  const bool known = ::fstatvfs(descriptor_, &disk) == 0;
+  const auto free = static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
+  throw UserError(cat(name_, ": needs ", bytes, " bytes", known ? cat(", ", free, " are free there") : "",
+                      ": ", std::strerror(error),
+                      "; set TMPDIR to a folder with more space (each rank of a host makes "
+                      "a copy of its own), or gunzip the file once"));
 }
 
 void File::append(std::span<const std::uint8_t> from) {

@@ -31,6 +31,10 @@ class File {
   std::size_t read_some(std::int64_t begin, std::span<std::uint8_t> to) const;
   /// @throws UserError if the file ends before `to` is full.
   void read(std::int64_t begin, std::span<std::uint8_t> to) const;
+  /// Temporary files only. Keeps room for `bytes` on the disk, where its file system can do that; appended
+  /// bytes take it up. Several processes that do so get no more than there is. @throws UserError if there is
+  /// too little.
+  void reserve(std::int64_t bytes);
   /// Temporary files only. @throws UserError with the remedy if the disk is full.
   void append(std::span<const std::uint8_t> from);
 

@@ -15,6 +15,8 @@ constexpr std::size_t input_bytes = 256 * 1024;
 constexpr std::size_t output_bytes = 256 * 1024;
 constexpr std::array<std::uint8_t, 2> gzip_magic = {0x1f, 0x8b};
 constexpr int gzip_only = 16 + MAX_WBITS;
+constexpr std::int64_t most_shrinking = 1032;  // zlib's technical details
+constexpr std::int64_t usual_shrinking = 100;
 
 }  // namespace
 
@@ -82,6 +84,26 @@ std::size_t GzipReader::read(std::span<std::uint8_t> to) {
   return done;
 }
 
+bool GzipReader::can_hold(std::int64_t bytes) const {
+  return bytes / most_shrinking <= file_.size();
+}
+
+namespace {
+
+/// Bytes that a file says, at its end, to inflate to; the least it can be where that is no number to believe:
+/// of several members it tells of the last one, modulo 2^32.
+std::int64_t least_inflated_bytes(const File& compressed) {
+  std::array<std::uint8_t, 4> end{};
+  if (compressed.size() < std::ssize(end)) return 0;
+  compressed.read(compressed.size() - std::ssize(end), end);
+  const auto said = static_cast<std::int64_t>(end[0] | std::uint32_t{end[1]} << 8 |
+                                              std::uint32_t{end[2]} << 16 | std::uint32_t{end[3]} << 24);
+  const bool plausible = said >= compressed.size() && said / usual_shrinking <= compressed.size();
+  return plausible ? said : compressed.size();
+}
+
+}  // namespace
+
 void inflate_into(GzipReader& reader, File& copy, std::int64_t most) {
   std::vector<std::uint8_t> block(output_bytes);
   while (most > 0) {
@@ -95,6 +117,7 @@ void inflate_into(GzipReader& reader, File& copy, std::int64_t most) {
 
 File inflated_copy(const File& compressed) {
   File copy = File::temporary(temporary_folder(), cat("the inflated copy of ", compressed.name()));
+  copy.reserve(least_inflated_bytes(compressed));
   GzipReader reader(compressed);
   inflate_into(reader, copy, std::numeric_limits<std::int64_t>::max());
   return copy;

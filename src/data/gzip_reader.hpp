@@ -28,6 +28,8 @@ class GzipReader {
   /// The next inflated bytes; fewer only at the end, which is reached when the checksums were right.
   /// @throws UserError if the file is damaged or truncated or goes on after its end.
   std::size_t read(std::span<std::uint8_t> to);
+  /// Whether so many bytes can be in the file at all: gzip makes data smaller by a factor of 1032 at most.
+  bool can_hold(std::int64_t bytes) const;
 
  private:
   bool refill();            ///< False at the end of the file.

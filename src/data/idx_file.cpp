@@ -88,6 +88,7 @@ void inflate(IdxFile& idx, IdxKind kind, GzipReader& reader) {
   const std::string folder = temporary_folder();
   File copy = File::temporary(folder, cat("the inflated copy of ", idx.path));
   const std::int64_t wanted = idx.items * idx.item_bytes();
+  if (reader.can_hold(wanted)) copy.reserve(wanted);
   inflate_into(reader, copy, wanted);
   if (copy.size() < wanted) throw UserError(wrong_length(idx, kind, copy.size()));
   // Asking for one byte more also makes zlib compare the checksum.

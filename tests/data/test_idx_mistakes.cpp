@@ -13,6 +13,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/file.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -307,6 +308,18 @@ TEST_F(IdxMistake, NoRoomWhileInflating) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   expect_parts(text, {"inflated copy of " + images, "writing failed after", "set TMPDIR"});
+}
+
+TEST(TemporaryFile, IsRefusedMoreRoomThanItsDiskHas) {
+  File copy = File::temporary(temporary_folder(), "the inflated copy of x.gz");
+
+  try {
+    copy.reserve(std::int64_t{1} << 52);
+    FAIL() << "a disk of petabytes?";
+  } catch (const UserError& error) {
+    expect_parts(error.what(), {"the inflated copy of x.gz in ", "needs 4503599627370496 bytes",
+                                "set TMPDIR to a folder with more space", "or gunzip the file once"});
+  }
 }
 
 TEST_F(IdxMistake, LeavesNothingInTheTemporaryFolder) {

@@ -106,6 +106,22 @@ TEST_F(Disk, ThatIsFullBeforeTheStartIsToldInOneSentence) {
   EXPECT_NE(result.errors.find("No space left on device"), std::string::npos) << result.errors;
 }
 
+// The digits are 7.84 MB when inflated.
+TEST_F(Disk, ThatIsTooSmallForInflatedDataIsToldBeforeInflating) {
+  fill_disk(disk_ + "/fill");
+  fs::resize_file(disk_ + "/fill", fs::file_size(disk_ + "/fill") - (std::uintmax_t{10} << 20));
+  Texts command = flotilla_command(2, small_run(folder_.path("run"), {"train.steps=20"}));
+  command.insert(command.begin() + 1, {"-x", "TMPDIR=" + disk_});
+
+  const Result result = flotilla::test::run(command);
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_NE(result.errors.find("the inflated copy of "), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find(": needs 7840000 bytes, "), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("or gunzip the file once"), std::string::npos) << result.errors;
+}
+
 TEST_F(Disk, ThatCannotBeWrittenIsToldBeforeTheStart) {
   fs::create_directory(output_);
   make_read_only(disk_);

@@ -30,7 +30,7 @@ TEST(ProcessorList, IsReadAsLinuxWritesIt) {
   EXPECT_EQ(parse_processor_list("0-3,8,10-11\n"), (Ids{0, 1, 2, 3, 8, 10, 11}));
   EXPECT_EQ(parse_processor_list("7"), Ids{7});
   EXPECT_EQ(parse_processor_list(""), Ids{});
-  for (const char* bad : {"-1", "a", "3-", "3-1", "1,x", "0-99999999"})
+  for (const char* bad : {"-1", "a", "3-", "3-1", "1,x", "0-99999999", "2147483647", "99999999999999999999"})
     EXPECT_EQ(parse_processor_list(bad), Ids{}) << bad;
 }
 
