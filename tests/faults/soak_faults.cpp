@@ -2,15 +2,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tests/faults/environment.hpp"
 #include "tests/faults/journey.hpp"
 #include "tests/faults/private_mounts.hpp"
 
@@ -92,16 +91,6 @@ Fault random_fault(const Way& way, int ranks, bool small_disk, std::mt19937_64& 
     fault.delay_s = longest_s * fraction();
   }
   return fault;
-}
-
-/// What ctest gives its tests, where it is not given: how Open MPI is to run on a small machine.
-void complete_environment() {
-  std::istringstream variables(ENVIRONMENT_OF_TESTS);
-  std::string variable;
-  while (std::getline(variables, variable, ' ')) {
-    const std::size_t sign = variable.find('=');
-    setenv(variable.substr(0, sign).c_str(), variable.substr(sign + 1).c_str(), 0);
-  }
 }
 
 class Soak {

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace flotilla::test {
+
+/// Counts a call and tells whether it is to fail (fail_at_call.cpp).
+/// @param word its kind @param caller the return address @param about what it does, for the list of calls
+bool fails(const char* word, const void* caller, const char* about);
+
+}  // namespace flotilla::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/faults/ways.hpp"
+
+namespace flotilla::test {
+
+/// A call of one rank that is let fail (fail_at_call.cpp).
+struct FailingCall {
+  int rank = 0;
+  std::string word;   ///< "open", "memory", "window", …
+  int number = 1;     ///< Among the rank's calls of this word
+  std::string place;  ///< A hash of its callers: the first call from there fails. Empty: by number
+  std::string site;   ///< Address of the innermost caller in the program, for addr2line -e flotilla
+  std::string about;  ///< What it was about: a path, a size, a function
+
+  std::string text() const;  ///< "rank 1: open 7"
+};
+
+/// What became of a run with a failing call.
+struct Aftermath {
+  bool fired = false;   ///< The call came, and failed
+  std::string about{};  ///< What it was about this time
+  int exit_code = -1;
+  double seconds = 0.0;
+  std::string said{};    ///< The line that tells of it; empty: none does
+  std::string errors{};  ///< All of stderr
+  std::string wrong{};   ///< Empty: all as it should be
+};
+
+/// Small trainings of a strategy, in which calls fail.
+class FailureSweep {
+ public:
+  /// What a run begins with: nothing, or a checkpoint.
+  enum class Phase { start, resume };
+
+  /// @param folder for the runs, empty
+  FailureSweep(Way way, std::string folder);
+
+  /// Every call of these ranks in a run in which none fails, the first of each place only, in order.
+  std::vector<FailingCall> calls(Phase phase, const std::vector<int>& ranks) const;
+  /// Lets it fail, waits until all ranks are gone, and then looks whether the next run goes on.
+  Aftermath attempt(Phase phase, const FailingCall& call) const;
+
+ private:
+  std::string begin(Phase phase, const std::string& name) const;
+  Texts arguments(const std::string& output, int steps) const;
+  std::string next_run(const std::string& output) const;
+
+  Way way_;
+  int ranks_;
+  std::string folder_;
+};
+
+}  // namespace flotilla::test

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/faults/environment.hpp"
+#include "tests/faults/failures.hpp"
+#include "tests/runs/program.hpp"
+
+// Lets one call after another fail on one rank, of every place in the program that makes such calls, for
+// every strategy, in runs that begin anew and in runs that resume: all ranks must end in time, with a line
+// that tells of that failure, and the next run must go on from the newest checkpoint that was reported.
+// Prints a line for each attempt and a table; exit code 1 if anything was wrong.
+//
+//   sweep_failures [--strategy NAME] [--call WORD] [--without WORD] [--rank N] [--phase start|resume]
+//                  [--every N] [--minutes M]
+//
+// NAME is a part of the strategy's name (tests/faults/ways.cpp), WORD one of fail_at_call.cpp's. With --every
+// 3 only every third attempt is made.
+
+namespace flotilla::test {
+namespace {
+
+struct Options {
+  std::string strategy{};
+  std::string call{};
+  std::string without{};
+  std::string phase{};
+  int rank = -1;
+  int every = 1;
+  double minutes = 1e9;
+};
+
+Options options_of(const Texts& words) {
+  Options options;
+  for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
+    const std::string& value = words[i + 1];
+    if (words[i] == "--strategy")
+      options.strategy = value;
+    else if (words[i] == "--call")
+      options.call = value;
+    else if (words[i] == "--without")
+      options.without = value;
+    else if (words[i] == "--phase")
+      options.phase = value;
+    else if (words[i] == "--rank")
+      options.rank = std::stoi(value);
+    else if (words[i] == "--every")
+      options.every = std::stoi(value);
+    else if (words[i] == "--minutes")
+      options.minutes = std::stod(value);
+    else
+      throw std::invalid_argument("no option " + words[i]);
+  }
+  return options;
+}
+
+/// The first server and the first worker, and one that is not the first of its kind.
+std::vector<int> ranks_to_try(const Way& way) {
+  const int last = way.ranks.front() - 1;
+  return way.servers > 0 && last > 2 ? std::vector<int>{0, 1, 2, last} : std::vector<int>{0, last};
+}
+
+/// Of a strategy, or of a kind of call.
+struct Tally {
+  int attempts = 0;
+  int fired = 0;
+  int told = 0;
+  int tolerated = 0;  ///< The run went on without a word
+  int wrong = 0;
+  double longest_s = 0.0;
+};
+
+class Sweep {
+ public:
+  explicit Sweep(const Options& options) : options_(options), begin_(std::chrono::steady_clock::now()) {
+    clicks_ = folder_.path("clicks.tsv");
+    const Result made =
+        run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "2000", "--output", clicks_});
+    if (made.exit_code != 0) throw std::runtime_error(made.errors);
+  }
+
+  int run_all() {
+    for (const Way& way : all_ways(clicks_))
+      if (way.name.find(options_.strategy) != std::string::npos) sweep(way);
+    print_table("strategy", of_strategies_);
+    print_table("call", of_calls_);
+    return wrong_ == 0 ? 0 : 1;
+  }
+
+ private:
+  bool time_is_over() const {
+    const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begin_;
+    return gone.count() > 60 * options_.minutes;
+  }
+
+  void sweep(const Way& way) {
+    const FailureSweep failures(way, folder_.path(std::to_string(of_strategies_.size())));
+    std::set<std::string> known;  // places that the other phase has tried
+    for (const auto phase : {FailureSweep::Phase::start, FailureSweep::Phase::resume}) {
+      const char* const name = phase == FailureSweep::Phase::start ? "start" : "resume";
+      if (time_is_over()) return;
+      if (!options_.phase.empty() && options_.phase != name) continue;
+      for (const FailingCall& call : failures.calls(phase, ranks_to_try(way))) {
+        if (!options_.call.empty() && options_.call != call.word) continue;
+        if (options_.without == call.word) continue;
+        if (options_.rank >= 0 && options_.rank != call.rank) continue;
+        if (!known.insert(std::to_string(call.rank) + call.word + call.place).second) continue;
+        if (seen_++ % options_.every != 0) continue;
+        if (time_is_over()) return;
+        note(way.name, name, call, failures.attempt(phase, call));
+      }
+    }
+  }
+
+  void note(const std::string& way, const char* phase, const FailingCall& call, const Aftermath& after) {
+    for (Tally* const tally : {&of_strategies_[way], &of_calls_[call.word]}) {
+      ++tally->attempts;
+      if (after.fired) ++tally->fired;
+      if (!after.said.empty()) ++tally->told;
+      if (after.fired && after.said.empty() && after.exit_code == 0) ++tally->tolerated;
+      if (!after.wrong.empty()) ++tally->wrong;
+      tally->longest_s = std::max(tally->longest_s, after.seconds);
+    }
+    if (!after.wrong.empty()) ++wrong_;
+    std::printf("%-17s %-6s %-26s %-10s exit %3d %6.2f s  %s%s\n", way.c_str(), phase, call.text().c_str(),
+                call.site.c_str(), after.exit_code, after.seconds, call.about.c_str(),
+                after.fired ? "" : "  (did not come)");
+    if (!after.said.empty()) std::printf("      %s\n", after.said.c_str());
+    if (!after.wrong.empty()) std::printf("WRONG %s\n%s\n", after.wrong.c_str(), after.errors.c_str());
+    std::fflush(stdout);
+  }
+
+  static void print_table(const char* what, const std::map<std::string, Tally>& tallies) {
+    std::printf("\n%-18s %9s %7s %6s %10s %7s %10s\n", what, "attempts", "failed", "told", "tolerated",
+                "wrong", "longest/s");
+    for (const auto& [name, tally] : tallies)
+      std::printf("%-18s %9d %7d %6d %10d %7d %10.2f\n", name.c_str(), tally.attempts, tally.fired,
+                  tally.told, tally.tolerated, tally.wrong, tally.longest_s);
+  }
+
+  Options options_;
+  std::chrono::steady_clock::time_point begin_;
+  TemporaryFolder folder_;
+  std::string clicks_;
+  int seen_ = 0;
+  int wrong_ = 0;
+  std::map<std::string, Tally> of_strategies_;
+  std::map<std::string, Tally> of_calls_;
+};
+
+}  // namespace
+}  // namespace flotilla::test
+
+int main(int argc, char** argv) {
+  try {
+    const auto options = flotilla::test::options_of({argv, argv + argc});
+    flotilla::test::complete_environment();
+    return flotilla::test::Sweep(options).run_all();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sweep_failures: %s\n", error.what());
+    return 2;
+  }
+}
