@@ -143,16 +143,16 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     if (line) return say_error(error.what(), flotilla::exit_user_error);
     usage_error = error.what();  // every rank of a job has it: one of them prints it
   } catch (const std::exception& error) {
-    return say_error(error.what(), flotilla::exit_code_of(error));
+    return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }
 
   // 2. Training stops in order when it is asked to; the listener comes before any other thread.
   std::optional<flotilla::StopListener> listener;
-  if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
 
   // 3. MPI; everything below is destroyed before it.
   const bool strangers = flotilla::slurm_tasks_are_strangers();
   try {
+    if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
@@ -179,6 +179,6 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       failure.end_job(error);
     }
   } catch (const std::exception& error) {
-    return say_error(error.what(), flotilla::exit_code_of(error));
+    return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }
 }

@@ -32,6 +32,9 @@ void fail(const char* call, std::source_location at) {
 }
 
 Session::Session() : lock_(library_mutex()) {
+  // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
+  static const herr_t left_alone = H5dont_atexit();
+  check(left_alone, "H5dont_atexit");
   check(H5open(), "H5open");
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
 }
