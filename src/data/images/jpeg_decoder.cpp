@@ -4,6 +4,7 @@
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>  // jpeglib.h needs it and does not include it.
+#include <utility>
 #include <vector>
 
 #include <jerror.h>
@@ -16,6 +17,13 @@
 namespace flotilla {
 
 namespace {
+
+/// A file may hold any number of scans that change nothing, a few hundred bytes each, and each costs a pass
+/// over all coefficients. Real files have about ten; libjpeg-turbo recommends 500 as the limit ("Two Issues
+/// with the JPEG Standard"). Large images may have fewer, so that none takes more than a second or two.
+constexpr std::int64_t most_scans = 500;
+constexpr std::int64_t least_scans = 20;
+constexpr std::int64_t most_scanned_pixels = std::int64_t{1} << 31;
 
 /// libjpeg's error manager with a way back. The library is C: it is left by longjmp, not by an exception.
 struct ErrorManager {
@@ -59,7 +67,10 @@ class JpegDecoder final : public ImageDecoder {
     errors_.base.error_exit = leave;
     errors_.base.emit_message = take_message;
     errors_.base.output_message = print_nothing;
+    monitor_.progress_monitor = count_scans;
     guarded([this] { jpeg_create_decompress(&info_); });
+    info_.progress = &monitor_;
+    info_.client_data = this;
   }
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
@@ -139,7 +150,21 @@ class JpegDecoder final : public ImageDecoder {
     return spare_.data();
   }
 
+  /// The library calls it for each row of blocks that it reads.
+  static void count_scans(j_common_ptr common) {
+    const auto& info = *reinterpret_cast<j_decompress_ptr>(common);
+    const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
+    if (info.input_scan_number <= std::max(least_scans, std::min(most_scans, most_scanned_pixels / pixels)))
+      return;
+    static_cast<JpegDecoder*>(info.client_data)->too_many_scans_ = true;
+    leave(common);
+  }
+
   [[noreturn]] void fail() {
+    if (std::exchange(too_many_scans_, false))
+      throw BadImage(cat("has more than ", info_.input_scan_number - 1, " scans of ", info_.image_width,
+                         " x ", info_.image_height,
+                         " pixels, which no program for photographs writes; save it anew as JPEG or PNG"));
     std::array<char, JMSG_LENGTH_MAX> text{};
     if (info_.err->msg_code == JWRN_JPEG_EOF) {
       const auto row = info_.output_scanline;
@@ -155,6 +180,8 @@ class JpegDecoder final : public ImageDecoder {
 
   jpeg_decompress_struct info_{};
   ErrorManager errors_;
+  jpeg_progress_mgr monitor_{};
+  bool too_many_scans_ = false;
   std::span<const std::byte> file_;
   Box region_;
   JDIMENSION first_column_ = 0;  ///< Of the decoded rows, in the image.

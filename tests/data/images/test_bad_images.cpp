@@ -12,20 +12,26 @@
 namespace flotilla {
 namespace {
 
-/// What both transforms say about a file; "" if they take it.
-std::string reason(const test::Bytes& file, ImageTransformSpec spec = {}) {
-  spec.size = 8;
-  spec.short_side = 8;
-  std::vector<float> to(3 * 8 * 8);
-  std::vector<std::string> said;
-  for (const auto& transform : {make_training_transform(spec), make_validation_transform(spec)}) {
-    said.emplace_back();
-    try {
-      transform->apply(test::file_of(file), 1, to);
-    } catch (const BadImage& error) {
-      said.back() = error.what();
-    }
+constexpr std::int64_t size = 8;
+
+/// What a transform to 8 x 8 pixels says about a file; "" if it takes it.
+std::string reason(const test::Bytes& file, const ImageTransform& transform) {
+  std::vector<float> to(3 * size * size);
+  try {
+    transform.apply(test::file_of(file), 1, to);
+  } catch (const BadImage& error) {
+    return error.what();
   }
+  return "";
+}
+
+/// What both transforms say about it.
+std::string reason(const test::Bytes& file, ImageTransformSpec spec = {}) {
+  spec.size = size;
+  spec.short_side = size;
+  std::vector<std::string> said;
+  for (const auto& transform : {make_training_transform(spec), make_validation_transform(spec)})
+    said.push_back(reason(file, *transform));
   EXPECT_EQ(said[0], said[1]);
   return said[0];
 }
@@ -98,6 +104,36 @@ TEST(BadImage, IsADecompressionBombByItsHeaderAlone) {
   }
 
   EXPECT_NE(reason(file).find("has 65500 x 65500 = 4290250000 pixels"), std::string::npos) << reason(file);
+}
+
+/// A progressive file whose last scan comes `more` times more.
+test::Bytes with_scans(const test::Picture& picture, int more) {
+  test::Bytes file = test::jpeg(picture, {.colours = test::JpegForm::grey, .progressive = true});
+  const test::Bytes scan = {0xFF, 0xDA};
+  const auto last = std::find_end(file.begin(), file.end(), scan.begin(), scan.end());
+  const test::Bytes again(last, file.end() - 2);
+  file.resize(file.size() - 2);
+  for (int i = 0; i < more; ++i) file.insert(file.end(), again.begin(), again.end());
+  file.insert(file.end(), {0xFF, 0xD9});
+  return file;
+}
+
+TEST(BadImage, IsAProgressiveJpegOfThousandsOfScans) {
+  const test::Picture flat = test::draw(
+      16, 16, [](int, int, int) { return 128; }, 1);
+  EXPECT_EQ(reason(with_scans(flat, 400)), "");
+  const std::string said = reason(with_scans(flat, 4000));
+  EXPECT_NE(said.find("has more than 500 scans of 16 x 16 pixels"), std::string::npos) << said;
+  EXPECT_EQ(reason(test::jpeg(flat, {.colours = test::JpegForm::grey, .progressive = true})), "");
+}
+
+TEST(BadImage, HasFewerScansTheLargerItIs) {
+  // 2^31 pixels in all scans together.
+  const test::Picture flat = test::draw(
+      4096, 4096, [](int, int, int) { return 128; }, 1);
+  const auto transform = make_validation_transform({.size = size, .short_side = size});
+  const std::string said = reason(with_scans(flat, 200), *transform);
+  EXPECT_NE(said.find("has more than 128 scans of 4096 x 4096 pixels"), std::string::npos) << said;
 }
 
 TEST(BadImage, IsNoImageWithFiveColours) {
