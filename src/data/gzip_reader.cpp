@@ -17,6 +17,8 @@ constexpr std::array<std::uint8_t, 2> gzip_magic = {0x1f, 0x8b};
 constexpr int gzip_only = 16 + MAX_WBITS;
 constexpr std::int64_t most_shrinking = 1032;  // zlib's technical details
 constexpr std::int64_t usual_shrinking = 100;
+constexpr std::int64_t log_shrinking = 256;                       // of any text file of samples, at most
+constexpr std::int64_t always_inflated = std::int64_t{64} << 20;  // whatever the shrinking
 
 }  // namespace
 
@@ -119,7 +121,14 @@ File inflated_copy(const File& compressed) {
   File copy = File::temporary(temporary_folder(), cat("the inflated copy of ", compressed.name()));
   copy.reserve(least_inflated_bytes(compressed));
   GzipReader reader(compressed);
-  inflate_into(reader, copy, std::numeric_limits<std::int64_t>::max());
+  const std::int64_t most = std::max(always_inflated, compressed.size() * log_shrinking);
+  inflate_into(reader, copy, most);
+  std::array<std::uint8_t, 1> more{};
+  if (reader.read(more) > 0)
+    throw UserError(cat(compressed.name(), ": has ", compressed.size(), " bytes and inflates to more than ",
+                        most,
+                        ", which no log of samples does: it is damaged or made to fill the disk; if it "
+                        "is what it should be, gunzip it once"));
   return copy;
 }
 

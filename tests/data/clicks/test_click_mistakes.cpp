@@ -68,6 +68,15 @@ TEST_F(ClickMistake, TruncatedAndDamagedGzipFiles) {
   expect("criteo", {path, "damaged"});
 }
 
+TEST_F(ClickMistake, GzipFilesThatInflateWithoutEnd) {
+  const test::Bytes member = test::gzip(test::bytes_of(std::string(std::size_t{1} << 20, '\n')));
+  test::Bytes bytes;
+  for (int i = 0; i < 65; ++i) bytes.insert(bytes.end(), member.begin(), member.end());
+  test::save(path, bytes);
+
+  expect("libsvm", {path, "inflates to more than 67108864, which no log of samples does"});
+}
+
 TEST_F(ClickMistake, AmongTheFirstLinesIsToldWhenOpened) {
   write(test::criteo_text(0, 5) + "\n" + test::criteo_line(5) + "\t\n" + test::criteo_text(6, 9));
   EXPECT_THROW(test::open_criteo(path), UserError);
