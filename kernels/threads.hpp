@@ -22,11 +22,12 @@ void in_parts(std::int64_t threads, std::int64_t count, const Body& body) {
   }
 }
 
-/// `threads` if `work` (values touched) is worth waking them, else 1. Two threads took 75 us instead of 87
-/// for the backward pass of 64 x 128 values and its product: what both will read next is then not in one
-/// core's cache.
+/// `threads` if `work` (values touched) is worth waking them, else 1. A pass over 64 x 128 values takes some
+/// microseconds: alone two threads gain nothing there, and beside a busy process each meeting of theirs may
+/// cost a turn of the scheduler (docs/performance.md).
 inline std::int64_t threads_for(std::int64_t threads, std::int64_t work) {
-  return work >= 4096 ? threads : 1;
+  constexpr std::int64_t least_shared = 32'768;
+  return work >= least_shared ? threads : 1;
 }
 
 }  // namespace flotilla

@@ -12,6 +12,7 @@
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
 #include "kernels/kokkos_scope.hpp"
+#include "kernels/openmp_waiting.hpp"
 #include "mpi/communicator.hpp"
 #include "mpi/topology.hpp"
 #include "src/commands/bench_all_reduce.hpp"
@@ -146,10 +147,17 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }
 
-  // 2. Training stops in order when it is asked to; the listener comes before any other thread.
+  // 2. What computes does so with threads that sleep soon while they wait. Here the program may start anew.
+  if (const std::string failed = line ? flotilla::restart_with_short_spins(argv) : ""; !failed.empty())
+    say_error(
+        flotilla::cat("warning: threads will spin while they wait, which is slow where cores are shared: ",
+                      failed, "; set GOMP_SPINCOUNT=500"),
+        flotilla::exit_done);
+
+  // 3. Training stops in order when it is asked to; the listener comes before any other thread.
   std::optional<flotilla::StopListener> listener;
 
-  // 3. MPI; everything below is destroyed before it.
+  // 4. MPI; everything below is destroyed before it.
   const bool strangers = flotilla::slurm_tasks_are_strangers();
   try {
     if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
@@ -166,7 +174,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     }
     try {
       if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
-      // 4. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
+      // 5. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
       const flotilla::KokkosScope kokkos;
       return run_together(*line, world, failure);
     } catch (const flotilla::AgreedFailure& error) {

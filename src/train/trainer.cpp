@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "kernels/openmp_waiting.hpp"
 #include "kernels/trace.hpp"
 #include "src/train/loading.hpp"
 #include "src/train/stop_request.hpp"
@@ -286,6 +287,7 @@ Spending Trainer::spending() const {
 Ending Trainer::run() {
   const auto loader = make_loader();
   assembly_.device->synchronize();
+  queue_.emplace(flotilla::computing_threads(computing_threads()));
   while (!done()) {
     const std::int64_t step_ns_before = times_.step_ns;
     const StepOutcome outcome = step(*loader);
@@ -295,6 +297,8 @@ Ending Trainer::run() {
       rated_ns_ += times_.step_ns - step_ns_before;
     } else {
       unrated_input_ = all_input_times();
+      unrated_queued_ns_ = queue_->waited_ns();
+      rated_begin_ns_ = trace::now_ns();
     }
     if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);
@@ -324,6 +328,7 @@ Ending Trainer::run() {
   saves_.finish_last(step_);
   report_waiting();
   report_input();
+  report_processors();
   assembly_.world.barrier();
   assembly_.watchdog->beat("ending", step_);
   return {.reason = stopped ? stop_reason_ : "done",

@@ -13,6 +13,7 @@
 #include "src/train/assembly.hpp"
 #include "src/train/click_log.hpp"
 #include "src/train/input_need.hpp"
+#include "src/train/processor_waiting.hpp"
 #include "src/train/replaced_samples.hpp"
 #include "src/train/saves.hpp"
 #include "src/train/time_limit.hpp"
@@ -102,6 +103,12 @@ class Trainer {
   InputTimes input_times() const;
   InputMeans input_means() const;
   void report_input();
+  int computing_threads() const;
+  ProcessorWaiting processor_waiting() const;
+  std::string processor_advice(const std::string& worker) const;
+  void report_processors();
+  void say_of_worst(const char* label, double share,
+                    const std::function<std::string(const std::string& worker)>& advice);
   void validate();
   void check_finite(const StepOutcome& outcome);
   void check_finite(const StrategyState& state);
@@ -141,6 +148,10 @@ class Trainer {
   std::int64_t rated_ns_ = 0;
   InputTimes unrated_input_;  ///< Of those
   bool input_told_ = false;
+  std::optional<ProcessorQueue> queue_;  ///< Of a run()
+  std::int64_t unrated_queued_ns_ = 0;
+  std::int64_t rated_begin_ns_ = 0;
+  bool processors_told_ = false;
   Saves saves_;
   ReplacedSamples replaced_;
   WaitingLog waiting_;

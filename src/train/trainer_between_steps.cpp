@@ -68,6 +68,10 @@ void Trainer::report(const StepOutcome& outcome) {
     input_told_ = true;
     parts_.reporter.say(cat("input        ", input_advice(input_times(), input_means())));
   }
+  if (!processors_told_ && processor_waiting().stands_out()) {
+    processors_told_ = true;
+    parts_.reporter.say(cat("processors   ", processor_advice("")));
+  }
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   saves_.report();
 }
@@ -119,19 +123,54 @@ InputMeans Trainer::input_means() const {
           .cores = mpi::default_threads(place)};
 }
 
-/// Collective. Over the whole run, of the worker that waited for its input longest.
-void Trainer::report_input() {
-  const InputTimes own = input_times();
-  const double share = own.stands_out() ? own.wait_share() : 0.0;
-  const std::vector<double> shares = assembly_.world.all_gather(std::span(&share, 1));
+/// Collective. What the worker with the largest share advises; nothing where all are 0.
+/// @param advice for this worker, given its name where there are several
+void Trainer::say_of_worst(const char* label, double share,
+                           const std::function<std::string(const std::string& worker)>& advice) {
+  const std::vector<double> shares = assembly_.world.all_gather(std::span<const double>(&share, 1));
   const auto worst = std::ranges::max_element(shares);
   if (*worst == 0.0) return;
   const auto worker = static_cast<int>(worst - shares.begin());
   const mpi::Place& place = assembly_.places[static_cast<std::size_t>(worker)];
-  std::string advice = input_advice(own, input_means(),
-                                    shares.size() == 1 ? "" : cat("rank ", place.rank, " on ", place.host));
-  assembly_.world.broadcast(advice, worker);
-  parts_.reporter.say(cat("input        in the whole run ", advice));
+  std::string text = advice(shares.size() == 1 ? "" : cat("rank ", place.rank, " on ", place.host));
+  assembly_.world.broadcast(text, worker);
+  parts_.reporter.say(cat(label, text));
+}
+
+/// Collective. Over the whole run, of the worker that waited for its input longest.
+void Trainer::report_input() {
+  const InputTimes own = input_times();
+  say_of_worst("input        in the whole run ", own.stands_out() ? own.wait_share() : 0.0,
+               [&](const std::string& worker) { return input_advice(own, input_means(), worker); });
+}
+
+/// OpenMP's, that one operation takes.
+int Trainer::computing_threads() const {
+  if (config_.device.kind != "cpu") return 1;
+  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
+  return config_.device.threads > 0 ? static_cast<int>(config_.device.threads) : mpi::default_threads(place);
+}
+
+/// Without the first steps, in which the libraries start their threads.
+ProcessorWaiting Trainer::processor_waiting() const {
+  return {.span_ns = trace::now_ns() - rated_begin_ns_,
+          .queued_ns = queue_->waited_ns() - unrated_queued_ns_};
+}
+
+std::string Trainer::processor_advice(const std::string& worker) const {
+  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
+  return flotilla::processor_advice(processor_waiting(),
+                                    {.threads = computing_threads(),
+                                     .cores = mpi::default_threads(place),
+                                     .bound = place.cores < place.host_cores},
+                                    worker);
+}
+
+/// Collective. Over the whole run, of the worker whose processors were taken most.
+void Trainer::report_processors() {
+  const ProcessorWaiting own = processor_waiting();
+  say_of_worst("processors   in the whole run ", own.stands_out() ? own.share() : 0.0,
+               [this](const std::string& worker) { return processor_advice(worker); });
 }
 
 void Trainer::validate() {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/openmp_waiting.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "kernels/processor/processor.hpp"
+#include "kernels/threads.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Longer than the gaps between the operations of a step, and than threads of one operation lie apart where
+/// each has a core; far below a turn of the scheduler, some milliseconds.
+constexpr double longest_spin_us = 50.0;
+
+}  // namespace
+
+std::string restart_with_short_spins(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return {};
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return error.message() + " (/proc/self/exe)";
+  const std::string count = std::to_string(pauses_in(longest_spin_us));
+  if (setenv("GOMP_SPINCOUNT", count.c_str(), 1) != 0) return std::strerror(errno);
+  execv(program.c_str(), argv);
+  return std::strerror(errno);
+}
+
+std::vector<std::int64_t> computing_threads(int threads) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(threads));
+  in_parts(threads, threads, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) ids[static_cast<std::size_t>(i)] = syscall(SYS_gettid);
+  });
+  return ids;
+}
+
+}  // namespace flotilla
