@@ -43,9 +43,19 @@ std::string input_advice(const InputTimes& times, const InputMeans& means, const
                                        worker.empty() ? "" : " of ", worker);
   const std::int64_t needed = times.threads_needed();
   if (needed <= means.threads) {
-    return fmt::format(
-        "{}, though {} data.threads read fast enough on average: a larger data.prefetch ({} now) may help",
-        took, means.threads, means.prefetch);
+    const std::string enough =
+        fmt::format("{}, though {} data.threads read fast enough on average", took, means.threads);
+    if (means.cores > means.computing)
+      return fmt::format("{}: a larger data.prefetch ({} now) may help", enough, means.prefetch);
+    // They take turns with what computes: batches read further ahead take as long.
+    if (means.spare > 0)
+      return fmt::format(
+          "{}, on the cores that compute: give each rank one more (mpirun --bind-to none, srun "
+          "--cpus-per-task={})",
+          enough, means.computing + 1);
+    return enough +
+           ", on the cores that compute, and this host has no others: fewer ranks or "
+           "device.threads there may help, a larger data.prefetch does not";
   }
   return fmt::format("{}: about {} data.threads would keep up ({} now){}", took, needed, means.threads,
                      needed > means.cores ? fmt::format("; this rank's share of its host is {} core{}",

@@ -23,9 +23,11 @@ struct InputTimes {
 
 /// What the deck and the host give a worker's loader.
 struct InputMeans {
-  std::int64_t threads = 0;   ///< data.threads
-  std::int64_t prefetch = 0;  ///< data.prefetch
-  std::int64_t cores = 0;     ///< The worker's share of its host
+  std::int64_t threads = 0;    ///< data.threads
+  std::int64_t prefetch = 0;   ///< data.prefetch
+  std::int64_t cores = 0;      ///< The worker's share of its host
+  std::int64_t computing = 1;  ///< Threads of the worker that compute
+  std::int64_t spare = 0;      ///< Cores of the host for each of its workers on which none computes
 };
 
 /// "took 34 % of the time: about 6 data.threads would keep up (2 now); this rank's share of its host is 4

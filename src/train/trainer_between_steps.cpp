@@ -118,9 +118,12 @@ InputTimes Trainer::input_times() const {
 
 InputMeans Trainer::input_means() const {
   const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
+  const auto neighbours = std::ranges::count(assembly_.places, place.host_index, &mpi::Place::host_index);
   return {.threads = config_.data.threads,
           .prefetch = config_.data.prefetch,
-          .cores = mpi::default_threads(place)};
+          .cores = mpi::default_threads(place),
+          .computing = computing_threads(),
+          .spare = place.host_cores / neighbours - computing_threads()};
 }
 
 /// Collective. What the worker with the largest share advises; nothing where all are 0.

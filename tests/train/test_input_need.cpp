@@ -50,6 +50,18 @@ TEST(InputNeed, OfSamplesThatComeInBurstsIsMoreRoomNotMoreThreads) {
             "data.prefetch (4 now) may help");
 }
 
+TEST(InputNeed, IsAnotherCoreWhereTheReadersHaveNone) {
+  const InputTimes times{.step_ns = 10 * s, .wait_ns = 2 * s, .read_ns = 4 * s};
+
+  EXPECT_EQ(input_advice(times, {.threads = 1, .prefetch = 4, .cores = 1, .computing = 1, .spare = 1}),
+            "took 20 % of the time, though 1 data.threads read fast enough on average, on the cores that "
+            "compute: give each rank one more (mpirun --bind-to none, srun --cpus-per-task=2)");
+  EXPECT_EQ(input_advice(times, {.threads = 1, .prefetch = 4, .cores = 2, .computing = 2, .spare = 0}),
+            "took 20 % of the time, though 1 data.threads read fast enough on average, on the cores that "
+            "compute, and this host has no others: fewer ranks or device.threads there may help, a larger "
+            "data.prefetch does not");
+}
+
 TEST(InputNeed, IsNotWorthAWordBelowATenthOrATenthOfASecond) {
   EXPECT_TRUE((InputTimes{.step_ns = 20 * s, .wait_ns = 2 * s, .read_ns = s}.stands_out()));
   EXPECT_FALSE((InputTimes{.step_ns = 20 * s, .wait_ns = 2 * s - 1, .read_ns = s}.stands_out()));
