@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/hdf5_handles.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 
 namespace flotilla::hdf5 {
@@ -24,6 +26,7 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* text) {
 std::string last_error() {
   std::string text;
   if (H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text) < 0 || text.empty()) return "no reason given";
+  std::ranges::replace(text, '\n', ' ');  // behind the time of a failed write
   return text;
 }
 

@@ -42,7 +42,7 @@ MetricsFile::MetricsFile(std::string path, std::int64_t resumed_step) : path_(st
     while (std::getline(before, line)) {
       if (!is_after(line, resumed_step)) after.append(line + '\n');
     }
-    if (before.bad()) throw UserError("cannot read " + path_);
+    if (before.bad()) throw UserError(cat("cannot read ", path_, ": ", system_message(errno)));
     after.commit();
   }
   open_file(0);

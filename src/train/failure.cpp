@@ -112,8 +112,15 @@ void FailureHandler::end_job_for_current_exception() {
 }
 
 void agree(const mpi::Communicator& world, const std::function<void()>& work) {
-  for (const std::string& error : errors_of(world, work))
-    if (!error.empty()) throw AgreedFailure(error.substr(1), error.front() - '0');
+  const std::vector<std::string> errors = errors_of(world, work);
+  const auto failed = std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
+  if (failed == errors.end()) return;
+  std::string text = failed->substr(1);
+  if (failed != errors.begin()) {
+    const std::vector<std::string> hosts = world.all_gather(mpi::host_name());
+    text = cat("on ", hosts[static_cast<std::size_t>(failed - errors.begin())], ": ", text);
+  }
+  throw AgreedFailure(text, failed->front() - '0');
 }
 
 void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
@@ -126,10 +133,14 @@ void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places
   std::vector<std::string> bad;
   for (std::size_t rank = 0; rank < errors.size(); ++rank)
     if (!errors[rank].empty() && good.erase(places[rank].host_index) > 0) bad.push_back(places[rank].host);
-  const std::string text = failed->substr(1);
-  throw AgreedFailure(
-      good.empty() ? text : cat("on ", mpi::text_of_hosts(bad), ", not on the other hosts: ", text),
-      failed->front() - '0');
+  std::string text = failed->substr(1);
+  if (!good.empty()) {
+    text = cat("on ", mpi::text_of_hosts(bad), ", not on the other hosts: ", text);
+  } else if (std::ranges::count(errors, "") > 0) {
+    const mpi::Place& place = places[static_cast<std::size_t>(failed - errors.begin())];
+    text = cat("rank ", place.rank, " on ", place.host, ": ", text);
+  }
+  throw AgreedFailure(text, failed->front() - '0');
 }
 
 void throw_alike(const std::function<void()>& work) {

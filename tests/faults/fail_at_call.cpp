@@ -26,7 +26,8 @@
 
 // Loaded into a program before it starts, lets one of its calls fail on one rank.
 // FLOTILLA_TEST_FAIL="1 open 7" is rank 1's seventh call that opens a file, "1 open @1f3e" the first that
-// comes from this place in the program. FLOTILLA_TEST_FIRED=FILE: the file gets a line when that happened.
+// comes from this place in the program, "1 open worker-0001" the first about a path with these letters.
+// FLOTILLA_TEST_FIRED=FILE: the file gets a line when that happened.
 // FLOTILLA_TEST_CALLS=FOLDER: each rank writes FOLDER/rank-N, a line for each call: its word, its number
 // among the calls of that word, the place that it came from (a hash of its callers), the innermost caller,
 // and what it was about. Only calls made by the program itself count, also those through libstdc++, HDF5 and
@@ -48,8 +49,9 @@ struct Module {
 
 struct State {
   std::array<char, 16> word{};
-  int number = 0;           ///< 0: not by number
-  std::uint64_t place = 0;  ///< 0: not by place
+  int number = 0;                ///< 0: not by number
+  std::uint64_t place = 0;       ///< 0: not by place
+  std::array<char, 32> about{};  ///< Empty: not by what it is about
   std::atomic<bool> done = false;
   int calls = -1;  ///< Descriptor of the list of calls
   const char* fired = nullptr;
@@ -87,15 +89,17 @@ State& state() {
     if (rank == nullptr) return made_now;
     dl_iterate_phdr(add_module, made_now);
     int where = -1;
-    std::array<char, 32> which{};
+    decltype(State::about) which{};
     const char* fail = std::getenv("FLOTILLA_TEST_FAIL");
     if (fail != nullptr &&
         std::sscanf(fail, "%d %15s %31s", &where, made_now->word.data(), which.data()) == 3 &&
         where == std::atoi(rank)) {
       if (which[0] == '@')
         made_now->place = std::strtoull(which.data() + 1, nullptr, 16);
-      else
+      else if (which[0] >= '0' && which[0] <= '9')
         made_now->number = std::atoi(which.data());
+      else
+        made_now->about = which;
     }
     made_now->fired = std::getenv("FLOTILLA_TEST_FIRED");
     if (const char* folder = std::getenv("FLOTILLA_TEST_CALLS"); folder != nullptr) {
@@ -144,10 +148,11 @@ void list_call(const State& state, const char* word, int number, const char* abo
 }
 
 /// Once.
-bool is_asked_for(State& state, const char* word, int number) {
+bool is_asked_for(State& state, const char* word, int number, const char* about) {
   if (std::strcmp(state.word.data(), word) != 0 || state.done) return false;
   const bool by_place = state.place != 0 && walk_from_here(state).hash == state.place;
-  return (by_place || number == state.number) && !state.done.exchange(true);
+  const bool by_about = state.about[0] != '\0' && std::strstr(about, state.about.data()) != nullptr;
+  return (by_place || by_about || number == state.number) && !state.done.exchange(true);
 }
 
 void note_fired(const State& state, const char* word, int number, const char* about) {
@@ -183,7 +188,7 @@ bool flotilla::test::fails(const char* word, const void* caller, const char* abo
     while (std::strcmp(words[index], word) != 0) ++index;
     const int number = ++now.counts[index];
     if (now.calls >= 0) list_call(now, word, number, about);
-    verdict = is_asked_for(now, word, number);
+    verdict = is_asked_for(now, word, number, about);
     if (verdict) note_fired(now, word, number, about);
   }
   inside = false;

@@ -12,11 +12,12 @@ namespace flotilla::test {
 /// A call of one rank that is let fail (fail_at_call.cpp).
 struct FailingCall {
   int rank = 0;
-  std::string word;   ///< "open", "memory", "window", …
-  int number = 1;     ///< Among the rank's calls of this word
-  std::string place;  ///< A hash of its callers: the first call from there fails. Empty: by number
-  std::string site;   ///< Address of the innermost caller in the program, for addr2line -e flotilla
-  std::string about;  ///< What it was about: a path, a size, a function
+  std::string word{};  ///< "open", "memory", "window", …
+  int number = 0;      ///< Among the rank's calls of this word; 0: the first that is about `about`
+  std::string
+      place{};  ///< A hash of its callers: the first call from there fails, whatever its number; empty: any
+  std::string site{};   ///< Address of the innermost caller in the program, for addr2line -e flotilla
+  std::string about{};  ///< What it was about: a path, a size, a function
 
   std::string text() const;  ///< "rank 1: open 7"
 };

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -133,8 +134,16 @@ class Sweep {
                 call.site.c_str(), after.exit_code, after.seconds, call.about.c_str(),
                 after.fired ? "" : "  (did not come)");
     if (!after.said.empty()) std::printf("      %s\n", after.said.c_str());
+    if (after.fired && after.said.empty()) print_lines(after.errors);
     if (!after.wrong.empty()) std::printf("WRONG %s\n%s\n", after.wrong.c_str(), after.errors.c_str());
     std::fflush(stdout);
+  }
+
+  /// What Flotilla said.
+  static void print_lines(const std::string& errors) {
+    std::istringstream text(errors);
+    for (std::string line; std::getline(text, line);)
+      if (line.starts_with("flotilla: ")) std::printf("      (no word of it) %s\n", line.c_str());
   }
 
   static void print_table(const char* what, const std::map<std::string, Tally>& tallies) {

@@ -37,11 +37,11 @@ std::string shared_path(const mpi::Communicator& world, const TemporaryFolder& f
   return path;
 }
 
-std::string failure_of(const std::function<void()>& work) {
+std::string failure_of(const std::function<void()>& work, int exit_code = 2) {
   try {
     work();
   } catch (const AgreedFailure& failure) {
-    EXPECT_EQ(failure.exit_code, 2);
+    EXPECT_EQ(failure.exit_code, exit_code);
     return failure.what();
   }
   return "nothing";
@@ -127,6 +127,27 @@ TEST(SharedMemoryRoom, MissingForOneRankIsToldByAll) {
 
   EXPECT_NE(told.find("ranks on " + mpi::host_name() + " need "), std::string::npos) << told;
   EXPECT_NE(told.find("/dev/shm has "), std::string::npos) << told;
+}
+
+TEST(AgreeByHost, NamesTheRankThatFailsBesideOthersOfItsHost) {
+  const auto world = mpi::Communicator::world();
+  std::vector<mpi::Place> places = apart(world);
+  for (mpi::Place& place : places) place.host_index = 0;
+  const int last = world.size() - 1;
+  const auto failing = [&](int lowest) {
+    return [&world, lowest] {
+      if (world.rank() >= lowest) throw std::bad_alloc();
+    };
+  };
+
+  const std::string rank =
+      "rank " + std::to_string(last) + " on h" + std::to_string(last) + ": out of memory";
+  const std::string all = failure_of([&] { agree(world, places, failing(0)); }, 3);
+  EXPECT_EQ(all.find("out of memory"), 0) << all;
+  const std::string one = failure_of([&] { agree(world, places, failing(last)); }, 3);
+  EXPECT_EQ(one.find(rank), 0) << one;
+  const std::string unplaced = failure_of([&] { agree(world, failing(last)); }, 3);
+  EXPECT_EQ(unplaced.find("on " + mpi::host_name() + ": out of memory"), 0) << unplaced;
 }
 
 class StageData : public testing::Test {

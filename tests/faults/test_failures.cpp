@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <stdexcept>
+
+#include "tests/faults/failures.hpp"
+#include "tests/runs/program.hpp"
+
+// A call fails on one rank. sweep_failures tries them all.
+
+namespace flotilla::test {
+namespace {
+
+struct Case {
+  const char* way;
+  FailingCall call;
+  int exit_code;
+  const char* says;
+};
+
+std::ostream& operator<<(std::ostream& to, const Case& one) {
+  return to << one.way << ", " << one.call.text();
+}
+
+class FailureOnOneRank : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, FailureOnOneRank,
+    testing::Values(
+        // Before MPI: the thread that listens for signals.
+        Case{"all-reduce mpi", {.rank = 0, .word = "thread", .number = 1}, 3, "no thread can be started: "},
+        Case{"all-reduce shared",
+             {.rank = 1, .word = "window", .number = 1},
+             3,
+             "MPI_Win_allocate_shared failed"},
+        // HDF5 fails to close what it never can: the run goes on, and ends well.
+        Case{"local-sgd",
+             {.rank = 0, .word = "write", .about = "memfd"},
+             0,
+             "the checkpoint of step 4 was not saved"},
+        Case{"local-sgd",
+             {.rank = 1, .word = "open", .about = "worker-0001"},
+             0,
+             "the checkpoint of step 4 was not saved"},
+        Case{"server sync", {.rank = 2, .word = "memory", .number = 1}, 3, "out of memory"},
+        Case{"server rows",
+             {.rank = 2, .word = "sync", .about = "server-0001"},
+             0,
+             "the checkpoint of step 4 was not saved"}));
+
+TEST_P(FailureOnOneRank, IsToldAndLosesNothing) {
+  const TemporaryFolder folder;
+  const std::string clicks = folder.path("clicks.tsv");
+  ASSERT_EQ(run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "2000", "--output", clicks}).exit_code,
+            0);
+  const std::vector<Way> ways = all_ways(clicks);
+  const auto way = std::ranges::find(ways, GetParam().way, &Way::name);
+  ASSERT_NE(way, ways.end());
+  const FailureSweep failures(*way, folder.path("runs"));
+
+  const Aftermath after = failures.attempt(FailureSweep::Phase::start, GetParam().call);
+
+  EXPECT_TRUE(after.fired);
+  EXPECT_EQ(after.wrong, "") << after.errors;
+  EXPECT_EQ(after.exit_code, GetParam().exit_code) << after.errors;
+  EXPECT_NE(after.said.find(GetParam().says), std::string::npos) << after.errors;
+}
+
+}  // namespace
+}  // namespace flotilla::test
