@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/openmp_waiting.hpp"
 
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ constexpr double longest_spin_us = 50.0;
 
 std::string restart_with_short_spins(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return {};
+  // Then /proc/self/exe is the loader, which would take our first argument for the program.
+  if (getauxval(AT_BASE) == 0) return "the program was started through the dynamic loader";
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return error.message() + " (/proc/self/exe)";

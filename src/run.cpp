@@ -151,7 +151,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   if (const std::string failed = line ? flotilla::restart_with_short_spins(argv) : ""; !failed.empty())
     say_error(
         flotilla::cat("warning: threads will spin while they wait, which is slow where cores are shared: ",
-                      failed, "; set GOMP_SPINCOUNT=500"),
+                      failed, "; set GOMP_SPINCOUNT=2000"),
         flotilla::exit_done);
 
   // 3. Training stops in order when it is asked to; the listener comes before any other thread.

@@ -48,6 +48,19 @@ TEST(SharedCores, TheUsersOwnPolicyStays) {
   EXPECT_EQ(settings({"OMP_WAIT_POLICY=active"}, "OMP_WAIT_POLICY"), std::vector<std::string>{"ACTIVE"});
 }
 
+TEST(SharedCores, AProgramStartedThroughTheLoaderRunsAndSaysThatThreadsWillSpin) {
+  const std::string loader = "/lib64/ld-linux-x86-64.so.2";
+  if (!std::filesystem::exists(loader)) GTEST_SKIP() << "another loader";
+  TemporaryFolder folder;
+
+  const Result result =
+      run({"env", "-u", "OMP_WAIT_POLICY", "-u", "GOMP_SPINCOUNT", loader, FLOTILLA_EXECUTABLE, "train",
+           source_path("inputs/mlp_random.toml"), "train.steps=2", "run.output=" + folder.path("run")});
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.errors.find("set GOMP_SPINCOUNT="), std::string::npos) << result.errors;
+}
+
 /// Binds this process, and what it starts, to one of its processors.
 class OnOneProcessor {
  public:
