@@ -164,6 +164,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
+    failure.end_job_at_terminate();
     if (strangers && world.size() == 1) {
       if (flotilla::slurm_first_task())
         say_error(

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <set>
@@ -41,6 +42,8 @@ namespace {
 
 constexpr std::chrono::seconds patience_with_speaker{10};
 
+std::atomic<FailureHandler*> at_terminate{nullptr};
+
 /// Collective. What `work` threw on each rank: "2message"; empty: all well.
 std::vector<std::string> errors_of(const mpi::Communicator& world, const std::function<void()>& work) {
   std::string mine;
@@ -56,6 +59,20 @@ std::vector<std::string> errors_of(const mpi::Communicator& world, const std::fu
 
 FailureHandler::FailureHandler(int rank, int ranks, std::string host)
     : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
+
+FailureHandler::~FailureHandler() {
+  FailureHandler* own = this;
+  at_terminate.compare_exchange_strong(own, nullptr);
+}
+
+void FailureHandler::end_job_at_terminate() {
+  at_terminate = this;
+  std::set_terminate([] {
+    FailureHandler* const handler = at_terminate;
+    if (handler != nullptr && std::current_exception()) handler->end_job_for_current_exception();
+    std::abort();
+  });
+}
 
 void FailureHandler::set_folder(const std::string& folder) {
   const std::lock_guard lock(mutex_);

@@ -25,6 +25,12 @@ std::string text_of(const std::exception& error);
 class FailureHandler {
  public:
   FailureHandler(int rank, int ranks, std::string host);
+  FailureHandler(const FailureHandler&) = delete;
+  FailureHandler& operator=(const FailureHandler&) = delete;
+  ~FailureHandler();
+  /// From now on an exception that leaves what must not throw (a destructor, a thread, a function that is
+  /// noexcept) ends the job as end_job() does, instead of by SIGABRT. Of one handler at a time.
+  void end_job_at_terminate();
   void set_folder(const std::string& folder);  ///< The run's: from now on failure.json is written there.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
