@@ -42,15 +42,17 @@ void sign(int descriptor) {
 
 RunLock::RunLock(const std::string& folder, double patience_s) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
-  // A folder that cannot be written is told by whoever writes the run's files.
-  descriptor_ = open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) return;
-  int error = try_lock(descriptor_);
+  const std::string path = folder + "/.lock";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  int error = descriptor_ < 0 ? errno : try_lock(descriptor_);
   while (error == EWOULDBLOCK && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     error = try_lock(descriptor_);
   }
   if (error == 0) sign(descriptor_);
+  if (error != 0 && error != EWOULDBLOCK)
+    warning_ = cat("cannot lock ", path, " (", system_message(error),
+                   "): nothing keeps a second run out of this folder, which would spoil its checkpoints");
   if (error != EWOULDBLOCK) return;
   const std::string by = holder(descriptor_);
   close(descriptor_);
