@@ -162,7 +162,8 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   if (writer) {
     writer->finish();
     world.barrier();
-    if (world.is_root()) std::filesystem::remove_all(folder);
+    std::error_code ignored;
+    if (world.is_root()) std::filesystem::remove_all(folder, ignored);
   }
 
   const PhaseTimes& after = trainer.times();

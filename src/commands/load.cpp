@@ -9,6 +9,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
+#include "src/observe/files.hpp"
 #include "src/train/failure.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/own_source.hpp"
@@ -43,10 +44,16 @@ std::optional<LoadedCheckpoint> read_on_root(const mpi::Communicator& world, Rea
   return found;
 }
 
-bool has_checkpoints(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints", ignored))
-    if (entry.path().extension() == ".h5") return true;
+/// @throws UserError if that cannot be told: a run that took it for no would begin anew, over what is there.
+bool has_checkpoints(const std::string& output) {
+  const std::string folder = output + "/checkpoints";
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == ".h5") return true;
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw UserError(cat("cannot tell whether ", folder, " holds checkpoints: ", error.message(),
+                        "; nothing was changed: make it readable, or choose another run.output"));
   return false;
 }
 
@@ -56,7 +63,10 @@ std::string file_of(const std::string& path, std::vector<std::string>& warnings,
 }
 
 std::string absolute(const std::string& file) {
-  return std::filesystem::absolute(file).lexically_normal().string();
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(file, error);
+  if (error) throw UserError(cat("cannot find the folder of '", file, "': ", error.message()));
+  return path.lexically_normal().string();
 }
 
 LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content content) {
@@ -65,15 +75,16 @@ LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content con
 
 /// What `run.resume` names. @throws UserError if it is not there.
 const std::string& named_by_resume(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
-    throw UserError(cat("run.resume = \"", path, "\": ", error ? error.message() : "there is no such file",
-                        "; give a checkpoint, a run's folder, \"auto\" or \"never\""));
+  if (!is_there(path))
+    throw UserError(
+        cat("run.resume = \"", path,
+            "\": there is no such file; give a checkpoint, a run's folder, \"auto\" or \"never\""));
   return path;
 }
 
-/// The newest good checkpoint of a run that has some. To start anew instead would throw its work away.
-std::string find_newest(const std::string& output, int workers, std::vector<std::string>& warnings) {
+/// The newest good checkpoint of a run that has some. To start anew instead would throw its work away. Where
+/// none has good parts of all workers, the newest that is good without them, and a warning.
+LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector<std::string>& warnings) {
   std::string newest_damage;
   const auto found = find_newest_good(
       output,
@@ -82,11 +93,18 @@ std::string find_newest(const std::string& output, int workers, std::vector<std:
         warnings.push_back(text);
       },
       workers);
-  if (!found)
+  if (found) return read_state(*found, CheckpointFile::Content::everything);
+  const auto shared = find_newest_good(output, [](const std::string&) {});
+  if (!shared)
     throw UserError(cat("none of the checkpoints in ", output, "/checkpoints is good",
                         newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),
                         "; to start anew, move them away or choose another run.output"));
-  return *found;
+  warnings.push_back(cat("no checkpoint has good parts of all ", workers,
+                         " workers: they begin with the model in '", *shared,
+                         "', and what each held for itself is lost"));
+  LoadedCheckpoint checkpoint = read_state(*shared, CheckpointFile::Content::everything);
+  checkpoint.state.parts.clear();
+  return checkpoint;
 }
 
 bool is_of_strategy(const StateArray& array) {
@@ -230,9 +248,10 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
     }
     const bool newest = config.run.resume == "auto";
     if (newest && !present) return std::nullopt;
-    const std::string file = newest ? find_newest(output, world.size(), warnings)
-                                    : file_of(named_by_resume(config.run.resume), warnings, world.size());
-    std::optional<LoadedCheckpoint> found = read_state(file, CheckpointFile::Content::everything);
+    std::optional<LoadedCheckpoint> found =
+        newest ? find_newest(output, world.size(), warnings)
+               : read_state(file_of(named_by_resume(config.run.resume), warnings, world.size()),
+                            CheckpointFile::Content::everything);
     if (!newest) {
       warn_of_later(output, found->state.step, warnings);
     }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -231,8 +230,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   std::optional<RunLock> lock;
   agree(world, [&] {
     const mpi::Working working(watchdog, "locking the run's folder");
-    if (world.is_root() && std::filesystem::exists(config.run.output))
-      lock.emplace(config.run.output, patience_with_lock_s);
+    if (world.is_root() && is_there(config.run.output)) lock.emplace(config.run.output, patience_with_lock_s);
   });
   std::vector<std::string> warnings;
   std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, watchdog, warnings);
@@ -312,6 +310,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   for (const std::string& line : loaded) reporter->say(line);
   for (const std::string& note : deck.notes) reporter->say(note);
   for (const std::string& warning : warnings) reporter->warn(warning);
+  if (lock && !lock->warning().empty()) reporter->warn(lock->warning());
 
   const TimeLimit limit = find_time_limit(config.run, world, *reporter);
   const std::int64_t begin_ns = trace::now_ns();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -73,8 +74,8 @@ void write_into(const std::string& path, std::string_view text) {
 int sync_folder(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return errno;
-  // Some file systems cannot do this for folders and say EINVAL; they order renames themselves.
-  const int error = fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
+  // Some file systems cannot do this for folders and say so; they order renames themselves.
+  const int error = fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
   close(descriptor);
   return error;
 }
@@ -100,12 +101,32 @@ std::string system_message(int error) {
   return std::generic_category().message(error);
 }
 
+bool is_there(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT) return false;
+  throw UserError(cat("cannot tell whether ", path, " is there: ", system_message(errno),
+                      "; mend that, or name another path"));
+}
+
+int make_folders(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> around;  // The folders that get a new entry
+  for (std::string path = folder; !std::filesystem::exists(path, error) && path != folder_of(path);
+       path = folder_of(path))
+    around.push_back(folder_of(path));
+  std::filesystem::create_directories(folder, error);
+  if (error) return error.value();
+  for (const std::string& path : around)
+    // One that may be entered but not read cannot be synced.
+    if (const int reason = sync_folder(path); reason != 0 && reason != EACCES) return reason;
+  return 0;
+}
+
 void make_output_folder(const std::string& folder, const std::string& key) {
   const std::string remedy = "; set " + key + " to a folder that can be written";
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw UserError(cat("output folder ", folder, " cannot be made: ", error.message(), remedy));
+  if (const int error = make_folders(folder); error != 0) {
+    throw UserError(cat("output folder ", folder, " cannot be made: ", system_message(error), remedy));
   }
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
     throw UserError(cat("output folder ", folder, " is not writable: ", system_message(errno), remedy));
@@ -125,9 +146,7 @@ void remove_unfinished(const std::string& path) {
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  std::error_code error;
-  std::filesystem::create_directories(folder_of(path_), error);
-  if (error) fail("making its folder", error.value());
+  if (const int error = make_folders(folder_of(path_)); error != 0) fail("making its folder", error);
   // Processes that write the same file at the same moment must not share the temporary one.
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   temporary_ = cat(path_, ".", getpid(), "-", now, unfinished_ending);

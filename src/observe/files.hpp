@@ -13,6 +13,13 @@ int write_fully(int descriptor, std::string_view text) noexcept;
 /// The system's words for an errno: "No space left on device".
 std::string system_message(int error);
 
+/// Whether something has that name. @throws UserError if the system cannot tell (an input/output error, a
+/// stale handle, no permission): only what it calls "no such file or directory" is not there.
+bool is_there(const std::string& path);
+
+/// Makes a folder and those above it, so that they outlive a crash of the machine. @returns 0 or the errno.
+int make_folders(const std::string& folder);
+
 /// Makes a folder and those above it. @throws UserError naming it if that fails, if a file is in its place,
 /// or if it is not writable; `key` is the deck key that would help.
 void make_output_folder(const std::string& folder, const std::string& key = "run.output");

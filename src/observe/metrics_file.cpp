@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -35,8 +34,9 @@ MetricsFile::MetricsFile(std::string path) : path_(std::move(path)) {
 }
 
 MetricsFile::MetricsFile(std::string path, std::int64_t resumed_step) : path_(std::move(path)) {
-  if (std::filesystem::exists(path_)) {
+  if (is_there(path_)) {
     std::ifstream before(path_);
+    if (!before) throw UserError(cat("cannot read ", path_, ": ", system_message(errno)));
     AtomicFile after(path_);
     std::string line;
     while (std::getline(before, line)) {

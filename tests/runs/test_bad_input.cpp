@@ -120,6 +120,18 @@ TEST(BadInput, AnOutputThatIsAFileIsTold) {
   EXPECT_EQ(read_file(folder.path("file")), "here");
 }
 
+TEST(BadInput, AnOutputThatTheSystemCannotLookUpIsTold) {
+  TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.path("loop"));
+  for (const std::string& name : {std::string("loop"), std::string(300, 'a')}) {
+    const Result result = flotilla(2, {"train", deck, "run.output=" + folder.path(name)});
+
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+    EXPECT_NE(result.errors.find(folder.path(name)), std::string::npos) << result.errors;
+  }
+}
+
 TEST(BadInput, InitialWeightsThatAreNotThereAreToldBeforeAnythingIsWritten) {
   TemporaryFolder folder;
 

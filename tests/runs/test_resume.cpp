@@ -233,6 +233,23 @@ TEST(Resume, DoesNotStartAnewWhereAllCheckpointsAreDamaged) {
   EXPECT_EQ(metrics(folder.path("run"), "end").size(), 1U) << "the run's files were touched";
 }
 
+TEST(Resume, DoesNotStartAnewWhereTheCheckpointsCannotBeRead) {
+  TemporaryFolder folder;
+  const std::string output = folder.path("run");
+  ASSERT_EQ(flotilla(1, arguments(output, {"train.steps=10"})).exit_code, 0);
+  fs::rename(output + "/checkpoints", folder.path("elsewhere"));
+  fs::create_symlink("checkpoints", output + "/checkpoints");  // to itself
+
+  const Result resumed = flotilla(2, arguments(output, {"train.steps=30"}));
+
+  EXPECT_EQ(resumed.exit_code, 2);
+  EXPECT_EQ(count(resumed.errors, "flotilla: "), 1) << resumed.errors;
+  EXPECT_NE(resumed.errors.find(output + "/checkpoints holds checkpoints: Too many levels of symbolic links"),
+            std::string::npos)
+      << resumed.errors;
+  EXPECT_EQ(metrics(output, "end").size(), 1U) << "the run's files were touched";
+}
+
 TEST(Resume, FromAFileThatIsNotThereNamesTheKey) {
   TemporaryFolder folder;
 

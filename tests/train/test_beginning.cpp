@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/commands/load.hpp"
+#include "src/config/deck.hpp"
+#include "src/train/failure.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+// Where a run begins with run.resume = "auto", on 1 and 2 workers.
+
+namespace {
+
+/// What opening a folder named "checkpoints" fails with; 0: nothing.
+std::atomic<int> folder_error = 0;
+
+}  // namespace
+
+extern "C" int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  if (folder_error != 0 && std::string_view(path).ends_with("/checkpoints")) {
+    errno = folder_error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_openat, folder, path, flags, mode));
+}
+
+namespace flotilla {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Beginning : public testing::Test {
+ protected:
+  Beginning() {
+    output_ = own_.path();
+    world_.broadcast(output_);
+    deck_ = load_deck({.path = "test.toml",
+                       .text = read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
+                       .overrides = {"run.output=" + output_}});
+  }
+  ~Beginning() override { world_.barrier(); }
+
+  std::optional<LoadedCheckpoint> find() {
+    return find_beginning(deck_.config, world_, watchdog_, warnings_);
+  }
+  /// The sentence and exit code of a run that cannot begin.
+  std::string refusal() {
+    try {
+      find();
+    } catch (const AgreedFailure& failure) {
+      EXPECT_EQ(failure.exit_code, exit_user_error);
+      return failure.what();
+    }
+    return "";
+  }
+  void write(std::int64_t step, std::vector<CheckpointPart> parts) const {
+    if (!world_.is_root()) return;
+    Snapshot snapshot;
+    snapshot.state.step = step;
+    snapshot.state.deck = deck_.config.resolved_text;
+    snapshot.state.parts = std::move(parts);
+    snapshot.tensors = {{.path = "parameters/a", .shape = {1}}};
+    snapshot.values = {0.5F};
+    fs::create_directories(output_ + "/checkpoints");
+    write_checkpoint_file(output_ + "/checkpoints/" + CheckpointWriter::file_name(step), snapshot);
+  }
+
+  mpi::Communicator world_ = mpi::Communicator::world();
+  mpi::Watchdog watchdog_{0.0, nullptr};
+  test::TemporaryFolder own_;
+  std::string output_;
+  LoadedDeck deck_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(Beginning, IsTheStartWhereNoFolderIsThere) {
+  EXPECT_FALSE(find().has_value());
+  if (world_.is_root()) fs::create_directory(output_ + "/checkpoints");
+  world_.barrier();
+  EXPECT_FALSE(find().has_value());
+}
+
+// A run that took that for "no checkpoints" would empty metrics.jsonl and remove checkpoints as it saves.
+TEST_F(Beginning, IsRefusedWhereTheFolderCannotBeRead) {
+  write(20, {});
+  for (const int error : {EIO, ESTALE, EACCES, ENOTDIR}) {
+    folder_error = error;
+    const std::string text = refusal();
+    folder_error = 0;
+
+    EXPECT_NE(text.find(output_ + "/checkpoints"), std::string::npos) << text;
+    EXPECT_NE(text.find(std::strerror(error)), std::string::npos) << text;
+    EXPECT_NE(text.find("nothing was changed"), std::string::npos) << text;
+  }
+  EXPECT_EQ(find()->state.step, 20);
+}
+
+TEST_F(Beginning, IsRefusedWhereAFileIsInThePlaceOfTheFolder) {
+  if (world_.is_root()) std::ofstream(output_ + "/checkpoints") << "a file\n";
+  world_.barrier();
+
+  const std::string text = refusal();
+
+  EXPECT_NE(text.find("Not a directory"), std::string::npos) << text;
+}
+
+// As the old version left them where the save of a server had failed.
+TEST_F(Beginning, IsTheCommonModelWhereNoCheckpointHasGoodPartsOfAllWorkers) {
+  const std::vector<CheckpointPart> missing(static_cast<std::size_t>(world_.size()),
+                                            {.name = "worker-0000.h5", .bytes = 1, .checksum = 1});
+  for (const std::int64_t step : {20, 40}) write(step, missing);
+
+  const auto found = find();
+
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->state.step, 40);
+  EXPECT_TRUE(found->state.parts.empty()) << "no worker is to look for its own";
+  if (!world_.is_root()) return;
+  ASSERT_EQ(warnings_.size(), 3U);
+  EXPECT_NE(warnings_[0].find("step-00000040.h5' is damaged and was passed over"), std::string::npos);
+  EXPECT_NE(warnings_[2].find("what each held for itself is lost"), std::string::npos) << warnings_[2];
+}
+
+TEST_F(Beginning, IsAnOlderCheckpointWithPartsRatherThanANewerWithout) {
+  write(20, {});
+  write(40, std::vector<CheckpointPart>(static_cast<std::size_t>(world_.size()),
+                                        {.name = "worker-0000.h5", .bytes = 1, .checksum = 1}));
+
+  EXPECT_EQ(find()->state.step, 20);
+}
+
+}  // namespace
+}  // namespace flotilla
