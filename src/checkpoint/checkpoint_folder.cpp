@@ -17,6 +17,7 @@
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/observe/files.hpp"
 
 namespace flotilla {
 
@@ -58,9 +59,23 @@ bool is_unfinished(std::string_view name) {
   return take_step(name) && is_temporary_ending(name);
 }
 
-bool is_part(std::string_view name) {
-  return (take_number(name, "worker-", ".h5") || take_number(name, "server-", ".h5")) &&
-         (name.empty() || is_temporary_ending(name));
+/// Whether a name begins as that of a part, which is cut off.
+bool take_part(std::string_view& name) {
+  return take_number(name, "worker-", ".h5") || take_number(name, "server-", ".h5");
+}
+
+bool is_part_or_unfinished(std::string_view name) {
+  return take_part(name) && (name.empty() || is_temporary_ending(name));
+}
+
+bool is_unfinished_part(std::string_view name) {
+  return take_part(name) && is_temporary_ending(name);
+}
+
+/// Removes a file that need not be there. @returns why it is still there; empty: it is not
+std::string remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return cat("cannot remove '", path, "': ", system_message(errno));
 }
 
 std::string padded(std::int64_t number, std::size_t width) {
@@ -74,9 +89,8 @@ std::string parts_folder(const std::string& checkpoint) {
 }
 
 void make_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw UserError(cat("cannot make the folder '", folder, "' for checkpoints: ", error.message()));
+  if (const int error = make_folders(folder); error != 0)
+    throw UserError(cat("cannot make the folder '", folder, "' for checkpoints: ", system_message(error)));
 }
 
 std::vector<fs::path> files_in(const std::string& folder) {
@@ -88,27 +102,44 @@ std::vector<fs::path> files_in(const std::string& folder) {
   return files;
 }
 
+/// Removes the files of such names from a folder that need not be there. @returns why the first of those that
+/// are left is still there; empty: none is
+std::string remove_files(const fs::path& folder, bool (*has_name)(std::string_view)) {
+  std::string failure;
+  std::error_code error;
+  fs::directory_iterator file(folder, error);
+  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
+    if (!has_name(file->path().filename().string())) continue;
+    const std::string reason = remove_file(file->path().string());
+    if (failure.empty()) failure = reason;
+  }
+  if (error && error != std::errc::no_such_file_or_directory && failure.empty())
+    failure = cat("cannot read the folder '", folder.string(), "': ", error.message());
+  return failure;
+}
+
 constexpr int any_number = 0;
 
 /// The first thing that is wrong with one of the parts of a checkpoint; empty if they are good.
-std::string damage_of_parts(const std::string& path, std::span<const CheckpointPart> parts) {
+std::string damage_of_parts(const std::string& path, std::span<const CheckpointPart> parts,
+                            const std::function<void()>& moved) {
   for (const CheckpointPart& part : parts)
-    if (std::string damage = part_damage(path, part); !damage.empty()) return damage;
+    if (std::string damage = part_damage(path, part, moved); !damage.empty()) return damage;
   return {};
 }
 
 /// What is wrong with a checkpoint or its servers' parts; empty if it is good. Of the workers' parts only if
 /// they are as many as `workers`.
-/// @throws NewerSchema.
-std::string damage_of(const std::string& path, int workers) {
+/// @param moved called as the disk goes on. @throws NewerSchema.
+std::string damage_of(const std::string& path, int workers, const std::function<void()>& moved) {
   try {
     const FileIndex index = hdf5::read_index(path);
     if (!index.has_state) return "it has no training state";
     const CheckpointState& state = index.state;
-    std::string damage = first_damage(index);
-    if (damage.empty()) damage = damage_of_parts(path, state.server_parts);
+    std::string damage = first_damage(index, moved);
+    if (damage.empty()) damage = damage_of_parts(path, state.server_parts, moved);
     if (damage.empty() && (workers == any_number || state.parts.size() == static_cast<std::size_t>(workers)))
-      damage = damage_of_parts(path, state.parts);
+      damage = damage_of_parts(path, state.parts, moved);
     return damage;
   } catch (const NewerSchema&) {
     throw;
@@ -151,57 +182,79 @@ void CheckpointFolder::remove_unfinished() const {
     if (is_unfinished(name)) ::unlink(file.c_str());
     std::string_view rest = name;
     const auto step = take_number(rest, "step-", ".parts");
-    if (step && rest.empty()) remove_orphaned_parts(*step);
+    if (!step || !rest.empty()) continue;
+    if (is_there(path_of(*step))) {
+      remove_files(file, is_unfinished_part);
+    } else {
+      remove_parts(*step);
+    }
   }
 }
 
-void CheckpointFolder::remove_parts(std::int64_t step) const {
+std::string CheckpointFolder::remove_parts(std::int64_t step) const {
   const std::string parts = parts_folder(path_of(step));
-  if (!fs::exists(parts)) return;
-  for (const fs::path& file : files_in(parts))
-    if (is_part(file.filename().string())) ::unlink(file.c_str());
+  std::string failure = remove_files(parts, is_part_or_unfinished);
   ::rmdir(parts.c_str());  // stays if it holds files of others
+  return failure;
 }
 
 void CheckpointFolder::remove_orphaned_parts(std::int64_t step) const {
-  if (!fs::exists(path_of(step))) remove_parts(step);
+  std::error_code error;
+  if (fs::status(path_of(step), error).type() == fs::file_type::not_found) remove_parts(step);
 }
 
-bool CheckpointFolder::good(std::int64_t step, const std::string& path) {
+bool CheckpointFolder::good(std::int64_t step, const std::string& path, const std::function<void()>& moved) {
   if (const auto known = good_.find(step); known != good_.end()) return known->second;
   bool is_good = false;
   try {
-    is_good = damage_of(path, any_number).empty();
+    is_good = damage_of(path, any_number, moved).empty();
   } catch (const NewerSchema&) {
     // Not ours to judge, so not ours to remove.
   }
   return good_[step] = is_good;
 }
 
-void CheckpointFolder::saved(std::int64_t step, std::int64_t keep) {
+void CheckpointFolder::saved(std::int64_t step, std::int64_t keep, const std::function<void()>& moved) {
   good_[step] = true;
   std::int64_t kept = 1;
+  std::string failure;
   const auto files = checkpoints_in(folder_);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    if (file->first >= step || !good(file->first, file->second)) continue;
+    if (file->first >= step || !good(file->first, file->second, moved)) continue;
     if (kept < keep) {
       ++kept;
-    } else {
-      ::unlink(file->second.c_str());  // first, so that it never names parts that are gone
-      remove_parts(file->first);
+      continue;
     }
+    std::string reason = remove_file(file->second);  // first, so that it never names parts that are gone
+    if (reason.empty()) reason = remove_parts(file->first);
+    if (failure.empty()) failure = reason;
   }
+  if (!failure.empty()) throw UserError(failure);
+}
+
+bool is_part_name(std::string_view name) {
+  return take_part(name) && name.empty();
 }
 
 std::string part_file(const std::string& checkpoint, const CheckpointPart& part) {
   return (fs::path(parts_folder(checkpoint)) / part.name).string();
 }
 
-std::string part_damage(const std::string& checkpoint, const CheckpointPart& part) {
+void require_written(const std::string& path, const CheckpointPart& written) {
+  const FileIndex index = hdf5::read_index(path);
+  std::string problem = index_problem(index);
+  if (problem.empty() && (index.bytes != written.bytes || index.checksum != written.checksum))
+    problem = "it is another file";
+  if (!problem.empty())
+    throw UserError(cat("'", path, "' is not what was written under this name: ", problem));
+}
+
+std::string part_damage(const std::string& checkpoint, const CheckpointPart& part,
+                        const std::function<void()>& moved) {
   const std::string name = cat("its part '", part.name, "' ");
   try {
     const FileIndex index = hdf5::read_index(part_file(checkpoint, part));
-    if (const std::string damage = first_damage(index); !damage.empty())
+    if (const std::string damage = first_damage(index, moved); !damage.empty())
       return cat(name, "is damaged: ", damage);
     return index.checksum == part.checksum ? "" : name + "was written by another save";
   } catch (const UserError& error) {
@@ -226,11 +279,11 @@ std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
 std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
                                             int workers) {
-  const fs::path inner = fs::path(folder) / "checkpoints";
-  if (!fs::exists(folder)) return std::nullopt;
-  const auto files = checkpoints_in(fs::is_directory(inner) ? inner.string() : folder);
+  const std::string inner = folder + "/checkpoints";
+  if (!is_there(folder)) return std::nullopt;
+  const auto files = checkpoints_in(is_there(inner) ? inner : folder);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    const std::string damage = damage_of(file->second, workers);
+    const std::string damage = damage_of(file->second, workers, [] {});
     if (damage.empty()) return file->second;
     on_damaged(cat("checkpoint '", file->second, "' is damaged and was passed over: ", damage));
   }

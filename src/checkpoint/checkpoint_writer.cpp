@@ -96,21 +96,23 @@ bool has_parts(const Save& save) {
   return save.own || !save.state.server_parts.empty();
 }
 
-/// What a worker tells the others of its part.
-std::string told(const CheckpointPart& part, const std::string& error) {
-  return nlohmann::json{{"part", part}, {"error", error}}.dump(-1, ' ', false,
-                                                               nlohmann::json::error_handler_t::replace);
-}
-
-/// Tells the others of this worker's part. @returns those of all. @throws UserError if one failed.
-std::vector<CheckpointPart> gather_parts(const SavingWorkers& workers, const CheckpointPart& part,
-                                         const std::string& error) {
-  const std::string mine = told(part, error);
+/// Tells the others of this worker's part at a stage of a save. @returns the parts of all. @throws UserError
+/// if one failed, or is at another stage or in another save: its part is not of this checkpoint.
+/// @param stage how far the save has come: "complete", "named", "saved"
+std::vector<CheckpointPart> gather_parts(const Desk& desk, const std::string& stage,
+                                         const CheckpointPart& part, const std::string& error) {
+  const std::int64_t step = desk.save.state.step;
+  const std::string mine =
+      nlohmann::json{{"step", step}, {"stage", stage}, {"part", part}, {"error", error}}.dump(
+          -1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<CheckpointPart> parts;
   std::string failure;
-  for (const std::string& text : workers.exchange ? workers.exchange(mine) : std::vector{mine}) {
+  for (const std::string& text : desk.workers.exchange ? desk.workers.exchange(mine) : std::vector{mine}) {
     const nlohmann::json json = nlohmann::json::parse(text);
-    const auto theirs = json.at("error").get<std::string>();
+    auto theirs = json.at("error").get<std::string>();
+    if (json.at("step") != step || json.at("stage") != stage)
+      theirs = cat("it takes part in the save of step ", json.at("step").get<std::int64_t>(), " (",
+                   json.at("stage").get<std::string>(), "), not in this one (", stage, ")");
     if (failure.empty() && !theirs.empty()) failure = cat("worker ", parts.size(), ": ", theirs);
     parts.push_back(json.at("part").get<CheckpointPart>());
   }
@@ -136,32 +138,52 @@ std::vector<CheckpointPart> complete_parts(Desk& desk, NewFile* part, std::strin
   const CheckpointState state = state_of_part(desk.save);
   if (error.empty()) error = error_of([&] { mine = part->complete(&state, [&] { ++desk.movements; }); });
   if (desk.given_up) throw UserError(error);  // the others are not there any more
-  gather_parts(desk.workers, mine, error);
-  return gather_parts(desk.workers, mine, error_of([&] { part->give_name(); }));
+  gather_parts(desk, "complete", mine, error);
+  return gather_parts(desk, "named", mine, error_of([&] { part->give_name(); }));
 }
 
-/// @returns the bytes that were written by all.
-std::int64_t complete(Desk& desk, Draft& draft, std::string error) {
+/// Completes the checkpoint itself, whose parts have their names, and removes older ones once it is there.
+/// @returns its bytes; into `warning` goes what failed after that. @throws UserError if it is not there.
+std::int64_t complete_checkpoint(Desk& desk, NewFile& file, const CheckpointState& state,
+                                 std::string& warning) {
+  const std::string path = desk.folder.path_of(state.step);
+  const auto moved = [&] { ++desk.movements; };
+  if (has_parts(desk.save)) {
+    sync_folder(folder_of(path));  // the parts' folder in it
+    // To open a folder makes a network file system ask which names others have given in it.
+    sync_folder(folder_of(desk.folder.part_path(state.step, 0)));
+  }
+  for (const auto* parts : {&state.parts, &state.server_parts}) {
+    for (const CheckpointPart& part : *parts) {
+      require_written(part_file(path, part), part);
+      moved();
+    }
+  }
+  const CheckpointPart written = file.complete(&state, moved);
+  warning = error_of([&] { file.give_name(); });
+  if (!file.has_name()) throw UserError(warning);
+  require_written(path, written);
+  // Where it may not outlive a crash of the machine, the older ones are still needed.
+  if (warning.empty()) warning = error_of([&] { desk.folder.saved(state.step, desk.keep, moved); });
+  return written.bytes;
+}
+
+/// Fills bytes, which all wrote, and warning of `report`. @throws UserError if the checkpoint was not saved.
+void complete(Desk& desk, Draft& draft, std::string error, SaveReport& report) {
   CheckpointState state = desk.save.state;
-  std::int64_t bytes = 0;
   if (desk.save.own) {
     state.parts = complete_parts(desk, draft.part ? &*draft.part : nullptr, std::move(error));
-    for (const CheckpointPart& part : state.parts) bytes += part.bytes;
   } else if (!error.empty()) {
     throw UserError(error);
   }
-  for (const CheckpointPart& part : state.server_parts) bytes += part.bytes;
   error = error_of([&] {
-    if (!draft.checkpoint) return;
-    if (has_parts(desk.save)) sync_folder(folder_of(desk.folder.path_of(state.step)));  // the parts' folder
-    bytes += draft.checkpoint->complete(&state, [&] { ++desk.movements; }).bytes;
-    draft.checkpoint->give_name();
-    desk.folder.saved(state.step, desk.keep);
+    if (draft.checkpoint) report.bytes = complete_checkpoint(desk, *draft.checkpoint, state, report.warning);
   });
-  // Nobody has saved before the checkpoint is there.
-  if (desk.save.own && desk.workers.exchange) error = desk.workers.exchange(error).front();
+  for (const auto* parts : {&state.parts, &state.server_parts})
+    for (const CheckpointPart& part : *parts) report.bytes += part.bytes;
+  // No worker has saved before the checkpoint is there.
+  if (desk.save.own) gather_parts(desk, "saved", {}, error);
   if (!error.empty()) throw UserError(error);
-  return bytes;
 }
 
 SaveReport write(Desk& desk) {
@@ -171,11 +193,13 @@ SaveReport write(Desk& desk) {
   Draft draft;
   std::string error = error_of([&] { write_drafts(desk, draft); });
   sources_are_read(desk);
-  error = error_of([&] { report.bytes = complete(desk, draft, error); });
+  error = error_of([&] { complete(desk, draft, error, report); });
   if (!error.empty()) {
     report.error = cat("the checkpoint of step ", step, " was not saved: ", error);
-    if (has_parts(desk.save) && desk.workers.rank == 0)
-      error_of([&] { desk.folder.remove_orphaned_parts(step); });
+    report.warning.clear();
+    if (has_parts(desk.save) && desk.workers.rank == 0) desk.folder.remove_orphaned_parts(step);
+  } else if (!report.warning.empty()) {
+    report.warning = cat("the checkpoint of step ", step, " was saved, but then: ", report.warning);
   }
   report.write_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

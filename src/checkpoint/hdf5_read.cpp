@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/hdf5_read.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/hdf5_handles.hpp"
@@ -110,13 +112,20 @@ void read_state(hid_t root, FileIndex& index) {
   const auto texts = [](const nlohmann::json& all) { return all.get<std::map<std::string, std::string>>(); };
   json("versions", state.versions, texts);
   json("choices", state.choices, texts);
-  const auto parts = [](const nlohmann::json& all) { return all.get<std::vector<CheckpointPart>>(); };
+  const auto parts = [&](const char* name, std::vector<CheckpointPart>& value) {
+    json(name, value, [](const nlohmann::json& all) { return all.get<std::vector<CheckpointPart>>(); });
+    const auto bad = std::ranges::find_if_not(value, is_part_name, &CheckpointPart::name);
+    if (bad == value.end()) return;
+    index.problems.push_back(
+        cat("its attribute ", name, " names '", bad->name, "', which is no name of a part"));
+    value.clear();  // no such file is to be opened
+  };
   if (state.schema >= 2) {
     json("numbers", state.numbers, numbers_of);
-    json("parts", state.parts, parts);
+    parts("parts", state.parts);
     integer("training_samples", state.training_samples);
   }
-  if (state.schema >= 3) json("server_parts", state.server_parts, parts);
+  if (state.schema >= 3) parts("server_parts", state.server_parts);
   attempt(index.problems, [&] { index.checksum = read_checksum(root, index.bytes); });
 }
 
@@ -179,6 +188,9 @@ std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, cons
   return static_cast<std::int64_t>(position);
 }
 
+/// Deflate makes nothing smaller than one part in so many.
+constexpr std::int64_t most_compressed = 1032;
+
 StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t file_bytes) {
   StoredTensor tensor{.path = path, .shape = {}, .checksum = {}, .position = {}, .problem = {}};
   if (is_of_rows(path) && path.ends_with("/keys")) tensor.element = Element::unsigned64;
@@ -190,6 +202,9 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
     tensor.shape = read_shape(dataset);
     tensor.checksum = read_checksum(dataset, file_bytes);
     tensor.position = plain_position(dataset, type, tensor, file_bytes);
+    if (!tensor.position && tensor.bytes() / most_compressed > file_bytes)
+      throw UserError(cat("claims ", tensor.bytes(), " bytes of values, more than a file of ", file_bytes,
+                          " bytes can hold"));
     // Tables are read piece by piece, which only plain values can be.
     if (is_of_rows(path) && !tensor.position)
       throw UserError(cat("is not one contiguous piece of little-endian ",

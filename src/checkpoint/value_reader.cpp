@@ -54,10 +54,11 @@ std::uint64_t ValueReader::read(const StoredTensor& tensor, std::span<float> to)
   return sum.value();
 }
 
-std::uint64_t ValueReader::checksum(const StoredTensor& tensor) {
+std::uint64_t ValueReader::checksum(const StoredTensor& tensor, const std::function<void()>& moved) {
   Checksum sum;
   if (!tensor.position) {
     pieces(tensor, [&](std::span<const float> values) { sum.add(std::as_bytes(values)); });
+    moved();
     return sum.value();
   }
   constexpr std::int64_t piece_bytes = piece_values * sizeof(float);
@@ -67,16 +68,17 @@ std::uint64_t ValueReader::checksum(const StoredTensor& tensor) {
     const std::span<std::byte> piece = std::span(bytes_).first(size);
     file_.read(*tensor.position + done, piece);
     sum.add(piece);
+    moved();
   }
   return sum.value();
 }
 
-std::string first_damage(const FileIndex& index) {
+std::string first_damage(const FileIndex& index, const std::function<void()>& moved) {
   if (std::string problem = index_problem(index); !problem.empty()) return problem;
   try {
     ValueReader reader(index);
     for (const StoredTensor& tensor : index.tensors)
-      if (tensor.checksum && reader.checksum(tensor) != *tensor.checksum)
+      if (tensor.checksum && reader.checksum(tensor, moved) != *tensor.checksum)
         return cat("the values of /", tensor.path, " are not those that were written (the checksum differs)");
   } catch (const UserError& error) {
     return error.what();

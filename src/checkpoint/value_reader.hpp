@@ -21,7 +21,9 @@ class ValueReader {
   void pieces(const StoredTensor& tensor, const std::function<void(std::span<const float>)>& take);
   /// Fills `to`, which has the shape's size, and returns its checksum.
   std::uint64_t read(const StoredTensor& tensor, std::span<float> to);
-  std::uint64_t checksum(const StoredTensor& tensor);  ///< Of values of any kind.
+  /// Of values of any kind. @param moved called for each piece that was read
+  std::uint64_t checksum(
+      const StoredTensor& tensor, const std::function<void()>& moved = [] {});
 
  private:
   const FileIndex& index_;
@@ -32,6 +34,8 @@ class ValueReader {
 
 /// Verifies index and values. @returns the first thing that is wrong, as the end of a sentence that begins
 /// with the file; empty if the file is good. Tensors without a checksum count as good.
-std::string first_damage(const FileIndex& index);
+/// @param moved called as the disk goes on
+std::string first_damage(
+    const FileIndex& index, const std::function<void()>& moved = [] {});
 
 }  // namespace flotilla

@@ -25,9 +25,10 @@ constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::int64_t flush_bytes = std::int64_t{1} << 25;
 
 /// Reads the file again and compares it with what was meant. @throws UserError if it differs.
-void verify(const std::string& path, std::span<const StoredTensor> tensors, const CheckpointState& state) {
+void verify(const std::string& path, std::span<const StoredTensor> tensors, const CheckpointState& state,
+            const std::function<void()>& moved) {
   const FileIndex index = hdf5::read_index(path);
-  std::string damage = first_damage(index);
+  std::string damage = first_damage(index, moved);
   if (damage.empty() && index.checksum != index_checksum(state, tensors))
     damage = "its list of tensors differs";
   if (!damage.empty()) throw UserError(cat("'", path, "' reads back wrong after it was written: ", damage));
@@ -117,7 +118,7 @@ CheckpointPart NewFile::complete(const CheckpointState* state, const std::functi
   file_.sync();
   file_.close();
   moved();
-  if (state != nullptr) verify(temporary_, tensors_, *state);
+  if (state != nullptr) verify(temporary_, tensors_, *state, moved);
   return {.name = std::filesystem::path(path_).filename().string(),
           .bytes = plan.bytes,
           .checksum = state == nullptr ? 0 : index_checksum(*state, tensors_)};

@@ -35,8 +35,10 @@ class NewFile {
   /// @throws UserError.
   CheckpointPart complete(
       const CheckpointState* state, const std::function<void()>& moved = [] {});
-  /// Once it is complete: replaces what has that name. @throws UserError.
+  /// Once it is complete: replaces what has that name. @throws UserError; if it has its name then, that may
+  /// not outlive a crash of the machine.
   void give_name();
+  bool has_name() const { return temporary_.empty(); }
 
  private:
   std::string path_;

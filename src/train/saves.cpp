@@ -60,7 +60,7 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
 void Saves::give_up(std::int64_t step, const std::string& why) {
   for (Place& place : places_) {
     place.failure = cat("the checkpoint of step ", step, " was not saved: ", why);
-    if (place.speaks) reporter_.warn(place.failure);
+    if (tells(place)) reporter_.warn(place.failure);
   }
 }
 
@@ -88,10 +88,11 @@ void Saves::report() {
   for (Place& place : places_) {
     for (const SaveReport& saved : place.writer->reports()) {
       place.failure = saved.error;
+      if (!saved.warning.empty()) reporter_.warn(saved.warning);
       longest_write_s_ = std::max(longest_write_s_, saved.write_s);
       if (saved.error.empty() && place.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
-        if (place.speaks || !place.consensus) reporter_.warn(saved.error);
+        if (tells(place)) reporter_.warn(saved.error);
       } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
         reporter_.checkpoint({.step = saved.step,
                               .path = saved.path,
@@ -102,6 +103,11 @@ void Saves::report() {
       if (place.speaks) stalls_.erase(saved.step);
     }
   }
+}
+
+/// Whether this worker tells of what fails there: of the consensus one alone.
+bool Saves::tells(const Place& place) {
+  return place.speaks || !place.consensus;
 }
 
 void Saves::wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait) {
@@ -125,7 +131,7 @@ void Saves::finish_last(std::int64_t step) {
   assembly_.watchdog->beat("writing the last checkpoint", step);
   finish();
   for (const Place& place : places_)
-    if (!place.failure.empty())
+    if (!place.failure.empty() && tells(place))  // ends the job for all
       throw UserError(cat("the last checkpoint could not be written: ", place.failure,
                           "; mend that and run it again; ", last_good()));
 }

@@ -29,13 +29,13 @@ class Saves {
 
   /// `counters`: the state but for what is in `state`.
   void start(const CheckpointState& counters, const StrategyState& state);
-  /// A save that cannot even begin counts as one that failed.
+  /// In place of start(), on all workers: a save that cannot even begin counts as one that failed.
   void give_up(std::int64_t step, const std::string& why);
   /// Before anything changes the arrays that a save is written from.
   void wait_until_read(std::int64_t step);
   void report();  ///< Of those that ended since the last call
   void finish();  ///< Waits until nothing is being written, and reports.
-  /// The same at the end. @throws UserError if the last save failed.
+  /// Waits at the end and reports. @throws UserError if the last save failed, on the worker that tells of it.
   void finish_last(std::int64_t step);
   std::string last_good() const;                               ///< As the end of a sentence
   std::int64_t stall_ns() const { return stall_ns_; }          ///< That training waited for copies and reads
@@ -51,6 +51,7 @@ class Saves {
     std::string failure{};                  ///< Why the newest save failed; empty: it did not
   };
   void start(Place& place, const CheckpointState& counters, const StrategyState& state);
+  static bool tells(const Place& place);
   void add_stall(std::int64_t stall_ns);
   /// A disk that is slow is no hang while it goes on. @param wait for some seconds: whether it has an end
   void wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait);

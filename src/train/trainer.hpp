@@ -94,7 +94,8 @@ class Trainer {
   const Batch& take_batch(Loader& loader);
   HostBatch input_of(const Batch& batch);
   void learn_rows(const Batch& batch, Loader& loader);
-  bool save_rows(CheckpointState& state);
+  std::string save_rows(CheckpointState& state);
+  std::vector<CheckpointPart> save_rows_of_servers(const CheckpointState& state);
   void log_clicks(const Batch& batch);
   void pause_if_emulated(std::int64_t compute_ns);
   Spending spending() const;

@@ -229,34 +229,52 @@ void Trainer::save() {
       .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
       .choices = assembly_.choices,
       .training_samples = assembly_.training_data->size()};
-  const bool rows_are_there = save_rows(counters);
+  const std::string failure = save_rows(counters);
   const StrategyState state = assembly_.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});
   check_finite(state);
   last_saved_step_ = step_;
   counters.optimizer_step = state.optimizer_steps;
-  if (rows_are_there) saves_.start(counters, state);
+  // All workers save or none does: they exchange what became of their parts.
+  if (failure.empty()) {
+    saves_.start(counters, state);
+  } else {
+    saves_.give_up(step_, failure);
+  }
   times_.stall_ns = saves_.stall_ns();
   longest_saving_ns_ = std::max(longest_saving_ns_, trace::now_ns() - begin_ns);
 }
 
-/// The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's state are of
-/// one moment. @returns whether the checkpoint can be written
-bool Trainer::save_rows(CheckpointState& state) {
-  if (!assembly_.embeddings || parts_.writers.shared == nullptr || !assembly_.world.is_root()) return true;
+/// Collective. The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's
+/// state are of one moment. @returns why the checkpoint cannot be written, alike on all workers; empty: it
+/// can
+std::string Trainer::save_rows(CheckpointState& state) {
+  std::string failure;
+  if (!assembly_.embeddings || parts_.writers.shared == nullptr) return failure;
   assembly_.watchdog->beat("waiting for the servers to save", step_);
+  if (assembly_.world.is_root()) {
+    try {
+      state.server_parts = save_rows_of_servers(state);
+    } catch (const UserError& error) {
+      failure = error.what();
+    }
+  }
+  assembly_.world.broadcast(failure);
+  return failure;
+}
+
+/// On worker 0. @throws UserError if one of the servers failed; none has left a part then.
+std::vector<CheckpointPart> Trainer::save_rows_of_servers(const CheckpointState& state) {
   const CheckpointFolder folder(config_.run.output + "/checkpoints");
   try {
     folder.make_parts(step_);
     std::vector<std::string> paths;
     for (int i = 0; i < assembly_.servers->roles().table().count(mpi::Role::server); ++i)
       paths.push_back(folder.server_part_path(step_, i));
-    state.server_parts = assembly_.servers->save_rows(paths, state);
-    return true;
-  } catch (const UserError& error) {
+    return assembly_.servers->save_rows(paths, state);
+  } catch (const UserError&) {
     folder.remove_orphaned_parts(step_);
-    saves_.give_up(step_, error.what());
-    return false;
+    throw;
   }
 }
 

@@ -25,6 +25,18 @@ void write_root_attribute(const std::string& file, const std::string& name, hid_
   check(H5Awrite(attribute.id(), memory_type, value), "H5Awrite");
 }
 
+hdf5::File open_or_make(const std::string& file) {
+  return std::filesystem::exists(file)
+             ? open_to_change(file)
+             : hdf5::File(H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate");
+}
+
+hdf5::PropertyList with_groups() {
+  hdf5::PropertyList links(H5Pcreate(H5P_LINK_CREATE), "H5Pcreate");
+  check(H5Pset_create_intermediate_group(links.id(), 1), "H5Pset_create_intermediate_group");
+  return links;
+}
+
 hid_t file_type(Stored stored) {
   if (stored == Stored::float64) return H5T_IEEE_F64LE;
   if (stored == Stored::big_endian) return H5T_IEEE_F32BE;
@@ -63,15 +75,11 @@ void delete_object(const std::string& file, const std::string& path) {
 void add_dataset(const std::string& file, const std::string& path, const std::vector<std::uint64_t>& extents,
                  const std::vector<float>& values, Stored stored) {
   const hdf5::Session session;
-  const hdf5::File handle =
-      std::filesystem::exists(file)
-          ? open_to_change(file)
-          : hdf5::File(H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate");
+  const hdf5::File handle = open_or_make(file);
   const std::vector<hsize_t> sizes(extents.begin(), extents.end());
   const hdf5::Space space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
                           "H5Screate_simple");
-  const hdf5::PropertyList links(H5Pcreate(H5P_LINK_CREATE), "H5Pcreate");
-  check(H5Pset_create_intermediate_group(links.id(), 1), "H5Pset_create_intermediate_group");
+  const hdf5::PropertyList links = with_groups();
   const hdf5::PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
   if (stored == Stored::compressed) {
     check(H5Pset_chunk(creation.id(), static_cast<int>(sizes.size()), sizes.data()), "H5Pset_chunk");
@@ -81,6 +89,21 @@ void add_dataset(const std::string& file, const std::string& path, const std::ve
                                          creation.id(), H5P_DEFAULT),
                               "H5Dcreate2");
   check(H5Dwrite(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
+}
+
+void add_unwritten_dataset(const std::string& file, const std::string& path, std::uint64_t extent) {
+  const hdf5::Session session;
+  const hdf5::File handle = open_or_make(file);
+  const hsize_t size = extent;
+  const hsize_t chunk = 1024;
+  const hdf5::Space space(H5Screate_simple(1, &size, nullptr), "H5Screate_simple");
+  const hdf5::PropertyList links = with_groups();
+  const hdf5::PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  check(H5Pset_chunk(creation.id(), 1, &chunk), "H5Pset_chunk");
+  check(H5Pset_deflate(creation.id(), 6), "H5Pset_deflate");
+  const hdf5::Dataset dataset(H5Dcreate2(handle.id(), path.c_str(), H5T_IEEE_F32LE, space.id(), links.id(),
+                                         creation.id(), H5P_DEFAULT),
+                              "H5Dcreate2");
 }
 
 }  // namespace flotilla

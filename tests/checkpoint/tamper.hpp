@@ -19,4 +19,7 @@ enum class Stored { float32, float64, big_endian, compressed, integers, unsigned
 void add_dataset(const std::string& file, const std::string& path, const std::vector<std::uint64_t>& extents,
                  const std::vector<float>& values, Stored stored = Stored::float32);
 
+/// Adds a compressed dataset of which nothing was written: a small file that claims many values.
+void add_unwritten_dataset(const std::string& file, const std::string& path, std::uint64_t extent);
+
 }  // namespace flotilla

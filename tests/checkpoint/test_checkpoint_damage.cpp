@@ -223,6 +223,20 @@ TEST(Weights, ThatAreIntegersAreRefusedNamingTheTensor) {
                        {"w.h5", "/statistics/n is not a set of floating-point numbers"}));
 }
 
+// Memory for what is claimed would end the job, or the machine.
+TEST(Weights, ThatClaimMoreValuesThanTheFileCanHoldAreRefused) {
+  const test::TemporaryFolder folder;
+  add_unwritten_dataset(folder.path("some.h5"), "parameters/x", 4096);
+  EXPECT_EQ(read_weights(folder.path("some.h5")).values.size(), 4096U) << "compressed zeros are small";
+  for (const std::uint64_t claimed : {std::uint64_t{1} << 40, std::uint64_t{1} << 42}) {
+    const std::string path = folder.path(cat(claimed, ".h5"));
+    add_unwritten_dataset(path, "parameters/x", claimed);
+
+    EXPECT_TRUE(mentions(user_error([&] { read_weights(path); }),
+                         {path, cat("/parameters/x claims ", 4 * claimed, " bytes"), "can hold"}));
+  }
+}
+
 TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
   const Snapshot snapshot = sample_snapshot(1);
   auto expected = snapshot.tensors;

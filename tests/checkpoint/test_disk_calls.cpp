@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
 
@@ -80,6 +81,36 @@ TEST_F(FailingDisk, ThatCannotSyncOrRenameIsReported) {
 
   calls_.rename_fails = true;
   EXPECT_TRUE(mentions(error_of_save(), {"step-00000002.h5", "Input/output error"}));
+}
+
+// The checkpoint is there: a sentence that denies it would end a run at its last one.
+TEST_F(FailingDisk, ThatCannotSyncTheFolderOrRemoveOldOnesIsToldOfACheckpointThatWasSaved) {
+  struct Case {
+    std::string call;
+    std::string path;
+    std::string words;
+  };
+  const std::string old = folder_.path("step-00000001.h5");
+  std::int64_t step = 1;
+  for (const Case& at :
+       {Case{"sync", folder_.path(), cat("cannot write '", folder_.path(), "': Input/output error")},
+        Case{"remove", old, cat("cannot remove '", old, "': Input/output error")}}) {
+    calls_.fault = [&](const std::string& call, const std::string& path) {
+      return call == at.call && path == at.path ? EIO : 0;
+    };
+    ++step;
+
+    const SaveReport report = save(writer_, step);
+
+    EXPECT_EQ(report.error, "");
+    EXPECT_TRUE(
+        mentions(report.warning, {cat("the checkpoint of step ", step, " was saved, but then"), at.words}));
+    EXPECT_TRUE(equal(read_checkpoint(report.path), sample_snapshot(step)));
+    EXPECT_TRUE(std::filesystem::exists(old)) << at.call;
+  }
+  calls_.fault = nullptr;
+  EXPECT_EQ(save(writer_, 9).warning, "");
+  EXPECT_EQ(folder_.names(), Names{"step-00000009.h5"});
 }
 
 TEST_F(FailingDisk, ThatStoresWrongBytesIsFoundBeforeTheRename) {

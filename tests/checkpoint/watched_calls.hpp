@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace flotilla {
 
-/// Stands between the program and the system's pwrite, fsync and rename (watched_calls.cpp defines them):
-/// logs the calls on files of one folder, and lets them fail as a full or broken disk would. Not for two
-/// threads at once.
+/// Stands between the program and the system's open, pwrite, pread, fsync, rename and unlink
+/// (watched_calls.cpp defines them): logs the calls on files of one folder, and lets them fail as a full or
+/// broken disk would. One at a time.
 class WatchedCalls {
  public:
   explicit WatchedCalls(std::string folder);  ///< Watches until the end of its life.
@@ -24,11 +26,21 @@ class WatchedCalls {
   bool rename_fails = false;
   std::ptrdiff_t spoilt_byte = -1;  ///< This one of all written bytes reaches the disk wrong
 
+  /// That the call reports success but a write stores something else, a rename or removal does nothing.
+  static constexpr int lies = -1;
+  /// Asked before each call, by any thread, in place of the members above: what is to become of the call
+  /// "open" (to write), "write", "sync", "read", "rename" (to that path) or "remove". @returns an errno to
+  /// fail with; `lies`; 0: it is made, but for syncs, which the disk is spared
+  std::function<int(const std::string& call, const std::string& path)> fault;
+
   bool covers(const std::string& path) const { return path.starts_with(folder_); }
   void add(const std::string& verb, const std::string& path);
+  /// What becomes of a call.
+  int fate(const std::string& call, const std::string& path);
 
  private:
   std::string folder_;
+  std::mutex mutex_;
 };
 
 }  // namespace flotilla

@@ -13,7 +13,8 @@
 // Loaded into a program before it starts, kills it (SIGKILL) in one of its calls on files below checkpoints/:
 // FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. With
 // FLOTILLA_TEST_SLOW_WRITES="200" it is not killed, but each of its writes there takes so many milliseconds.
-// FLOTILLA_TEST_SLOW_READS="1 500": so long takes rank 1 for each read of a file in a folder named "slow".
+// FLOTILLA_TEST_SLOW_READS="1 500": so long takes rank 1 for each read of 4 KiB or more of a file in a folder
+// named "slow".
 
 namespace {
 
@@ -95,7 +96,8 @@ ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t position) 
 
 ssize_t pread(int descriptor, void* bytes, size_t count, off_t position) {
   static const int milliseconds = read_slowness();
-  if (milliseconds > 0 && path_of(descriptor).find("/slow/") != std::string::npos) take(milliseconds);
+  if (milliseconds > 0 && count >= 4096 && path_of(descriptor).find("/slow/") != std::string::npos)
+    take(milliseconds);
   return static_cast<ssize_t>(syscall(SYS_pread64, descriptor, bytes, count, position));
 }
 

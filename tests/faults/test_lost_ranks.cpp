@@ -135,6 +135,19 @@ TEST(SlowDisk, IsNoHang) {
   EXPECT_GT(metrics(folder.path("run"), "checkpoint").front().at("write_s").get<double>(), 5.0);
 }
 
+// So does reading it back: the values of the checkpoint are read one piece after the other.
+TEST(SlowDisk, IsNoHangWhileACheckpointIsVerified) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("slow"));
+  const Texts keys = small_run(folder.path("slow/run"), {"train.steps=20", "run.watchdog_s=3"});
+
+  const Result result =
+      run(with_library(flotilla_command(2, keys), DIE_AT_CALL, {"FLOTILLA_TEST_SLOW_READS=0 900"}));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_GT(metrics(folder.path("slow/run"), "checkpoint").front().at("write_s").get<double>(), 5.0);
+}
+
 TEST(WallClock, ThatJumpsChangesNothing) {
   const TemporaryFolder folder;
   const Texts more = {"train.steps=800", "run.watchdog_s=20", "run.time_limit_s=600"};

@@ -153,6 +153,33 @@ TEST_F(ClickRuns, LearnNoRowsFromAStepThatOverflows) {
   }
 }
 
+// All workers leave that save out: else each exchanges its parts of one save with those of another from then
+// on.
+TEST_F(ClickRuns, LoseNoOtherCheckpointOfGeoWorkersWhereAServerCannotSave) {
+  const auto until = [&](const std::string& steps) {
+    Texts all = arguments("run", of_servers(1));
+    all.insert(all.end(),
+               {"server.mode=geo", "server.push_every=4", "train.batch_size=20", "run.watchdog_s=20",
+                "checkpoint.every=10", "checkpoint.keep=1", "train.steps=" + steps});
+    return all;
+  };
+  const std::string checkpoints = folder_.path("run/checkpoints");
+  fs::create_directories(checkpoints + "/step-00000020.parts/server-0000.h5");  // in the place of the file
+
+  const Result result = flotilla(3, until("40"));
+  const Result resumed = flotilla(3, until("50"));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(count(result.errors, "was not saved"), 1) << result.errors;
+  EXPECT_NE(result.errors.find("the checkpoint of step 20 was not saved: server 0: cannot write"),
+            std::string::npos)
+      << result.errors;
+  EXPECT_EQ(metrics(folder_.path("run"), "checkpoint").size(), 4U);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("step-00000040.h5, step 40,"), std::string::npos) << resumed.output;
+  EXPECT_EQ(resumed.errors.find("warning"), std::string::npos) << resumed.errors;
+}
+
 TEST_F(ClickRuns, GoOnWithOtherGeoWorkers) {
   const Texts geo = {"server.mode=geo", "server.push_every=4", "optimizer.kind=adagrad",
                      "schedule.learning_rate=0.02"};
