@@ -106,7 +106,7 @@ bool is_there(const std::string& path) {
   if (stat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT) return false;
   throw UserError(cat("cannot tell whether ", path, " is there: ", system_message(errno),
-                      "; mend that, or name another path"));
+                      "; fix this, or name another path"));
 }
 
 int make_folders(const std::string& folder) {
