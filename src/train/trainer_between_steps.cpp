@@ -164,7 +164,7 @@ std::string Trainer::processor_advice(const std::string& worker) const {
   const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
   return flotilla::processor_advice(processor_waiting(),
                                     {.threads = computing_threads(),
-                                     .cores = mpi::default_threads(place),
+                                     .cores = std::max(1, place.cores / std::max(1, place.cores_shared_by)),
                                      .bound = place.cores < place.host_cores},
                                     worker);
 }
