@@ -2,6 +2,7 @@
 #include "kernels/device.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/host_memory.hpp"
 
 namespace flotilla {
@@ -24,6 +25,14 @@ class PlainCopyLane : public CopyLane {
 };
 
 }  // namespace
+
+void Device::download_values(const Tensor& from, std::span<float> host) {
+  download(float_values(from), host);
+}
+
+bool Device::all_finite(const Tensor& x) {
+  return flat().all_finite(float_values(x));
+}
 
 void Device::stage_bytes(const ByteImages& /*host*/, Tensor& /*to*/) {
   throw InternalError(cat("the device ", name(), " takes no images of bytes"));

@@ -145,9 +145,9 @@ class Device {
   virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;  ///< Plain copy, sizes equal.
   virtual void download(DeviceSpan<const float> from, std::span<float> host) = 0;
   /// The values of a tensor that lies plain, as floats whatever the precision. host.size() = shape.size().
-  virtual void download_values(const Tensor& from, std::span<float> host) { download(from.span(), host); }
+  virtual void download_values(const Tensor& from, std::span<float> host);
   /// Of an activation, whatever the precision.
-  virtual bool all_finite(const Tensor& x) { return flat().all_finite(x.span()); }
+  virtual bool all_finite(const Tensor& x);
   /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a device with memory
   /// of its own copies it, into memory that it makes if `to` has none. The host memory stays as it is until
   /// finish_staging() after its last use.

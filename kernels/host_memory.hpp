@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/float_values.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -15,6 +16,10 @@ namespace flotilla {
 template <class T>
 std::span<T> host_span(DeviceSpan<T> memory) {
   return {memory.address(), memory.size()};
+}
+/// A tensor of such a device: they compute in float32.
+inline std::span<const float> host_span(const Tensor& tensor) {
+  return host_span(float_values(tensor));
 }
 /// Host memory, a span or an array of any kind, as such a device sees it.
 template <class Memory>

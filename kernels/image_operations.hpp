@@ -166,6 +166,11 @@ class ImageOperations {
   virtual std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) = 0;
   virtual std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) = 0;
 
+  /// to ← from, both of one shape and layout; any shape.
+  virtual void copy(const Tensor& from, Tensor& to) = 0;
+  /// y ← y + x, both of one shape and layout, any shape; rounded once. Other sums are part of passes that are
+  /// made anyway.
+  virtual void add(const Tensor& x, Tensor& y) = 0;
   /// y = relu(a + b), all of one shape and layout; y may be a or b.
   virtual void add_relu(const Tensor& a, const Tensor& b, Tensor& y) = 0;
   /// dx = dy where y > 0, else 0: the gradient of a and that of b. dx may be dy.

@@ -73,6 +73,12 @@ class Storage {
   std::size_t size_ = 0;
 };
 
+/// 32 bits of a tensor's storage: one float, or two halves. Not a float, so that operations on flat arrays of
+/// floats (FlatMath) do not take activations.
+enum class StorageWord : std::uint32_t {};
+using TensorSpan = DeviceSpan<StorageWord>;
+using GivenTensorSpan = DeviceSpan<const StorageWord>;
+
 /// How a device arranges a tensor's values; derived classes are the device's secret. None means plain
 /// row-major.
 class Layout {
@@ -80,26 +86,31 @@ class Layout {
   virtual ~Layout() = default;
 };
 
-/// Values on a device with a logical shape. Move-only. Either owns its storage or is a view of memory that
-/// the caller keeps alive (Device::stage, ImageOperations::view).
+/// Values on a device with a logical shape, of the device's precision. Move-only. Either owns its storage or
+/// is a view of memory that the caller keeps alive (Device::stage, ImageOperations::view).
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Shape shape, Storage storage, std::shared_ptr<const Layout> layout = nullptr)
-      : shape_(shape), storage_(std::move(storage)), span_(storage_.span()), layout_(std::move(layout)) {}
+      : Tensor(shape, storage.span(), std::move(layout)) {
+    storage_ = std::move(storage);
+  }
   /// A view. `span` must hold at least shape.size() values.
-  Tensor(Shape shape, DeviceSpan<float> span, std::shared_ptr<const Layout> layout = nullptr)
+  Tensor(Shape shape, TensorSpan span, std::shared_ptr<const Layout> layout = nullptr)
       : shape_(shape), span_(span), layout_(std::move(layout)) {}
+  Tensor(Shape shape, DeviceSpan<float> memory, std::shared_ptr<const Layout> layout = nullptr)
+      : Tensor(shape, TensorSpan(reinterpret_cast<StorageWord*>(memory.address()), memory.size()),
+               std::move(layout)) {}
 
   const Shape& shape() const { return shape_; }
-  DeviceSpan<float> span() { return span_; }
-  DeviceSpan<const float> span() const { return span_; }
+  TensorSpan span() { return span_; }
+  GivenTensorSpan span() const { return span_; }
   const Layout* layout() const { return layout_.get(); }
 
  private:
   Shape shape_;
   Storage storage_;
-  DeviceSpan<float> span_;
+  TensorSpan span_;
   std::shared_ptr<const Layout> layout_;
 };
 

@@ -57,8 +57,9 @@ Tensor& ActivationMemory::take(Gradient& gradient) {
 }
 
 void ActivationMemory::give_back(const Tensor& gradient) {
+  const void* const address = gradient.span().address();
   for (std::size_t slot = 0; slot < gradient_slots; ++slot)
-    if (slots_[slot].span().address() == gradient.span().address()) taken_[slot] = false;
+    if (slots_[slot].span().address() == address) taken_[slot] = false;
 }
 
 }  // namespace flotilla

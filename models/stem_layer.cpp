@@ -55,7 +55,7 @@ const Tensor& StemLayer::forward(const Tensor& x, const PassInfo& info) {
 
 OutputGradient StemLayer::backward(const Tensor& x, OutputGradient dy) {
   if (dy.more != nullptr) {
-    device_.flat().axpy(1.0F, dy.more->span(), dy.first->span());
+    device_.images().add(*dy.more, *dy.first);
     memory_.give_back(*dy.more);
   }
   if (recompute_) unit_.replay(x, true);
@@ -76,10 +76,9 @@ void StemLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.backward.push_back(
       {"maxpool backward", "pooling backward", 0.0,
        [this] { pool_->backward(ActivationMemory::view(dy_, 0), ActivationMemory::view(dunit_, 1)); }});
-  operations.backward.push_back({"sum of two gradients", "sum", 0.0, [this] {
-                                   device_.flat().axpy(1.0F, ActivationMemory::view(dy_, 1).span(),
-                                                       ActivationMemory::view(dy_, 0).span());
-                                 }});
+  operations.backward.push_back(
+      {"sum of two gradients", "sum", 0.0,
+       [this] { device_.images().add(ActivationMemory::view(dy_, 1), ActivationMemory::view(dy_, 0)); }});
 }
 
 }  // namespace flotilla

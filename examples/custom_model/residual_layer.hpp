@@ -17,13 +17,13 @@ using flotilla::OutputGradient;
 using flotilla::Tensor;
 
 /// y = x + fc2(relu(fc1(x))), a block with a way past it.   x, y (N, width).
-/// Made of two layers that come along and of flat arithmetic. models/layer.hpp says what each function does.
+/// Made of two layers that come along and of sums of tensors. models/layer.hpp says what each function does.
 class ResidualLayer : public flotilla::Layer {
  public:
   /// `network` is what a layer takes from, and adds to, the network that it is made for.
   ResidualLayer(const flotilla::Building& network, std::string name, const LinearSpec& spec)
       : name_(std::move(name)),
-        flat_(network.device.flat()),
+        operations_(network.device.images()),
         shape_{spec.batch, spec.out},
         first_(network, name_ + ".fc1", with(spec, Activation::relu), he, false),
         second_(network, name_ + ".fc2", with(spec, Activation::identity), he, false) {
@@ -42,17 +42,17 @@ class ResidualLayer : public flotilla::Layer {
 
   const Tensor& forward(const Tensor& x, const flotilla::PassInfo& info) override {
     hidden_ = &first_.forward(x, info);
-    flat_.copy(second_.forward(*hidden_, info).span(), y_.span());
-    flat_.axpy(1.0F, x.span(), y_.span());
+    operations_.copy(second_.forward(*hidden_, info), y_);
+    operations_.add(x, y_);
     return y_;
   }
 
   /// dx = dy + what comes back through the two layers, which use up dy: so it is copied first.
   OutputGradient backward(const Tensor& x, OutputGradient dy) override {
     flotilla::require(dy.more == nullptr, name_, " cannot add two gradients");
-    flat_.copy(dy.first->span(), dy_.span());
+    operations_.copy(*dy.first, dy_);
     const OutputGradient dx = first_.backward(x, second_.backward(*hidden_, dy));
-    flat_.axpy(1.0F, dy_.span(), dx.first->span());
+    operations_.add(dy_, *dx.first);
     return dx;
   }
 
@@ -70,7 +70,7 @@ class ResidualLayer : public flotilla::Layer {
   }
 
   std::string name_;
-  flotilla::FlatMath& flat_;
+  flotilla::ImageOperations& operations_;
   flotilla::Shape shape_;
   LinearLayer first_;
   LinearLayer second_;

@@ -162,7 +162,7 @@ void CudaConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients d
   if (half) take_gradient(dw.weight);
   if (!spec_.bias) return;
   // identity: dy stays as it is
-  const Values values{const_cast<float*>(dy.span().address()), dy.shape().size(), scope_->precision()};
+  const Values values{const_cast<StorageWord*>(dy.span().address()), dy.shape().size(), scope_->precision()};
   scope_->loops().bias_activation_backward(Activation::identity, spec_.out_channels, {}, values, dw.bias,
                                            spec_.accumulate);
 }

@@ -6,6 +6,7 @@
 #include "kernels/cudnn/cuda_linear.hpp"
 #include "kernels/cudnn/cuda_scope.hpp"
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/plan_checks.hpp"
 
 namespace flotilla {
@@ -98,7 +99,7 @@ void CudaDevice::download(DeviceSpan<const float> from, std::span<float> host) {
 }
 
 DeviceSpan<const float> CudaDevice::floats(const Tensor& x) {
-  if (!is_half(spec_.precision)) return x.span();
+  if (!is_half(spec_.precision)) return float_values(x);
   const auto size = static_cast<std::size_t>(x.shape().size());
   if (floats_.size() < size) floats_ = allocate(size);
   const DeviceSpan<float> to = floats_.span().subspan(0, size);

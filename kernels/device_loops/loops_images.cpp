@@ -5,6 +5,15 @@
 
 namespace flotilla {
 
+namespace {
+
+void check_alike(const Tensor& a, const Tensor& b) {
+  require(a.shape() == b.shape() && is_nhwc(a) == is_nhwc(b),
+          "tensors of one shape and layout are needed, got ", a.shape().text(), " and ", b.shape().text());
+}
+
+}  // namespace
+
 LoopsImages::LoopsImages(const LoopsContext& context)
     : context_(context), layout_(std::make_shared<NhwcLayout>()) {}
 
@@ -52,6 +61,16 @@ std::unique_ptr<Pool2d> LoopsImages::pool2d(const Pool2dSpec& spec) {
 }
 std::unique_ptr<Dropout> LoopsImages::dropout(const DropoutSpec& spec) {
   return make_dropout(context_, spec);
+}
+
+void LoopsImages::copy(const Tensor& from, Tensor& to) {
+  check_alike(from, to);
+  context_.loops.cast(values_of(from, context_.precision), values_of(to, context_.precision), {});
+}
+
+void LoopsImages::add(const Tensor& x, Tensor& y) {
+  check_alike(x, y);
+  context_.loops.cast(values_of(x, context_.precision), values_of(y, context_.precision), {.add = true});
 }
 
 void LoopsImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {

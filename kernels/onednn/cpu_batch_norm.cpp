@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
 
 namespace flotilla {
@@ -24,7 +25,7 @@ void for_each_channel(const ImageLayout& layout, BlockRange blocks, const Body& 
 }
 
 const float* address(const Tensor* tensor) {
-  return tensor == nullptr ? nullptr : tensor->span().address();
+  return tensor == nullptr ? nullptr : float_values(*tensor).address();
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ NormChannels CpuBatchNorm::prepare(BlockRange blocks, ScaleShift w, GivenStatist
 
 void CpuBatchNorm::find_statistics(BlockRange blocks, const Tensor& x, Statistics batch) {
   const ImageSums sums = image_sums();
-  image_statistics(scope_->threads(), layout_, blocks, x.span().address(), sums);
+  image_statistics(scope_->threads(), layout_, blocks, float_values(x).address(), sums);
   const auto images = static_cast<std::size_t>(layout_.images);
   for_each_channel(layout_, blocks, [&](std::size_t c) {
     double mean = 0.0;
@@ -96,7 +97,7 @@ void CpuBatchNorm::find_sums(BlockRange blocks, const NormGradient& in, ScaleShi
                              Tensor* dresidual, ScaleShiftGradients sums) {
   const ImageSums parts = image_sums();
   image_gradient_sums(scope_->threads(), layout_, blocks, spec_.after, in, prepare(blocks, w, s),
-                      dresidual == nullptr ? nullptr : dresidual->span().address(), parts);
+                      dresidual == nullptr ? nullptr : float_values(*dresidual).address(), parts);
   for_each_channel(layout_, blocks, [&](std::size_t c) {
     double scale = 0.0;
     double shift = 0.0;
@@ -115,8 +116,9 @@ void CpuBatchNorm::find_gradient(BlockRange blocks, const Tensor& x, ScaleShift 
     constants_[c] = static_cast<float>(double{sums.second.address()[c]} / count);
     slopes_[c] = static_cast<float>(double{sums.first.address()[c]} * slope(s, c) / count);
   });
-  normalise_backward(scope_->threads(), layout_, blocks, spec_.after, x.span().address(), dy.span().address(),
-                     prepare(blocks, w, s), constants_.data(), slopes_.data(), dx.span().address());
+  normalise_backward(scope_->threads(), layout_, blocks, spec_.after, float_values(x).address(),
+                     float_values(dy).address(), prepare(blocks, w, s), constants_.data(), slopes_.data(),
+                     float_values(dx).address());
 }
 
 void CpuBatchNorm::check_operands(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
@@ -129,8 +131,8 @@ void CpuBatchNorm::check_operands(const Tensor& x, const Tensor* residual, Scale
 
 void CpuBatchNorm::find_output(BlockRange blocks, const Tensor& x, const Tensor* residual, ScaleShift w,
                                GivenStatistics s, Tensor& y) {
-  normalise_pixels(scope_->threads(), layout_, blocks, spec_.after, x.span().address(), address(residual),
-                   prepare(blocks, w, s), y.span().address());
+  normalise_pixels(scope_->threads(), layout_, blocks, spec_.after, float_values(x).address(),
+                   address(residual), prepare(blocks, w, s), float_values(y).address());
 }
 
 void CpuBatchNorm::forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
@@ -169,8 +171,10 @@ void CpuBatchNorm::backward_sums(const Tensor& x, const Tensor& y, ScaleShift w,
                                  const Tensor& dy, const Tensor* more_dy, Tensor* dresidual,
                                  ScaleShiftGradients sums) {
   check_sums(x, y, w, s, dy, more_dy, dresidual, sums);
-  find_sums(all(), {x.span().address(), y.span().address(), dy.span().address(), address(more_dy)}, w, s,
-            dresidual, sums);
+  find_sums(
+      all(),
+      {float_values(x).address(), float_values(y).address(), float_values(dy).address(), address(more_dy)}, w,
+      s, dresidual, sums);
 }
 
 void CpuBatchNorm::backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums,
@@ -190,7 +194,8 @@ void CpuBatchNorm::backward(const Tensor& x, const Tensor& y, ScaleShift w, Give
   const ScaleShiftGradients sums{{local_sums_.data(), channels()},
                                  {local_sums_.data() + channels(), channels()}};
   const auto count = static_cast<double>(layout_.images * layout_.pixels);
-  const NormGradient in{x.span().address(), y.span().address(), dy.span().address(), address(more_dy)};
+  const NormGradient in{float_values(x).address(), float_values(y).address(), float_values(dy).address(),
+                        address(more_dy)};
   for_each_group(2, [&](BlockRange blocks) {
     find_sums(blocks, in, w, s, dresidual, sums);
     find_gradient(blocks, x, w, s, sums, count, dresidual == nullptr ? dy : *dresidual, dx);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/descriptors.hpp"
 #include "kernels/plan_checks.hpp"
@@ -147,11 +148,11 @@ void CpuConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  const float* const source = x.span().address();
+  const float* const source = float_values(x).address();
   if (spec_.bias) {
-    forward_.run({source, w.weight.address(), y.span().address(), w.bias.address()});
+    forward_.run({source, w.weight.address(), float_values(y).address(), w.bias.address()});
   } else {
-    forward_.run({source, w.weight.address(), y.span().address()});
+    forward_.run({source, w.weight.address(), float_values(y).address()});
   }
 }
 
@@ -160,18 +161,18 @@ void CpuConv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  backward_data_.run({dy.span().address(), w.weight.address(), dx.span().address()});
+  backward_data_.run({float_values(dy).address(), w.weight.address(), float_values(dx).address()});
 }
 
 void CpuConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) {
   check_image("x", x, spec_.input, source_);
   check_image("dy", dy, output_shape(), destination_);
   check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
-  const float* const source = x.span().address();
+  const float* const source = float_values(x).address();
   if (spec_.bias) {
-    backward_weights_.run({source, dy.span().address(), dw.weight.address(), dw.bias.address()});
+    backward_weights_.run({source, float_values(dy).address(), dw.weight.address(), dw.bias.address()});
   } else {
-    backward_weights_.run({source, dy.span().address(), dw.weight.address()});
+    backward_weights_.run({source, float_values(dy).address(), dw.weight.address()});
   }
 }
 

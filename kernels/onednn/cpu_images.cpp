@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/cpu_batch_norm.hpp"
 #include "kernels/onednn/cpu_conv2d.hpp"
@@ -25,7 +26,7 @@ class CpuDropout : public Dropout {
   CpuDropout(int threads, const DropoutSpec& spec) : threads_(threads), spec_(spec) { check_spec(spec); }
   void forward(std::uint64_t step, const Tensor& x, Tensor& y) override {
     check_dropout(spec_, step, x, y);
-    drop_out(threads_, spec_, step, x.span().address(), y.span().address());
+    drop_out(threads_, spec_, step, float_values(x).address(), float_values(y).address());
   }
   void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { forward(step, dy, dx); }
 
@@ -89,7 +90,7 @@ void CpuImages::upload(std::span<const float> host, Tensor& to) {
   require(host.size() == static_cast<std::size_t>(to.shape().size()), "upload of ", host.size(),
           " values into ", to.shape().text());
   const auto* const layout = dynamic_cast<const ImageLayout*>(to.layout());
-  float* const values = to.span().address();
+  float* const values = float_values(to).address();
   if (layout == nullptr) {
     std::copy(host.begin(), host.end(), values);
   } else {
@@ -101,7 +102,7 @@ void CpuImages::download(const Tensor& from, std::span<float> host) {
   require(host.size() == static_cast<std::size_t>(from.shape().size()), "download of ", from.shape().text(),
           " into ", host.size(), " values");
   const auto* const layout = dynamic_cast<const ImageLayout*>(from.layout());
-  const float* const values = from.span().address();
+  const float* const values = float_values(from).address();
   if (layout == nullptr) {
     std::copy_n(values, host.size(), host.begin());
   } else {
@@ -124,16 +125,33 @@ std::unique_ptr<Dropout> CpuImages::dropout(const DropoutSpec& spec) {
   return std::make_unique<CpuDropout>(threads_, spec);
 }
 
+void CpuImages::copy(const Tensor& from, Tensor& to) {
+  check_alike(from, to);
+  const float* const values = float_values(from).address();
+  float* const target = float_values(to).address();
+  const std::int64_t count = from.shape().size();
+  in_parts(threads_for(threads_, count), count, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(values + begin, values + end, target + begin);
+  });
+}
+
+void CpuImages::add(const Tensor& x, Tensor& y) {
+  check_alike(x, y);
+  add_to(threads_, x.shape().size(), float_values(x).address(), float_values(y).address());
+}
+
 void CpuImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {
   check_alike(a, b);
   check_alike(a, y);
-  add_and_relu(threads_, a.shape().size(), a.span().address(), b.span().address(), y.span().address());
+  add_and_relu(threads_, a.shape().size(), float_values(a).address(), float_values(b).address(),
+               float_values(y).address());
 }
 
 void CpuImages::add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   check_alike(y, dy);
   check_alike(y, dx);
-  mask_by_relu(threads_, y.shape().size(), y.span().address(), dy.span().address(), dx.span().address());
+  mask_by_relu(threads_, y.shape().size(), float_values(y).address(), float_values(dy).address(),
+               float_values(dx).address());
 }
 
 }  // namespace flotilla

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/cpu_linear.hpp"
 
+#include "kernels/float_values.hpp"
 #include "kernels/onednn/activation.hpp"
 #include "kernels/onednn/matrix_product.hpp"
 #include "kernels/plan_checks.hpp"
@@ -27,9 +28,9 @@ CpuLinear::CpuLinear(int threads, const LinearSpec& spec) : threads_(threads), s
 
 void CpuLinear::forward(const Tensor& x, Weights w, Tensor& y) {
   check_forward(spec_, weight_size(), x, w, y);
-  float* const out = y.span().address();
-  matrix_product(threads_, spec_.batch, spec_.out, spec_.in, {x.span().address()}, {w.weight.address()}, 0.0F,
-                 out);
+  float* const out = float_values(y).address();
+  matrix_product(threads_, spec_.batch, spec_.out, spec_.in, {float_values(x).address()},
+                 {w.weight.address()}, 0.0F, out);
   if (!spec_.bias && spec_.activation == Activation::identity) return;
   add_bias_and_activate(threads_, spec_.activation, spec_.batch, spec_.out,
                         spec_.bias ? w.bias.address() : nullptr, out);
@@ -37,16 +38,16 @@ void CpuLinear::forward(const Tensor& x, Weights w, Tensor& y) {
 
 void CpuLinear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) {
   check_backward(spec_, weight_size(), x, y, w, dy, dw, dx);
-  float* const dz = dy.span().address();
+  float* const dz = float_values(dy).address();
   if (spec_.bias || spec_.activation != Activation::identity) {
-    slope_and_bias_gradient(threads_, spec_.activation, spec_.batch, spec_.out, y.span().address(), dz,
+    slope_and_bias_gradient(threads_, spec_.activation, spec_.batch, spec_.out, float_values(y).address(), dz,
                             spec_.bias ? dw.bias.address() : nullptr, spec_.accumulate);
   }
-  matrix_product(threads_, spec_.in, spec_.out, spec_.batch, {x.span().address(), true}, {dz},
+  matrix_product(threads_, spec_.in, spec_.out, spec_.batch, {float_values(x).address(), true}, {dz},
                  spec_.accumulate ? 1.0F : 0.0F, dw.weight.address());
   if (dx == nullptr) return;
   matrix_product(threads_, spec_.batch, spec_.in, spec_.out, {dz}, {w.weight.address(), true}, 0.0F,
-                 dx->span().address());
+                 float_values(*dx).address());
 }
 
 void CpuLinear::weight_from_plain(std::span<const float> plain, std::span<float> stored) const {

@@ -2,6 +2,7 @@
 #include "kernels/onednn/cpu_pool2d.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/descriptors.hpp"
 #include "kernels/onednn/image_passes.hpp"
@@ -68,9 +69,9 @@ void CpuPool2d::forward(const Tensor& x, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
   if (spec_.kind == Pooling::max) {
-    forward_.run({x.span().address(), y.span().address(), workspace_.span().address()});
+    forward_.run({float_values(x).address(), float_values(y).address(), workspace_.span().address()});
   } else {
-    forward_.run({x.span().address(), y.span().address()});
+    forward_.run({float_values(x).address(), float_values(y).address()});
   }
 }
 
@@ -78,9 +79,9 @@ void CpuPool2d::backward(const Tensor& dy, Tensor& dx) {
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
   if (spec_.kind == Pooling::max) {
-    backward_.run({dy.span().address(), dx.span().address(), workspace_.span().address()});
+    backward_.run({float_values(dy).address(), float_values(dx).address(), workspace_.span().address()});
   } else {
-    backward_.run({dy.span().address(), dx.span().address()});
+    backward_.run({float_values(dy).address(), float_values(dx).address()});
   }
 }
 
@@ -93,13 +94,13 @@ CpuGlobalAverage::CpuGlobalAverage(int threads, const ImageLayouts& layouts, con
 void CpuGlobalAverage::forward(const Tensor& x, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
-  average_pixels(threads_, source_, x.span().address(), y.span().address());
+  average_pixels(threads_, source_, float_values(x).address(), float_values(y).address());
 }
 
 void CpuGlobalAverage::backward(const Tensor& dy, Tensor& dx) {
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
-  spread_over_pixels(threads_, source_, dy.span().address(), dx.span().address());
+  spread_over_pixels(threads_, source_, float_values(dy).address(), float_values(dx).address());
 }
 
 }  // namespace flotilla

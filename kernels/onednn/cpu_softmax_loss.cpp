@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/onednn/functions.hpp"
 #include "kernels/plan_checks.hpp"
 #include "kernels/threads.hpp"
@@ -72,7 +73,7 @@ void CpuSoftmaxLoss::forward(const Tensor& logits, const Targets& targets, Devic
   check_loss(spec_, logits, targets);
   require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
   const std::int64_t classes = spec_.classes;
-  const float* const x = logits.span().address();
+  const float* const x = float_values(logits).address();
   float* const e = exponentials_.span().address();
   const double smoothing = double{spec_.label_smoothing};
   in_parts(threads_for(threads_, 4 * targets.valid * classes), targets.valid,
@@ -119,7 +120,7 @@ void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, Late
   const float scale = given_scale.get();
   const std::int64_t classes = spec_.classes;
   const float* const e = exponentials_.span().address();
-  float* const d = dlogits.span().address();
+  float* const d = float_values(dlogits).address();
   const float everywhere = scale * spec_.label_smoothing / static_cast<float>(classes);
   const float at_labels = scale * (1.0F - spec_.label_smoothing);
   const float at_label = at_labels * (1.0F - targets.other_share);

@@ -40,6 +40,13 @@ void spread_over_pixels(int threads, const ImageLayout& layout, const float* dy,
   });
 }
 
+void add_to(int threads, std::int64_t count, const float* x, float* y) {
+  in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) y[i] += x[i];
+  });
+}
+
 void add_and_relu(int threads, std::int64_t count, const float* a, const float* b, float* y) {
   in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd

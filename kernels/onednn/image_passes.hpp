@@ -12,6 +12,8 @@ void average_pixels(int threads, const ImageLayout& layout, const float* x, floa
 /// dx = dy[n,c] / pixels.
 void spread_over_pixels(int threads, const ImageLayout& layout, const float* dy, float* dx);
 
+/// y ← y + x on `count` values.
+void add_to(int threads, std::int64_t count, const float* x, float* y);
 /// y = relu(a + b) on `count` values.
 void add_and_relu(int threads, std::int64_t count, const float* a, const float* b, float* y);
 /// dx = dy where y > 0, else 0.

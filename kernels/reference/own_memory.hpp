@@ -34,4 +34,12 @@ std::span<T> host(DeviceSpan<T> values) {
   return {reinterpret_cast<T*>(address & ~out_of_reach), values.size()};
 }
 
+/// Of a tensor: floats whatever the precision, since this device packs nothing.
+inline std::span<float> host(TensorSpan values) {
+  return host(DeviceSpan<float>(reinterpret_cast<float*>(values.address()), values.size()));
+}
+inline std::span<const float> host(GivenTensorSpan values) {
+  return host(DeviceSpan<const float>(reinterpret_cast<const float*>(values.address()), values.size()));
+}
+
 }  // namespace flotilla::reference

@@ -114,7 +114,8 @@ class ReferenceDevice : public Device {
   }
   void stage(std::span<float> batch, Tensor& to) override {
     if (to.span().empty()) to = tensor(to.shape());
-    upload(batch, to.span());
+    require(batch.size() == to.span().size(), "a batch of ", batch.size(), " values for ", to.shape().text());
+    std::ranges::copy(batch, host(to.span()).begin());
   }
   bool stages_bytes() const override { return true; }
   void stage_bytes(const ByteImages& images, Tensor& to) override {

@@ -194,6 +194,11 @@ class ReferenceDropout : public Dropout {
   reference::Rounding rounding_;
 };
 
+void check_same_shape(const Tensor& a, const Tensor& b) {
+  require(a.shape() == b.shape(), "tensors of one shape are needed, got ", a.shape().text(), " and ",
+          b.shape().text());
+}
+
 }  // namespace
 
 Tensor ReferenceImages::tensor(const Shape& shape) {
@@ -227,6 +232,17 @@ std::unique_ptr<Pool2d> ReferenceImages::pool2d(const Pool2dSpec& spec) {
 }
 std::unique_ptr<Dropout> ReferenceImages::dropout(const DropoutSpec& spec) {
   return std::make_unique<ReferenceDropout>(spec, rounding_);
+}
+
+void ReferenceImages::copy(const Tensor& from, Tensor& to) {
+  check_same_shape(from, to);
+  std::ranges::copy(host(from.span()), host(to.span()).begin());
+}
+
+void ReferenceImages::add(const Tensor& x, Tensor& y) {
+  check_same_shape(x, y);
+  for (std::size_t i = 0; i < x.span().size(); ++i) host(y.span())[i] += host(x.span())[i];
+  rounding_.round(host(y.span()));
 }
 
 void ReferenceImages::add_relu(const Tensor& a, const Tensor& b, Tensor& y) {

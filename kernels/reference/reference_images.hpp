@@ -20,6 +20,8 @@ class ReferenceImages : public ImageOperations {
   std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
   std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
   std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
+  void copy(const Tensor& from, Tensor& to) override;
+  void add(const Tensor& x, Tensor& y) override;
   void add_relu(const Tensor& a, const Tensor& b, Tensor& y) override;
   void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
 

@@ -23,7 +23,7 @@ std::span<const float> HostRoom::read(DeviceSpan<const float> values) {
 }
 
 std::span<const float> HostRoom::read(const Tensor& values) {
-  if (device_.shares_host_memory()) return host_span(values.span());
+  if (device_.shares_host_memory()) return host_span(values);
   const std::span<float> copy = first(static_cast<std::size_t>(values.shape().size()));
   device_.download_values(values, copy);
   return copy;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "kernels/float_values.hpp"
 #include "tests/bench/timing.hpp"
 
 namespace flotilla {
@@ -84,7 +85,7 @@ void fill(DeviceSpan<float> values) {
 
 Tensor filled(Device& device, const Shape& shape) {
   Tensor tensor = device.images().tensor(shape);
-  fill(tensor.span());
+  fill(float_values(tensor));
   return tensor;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/float_values.hpp"
 #include "kernels/onednn/matrix_product.hpp"
 #include "kernels/random.hpp"
 #include "models/ctr_dnn.hpp"
@@ -143,15 +144,15 @@ class Step {
                                            [](std::int64_t) {});
                       },
                       {}});
-    parts_.push_back(
-        {"gradient of the rows",
-         0.0,
-         true,
-         [this] {
-           const Tensor& gradient = network_->input_gradient();
-           bags_of_.backward(bags(), found_, {gradient.span().address(), gradient.span().size()}, drows_);
-         },
-         {}});
+    parts_.push_back({"gradient of the rows",
+                      0.0,
+                      true,
+                      [this] {
+                        const Tensor& gradient = network_->input_gradient();
+                        bags_of_.backward(bags(), found_,
+                                          {float_values(gradient).address(), gradient.span().size()}, drows_);
+                      },
+                      {}});
   }
 
   /// Of each layer on arrays of their own: forward, the gradients of weights and input.

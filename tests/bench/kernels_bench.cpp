@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/onednn/matrix_product.hpp"
 #include "kernels/random.hpp"
 #include "tests/bench/timing.hpp"
@@ -51,7 +52,7 @@ class Step {
     for (Storage* storage : {&p_, &g_, &m_, &v_}) *storage = device.allocate(static_cast<std::size_t>(size));
     fill(p_.span(), 1);
     x_ = device.tensor({batch, widths[0]});
-    fill(x_.span(), 2);
+    fill(float_values(x_), 2);
     std::size_t at = 0;
     for (int l = 0; l < 3; ++l) {
       const LinearSpec spec{.batch = batch,
@@ -125,8 +126,8 @@ class Step {
       Tensor& x = l == 0 ? x_ : layers_[l - 1].y;
       add("forward " + std::to_string(l + 1), [&] { layer.plan->forward(x, {layer.w, layer.b}, layer.y); });
       add_product([&] {
-        matrix_product(device_.threads(), batch_, layer.spec.out, layer.spec.in, {x.span().address()},
-                       {layer.w.address()}, 0.0F, layer.y.span().address());
+        matrix_product(device_.threads(), batch_, layer.spec.out, layer.spec.in, {float_values(x).address()},
+                       {layer.w.address()}, 0.0F, float_values(layer.y).address());
       });
     }
     const Targets targets{.labels = labels_, .valid = batch_};
@@ -142,12 +143,12 @@ class Step {
         layer.plan->backward(x, layer.y, {layer.w, layer.b}, layer.dy, {layer.dw, layer.db}, dx);
       });
       add_product([this, &layer, &x, dx] {
-        const float* const dz = layer.dy.span().address();
-        matrix_product(device_.threads(), layer.spec.in, layer.spec.out, batch_, {x.span().address(), true},
-                       {dz}, 0.0F, layer.dw.address());
+        const float* const dz = float_values(layer.dy).address();
+        matrix_product(device_.threads(), layer.spec.in, layer.spec.out, batch_,
+                       {float_values(x).address(), true}, {dz}, 0.0F, layer.dw.address());
         if (dx == nullptr) return;
         matrix_product(device_.threads(), batch_, layer.spec.in, layer.spec.out, {dz},
-                       {layer.w.address(), true}, 0.0F, dx->span().address());
+                       {layer.w.address(), true}, 0.0F, float_values(*dx).address());
       });
     }
     add("adam", [this] {

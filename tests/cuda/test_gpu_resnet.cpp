@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 #include "tests/models/resnet_support.hpp"
 
@@ -12,20 +16,53 @@ using test::ResnetRun;
 
 class CudaResnet : public test::OnGpu {};
 
+/// What one step leaves.
+struct Step {
+  Step(const std::string& device, Precision precision) {
+    ResnetRun run(device, {.depth = 18, .input = {4, 3, 32, 32}, .classes = 10}, 0, 1, precision);
+    loss = {static_cast<float>(run.step())};
+    logits = run.logits();
+    gradients = run.plain_gradients();
+    gradient_of_first = gradients;
+    gradient_of_first.resize(std::size_t{64} * 3 * 7 * 7);
+    statistics = run.step_statistics();
+  }
+
+  std::vector<float> loss, logits, gradients, statistics;
+  std::vector<float>
+      gradient_of_first;  ///< Of the first convolution's weight, to which all others contribute
+};
+
 // Rounding differs in the order of sums only; with four values per channel in layer4 it grows, as on the CPU
 // (tests/models/test_resnet.cpp).
 TEST_F(CudaResnet, ComputesWhatTheReferenceComputes) {
-  const ResnetSpec spec{.depth = 18, .input = {4, 3, 32, 32}, .classes = 10};
-  ResnetRun reference("reference", spec);
-  ResnetRun gpu("cuda", spec);
+  const Step gpu("cuda", Precision::float32);
+  const Step reference("reference", Precision::float32);
 
-  const double reference_loss = reference.step();
-  const double gpu_loss = gpu.step();
+  EXPECT_LT(relative_difference(gpu.loss, reference.loss), 1e-4);
+  EXPECT_LT(relative_difference(gpu.logits, reference.logits), 1e-4);
+  EXPECT_LT(relative_difference(gpu.gradients, reference.gradients), 2e-3);
+  EXPECT_LT(relative_difference(gpu.statistics, reference.statistics), 1e-5);
+}
 
-  EXPECT_NEAR(gpu_loss, reference_loss, 1e-4 * reference_loss);
-  EXPECT_LT(relative_difference(gpu.logits(), reference.logits()), 1e-4);
-  EXPECT_LT(relative_difference(gpu.plain_gradients(), reference.plain_gradients()), 2e-3);
-  EXPECT_LT(relative_difference(gpu.step_statistics(), reference.step_statistics()), 1e-5);
+// Halves round to another neighbour where sums of another order lie on the other side of the middle: two
+// networks of halves then come as far apart as either is from float32.
+TEST_F(CudaResnet, IsAsNearToTheReferenceInHalfPrecisionAsThatIsToFloat32) {
+  const Step exact("reference", Precision::float32);
+  for (const Precision precision : {Precision::float16, Precision::bfloat16}) {
+    SCOPED_TRACE(name(precision));
+    const Step gpu("cuda", precision);
+    const Step reference("reference", precision);
+    const auto expect_near = [&](const char* what, std::vector<float> Step::*values) {
+      EXPECT_LT(relative_difference(gpu.*values, reference.*values),
+                relative_difference(reference.*values, exact.*values))
+          << what;
+    };
+    expect_near("logits", &Step::logits);
+    expect_near("gradients", &Step::gradients);
+    expect_near("gradient of the first weight", &Step::gradient_of_first);
+    expect_near("statistics", &Step::statistics);
+  }
 }
 
 }  // namespace

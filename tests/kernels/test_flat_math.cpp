@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,16 @@ const std::vector<FlatRange> mixed_ranges = {
     {.offset = 51056, .count = 17, .rate_factor = 2.0F},
     {.offset = 51088, .count = 300, .weight_decay = 0.2F, .rate_factor = 0.0F}};
 constexpr std::int64_t mixed_size = 51392;
+
+// An activation may hold halves, two in the room of a float.
+static_assert(
+    std::is_invocable_v<decltype(&FlatMath::axpy), FlatMath&, float, DeviceSpan<float>, DeviceSpan<float>>);
+static_assert(
+    !std::is_invocable_v<decltype(&FlatMath::axpy), FlatMath&, float, TensorSpan, DeviceSpan<float>>);
+static_assert(
+    !std::is_invocable_v<decltype(&FlatMath::axpy), FlatMath&, float, DeviceSpan<float>, TensorSpan>);
+static_assert(!std::is_convertible_v<TensorSpan, DeviceSpan<float>>);
+static_assert(!std::is_convertible_v<GivenTensorSpan, DeviceSpan<const float>>);
 
 TEST(HostFlat, UpdatesAgreeWithTheReference) {
   for (const FlatStep& kind : flat_steps()) {

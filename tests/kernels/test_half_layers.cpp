@@ -219,6 +219,8 @@ TEST_P(HalfLayers, PoolingDropoutAndAddReluLeaveHalves) {
   Tensor sum = test::stale_image(*device, shape);
   images.add_relu(x, x, sum);
   EXPECT_TRUE(are_halves(GetParam(), read_image(*device, sum)));
+  images.add(x, sum);
+  EXPECT_TRUE(are_halves(GetParam(), read_image(*device, sum)));
 
   const auto dropout = images.dropout({.input = {30, 7}, .probability = 0.3F, .seed = 1});
   const Tensor plain = test::tensor_of(*device, {30, 7}, values(210, 2));

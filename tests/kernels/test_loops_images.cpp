@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "tests/kernels/image_values.hpp"
 #include "tests/kernels/loops_device.hpp"
 
@@ -132,9 +133,32 @@ TEST(LoopsImages, ViewsTakeTheFloatsOfTheirPrecision) {
 
   const Tensor view = device->images().view({1, 3, 1, 9}, memory.span().subspan(0, 14));
 
-  EXPECT_EQ(view.span().address(), memory.span().address());
+  EXPECT_EQ(float_values(view).address(), memory.span().address());
   EXPECT_THROW(device->images().view({1, 3, 1, 9}, memory.span()), InternalError);
   EXPECT_THROW(device->images().view({1, 3, 1, 8}, memory.span().subspan(1, 12)), InternalError);
+}
+
+// Sums of halves, not of the words that hold two of them.
+TEST(LoopsImages, CopyAndAddGiveTheBitsOfTheReference) {
+  for (const Precision precision : all_precisions) {
+    const auto loops = test::loops_device(precision);
+    const auto oracle = make_device({.kind = "reference", .precision = precision});
+    const Shape shape{2, 5, 3, 3};  // no whole packs
+    std::vector<std::vector<float>> results;
+    for (Device* const device : {loops.get(), oracle.get()}) {
+      const auto image = [&](std::uint64_t stream) {
+        return test::image_of(*device, shape, test::rounded(precision, values(shape.size(), stream)));
+      };
+      Tensor y = test::stale_image(*device, shape);
+      device->images().copy(image(2), y);
+      results.push_back(read_image(*device, y));
+      device->images().add(image(1), y);
+      results.push_back(read_image(*device, y));
+    }
+
+    EXPECT_EQ(results[0], results[2]) << name(precision);
+    EXPECT_EQ(results[1], results[3]) << name(precision);
+  }
 }
 
 TEST(LoopsImages, AddReluAgreesWithTheReference) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/random.hpp"
 
 namespace flotilla::test {
@@ -20,7 +21,7 @@ inline std::vector<float> values(std::int64_t count, std::uint64_t stream, doubl
 /// A tensor of the device that holds `values`.
 inline Tensor tensor_of(Device& device, const Shape& shape, const std::vector<float>& values) {
   Tensor made = device.tensor(shape);
-  device.upload(values, made.span());
+  device.upload(values, float_values(made));
   return made;
 }
 
@@ -36,7 +37,7 @@ inline std::vector<float> read(Device& device, DeviceSpan<const float> from) {
   return values;
 }
 inline std::vector<float> read(Device& device, const Tensor& from) {
-  return read(device, from.span());
+  return read(device, float_values(from));
 }
 inline std::vector<float> read(Device& device, const Storage& from) {
   return read(device, from.span());

@@ -15,8 +15,9 @@ Storage arena_for(Device& device, const ArenaLayout& layout) {
 
 }  // namespace
 
-ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64_t first_image, int threads)
-    : device(make_device({.kind = kind, .threads = threads})),
+ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64_t first_image, int threads,
+                     Precision precision)
+    : device(make_device({.kind = kind, .threads = threads, .precision = precision})),
       network(make_resnet(*device, spec)),
       parameters(arena_for(*device, network->layout())),
       gradients(arena_for(*device, network->layout())),
@@ -80,7 +81,7 @@ std::vector<float> ResnetRun::step_statistics() const {
 
 std::vector<float> ResnetRun::logits() const {
   std::vector<float> values(static_cast<std::size_t>(network->logits().shape().size()));
-  device->download(network->logits().span(), values);
+  device->download_values(network->logits(), values);
   return values;
 }
 

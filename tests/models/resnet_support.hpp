@@ -14,7 +14,8 @@ namespace flotilla::test {
 class ResnetRun {
  public:
   /// @param first_image of an endless row of random images: workers take different parts of it
-  ResnetRun(const std::string& device, const ResnetSpec& spec, std::int64_t first_image = 0, int threads = 1);
+  ResnetRun(const std::string& device, const ResnetSpec& spec, std::int64_t first_image = 0, int threads = 1,
+            Precision precision = Precision::float32);
 
   double loss(Pass pass = Pass::training);  ///< Sum over the batch, forward pass only
   /// Forward and backward; gradients of scale · the sum of the batch's losses, 0: of their mean.

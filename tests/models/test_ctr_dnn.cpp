@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/random.hpp"
 #include "models/ctr_dnn.hpp"
@@ -61,7 +62,7 @@ struct Fixture {
   }
   void backward() {
     network->backward(targets(), 1.0F, [](std::int64_t) {});
-    bags_of.backward(bags(), found, read(network->input_gradient().span()), drows);
+    bags_of.backward(bags(), found, read(float_values(network->input_gradient())), drows);
   }
 
   std::unique_ptr<Device> device;

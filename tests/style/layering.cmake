@@ -15,13 +15,14 @@ set(may_use_tests/mpi "kernels|mpi|tests")
 set(may_use_tests/support "kernels|mpi|tests")
 set(may_use_tests "kernels|models|mpi|src|tests")
 
-# Vendor headers and where they may be included. tests/bench measures vendors' own calls as the ceiling.
+# Vendor headers, and a view of tensors that assumes float32, and where they may be included. tests/bench measures vendors' own calls as the ceiling.
 set(vendor_headers "mpi\\.h" "nccl\\.h" "dnnl[a-z_]*\\.hp?p?" "cudnn[a-z_0-9]*\\.h" "cuda[a-z_0-9]*\\.h" "cublas[A-Za-z_]*\\.h" "Kokkos_[A-Za-z]*\\.hpp"
-                   "hdf5\\.h" "toml\\+\\+/[a-z.]*|toml\\.hpp" "jpeglib\\.h|jerror\\.h|turbojpeg\\.h" "png\\.h")
+                   "hdf5\\.h" "toml\\+\\+/[a-z.]*|toml\\.hpp" "jpeglib\\.h|jerror\\.h|turbojpeg\\.h" "png\\.h"
+                   "float_values\\.hpp")
 set(homes "mpi/|tests/mpi/|tests/support/" "mpi/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/cudnn/|kernels/device_loops/cuda_|mpi/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/|tests/kernels/|tests/bench/" "src/|tests/checkpoint/"
-          "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/")
+          "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/" "kernels/|tests/")
 set(hdf5_users)
 set(faults "")
 foreach(file IN LISTS files)

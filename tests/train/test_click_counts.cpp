@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "src/train/click_log.hpp"
 #include "src/train/evaluation.hpp"
 #include "tests/support/allocation_count.hpp"
@@ -63,7 +64,7 @@ TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
       evaluate(network, *run.assembly.training_data, run.world, {}, run.assembly.validation_sums.span(), 1,
                true, [&](const Batch& batch) {
                  const auto valid = static_cast<std::size_t>(batch.valid);
-                 const std::vector<float> logits = run.values(network.logits().span());
+                 const std::vector<float> logits = run.values(float_values(network.logits()));
                  counts.add(std::span(logits).first(2 * valid), batch.labels.first(valid));
                });
 
