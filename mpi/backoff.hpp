@@ -4,12 +4,9 @@
 #include <sched.h>
 #include <time.h>
 
-namespace flotilla::mpi {
+#include "kernels/processor/pause.hpp"
 
-/// Tells the processor that this thread waits for another one's store.
-inline void spin_pause() {
-  __builtin_ia32_pause();
-}
+namespace flotilla::mpi {
 
 /// Waiting for another process, politely: spins, then lets others run, and after some milliseconds, when a
 /// hundredth of one more does not count, sleeps.
