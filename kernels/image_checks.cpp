@@ -121,4 +121,13 @@ void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& fr
   require(step < (std::uint64_t{1} << 40), "dropout's step must be below 2^40, got ", step);
 }
 
+void check_32_bit_size(const char* who, const Shape& shape) {
+  constexpr std::int64_t limit = std::int64_t{1} << 31;
+  if (shape.size() >= limit)
+    throw UserError(cat(who, " takes images of fewer than 2^31 values, not ", shape.text(), ", which are ",
+                        shape.size(), ": make train.batch_size smaller, at most ",
+                        shape[0] * (limit - 1) / shape.size(),
+                        " on each GPU (train.accumulate_steps keeps the global batch)"));
+}
+
 }  // namespace flotilla

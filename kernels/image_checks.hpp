@@ -29,4 +29,8 @@ void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const Scale
 void check_view(const Shape& shape, DeviceSpan<const float> memory);
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to);
 
+/// For libraries and loops that count values in 32 bits. @param who "cuDNN"
+/// @throws UserError if a tensor of that shape has 2³¹ values or more
+void check_32_bit_size(const char* who, const Shape& shape);
+
 }  // namespace flotilla

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cudnn/convolution_algorithms.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 #include "kernels/device_loops/plans.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half.hpp"
+#include "kernels/image_checks.hpp"
+#include "kernels/random.hpp"
 
 namespace flotilla {
 
@@ -27,6 +34,7 @@ int narrow(std::int64_t extent) {
 }
 
 TensorDescriptor image(const Shape& shape, Precision precision) {
+  check_32_bit_size("cuDNN", shape);
   auto made = created<TensorDescriptor>("cudnnCreateTensorDescriptor", cudnnCreateTensorDescriptor);
   check(cudnnSetTensor4dDescriptor(made.get(), CUDNN_TENSOR_NHWC, type_of(precision), narrow(shape[0]),
                                    narrow(shape[1]), narrow(shape[2]), narrow(shape[3])),
@@ -84,15 +92,44 @@ ChosenAlgorithm<Algorithm> first_usable(const CudaScope& scope, const Conv2dSpec
           " MiB (device.workspace_mb)", scope.reproducible() ? " that always gives the same bits" : ""));
 }
 
+/// Random numbers in [−1, 1): with zeros a GPU draws less power, and is faster by more for some algorithms
+/// than for others.
+void fill_with_random_values(CudaScope& scope, Storage& storage) {
+  constexpr std::size_t words = 1U << 14U;  // uploaded, then copied behind itself
+  std::vector<float> random(is_half(scope.precision()) ? 2 * words : words);
+  Random(0, random_data).fill(random);
+  for (float& value : random) value = 2.0F * value - 1.0F;
+  if (is_half(scope.precision())) {
+    for (std::size_t word = 0; word < words; ++word) {
+      std::array<std::uint16_t, 2> pair{};
+      for (std::size_t i = 0; i < pair.size(); ++i)
+        pair[i] = scope.precision() == Precision::float16 ? half::float16_of(random[2 * word + i])
+                                                          : half::bfloat16_of(random[2 * word + i]);
+      random[word] = std::bit_cast<float>(pair);
+    }
+  }
+  const DeviceSpan<float> all = storage.span();
+  std::size_t done = std::min(words, all.size());
+  scope.uploads().copy(std::span<const float>(random).first(done), all.subspan(0, done));
+  while (done < all.size()) {
+    const std::size_t more = std::min(done, all.size() - done);
+    scope.loops().flat().copy(all.subspan(0, more), all.subspan(done, more));
+    done += more;
+  }
+}
+
 /// Memory to measure in; none where nothing is measured.
 struct Operands {
   Operands() = default;
-  Operands(const CudaScope& scope, const Conv2dSpec& s)
+  Operands(CudaScope& scope, const Conv2dSpec& s)
       : x(scope.memory().allocate(floats_of(s.input.size(), scope.precision()))),
         y(scope.memory().allocate(floats_of(output_shape(s).size(), scope.precision()))),
         weight(scope.memory().allocate(
             floats_of(s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel, scope.precision()))),
-        workspace(scope.memory().scratch(scope.workspace_limit() / sizeof(float))) {}
+        workspace(scope.memory().scratch(scope.workspace_limit() / sizeof(float))) {
+    for (Storage* const operand : {&x, &y, &weight}) fill_with_random_values(scope, *operand);
+    scope.submit();
+  }
 
   void* address_of(Storage& storage) const { return storage.span().address(); }
   std::size_t workspace_bytes() const { return workspace.size() * sizeof(float); }
@@ -113,6 +150,13 @@ struct Candidates {
   int count = 0;
 };
 
+/// Measures, and measures again: the first time the libraries load their kernels and the GPU is not yet at
+/// its usual clock.
+template <class Measure>
+void measure_warm(const Measure& measure, const char* call) {
+  for (int round = 0; round < 2; ++round) check(measure(), call);
+}
+
 ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, const Conv2dSpec& spec,
                                                           const ConvolutionDescriptors& d, Operands& o) {
   Candidates<cudnnConvolutionFwdAlgoPerf_t> candidates;
@@ -122,11 +166,14 @@ ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, cons
                                                  candidates.list.data()),
           "cudnnGetConvolutionForwardAlgorithm_v7");
   } else {
-    check(cudnnFindConvolutionForwardAlgorithmEx(
+    measure_warm(
+        [&] {
+          return cudnnFindConvolutionForwardAlgorithmEx(
               scope.cudnn(), d.x.get(), o.address_of(o.x), d.weight.get(), o.address_of(o.weight),
               d.forward.get(), d.y.get(), o.address_of(o.y), most_candidates, &candidates.count,
-              candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes()),
-          "cudnnFindConvolutionForwardAlgorithmEx");
+              candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes());
+        },
+        "cudnnFindConvolutionForwardAlgorithmEx");
   }
   return first_usable<cudnnConvolutionFwdAlgo_t>(
       scope, spec, "forward", candidates.found(), d.forward.get(), [&](auto algorithm, std::size_t* bytes) {
@@ -145,11 +192,14 @@ ChosenAlgorithm<cudnnConvolutionBwdDataAlgo_t> choose_backward_data(CudaScope& s
                                                       &candidates.count, candidates.list.data()),
           "cudnnGetConvolutionBackwardDataAlgorithm_v7");
   } else {
-    check(cudnnFindConvolutionBackwardDataAlgorithmEx(
+    measure_warm(
+        [&] {
+          return cudnnFindConvolutionBackwardDataAlgorithmEx(
               scope.cudnn(), d.weight.get(), o.address_of(o.weight), d.y.get(), o.address_of(o.y),
               d.backward_data.get(), d.x.get(), o.address_of(o.x), most_candidates, &candidates.count,
-              candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes()),
-          "cudnnFindConvolutionBackwardDataAlgorithmEx");
+              candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes());
+        },
+        "cudnnFindConvolutionBackwardDataAlgorithmEx");
   }
   return first_usable<cudnnConvolutionBwdDataAlgo_t>(
       scope, spec, "backward data", candidates.found(), d.backward_data.get(),
@@ -170,11 +220,14 @@ ChosenAlgorithm<cudnnConvolutionBwdFilterAlgo_t> choose_backward_weights(CudaSco
               &candidates.count, candidates.list.data()),
           "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
   } else {
-    check(cudnnFindConvolutionBackwardFilterAlgorithmEx(
+    measure_warm(
+        [&] {
+          return cudnnFindConvolutionBackwardFilterAlgorithmEx(
               scope.cudnn(), d.x.get(), o.address_of(o.x), d.y.get(), o.address_of(o.y),
               d.backward_weights.get(), d.weight.get(), o.address_of(o.weight), most_candidates,
-              &candidates.count, candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes()),
-          "cudnnFindConvolutionBackwardFilterAlgorithmEx");
+              &candidates.count, candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes());
+        },
+        "cudnnFindConvolutionBackwardFilterAlgorithmEx");
   }
   return first_usable<cudnnConvolutionBwdFilterAlgo_t>(
       scope, spec, "backward weights", candidates.found(), d.backward_weights.get(),

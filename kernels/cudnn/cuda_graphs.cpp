@@ -37,12 +37,17 @@ void CudaGraphs::begin() {
 
 std::unique_ptr<WorkGraph> CudaGraphs::end() {
   cudaGraph_t captured = nullptr;
-  check(cudaStreamEndCapture(memory_.bare_stream(), &captured),
-        "cudaStreamEndCapture (device.graphs = true)");
+  check(cudaStreamEndCapture(memory_.bare_stream(), &captured), "cudaStreamEndCapture");
   const Graph graph(captured);
   return std::make_unique<CudaGraph>(
-      memory_, created<GraphLaunch>("cudaGraphInstantiate (device.graphs = true)", cudaGraphInstantiate,
-                                    graph.get(), 0ULL));
+      memory_, created<GraphLaunch>("cudaGraphInstantiate", cudaGraphInstantiate, graph.get(), 0ULL));
+}
+
+void CudaGraphs::abandon() noexcept {
+  cudaGraph_t captured = nullptr;
+  cudaStreamEndCapture(memory_.bare_stream(), &captured);  // Fails where end() has ended it.
+  const Graph dropped(captured);
+  cudaGetLastError();
 }
 
 const std::uint64_t* CudaGraphs::numbers() const {

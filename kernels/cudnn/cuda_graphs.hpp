@@ -15,6 +15,7 @@ class CudaGraphs : public WorkRecorder {
 
   void begin() override;
   std::unique_ptr<WorkGraph> end() override;
+  void abandon() noexcept override;
   const std::uint64_t* numbers() const override;
   std::size_t room() const override;
   void upload(std::span<const std::uint64_t> numbers) override;

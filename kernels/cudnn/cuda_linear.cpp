@@ -69,11 +69,14 @@ void CudaLinear::copy(DeviceSpan<const float> parameter, Storage& to) {
 void CudaLinear::forward(const Tensor& x, Weights w, Tensor& y) {
   check_forward(spec_, weight_size(), x, w, y);
   copy(w.weight, weight_);
-  copy(w.bias, bias_);
+  const bool fused = forward_.applies_bias();
+  if (fused) copy(w.bias, bias_);
   forward_.run(operand(w.weight, weight_), x.span().address(), 0.0F, y.span().address(),
-               spec_.bias ? operand(w.bias, bias_) : nullptr);
-  if (spec_.activation != Activation::identity && !rides_along(spec_))
-    scope_->loops().bias_activation(spec_.activation, spec_.out, {}, values_of(y, scope_->precision()));
+               fused ? operand(w.bias, bias_) : nullptr);
+  const DeviceSpan<const float> bias = fused ? DeviceSpan<const float>() : w.bias;
+  const bool activated = spec_.activation == Activation::identity || (fused && rides_along(spec_));
+  if (!bias.empty() || !activated)
+    scope_->loops().bias_activation(spec_.activation, spec_.out, bias, values_of(y, scope_->precision()));
 }
 
 void CudaLinear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) {

@@ -64,6 +64,7 @@ CudaProduct::CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec
       a_(layout(spec.a.rows, spec.a.columns, spec.a.precision)),
       b_(layout(spec.b.rows, spec.b.columns, spec.b.precision)),
       d_(layout(result_rows(spec), result_columns(spec), spec.result)),
+      fused_(spec.bias),
       last_call_(scope_) {
   require(spec.bias || !spec.relu, "a product applies ReLU only after a bias");
   set_transposed(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA, spec.a.transposed);
@@ -75,10 +76,18 @@ CudaProduct::CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
   }
   scope_->reserve(workspace);
-  choose_algorithm();
+  if (find_algorithm()) return;
+  if (fused_) {
+    fused_ = false;
+    set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_DEFAULT});
+    if (find_algorithm()) return;
+  }
+  throw LibraryError("cublasLtMatmulAlgoGetHeuristic",
+                     cat("no algorithm for a product of ", result_rows(spec_), "x", result_columns(spec_)));
 }
 
-void CudaProduct::choose_algorithm() {
+/// Whether there is one for the product as it is described.
+bool CudaProduct::find_algorithm() {
   const auto preference =
       created<ProductPreference>("cublasLtMatmulPreferenceCreate", cublasLtMatmulPreferenceCreate);
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
@@ -89,18 +98,19 @@ void CudaProduct::choose_algorithm() {
   }
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(scope_->cublas(), product_.get(), a_.get(), b_.get(), d_.get(),
-                                       d_.get(), preference.get(), 1, &best, &found),
-        "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0)
-    throw LibraryError("cublasLtMatmulAlgoGetHeuristic",
-                       cat("no algorithm for a product of ", result_rows(spec_), "x", result_columns(spec_)));
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(scope_->cublas(), product_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+                                     preference.get(), 1, &best, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (found == 0 || best.state == CUBLAS_STATUS_NOT_SUPPORTED) return false;
   check(best.state, "cublasLtMatmulAlgoGetHeuristic");
   algorithm_ = best.algo;
+  return true;
 }
 
 void CudaProduct::run(const void* a, const void* b, float share, void* d, const void* bias) {
-  require((bias != nullptr) == spec_.bias, "a product takes a bias if it was made for one, and only then");
+  require((bias != nullptr) == fused_, "a product takes a bias if it applies one, and only then");
   scope_->hand_out<&CudaProduct::multiply>(*this, a, b, share, d, bias);
 }
 

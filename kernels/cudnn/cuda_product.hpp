@@ -27,16 +27,18 @@ struct CudaProductSpec {
 };
 
 /// A matrix product by cuBLASLt, the algorithm that the library expects to be the fastest. Operands start on
-/// 64 bytes.
+/// 64 bytes. Where the library has none that applies bias and ReLU, the caller does, after the product.
 class CudaProduct {
  public:
   /// @throws LibraryError if the library has no algorithm.
   CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec& spec);
-  /// @param share of what is in d before is added: 0 or 1. @param bias null without one.
+  /// Whether run() applies the bias, and ReLU, that the product was made for.
+  bool applies_bias() const { return fused_; }
+  /// @param share of what is in d before is added: 0 or 1. @param bias null unless applies_bias().
   void run(const void* a, const void* b, float share, void* d, const void* bias = nullptr);
 
  private:
-  void choose_algorithm();
+  bool find_algorithm();
   void multiply(const void* a, const void* b, float share, void* d, const void* bias);
 
   std::shared_ptr<CudaScope> scope_;
@@ -45,6 +47,7 @@ class CudaProduct {
   MatrixLayout a_;
   MatrixLayout b_;
   MatrixLayout d_;
+  bool fused_;
   cublasLtMatmulAlgo_t algorithm_{};
   LastCall last_call_;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace flotilla {
@@ -43,6 +44,12 @@ bool is_page_locked(const void* memory) {
 CudaUploads::CudaUploads(CudaMemory memory) : memory_(std::move(memory)), beside_(new_stream()) {
   for (Small& slot : small_) slot = {memory_.pinned(small_floats), new_event()};
   for (Batch& slot : batches_) slot = {{}, {}, new_event(), new_event()};
+}
+
+CudaUploads::~CudaUploads() {
+  if (std::uncaught_exceptions() > 0) return;
+  for (const Small& slot : small_) cudaEventSynchronize(slot.copied.get());
+  for (const Batch& slot : batches_) cudaEventSynchronize(slot.copied.get());
 }
 
 void CudaUploads::copy(std::span<const float> host, DeviceSpan<float> to) {

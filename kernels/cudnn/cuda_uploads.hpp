@@ -14,6 +14,9 @@ namespace flotilla {
 class CudaUploads {
  public:
   explicit CudaUploads(CudaMemory memory);
+  CudaUploads(const CudaUploads&) = delete;
+  CudaUploads& operator=(const CudaUploads&) = delete;
+  ~CudaUploads();  ///< Waits for copies from memory that goes; not while an exception is being thrown.
 
   /// Small arrays go by way of page-locked memory; larger ones wait for all work handed out so far.
   void copy(std::span<const float> host, DeviceSpan<float> to);

@@ -83,9 +83,16 @@ void WorkList::remember(std::unique_ptr<List> list) {
 void WorkList::record(List& list) {
   recorder_.begin();
   recording_ = true;
-  list.run();
+  try {
+    list.run();
+    list.graph = recorder_.end();
+  } catch (const std::exception& error) {
+    recording_ = false;
+    recorder_.abandon();
+    throw LibraryError("the capture of a CUDA graph (device.graphs = true)",
+                       cat(error.what(), "; device.graphs = false trains without graphs"));
+  }
   recording_ = false;
-  list.graph = recorder_.end();
 }
 
 void WorkList::before_release() noexcept {

@@ -31,6 +31,8 @@ class WorkRecorder {
   /// From here to end() what is done is not done, but kept in the graph.
   virtual void begin() = 0;
   virtual std::unique_ptr<WorkGraph> end() = 0;
+  /// Instead of end(), or after it has thrown: what was kept is dropped, and what is done is done again.
+  virtual void abandon() noexcept = 0;
   /// Where the numbers of a list lie on the device, and how many there is room for.
   virtual const std::uint64_t* numbers() const = 0;
   virtual std::size_t room() const = 0;

@@ -26,16 +26,11 @@ struct FlatChunk {
   friend bool operator==(const FlatChunk&, const FlatChunk&) = default;
 };
 
-template <class T>
-using HostSpan = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-template <class Space, class T>
-using SpaceSpan = Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryUnmanaged>;
-
 /// Waits until `to` is there.
 template <class Space, class T>
 void copy_to_host(const Space& space, const T* from, std::span<T> to) {
-  Kokkos::deep_copy(space, HostSpan<T>(to.data(), to.size()), SpaceSpan<Space, const T>(from, to.size()));
-  space.fence();
+  Queue<Space>::download(space, from, to.data(), to.size_bytes());
+  Queue<Space>::wait(space);
 }
 
 /// The chunks of a list of ranges, on the device.
@@ -70,12 +65,11 @@ class FlatTable {
 
   const FlatTable& uploaded() {
     if (wanted_ == there_) return *this;
-    space_.fence();  // there_ may still be on its way
+    Queue<Space>::wait(space_);  // there_ may still be on its way
     there_ = wanted_;
     const std::size_t floats = there_.size() * sizeof(FlatChunk) / sizeof(float);
     address_ = reinterpret_cast<FlatChunk*>(memory_.floats(floats));
-    Kokkos::deep_copy(space_, SpaceSpan<Space, FlatChunk>(address_, there_.size()),
-                      HostSpan<const FlatChunk>(there_.data(), there_.size()));
+    Queue<Space>::upload(space_, there_.data(), address_, there_.size() * sizeof(FlatChunk));
     return *this;
   }
 

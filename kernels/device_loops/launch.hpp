@@ -13,14 +13,34 @@
 /// more would pass through Kokkos' constant memory, and the host would wait for the kernel before.
 namespace flotilla::loops {
 
-/// How a kernel gets into a space's queue.
+/// How kernels and copies get into a space's queue.
 template <class Space>
 struct Queue {
+  template <class T>
+  using HostSpan = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+  template <class T>
+  using SpaceSpan = Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryUnmanaged>;
+
   template <class Launch>
-  static void put(const Launch& launch) {
+  static void put(const Space& /*space*/, const Launch& launch) {
     launch();
   }
+  /// `from` must stay until wait().
+  static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {
+    Kokkos::deep_copy(space, SpaceSpan<char>(static_cast<char*>(to), bytes),
+                      HostSpan<const char>(static_cast<const char*>(from), bytes));
+  }
+  /// `to` is there after wait().
+  static void download(const Space& space, const void* from, void* to, std::size_t bytes) {
+    Kokkos::deep_copy(space, HostSpan<char>(static_cast<char*>(to), bytes),
+                      SpaceSpan<const char>(static_cast<const char*>(from), bytes));
+  }
+  static void wait(const Space& space) { space.fence(); }
 };
+
+/// What policies are made of: spaces of tests are derived from those of Kokkos.
+template <class Space>
+using ExecutionOf = typename Space::execution_space;
 
 template <class Functor>
 inline constexpr bool small = sizeof(Functor) <= 256 && std::is_trivially_copyable_v<Functor>;
@@ -30,9 +50,10 @@ template <class Space, class Functor>
 void for_each(const Space& space, const char* name, std::int64_t count, const Functor& functor) {
   static_assert(small<Functor>);
   if (count == 0) return;
-  Queue<Space>::put([=] {
-    Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-                         functor);
+  Queue<Space>::put(space, [=] {
+    Kokkos::parallel_for(
+        name, Kokkos::RangePolicy<ExecutionOf<Space>, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+        functor);
   });
 }
 
@@ -65,7 +86,7 @@ inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, 
 
 /// At least two teams run side by side on a processor of a GPU: 128 registers for a lane.
 template <class Space>
-using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<team_lanes, 2>>;
+using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, 2>>;
 template <class Space>
 using TeamOf = typename Policy<Space>::member_type;
 
@@ -79,7 +100,7 @@ void for_each_team(const Space& space, const char* name, std::int64_t teams, int
           " bytes of scratch are too many");
   // 8 more: the scratch starts on 8 bytes at most.
   const int bytes = scratch_bytes == 0 ? 0 : static_cast<int>(scratch_bytes) + 8;
-  Queue<Space>::put([=] {
+  Queue<Space>::put(space, [=] {
     Policy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
     Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)), functor);
   });

@@ -95,6 +95,7 @@ class LoopsPool2d : public Pool2d {
  public:
   LoopsPool2d(const LoopsContext& context, const Pool2dSpec& spec) : context_(context), spec_(spec) {
     check_spec(spec);
+    check_32_bit_size("pooling on a GPU", spec.input);
     const auto places = static_cast<std::size_t>(output_shape().size());
     if (spec.kind == Pooling::max) chosen_ = context.device.allocate((places + 3) / 4);
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/error.hpp"
+#include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"
 #include "tests/cuda/fake/cudnn.hpp"
 #include "tests/cuda/gpu_values.hpp"
@@ -94,6 +95,62 @@ TEST_F(FakeGpu, ChoosesTheFastestAlgorithmThatFitsOrOneThatRepeatsItsBits) {
   EXPECT_EQ(fake::last_convolution().algorithm, 3);
 
   EXPECT_THROW(convolve({.workspace_bytes = 100}), LibraryError);
+}
+
+// The fake cuDNN ranks algorithms wrongly when a shape is measured for the first time, and on zeros.
+TEST_F(FakeGpu, ChoosesByTheSecondMeasurementOnRandomNumbers) {
+  for (const Precision precision : test::precisions) {
+    for (const bool graphs : {false, true}) {
+      convolve({.precision = precision, .graphs = graphs});
+      EXPECT_EQ(fake::last_convolution().algorithm, 2) << name(precision) << graphs;
+    }
+  }
+}
+
+std::vector<float> linear_on(const std::string& kind, Precision precision, Activation f) {
+  const auto device = make_device({.kind = kind, .precision = precision});
+  const auto plan = device->linear({.batch = 5, .in = 17, .out = 9, .activation = f});
+  const Storage weight = test::storage_of(*device, test::exact_values(plan->weight_size(), 2));
+  const Storage bias = test::storage_of(*device, test::exact_values(9, 3));
+  std::vector<float> inputs = test::exact_values(5 * 17, 1);
+  const Tensor x = test::staged(*device, {5, 17}, inputs);
+  Tensor y = device->tensor({5, 9});
+  plan->forward(x, {weight.span(), bias.span()}, y);
+  return test::values_of(*device, y);
+}
+
+TEST_F(FakeGpu, AddsTheBiasAfterAProductThatTheLibraryHasNoEpilogueFor) {
+  fake::offer_epilogues(false);
+  for (const Precision precision : test::precisions) {
+    for (const Activation f : {Activation::identity, Activation::relu, Activation::tanh}) {
+      const std::vector<float> actual = linear_on("cuda", precision, f);
+      const std::vector<float> expected = linear_on("reference", precision, f);
+      // The product is rounded too, and the bias is not.
+      const double rounding = precision == Precision::float32   ? 0x1p-20
+                              : precision == Precision::float16 ? 0x1p-8
+                                                                : 0x1p-5;
+      EXPECT_LE(test::largest_difference(actual, expected), rounding) << name(precision);
+    }
+  }
+  fake::offer_epilogues(true);
+}
+
+// Two images of 2^30 values each; nothing of that size is allocated before.
+TEST_F(FakeGpu, RefusesImagesWhoseValuesCannotBeCountedIn32Bits) {
+  const auto device = test::gpu();
+  const Shape large{2, 64, 4096, 4096};
+  const auto expect_refused = [&](const auto& make_plan) {
+    try {
+      make_plan();
+      FAIL() << "2^31 values";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("2x64x4096x4096"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("train.batch_size smaller, at most 1"), std::string::npos)
+          << error.what();
+    }
+  };
+  expect_refused([&] { device->images().conv2d({.input = large, .out_channels = 1}); });
+  expect_refused([&] { device->images().pool2d({.input = large, .kernel = 2, .stride = 2}); });
 }
 
 TEST_F(FakeGpu, RoundsToTf32OnlyWhereThatIsAllowed) {

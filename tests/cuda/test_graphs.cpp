@@ -6,6 +6,7 @@
 
 #include "kernels/cudnn/work_list.hpp"
 #include "kernels/error.hpp"
+#include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
@@ -18,10 +19,11 @@ struct Scribe : WorkRecorder {
   std::string text;
   std::string* graph = nullptr;
   std::array<std::uint64_t, 4> device{};  ///< Memory of the device
-  bool bad = false;
+  bool bad = false;                       ///< Nothing can be written.
+  bool bad_graphs = false;                ///< Nothing can be written in a graph.
 
   void write(char letter) {
-    if (bad) throw LibraryError("write", "no ink");
+    if (bad || (bad_graphs && graph != nullptr)) throw LibraryError("write", "no ink");
     (graph != nullptr ? *graph : text) += letter;
   }
   void write_number(const int* number) { write(static_cast<char>('0' + *number)); }
@@ -38,6 +40,7 @@ struct Scribe : WorkRecorder {
     made->text.reset(std::exchange(graph, nullptr));
     return made;
   }
+  void abandon() noexcept override { delete std::exchange(graph, nullptr); }
   const std::uint64_t* numbers() const override { return device.data(); }
   std::size_t room() const override { return device.size(); }
   void upload(std::span<const std::uint64_t> numbers) override {
@@ -147,6 +150,25 @@ TEST(WorkList, WhatFailsBeforeARelease_IsThrownByTheNextSubmit) {
   EXPECT_NO_THROW(list.submit());
 }
 
+TEST(WorkList, AGraphThatCannotBeMadeIsAbandonedAndSaysWhatDoesWithout) {
+  Scribe scribe;
+  WorkList list(scribe);
+  scribe.add_to(list, "abcd");
+  scribe.bad_graphs = true;
+
+  try {
+    scribe.add_to(list, "abcd");
+    FAIL() << "the graph cannot be made";
+  } catch (const LibraryError& error) {
+    EXPECT_NE(std::string(error.what()).find("no ink"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("device.graphs = false"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(scribe.graph, nullptr);
+  EXPECT_FALSE(list.recording());
+  scribe.add_to(list, "xy");
+  EXPECT_EQ(scribe.text, "abcdxy");
+}
+
 TEST(WorkList, KeepsTheListsOfAStepAndNotThoseOfLongAgo) {
   Scribe scribe;
   WorkList list(scribe);
@@ -253,6 +275,56 @@ TEST_F(Graphs, TrainToTheSameBitsAsOneCallAfterTheOther) {
       EXPECT_EQ(graphs.in_graphs, plain.alone);
     }
   }
+}
+
+/// The same work over and over: a product, and values put into four arrays.
+class Repeating {
+ public:
+  Repeating() : device_(test::gpu({.graphs = true})) {
+    for (Storage& storage : storages_) storage = device_->allocate(8);
+  }
+  Device& device() { return *device_; }
+  void step() {
+    plan_->forward(x_, {storages_[0].span().subspan(0, 4), {}}, y_);
+    for (Storage& storage : storages_) device_->flat().fill(storage.span(), 3.0F);
+    device_->submit();
+  }
+  std::vector<float> values() { return test::read(*device_, storages_[3]); }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::array<Storage, 4> storages_;
+  std::unique_ptr<Linear> plan_ = device_->linear({.batch = 1, .in = 2, .out = 2, .bias = false});
+  Tensor x_ = device_->tensor({1, 2});
+  Tensor y_ = device_->tensor({1, 2});
+};
+
+TEST_F(Graphs, ACaptureThatFailsSaysWhatDoesWithoutAndLeavesTheStreamUsable) {
+  const std::size_t before = fake::left_over();
+  for (const auto& make_it_fail : {fake::refuse_captured_products, fake::spoil_captures}) {
+    Repeating work;
+    work.step();
+    make_it_fail(1);
+    try {
+      work.step();
+      FAIL() << "nothing can be captured";
+    } catch (const LibraryError& error) {
+      EXPECT_NE(std::string(error.what()).find("device.graphs = false"), std::string::npos) << error.what();
+    }
+    EXPECT_NO_THROW(work.device().synchronize()) << "the stream is not captured any more";
+    EXPECT_NO_THROW(work.step());
+    EXPECT_EQ(work.values(), std::vector<float>(8, 3.0F));
+  }
+  EXPECT_EQ(fake::left_over(), before);
+}
+
+TEST_F(Graphs, AGraphThatRunsIsWaitedForBeforeItGoes) {
+  const std::size_t before = fake::left_over();
+  for (int i = 0; i < 5; ++i) {
+    Repeating work;
+    for (int step = 0; step < 3; ++step) work.step();
+  }
+  EXPECT_EQ(fake::left_over(), before);
 }
 
 TEST_F(Graphs, MemoryGivenBackBetweenStepsSpoilsNothing) {

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"
+#include "tests/cuda/fake/memory.hpp"
+#include "tests/cuda/fake/queues.hpp"
 #include "tests/cuda/fake/values.hpp"
 
 struct cublasLtContext {};
@@ -40,6 +43,9 @@ struct Algorithm {
 };
 constexpr std::uint64_t magic = 0x5EED;
 
+bool epilogues = true;
+int products_to_refuse = 0;
+
 const Layout& of(cublasLtMatrixLayout_t layout) {
   return *reinterpret_cast<const Layout*>(layout);
 }
@@ -51,7 +57,7 @@ Preference& of(cublasLtMatmulPreference_t preference) {
 }
 
 struct Operand {
-  const Layout& layout;
+  Layout layout;
   const void* array;
   bool transposed;
 
@@ -70,6 +76,13 @@ struct Operand {
 };
 
 }  // namespace
+
+void flotilla::fake::offer_epilogues(bool offered) {
+  epilogues = offered;
+}
+void flotilla::fake::refuse_captured_products(int count) {
+  products_to_refuse = count;
+}
 
 extern "C" {
 
@@ -144,12 +157,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   of(preference).alignment = std::min(of(preference).alignment, alignment);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatmulPreference_t preference,
-                                              int room, cublasLtMatmulHeuristicResult_t results[],
-                                              int* count) {
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t preference, int room,
+                                              cublasLtMatmulHeuristicResult_t results[], int* count) {
   if (room < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  *count = 0;
+  if (of(product).epilogue != CUBLASLT_EPILOGUE_DEFAULT && !epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
   const Algorithm algorithm{magic, of(preference).workspace, of(preference).alignment};
   std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
   results[0].workspaceSize = algorithm.workspace;
@@ -162,7 +177,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c_array,
                               cublasLtMatrixLayout_t c_layout, void* d_array, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* chosen, void* workspace, std::size_t bytes,
-                              cudaStream_t) {
+                              cudaStream_t stream) {
+  if (products_to_refuse > 0 && flotilla::fake::capturing()) {
+    --products_to_refuse;
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
   Algorithm algorithm{};
   std::memcpy(&algorithm, chosen, sizeof algorithm);
   const Product& how = of(product);
@@ -178,7 +197,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   // As they are now: of what is captured the library reads everything but the arrays only once.
   const double factor = *static_cast<const float*>(alpha);
   const double share = *static_cast<const float*>(beta);
-  flotilla::fake::in_stream([=, how = how] {
+  flotilla::fake::in_stream(stream, [=, how = how] {
     const bool biased = (how.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
     const bool rectified = (how.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
     flotilla::fake::spoil(workspace, bytes);

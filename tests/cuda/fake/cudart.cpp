@@ -1,82 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// As much of the CUDA runtime as Flotilla calls, on the host: everything is done when a call returns. It
-// counts what is not given back, and refuses what the real one would refuse.
+// As much of the CUDA runtime as Flotilla calls, on the host, with what a stream is handed done as late and
+// in as odd an order as CUDA allows (queues.hpp). It counts what is not given back, and refuses what the real
+// one would refuse.
 #include "tests/cuda/fake/cudart.hpp"
 
-#include <cuda_runtime_api.h>
-
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <utility>
-#include <vector>
+
+#include "tests/cuda/fake/memory.hpp"
+#include "tests/cuda/fake/queues.hpp"
+#include "tests/cuda/fake/sites.hpp"
 
 namespace {
 
-constexpr std::size_t large = 1U << 24U;
-constexpr std::size_t total_memory = std::size_t{4} << 30U;
+using flotilla::fake::Place;
+using flotilla::fake::Works;
 
-std::mutex guard;  // pinned memory and lanes are of several threads
-std::map<const void*, std::size_t> on_device;
-std::map<const void*, std::size_t> page_locked;
-std::size_t device_bytes = 0;
-int handles = 0;
+std::atomic<std::size_t> handles{0};
 thread_local int gpu = 0;
-
-using Works = std::vector<std::function<void()>>;
-thread_local Works* captured = nullptr;
 flotilla::fake::Done account;  // of the computing thread
 
-/// What a stream does not do while it is captured.
+/// What a thread does not do while it captures.
 cudaError_t unless_capturing(cudaError_t status = cudaSuccess) {
-  return captured == nullptr ? status : cudaErrorStreamCaptureUnsupported;
+  const cudaError_t refused = flotilla::fake::refuse_in_capture();
+  return refused == cudaSuccess ? status : refused;
 }
 
-void* new_memory(std::map<const void*, std::size_t>& memories, std::size_t bytes) {
-  void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  // NaN: who reads what nobody wrote finds out. Not where it is for scratch.
-  if (bytes < large) std::memset(memory, 0xFF, bytes);
-  const std::lock_guard lock(guard);
-  memories[memory] = bytes;
-  return memory;
+Place& of(cudaEvent_t event) {
+  return *reinterpret_cast<Place*>(event);
 }
 
-bool free_memory(std::map<const void*, std::size_t>& memories, void* memory, std::size_t* bytes = nullptr) {
-  const std::lock_guard lock(guard);
-  const auto found = memories.find(memory);
-  if (found == memories.end()) return false;
-  if (bytes != nullptr) *bytes = found->second;
-  memories.erase(found);
-  std::free(memory);
-  return true;
-}
-
-/// Whether [memory, memory + bytes) lies in one allocation.
-bool lies_in(const std::map<const void*, std::size_t>& memories, const void* memory, std::size_t bytes) {
-  const std::lock_guard lock(guard);
-  auto after = memories.upper_bound(memory);
-  if (after == memories.begin()) return false;
-  --after;
-  const auto offset =
-      static_cast<std::size_t>(static_cast<const char*>(memory) - static_cast<const char*>(after->first));
-  return offset + bytes <= after->second;
-}
-
-template <class Handle>
-cudaError_t make(Handle* handle) {
-  const std::lock_guard lock(guard);
+template <class Handle, class Made>
+cudaError_t make(Handle* handle, Made* made) {
   ++handles;
-  *handle = reinterpret_cast<Handle>(new char);
+  *handle = reinterpret_cast<Handle>(made);
   return cudaSuccess;
 }
 
-template <class Handle>
+struct Executable {
+  Works works{};
+  Place launched{};  ///< Behind the last launch
+};
+
+template <class Made, class Handle>
 cudaError_t destroy(Handle handle) {
-  const std::lock_guard lock(guard);
   --handles;
-  delete reinterpret_cast<char*>(handle);
+  delete reinterpret_cast<Made*>(handle);
+  return cudaSuccess;
+}
+
+cudaError_t made_stream(cudaStream_t* stream) {
+  ++handles;
+  *stream = flotilla::fake::make_stream();
   return cudaSuccess;
 }
 
@@ -84,18 +62,13 @@ cudaError_t destroy(Handle handle) {
 
 namespace flotilla::fake {
 
-bool is_device_memory(const void* memory, std::size_t bytes) {
-  return lies_in(on_device, memory, bytes);
-}
 std::size_t left_over() {
-  const std::lock_guard lock(guard);
-  return on_device.size() + page_locked.size() + static_cast<std::size_t>(handles);
+  return allocations() + handles;
 }
 
-void in_stream(std::function<void()> work) {
-  if (captured != nullptr) return captured->push_back(std::move(work));
-  ++account.alone;
-  work();
+void in_stream(cudaStream_t stream, std::function<void()> work) {
+  if (!capturing()) ++account.alone;
+  put(stream, std::move(work));
 }
 Done done() {
   return account;
@@ -141,144 +114,151 @@ const char* cudaGetErrorString(cudaError_t) {
   return "an error of the fake runtime";
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = total_memory - device_bytes;
-  *total = total_memory;
+  *free = flotilla::fake::free_device_bytes();
+  *total = flotilla::fake::total_device_bytes();
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
-  return make(stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  return flags == cudaStreamNonBlocking ? made_stream(stream) : cudaErrorInvalidValue;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   *lowest = 0;
   *highest = -5;
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
-  return make(stream);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
 }
-cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t work, void* data) {
-  work(data);
+/// Only the fake NCCL calls it.
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void* data) {
+  flotilla::fake::put_meeting(stream, [work, data] { work(data); });
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return destroy(stream);
+  --handles;
+  flotilla::fake::forget_returned(stream);
+  flotilla::fake::destroy_stream(stream);
+  return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return unless_capturing();
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (flotilla::fake::left_out("cudaStreamSynchronize")) return cudaSuccess;
+  const cudaError_t status = unless_capturing();
+  if (status == cudaSuccess) flotilla::fake::finish(flotilla::fake::place_of(stream));
+  return status;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) {
-  return unless_capturing();
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  if (flotilla::fake::left_out("cudaStreamWaitEvent")) return cudaSuccess;
+  const cudaError_t status = unless_capturing();
+  if (status == cudaSuccess) flotilla::fake::put_wait(stream, of(event));
+  return status;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode mode) {
-  if (captured != nullptr || mode != cudaStreamCaptureModeThreadLocal) return cudaErrorIllegalState;
-  captured = new Works;
-  return cudaSuccess;
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorIllegalState;
+  return flotilla::fake::begin_capture(stream) ? cudaSuccess : cudaErrorIllegalState;
 }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  if (captured == nullptr) return cudaErrorIllegalState;
-  *graph = reinterpret_cast<cudaGraph_t>(std::exchange(captured, nullptr));
-  const std::lock_guard lock(guard);
-  ++handles;
-  return cudaSuccess;
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (!flotilla::fake::capturing()) return cudaErrorIllegalState;
+  auto works = flotilla::fake::end_capture(stream);
+  return works == nullptr ? cudaErrorStreamCaptureInvalidated : make(graph, works.release());
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete reinterpret_cast<Works*>(graph);
-  const std::lock_guard lock(guard);
-  --handles;
-  return cudaSuccess;
+  return destroy<Works>(graph);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
-  *made = reinterpret_cast<cudaGraphExec_t>(new Works(*reinterpret_cast<const Works*>(graph)));
-  const std::lock_guard lock(guard);
-  ++handles;
-  return cudaSuccess;
+  return make(made, new Executable{*reinterpret_cast<const Works*>(graph)});
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  return cudaGraphDestroy(reinterpret_cast<cudaGraph_t>(graph));
+  if (!flotilla::fake::is_done(reinterpret_cast<const Executable*>(graph)->launched)) {
+    std::fputs("the fake GPU: a graph that is not done yet is destroyed\n", stderr);
+    std::abort();
+  }
+  return destroy<Executable>(graph);
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
-  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  const Works& works = *reinterpret_cast<const Works*>(graph);
-  for (const auto& work : works) work();
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  const cudaError_t status = unless_capturing();
+  if (status != cudaSuccess) return status;
+  Executable& executable = *reinterpret_cast<Executable*>(graph);
+  const Works& works = executable.works;
+  for (const auto& work : works) flotilla::fake::put(stream, work);
+  executable.launched = flotilla::fake::place_of(stream);
   account.in_graphs += static_cast<std::int64_t>(works.size());
   ++account.graphs;
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
-  return make(event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  return flags == cudaEventDisableTiming ? make(event, new Place) : cudaErrorInvalidValue;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return destroy(event);
+  return destroy<Place>(event);
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (flotilla::fake::left_out("cudaEventRecord")) return cudaSuccess;
+  const std::lock_guard lock(flotilla::fake::queues_mutex());
+  of(event) = flotilla::fake::place_of(stream);
   return unless_capturing();
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return unless_capturing();
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (flotilla::fake::left_out("cudaEventSynchronize")) return cudaSuccess;
+  const cudaError_t status = unless_capturing();
+  const std::lock_guard lock(flotilla::fake::queues_mutex());
+  if (status == cudaSuccess) flotilla::fake::finish(of(event));
+  return status;
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
-  return make(pool);
+  return make(pool, new char);
 }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  return destroy(pool);
+  return destroy<char>(pool);
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
   return cudaSuccess;
 }
-cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
-  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  if (device_bytes + bytes > total_memory) return cudaErrorMemoryAllocation;
-  device_bytes += bytes;
-  *memory = new_memory(on_device, bytes);
-  return cudaSuccess;
+cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t, cudaStream_t stream) {
+  const cudaError_t status = unless_capturing();
+  if (status != cudaSuccess) return status;
+  *memory = flotilla::fake::allocate_on_device(bytes, stream);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
-  std::size_t bytes = 0;
-  if (!free_memory(on_device, memory, &bytes)) return cudaErrorInvalidValue;
-  device_bytes -= bytes;
-  return cudaSuccess;
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  return flotilla::fake::free_on_device(memory, stream) ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int) {
-  *memory = new_memory(page_locked, bytes);
+  *memory = flotilla::fake::allocate_page_locked(bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  return free_memory(page_locked, memory) ? cudaSuccess : cudaErrorInvalidValue;
+  return flotilla::fake::free_page_locked(memory) ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned int) {
-  const std::lock_guard lock(guard);
-  return page_locked.emplace(memory, bytes).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+  return flotilla::fake::lock_pages(memory, bytes) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* memory) {
-  const std::lock_guard lock(guard);
-  return page_locked.erase(memory) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+  return flotilla::fake::unlock_pages(memory) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   *attributes = {};
-  attributes->type = lies_in(on_device, memory, 1)     ? cudaMemoryTypeDevice
-                     : lies_in(page_locked, memory, 1) ? cudaMemoryTypeHost
-                                                       : cudaMemoryTypeUnregistered;
+  attributes->type = flotilla::fake::is_device_memory(memory, 1) ? cudaMemoryTypeDevice
+                     : flotilla::fake::is_page_locked(memory, 1) ? cudaMemoryTypeHost
+                                                                 : cudaMemoryTypeUnregistered;
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  if (!lies_in(on_device, memory, bytes)) return cudaErrorInvalidValue;
-  std::memset(memory, value, bytes);
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  const cudaError_t status = unless_capturing();
+  if (status != cudaSuccess) return status;
+  if (!flotilla::fake::is_device_memory(memory, bytes)) return cudaErrorInvalidValue;
+  flotilla::fake::put(stream, [=] { std::memset(memory, value, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t) {
-  if (captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  const void* const there = kind == cudaMemcpyHostToDevice ? to : from;
-  const void* const here = kind == cudaMemcpyHostToDevice ? from : to;
-  if (bytes > 0 && (!lies_in(on_device, there, bytes) || lies_in(on_device, here, 1)))
-    return cudaErrorInvalidValue;
-  std::memcpy(to, from, bytes);
-  return cudaSuccess;
+                            cudaStream_t stream) {
+  const cudaError_t status = unless_capturing();
+  if (status != cudaSuccess) return status;
+  return flotilla::fake::copy(to, from, bytes, kind, stream) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 }  // extern "C"

@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
 namespace flotilla::fake {
 
-/// Whether all of it was allocated on the fake GPU, at one go.
-bool is_device_memory(const void* memory, std::size_t bytes);
-/// Allocations, streams, events and pools that nobody has given back.
+/// Allocations, streams, events, pools and graphs that the program has not given back.
 std::size_t left_over();
 
-/// What a kernel or a library's call does: now, or when the graph is launched that this thread captures.
-void in_stream(std::function<void()> work);
-/// Kernels and calls done, each counted for itself, in graphs and outside of them.
+/// What a kernel or a library's call does, when the stream's turn comes; or when the graph is launched that
+/// is captured from the stream.
+void in_stream(cudaStream_t stream, std::function<void()> work);
+/// Kernels and calls handed out, each counted for itself, in graphs and outside of them.
 struct Done {
   std::int64_t alone = 0;
   std::int64_t in_graphs = 0;
   std::int64_t graphs = 0;  ///< Launched
 };
 Done done();
+
+/// The next captures end without a graph.
+void spoil_captures(int count);
 
 }  // namespace flotilla::fake

@@ -1,16 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of a GPU on the serial Kokkos: the fake GPU's memory is the host's.
+// The loops of a GPU on the serial Kokkos: the fake GPU's memory is the host's, and its kernels wait in its
+// streams.
 #include "kernels/device_loops/launch.hpp"
 #include "tests/cuda/fake/cudart.hpp"
+
+namespace flotilla::fake {
+
+class QueuedSerial : public Kokkos::Serial {
+ public:
+  explicit QueuedSerial(cudaStream_t stream) : stream_(stream) {}
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  cudaStream_t stream_;
+};
+
+}  // namespace flotilla::fake
 
 namespace flotilla::loops {
 
 template <>
-struct Queue<Kokkos::Serial> {
+struct Queue<fake::QueuedSerial> {
+  using Space = fake::QueuedSerial;
+
   template <class Launch>
-  static void put(const Launch& launch) {
-    fake::in_stream(launch);
+  static void put(const Space& space, const Launch& launch) {
+    fake::in_stream(space.stream(), launch);
   }
+  static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {
+    cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, space.stream());
+  }
+  static void download(const Space& space, const void* from, void* to, std::size_t bytes) {
+    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, space.stream());
+  }
+  static void wait(const Space& space) { cudaStreamSynchronize(space.stream()); }
 };
 
 }  // namespace flotilla::loops
@@ -20,10 +43,10 @@ struct Queue<Kokkos::Serial> {
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream, LoopMemory memory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory) {
   start_kokkos(-1);
-  return std::make_unique<KokkosLoops<Kokkos::Serial, loops::PortableElements>>(Kokkos::Serial(),
-                                                                                std::move(memory));
+  const fake::QueuedSerial space(static_cast<cudaStream_t>(stream.handle));
+  return std::make_unique<KokkosLoops<fake::QueuedSerial, loops::PortableElements>>(space, std::move(memory));
 }
 
 }  // namespace flotilla

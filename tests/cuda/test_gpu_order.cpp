@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "tests/cuda/gpu_values.hpp"
+#include "tests/cuda/on_gpu.hpp"
+
+/// Calls that return before their work is done: when the host may change what it gave to them.
+namespace flotilla {
+namespace {
+
+using test::exact_values;
+using test::read;
+
+class CudaOrder : public test::OnGpu {};
+
+TEST_F(CudaOrder, AnUploadHasReadTheHostsMemoryWhenItReturns) {
+  for (const std::int64_t size : {100, 16384, 100000}) {
+    const auto device = test::gpu();
+    std::vector<Storage> storages;
+    std::vector<float> host;
+    for (std::uint64_t i = 0; i < 20; ++i) {  // more than there are slots for small ones
+      host = exact_values(size, i);
+      storages.push_back(device->allocate(host.size()));
+      device->upload(host, storages.back().span());
+    }
+    std::ranges::fill(host, 0.0F);
+
+    for (std::uint64_t i = 0; i < storages.size(); ++i)
+      EXPECT_EQ(read(*device, storages[i]), exact_values(size, i)) << size << " " << i;
+  }
+}
+
+TEST_F(CudaOrder, BatchesInMemoryThatIsNotLockedMayBeFilledAnewAtOnce) {
+  const auto device = test::gpu();
+  std::vector<Tensor> tensors;
+  std::vector<float> host;
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    host = exact_values(60, i);
+    tensors.emplace_back(Shape{3, 20}, DeviceSpan<float>{});
+    device->stage(host, tensors.back());
+  }
+  std::ranges::fill(host, 0.0F);
+
+  for (std::uint64_t i = 0; i < tensors.size(); ++i)
+    EXPECT_EQ(test::values_of(*device, tensors[i]), exact_values(60, i)) << i;
+}
+
+TEST_F(CudaOrder, BatchesInLockedMemoryMayBeFilledAnewWhenStagingIsFinished) {
+  const std::array<std::function<void(Device&)>, 2> waits = {[](Device& device) { device.finish_staging(); },
+                                                             [](Device& device) { device.synchronize(); }};
+  for (const auto& wait : waits) {
+    const auto device = test::gpu();
+    std::array<Storage, 2> locked = {device->pinned(64), device->pinned(64)};
+    std::vector<Tensor> tensors;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      const std::span<float> host(locked[i % 2].span().address(), 60);
+      std::ranges::copy(exact_values(60, i), host.begin());
+      tensors.emplace_back(Shape{3, 20}, DeviceSpan<float>{});
+      device->stage(host, tensors.back());
+      if (i % 2 == 1) wait(*device);
+    }
+
+    for (std::uint64_t i = 0; i < tensors.size(); ++i)
+      EXPECT_EQ(test::values_of(*device, tensors[i]), exact_values(60, i)) << i;
+  }
+}
+
+// Each list of ranges is uploaded, from one array of the host's.
+TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
+  for (const bool graphs : {false, true}) {
+    const auto gpu = test::gpu({.graphs = graphs});
+    const auto reference = make_device({.kind = "reference"});
+    std::array<std::vector<float>, 2> results;
+    for (Device* const device : {gpu.get(), reference.get()}) {
+      Storage parameters = test::storage_of(*device, exact_values(256, 1));
+      const Storage gradients = test::storage_of(*device, exact_values(256, 2));
+      for (std::int64_t i = 0; i < 12; ++i) {
+        const std::array<FlatRange, 2> ranges = {
+            {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
+        device->flat().sgd({.parameters = parameters.span(),
+                            .gradients = gradients.span(),
+                            .ranges = ranges,
+                            .learning_rate = 0.5F});
+      }
+      device->submit();
+      results[device == gpu.get() ? 0 : 1] = read(*device, parameters);
+    }
+    EXPECT_EQ(results[0], results[1]) << graphs;
+  }
+}
+
+// Memory given back is another array's at once, whose work comes behind that of the one before.
+TEST_F(CudaOrder, MemoryIsHandedOutAgainBehindWhatItWasUsedFor) {
+  const auto device = test::gpu();
+  Storage sums = device->allocate(64);
+  for (int i = 1; i <= 20; ++i) {
+    Storage passing = device->allocate(64);
+    device->flat().fill(passing.span(), static_cast<float>(i));
+    device->flat().axpy(1.0F, passing.span(), sums.span());
+  }
+
+  EXPECT_EQ(read(*device, sums), std::vector<float>(64, 210.0F));
+}
+
+}  // namespace
+}  // namespace flotilla
