@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "tests/config/deck_support.hpp"
 
 namespace flotilla {
@@ -134,6 +135,9 @@ TEST(AwkwardDeck, ValuesOutOfRangeAreRefused) {
   expect_in(mistakes_of("data.std = 0"), "data.std must be positive, got 0");
   expect_in(mistakes_of("train.batch_size = 9223372036854775807"),
             "train.batch_size must be at most 2147483647");
+  // Nanoseconds are counted in 64 bits.
+  for (const char* key : {"watchdog_s", "time_limit_s", "stop_margin_s"})
+    expect_in(mistakes_of(cat("run.", key, " = 1e30")), cat("run.", key, " must be at most 1000000000"));
 }
 
 TEST(AwkwardDeck, UnknownNamesGetTheNearestKnownOne) {
