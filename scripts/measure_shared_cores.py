@@ -72,9 +72,13 @@ class Group:
         raise OSError("no control group")
 
     def __exit__(self, *_):
-        if self.folder:
-            self.folder.rmdir()
-            self.folder = None
+        for _ in range(100) if self.folder else ():
+            try:
+                self.folder.rmdir()
+                break
+            except OSError:  # processes that have ended may be there for a moment
+                time.sleep(0.02)
+        self.folder = None
 
     def enter(self):
         if self.folder:
