@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -124,7 +125,8 @@ bool Trainer::asked_to_stop() {
   if (!stop_reason_.empty()) return true;
   if (const int signal = stop_signal(); signal != 0) {
     stop_reason_ = "stopped";
-    parts_.reporter.say(cat("signal ", signal, " received: stopping after this step"));
+    parts_.reporter.say(cat("signal ", signal, " received: stopping after this step",
+                            signal == SIGINT ? "; once more ends the run at once, without saving" : ""));
     // How long a step takes is not known before the first one.
     if (times_.steps > 0)
       assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));

@@ -99,6 +99,46 @@ TEST(Resume, GoesOnAfterASignal) {
   EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
 }
 
+/// One process without mpirun, as in a terminal: a shell may start tests with SIGINT ignored.
+std::vector<std::string> in_a_terminal(const std::vector<std::string>& more) {
+  std::vector<std::string> command = {"env", "--default-signal=INT", FLOTILLA_EXECUTABLE};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+TEST(Resume, GoesOnAfterAnInterrupt) {
+  TemporaryFolder folder;
+  Program program(in_a_terminal(arguments(folder.path("run"), {"train.epochs=100000"})));
+  wait_for_steps(folder.path("run"));
+
+  kill(program.pid(), SIGINT);
+  kill(program.pid(), SIGINT);  // as timeout(1) does: to the process and to its group
+  const Result stopped = program.wait();
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_NE(stopped.output.find("signal 2 received: stopping after this step"), std::string::npos)
+      << stopped.output;
+  EXPECT_TRUE(find_newest_good(folder.path("run"), ignore).has_value());
+}
+
+TEST(Resume, IsNotWaitedForAfterASecondInterrupt) {
+  TemporaryFolder folder;
+  Program program(in_a_terminal(
+      arguments(folder.path("run"), {"run.emulate_straggler.rank=0", "run.emulate_straggler.pause_s=100"})));
+  for (int i = 0; i < 3000 && program.output().find("starting at step") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+
+  kill(program.pid(), SIGINT);
+  ASSERT_FALSE(program.wait_for(0.5)) << "it did not wait for its step";  // else there is no pid to signal
+  kill(program.pid(), SIGINT);
+  const Result ended = program.wait();
+
+  EXPECT_EQ(ended.exit_code, 128 + SIGINT);
+  EXPECT_NE(ended.errors.find("signal 2 received again: leaving at once, without saving"), std::string::npos)
+      << ended.errors;
+  EXPECT_FALSE(find_newest_good(folder.path("run"), ignore).has_value());
+}
+
 TEST(Resume, IsAskedForThoughMetricsWereLost) {
   TemporaryFolder folder;
   Program program(flotilla_command(2, arguments(folder.path("run"), {"train.epochs=100000"})));
