@@ -221,7 +221,8 @@ struct ServerConfig {
 };
 
 struct CheckpointConfig {
-  std::int64_t every = 0;  ///< steps; 0: at the end only
+  std::int64_t every = 0;  ///< steps; 0: not by steps
+  double every_s = 600.0;  ///< 0: not by time
   std::int64_t keep = 3;
   bool per_rank = false;  ///< Each rank's own model as well
 };

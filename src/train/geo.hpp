@@ -32,6 +32,7 @@ class Geo : public Strategy {
   std::vector<StateArray> live() override;
   Model alike() const override { return {}; }
   bool independent() const override { return true; }
+  bool may_meet_after_step() const override { return since_push_ + 1 == parts_.config.server.push_every; }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;
 

@@ -31,6 +31,7 @@ class ParameterServer : public Strategy {
   std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
   Model alike() const override { return parts_.model; }
   bool independent() const override { return independent_; }
+  bool may_meet_after_step() const override { return since_push_ + 1 == push_every_; }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;
 

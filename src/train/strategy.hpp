@@ -96,6 +96,9 @@ class Strategy {
   virtual Model alike() const = 0;
   /// Whether workers go on without each other until a step at which StepInfo::meet is set.
   virtual bool independent() const { return false; }
+  /// Whether StepInfo::meet in the step to come would leave training as it is without; the same on every
+  /// worker.
+  virtual bool may_meet_after_step() const { return true; }
   virtual StrategyTimes times() const = 0;
   virtual std::int64_t held_bytes() const = 0;  ///< Arrays of its own, beside this worker's model
 };

@@ -146,7 +146,7 @@ WorkToCome Trainer::work_to_come() const {
                   .save_s = seconds(longest_saving_ns_) + saves_.longest_write_s()};
   if (assembly_.strategy->independent()) work.steps = 4;  // those that are ahead agree to stop a little later
   if (work.save_s == 0.0) work.save_s = static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
-  if (saves_at(step_ + 1)) ++work.saves;
+  if (saves_at(step_ + 1) || (save_clock_ && save_clock_->asks_after(step_ + 1))) ++work.saves;
   if (assembly_.validation_data) {
     work.validation_s = longest_validation_ns_ > 0
                             ? seconds(longest_validation_ns_)
@@ -209,7 +209,8 @@ StepOutcome Trainer::step(Loader& loader) {
   saves_.wait_until_read(step_);
   times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
-  const bool meets = meets_at(step_ + 1, next);
+  asks_clock_ = save_clock_ && save_clock_->asks_after(step_ + 1) && strategy.may_meet_after_step();
+  const bool meets = meets_at(step_ + 1, next) || asks_clock_;
   const StepOutcome outcome =
       strategy.finish_step({.step = step_,
                             .learning_rate = learning_rate_,
@@ -290,6 +291,8 @@ Ending Trainer::run() {
   const auto loader = make_loader();
   assembly_.device->synchronize();
   queue_.emplace(flotilla::computing_threads(computing_threads()));
+  if (config_.checkpoint.every_s > 0.0)
+    save_clock_.emplace(config_.checkpoint.every_s, step_, trace::now_ns());
   while (!done()) {
     const std::int64_t step_ns_before = times_.step_ns;
     const StepOutcome outcome = step(*loader);
@@ -320,7 +323,7 @@ Ending Trainer::run() {
       break;
     }
     if (validates_now()) validate();
-    if (saves_at(step_)) save();
+    if (is_time_to_save() || saves_at(step_)) save();
   }
   const bool stopped = !done() || !stop_reason_.empty();
   if (!stopped) {

@@ -15,6 +15,7 @@
 #include "src/train/input_need.hpp"
 #include "src/train/processor_waiting.hpp"
 #include "src/train/replaced_samples.hpp"
+#include "src/train/save_clock.hpp"
 #include "src/train/saves.hpp"
 #include "src/train/time_limit.hpp"
 #include "src/train/waiting.hpp"
@@ -87,6 +88,7 @@ class Trainer {
   bool asked_to_stop();
   WorkToCome work_to_come() const;
   bool saves_at(std::int64_t step) const;
+  bool is_time_to_save();
   bool checks_agreement_at(std::int64_t step, const Position& position) const;
   void check_agreement();
   void report(const StepOutcome& outcome);
@@ -132,8 +134,10 @@ class Trainer {
   std::int64_t begin_ns_ = 0;
   std::int64_t longest_step_ns_ = 0;
   std::int64_t longest_validation_ns_ = 0;
-  std::int64_t longest_saving_ns_ = 0;  ///< Of the training thread
-  std::int64_t saved_floats_ = 0;       ///< Of a checkpoint, but for rows
+  std::int64_t longest_saving_ns_ = 0;   ///< Of the training thread
+  std::int64_t saved_floats_ = 0;        ///< Of a checkpoint, but for rows
+  std::optional<SaveClock> save_clock_;  ///< Of a run(), with checkpoint.every_s
+  bool asks_clock_ = false;              ///< After the last step
   std::string stop_reason_;
   double learning_rate_ = 0.0;
 

@@ -211,6 +211,13 @@ void Trainer::validate() {
   longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);
 }
 
+/// Collective after a step at which the workers have met to ask the clock.
+bool Trainer::is_time_to_save() {
+  if (!asks_clock_) return false;
+  assembly_.watchdog->beat("asking whether to save", step_);
+  return save_clock_->ask(assembly_.world, step_, trace::now_ns());
+}
+
 void Trainer::save() {
   if (last_saved_step_ == step_ && step_ > 0) return;
   const trace::Span span("checkpoint");
@@ -241,6 +248,7 @@ void Trainer::save() {
   } else {
     saves_.give_up(step_, failure);
   }
+  if (save_clock_) save_clock_->saved(begin_ns);
   times_.stall_ns = saves_.stall_ns();
   longest_saving_ns_ = std::max(longest_saving_ns_, trace::now_ns() - begin_ns);
 }

@@ -77,8 +77,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
     add_addresses(all, a, b, c, d, e, f, g, h, i);
   }
   {
-    const auto& [a, b, c] = checkpoint;
-    add_addresses(all, a, b, c);
+    const auto& [a, b, c, d] = checkpoint;
+    add_addresses(all, a, b, c, d);
   }
   {
     const auto& [a, b] = validation;
