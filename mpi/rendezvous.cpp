@@ -54,7 +54,7 @@ struct Rendezvous::Impl {
         agreements(group.collective_clone()),
         notes(group.collective_clone()),
         meeting(meetings, values + 1),
-        agreement(agreements, 1),
+        agreement(agreements, 2),
         sent(static_cast<std::size_t>(group.size()) + 1, MPI_REQUEST_NULL) {}
 
   bool alone() const { return notes.size() == 1; }
@@ -83,15 +83,19 @@ struct Rendezvous::Impl {
     for (int rank = 1; rank < notes.size(); ++rank) send_note(rank, sent[static_cast<std::size_t>(rank)]);
   }
 
-  void name(std::int64_t steps) {
+  void name(std::int64_t steps, double step_s) {
     agreement.mine()[0] = static_cast<double>(steps);
+    agreement.mine()[1] = step_s;
     agreement.start();
   }
 
   /// Where all meet once more. A meeting that everybody came to before anybody knew is over.
   std::int64_t agreed() const {
-    const auto furthest = static_cast<std::int64_t>(std::ranges::max(agreement.all()));
-    return furthest == last_meeting ? furthest + 1 : furthest;
+    double furthest = 0.0;
+    for (std::size_t i = 0; i < agreement.all().size(); i += 2)
+      furthest = std::max(furthest, agreement.all()[i]);
+    const auto steps = static_cast<std::int64_t>(furthest);
+    return steps == last_meeting ? steps + 1 : steps;
   }
 
   Communicator meetings;
@@ -117,7 +121,7 @@ Rendezvous::~Rendezvous() {
   if (impl_->alone() || std::uncaught_exceptions() > impl_->exceptions) return;
   // What some have begun, all have to end; nobody needs the result.
   Gathering& agreement = impl_->agreement;
-  if (!agreement.started()) impl_->name(0);
+  if (!agreement.started()) impl_->name(0, 0.0);
   wait_until([&agreement] { return agreement.done(); }, Backoff(spins));
   MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
@@ -136,13 +140,13 @@ bool Rendezvous::knows() {
   return own.knows;
 }
 
-bool Rendezvous::must_meet(std::int64_t steps) {
+bool Rendezvous::must_meet(std::int64_t steps, double step_s) {
   Impl& own = *impl_;
   own.knows = true;  // or it learned from those it steps with
   if (own.alone()) return true;
   own.look();
   if (!own.has_agreed) {
-    if (!own.agreement.started()) own.name(steps);
+    if (!own.agreement.started()) own.name(steps, step_s);
     wait_until(
         [&own] {
           own.look();
@@ -155,6 +159,16 @@ bool Rendezvous::must_meet(std::int64_t steps) {
   require(own.meet_at >= steps, "the workers agreed to meet after step ", own.meet_at, ", this one has done ",
           steps);
   return own.meet_at == steps;
+}
+
+double Rendezvous::catch_up_s() const {
+  const Impl& own = *impl_;
+  double longest_s = 0.0;
+  if (!own.has_agreed) return longest_s;
+  for (std::size_t i = 0; i < own.agreement.all().size(); i += 2)
+    longest_s = std::max(
+        longest_s, (static_cast<double>(own.meet_at) - own.agreement.all()[i]) * own.agreement.all()[i + 1]);
+  return longest_s;
 }
 
 bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::span<double> all) {
@@ -171,7 +185,7 @@ bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::spa
     if (own.meeting.done()) return true;
     own.look();
     // Somebody may stand at an earlier step and wait for this.
-    if (own.knows && !own.agreement.started() && !own.alone()) own.name(steps);
+    if (own.knows && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
     if (own.agreement.started()) own.agreement.done();  // moves it on
     return false;
   };

@@ -28,11 +28,14 @@ class Rendezvous {
   void ask_to_stop();
   /// Takes what others have told. @returns whether somebody wants to stop, as far as this worker knows.
   bool knows();
-  /// After a step at which the workers do not meet anyway, `steps` being done, by a worker that knows: stays
-  /// until all know, and says whether they meet after this step. From then on to be called after every such
-  /// step. A worker that takes steps together with others may call it only after a step after which they all
-  /// do: one that stayed alone would be missing in their next step.
-  bool must_meet(std::int64_t steps);
+  /// After a step at which the workers do not meet anyway, `steps` being done, each in step_s seconds, by a
+  /// worker that knows: stays until all know, and says whether they meet after this step. From then on to be
+  /// called after every such step. A worker that takes steps together with others may call it only after a
+  /// step after which they all do: one that stayed alone would be missing in their next step.
+  bool must_meet(std::int64_t steps, double step_s = 0.0);
+  /// Once must_meet() has returned: the seconds that the worker which needs longest takes from what it had
+  /// done then to the step at which they meet.
+  double catch_up_s() const;
   /// Collective, `steps` being done. Every worker's values, in rank order, on every worker.
   /// @returns whether somebody wants to stop here, the same on every worker.
   bool meet(std::int64_t steps, std::span<const double> mine, std::span<double> all);

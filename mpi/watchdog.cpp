@@ -84,6 +84,7 @@ struct Watchdog::Impl {
   std::atomic<std::uint64_t> beats{0};
   std::atomic<double> deadline_s{0};  // by now_s(); 0: none
   std::atomic<double> granted_s{0};
+  double postponed_s = 0;  // of the training thread
 
   std::mutex mutex;
   std::condition_variable wake;
@@ -337,11 +338,19 @@ void Watchdog::beat_at_disk() {
 }
 
 void Watchdog::set_deadline(double seconds) {
-  impl_->granted_s.store(seconds, std::memory_order_relaxed);
-  impl_->deadline_s.store(now_s() + seconds, std::memory_order_release);
+  const double granted = seconds + impl_->postponed_s;
+  impl_->granted_s.store(granted, std::memory_order_relaxed);
+  impl_->deadline_s.store(now_s() + granted, std::memory_order_release);
+}
+
+void Watchdog::postpone_deadline(double seconds) {
+  impl_->postponed_s += seconds;
+  if (impl_->deadline_s.load(std::memory_order_relaxed) > 0)
+    set_deadline(impl_->granted_s.load(std::memory_order_relaxed) + seconds - impl_->postponed_s);
 }
 
 void Watchdog::clear_deadline() {
+  impl_->postponed_s = 0;
   impl_->deadline_s.store(0, std::memory_order_release);
 }
 

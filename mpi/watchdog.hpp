@@ -46,6 +46,8 @@ class Watchdog {
   /// From now on clear_deadline() must come within `seconds`, or this process leaves without saving; that is
   /// put off while this rank or another waits for files, and all answer.
   void set_deadline(double seconds);
+  /// The deadline that is set, or will be before the next clear_deadline(), comes so much later.
+  void postpone_deadline(double seconds);
   void clear_deadline();
   Activity activity() const;
 

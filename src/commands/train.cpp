@@ -80,7 +80,7 @@ void introduce_servers(const Assembly& assembly, Reporter& reporter) {
   const ServerConfig& server = assembly.config.server;
   std::string mode = server.mode;
   if (mode == "half-async" || mode == "geo") mode += cat(", a push every ", server.push_every, " steps");
-  if (mode == "async" && server.max_staleness > 0)
+  if (mode != "sync" && server.max_staleness > 0)
     mode += cat(", at most ", server.max_staleness, " pushes ahead");
   reporter.say(cat("strategy     parameter-server, ", mode));
   for (const std::string& line : mpi::lines_of(assembly.servers->roles().table()))

@@ -214,7 +214,7 @@ struct ServerConfig {
   bool slice_parameters = true;
   std::int64_t min_block_size = 8192;  ///< values
   std::int64_t push_every = 1;         ///< half-async, geo: steps
-  std::int64_t max_staleness = 0;      ///< async: pushes; 0: no bound
+  std::int64_t max_staleness = 0;      ///< Not sync: pushes; 0: no bound. The default follows push_every
   std::string wire = "float32";        ///< Of pushes and rows: "float32", "float16", "bfloat16"
   bool shared_memory = true;           ///< Between a worker and a server of one host
   std::int64_t part_kb = 56;           ///< KiB of float32 values in a message

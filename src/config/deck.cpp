@@ -26,6 +26,9 @@ namespace fs = std::filesystem;
 // Some hundred lines make a deck; this keeps a data file given by mistake from being parsed.
 constexpr std::size_t most_bytes = 1048576;
 
+// That a worker of servers may be ahead of the last one where the deck does not say it.
+constexpr std::int64_t steps_ahead = 32;
+
 fs::path current_folder() {
   std::error_code error;
   const fs::path folder = fs::current_path(error);
@@ -78,6 +81,10 @@ void derive(const config::GivenValues& given, Config& config) {
   // As the original: such files are often larger than memory, and in the order of time.
   if (config.data.kind == "criteo" && given.find("data.order") == nullptr) config.data.order = "file";
   if (config.optimizer.kind == "adamw") config.optimizer.decay = "decoupled";
+  ServerConfig& server = config.server;
+  if (server.mode != "sync" && given.find("server.max_staleness") == nullptr)
+    server.max_staleness =
+        std::max<std::int64_t>(1, steps_ahead / std::max<std::int64_t>(1, server.push_every));
   StrategyConfig& strategy = config.strategy;
   if (given.find("strategy.last_bucket_mb") == nullptr)
     strategy.last_bucket_mb = std::min(strategy.last_bucket_mb, strategy.bucket_mb);

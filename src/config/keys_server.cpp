@@ -8,7 +8,7 @@ std::vector<Key> server_keys() {
   const Condition listed = {"roles.kind", {"user-defined"}};
   const Condition served = {"strategy.kind", {"parameter-server"}};
   const Condition pushes_now_and_then = {"server.mode", {"half-async", "geo"}};
-  const Condition async = {"server.mode", {"async"}};
+  const Condition not_sync = {"server.mode", {"async", "half-async", "geo"}};
   return {
       {.path = "roles.kind",
        .field = field<&Config::roles, &RolesConfig::kind>,
@@ -53,8 +53,11 @@ std::vector<Key> server_keys() {
       {.path = "server.max_staleness",
        .field = field<&Config::server, &ServerConfig::max_staleness>,
        .rule = at_least(0, most_count),
-       .help = "A worker that is more pushes than this ahead of the last one waits; 0: nobody waits",
-       .condition = async},
+       .help = "A worker that is more pushes than this ahead of the last one waits, so that a stop needs not "
+               "wait for long until the others have caught up; 0: no bound",
+       .condition = not_sync,
+       .presence = Presence::optional,
+       .default_text = "as many pushes as 32 steps make, at least 1"},
       {.path = "server.split",
        .field = field<&Config::server, &ServerConfig::split>,
        .rule = one_of({"round-robin", "hash-name"}),

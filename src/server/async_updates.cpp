@@ -162,7 +162,7 @@ void AsyncUpdates::answer(Worker& worker) {
 
 bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
   const std::int64_t bound = parts().config.server.max_staleness;
-  if (bound == 0 || parts().config.server.mode != "async") return false;
+  if (bound == 0) return false;
   const std::int64_t pushes = worker.pushes + (worker.push->complete ? 0 : 1);
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   for (const Worker& other : workers_)

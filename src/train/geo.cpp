@@ -114,7 +114,7 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   outcome.stop = false;
   ++since_push_;
   const std::int64_t begin_ns = trace::now_ns();
-  const bool meets = info.meet || (meeting_.knows() && meeting_.stops_after(steps_));
+  const bool meets = info.meet || stops_after(parts_, meeting_, info);
   if (since_push_ == parts_.config.server.push_every || meets) {
     exchange(info.step);
     outcome = outcome_of_sums(parts_.device, servers_.span(), false);

@@ -95,7 +95,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const StepOutcome own = outcome;
   const std::int64_t begin_ns = trace::now_ns();
   const bool due = parts_.period->due(steps);
-  if (due || info.meet || stops_after(steps, outcome.stop)) {
+  if (due || info.meet || stops_after(info, outcome.stop)) {
     outcome = meet(info, due);
   } else {
     outcome.stop = false;
@@ -113,10 +113,9 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
 
 /// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
 /// together, so they must hear of it together: through their gradients.
-bool LocalSgd::stops_after(std::int64_t steps, bool group_stops) {
-  if (!(parts_.config.group_all_reduce ? group_stops : meeting_.knows())) return false;
-  parts_.watchdog.beat("waiting to agree on a stop", steps - 1);
-  return meeting_.stops_after(steps);
+bool LocalSgd::stops_after(const StepInfo& info, bool group_stops) {
+  return (parts_.config.group_all_reduce ? group_stops : meeting_.knows()) &&
+         meeting_.stops_after(info, parts_.watchdog);
 }
 
 /// Collective.

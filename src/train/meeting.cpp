@@ -5,10 +5,25 @@
 
 namespace flotilla {
 
+namespace {
+
+/// Steps may be slower than those so far.
+constexpr double safety = 3.0;
+
+}  // namespace
+
 Meeting::Meeting(const mpi::Communicator& workers)
     : workers_(workers.size()),
       rendezvous_(workers, Told::count),
       all_(Told::count * static_cast<std::size_t>(workers.size())) {}
+
+bool Meeting::stops_after(const StepInfo& info, mpi::Watchdog& watchdog) {
+  watchdog.beat("waiting to agree on a stop", info.step);
+  const bool stops = rendezvous_.must_meet(info.step + 1, info.mean_step_s);
+  if (!agreed_) watchdog.postpone_deadline(safety * rendezvous_.catch_up_s());
+  agreed_ = true;
+  return stops;
+}
 
 void Meeting::tell(const StepOutcome& mine) {
   mine_[Told::samples] = mine.samples;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi/rendezvous.hpp"
+#include "mpi/watchdog.hpp"
 #include "src/train/strategy.hpp"
 
 namespace flotilla {
@@ -18,8 +19,8 @@ class Meeting {
   void ask_to_stop() { rendezvous_.ask_to_stop(); }
   bool knows() { return rendezvous_.knows(); }  ///< That somebody wants to stop.
   /// By a worker that knows, after a step at which they need not meet: whether they do now. It may wait for
-  /// the others.
-  bool stops_after(std::int64_t steps) { return rendezvous_.must_meet(steps); }
+  /// the others; once all know, the deadline is put off by what the last one needs to catch up.
+  bool stops_after(const StepInfo& info, mpi::Watchdog& watchdog);
   /// What a step of this worker came to: that of the last one is told in the next meeting, beside the sums
   /// since the last meeting.
   void tell(const StepOutcome& mine);
@@ -39,6 +40,7 @@ class Meeting {
 
   int workers_;
   mpi::Rendezvous rendezvous_;
+  bool agreed_ = false;  ///< On where to stop
   std::array<double, Told::count> mine_{};
   std::vector<double> all_;
 };

@@ -87,16 +87,6 @@ void ParameterServer::exchange(const StepInfo& info) {
   batches_ = since_push_ = 0;
 }
 
-/// Whether somebody wants to stop, and all have agreed to meet for it now.
-bool ParameterServer::stops(std::int64_t step) {
-  if (!meeting_->knows()) return false;
-  parts_.watchdog.beat("waiting to agree on a stop", step);
-  // A worker that is too far ahead of this one must get its answer to hear of it.
-  parts_.servers.exchange().start_pause(step);
-  parts_.servers.exchange().wait();
-  return meeting_->stops_after(steps_);
-}
-
 StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   steps_ = info.step + 1;
   const std::int64_t begin_ns = trace::now_ns();
@@ -114,7 +104,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     parts_.device.flat().fill(parts_.gradients.subspan(passenger_skip, 1), 1.0F);
   }
   ++since_push_;
-  const bool meets = meeting_ && (info.meet || stops(info.step));
+  const bool meets = meeting_ && (info.meet || stops_after(parts_, *meeting_, info));
   const bool exchanges = since_push_ == push_every_ || meets;
   if (exchanges) exchange(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.

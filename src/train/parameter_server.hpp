@@ -32,6 +32,9 @@ class ParameterServer : public Strategy {
   Model alike() const override { return parts_.model; }
   bool independent() const override { return independent_; }
   bool may_meet_after_step() const override { return since_push_ + 1 == push_every_; }
+  std::int64_t most_steps_apart() const override {
+    return independent_ ? flotilla::most_steps_apart(parts_.config.server, push_every_) : 0;
+  }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;
 
@@ -39,7 +42,6 @@ class ParameterServer : public Strategy {
   void exchange(const StepInfo& info);
   void unscale();
   void merge();
-  bool stops(std::int64_t step);
 
   ServedWorker parts_;
   Optimizer* slots_;

@@ -56,6 +56,19 @@ std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
   return servers.sent_bytes() - sent_before;
 }
 
+bool stops_after(const ServedWorker& worker, Meeting& meeting, const StepInfo& info) {
+  if (!meeting.knows()) return false;
+  // A worker that is too far ahead of this one must get its answer to hear of it.
+  worker.watchdog.beat("waiting to agree on a stop", info.step);
+  worker.servers.exchange().start_pause(info.step);
+  worker.servers.exchange().wait();
+  return meeting.stops_after(info, worker.watchdog);
+}
+
+std::int64_t most_steps_apart(const ServerConfig& server, std::int64_t push_every) {
+  return server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every;
+}
+
 StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t steps, const StepOutcome& own,
                  DeviceSpan<float> pulled) {
   worker.watchdog.beat("waiting for the other workers", steps - 1);

@@ -14,6 +14,7 @@ struct StepInfo {
   std::int64_t step = 0;  ///< 0, 1, …
   double learning_rate = 0.0;
   double epochs_after = 0.0;  ///< Progress::epochs when it is done
+  double mean_step_s = 0.0;   ///< Of this worker's steps before it
   bool meet = false;  ///< The workers do something together after it, and want its outcome over all of them
   /// The outcome is wanted now; else that of the step before will do, so that nobody waits for the device.
   /// The same on every worker.
@@ -99,6 +100,8 @@ class Strategy {
   /// Whether StepInfo::meet in the step to come would leave training as it is without; the same on every
   /// worker.
   virtual bool may_meet_after_step() const { return true; }
+  /// Steps that a worker may have done and another not, at most; 0: none, or there is no bound.
+  virtual std::int64_t most_steps_apart() const { return 0; }
   virtual StrategyTimes times() const = 0;
   virtual std::int64_t held_bytes() const = 0;  ///< Arrays of its own, beside this worker's model
 };

@@ -48,6 +48,7 @@ TimeLimit::TimeLimit(const RunConfig& config, const SlurmTime& slurm, double age
 
 bool TimeLimit::reached(std::int64_t now_ns, const WorkToCome& work) const {
   const double needed_s = safety * (static_cast<double>(work.steps) * work.step_s +
+                                    static_cast<double>(work.catch_up_steps) * work.mean_step_s +
                                     static_cast<double>(work.saves) * work.save_s +
                                     static_cast<double>(work.validations) * work.validation_s);
   const auto too_late = [&](const std::optional<End>& end) {

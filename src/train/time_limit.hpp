@@ -15,6 +15,8 @@ namespace flotilla {
 struct WorkToCome {
   double step_s = 0.0;
   std::int64_t steps = 2;  ///< This one and the one after which it would stop
+  double mean_step_s = 0.0;
+  std::int64_t catch_up_steps = 0;  ///< That the last worker does meanwhile, to come to where all stop
   double save_s = 0.0;
   std::int64_t saves = 1;
   double validation_s = 0.0;

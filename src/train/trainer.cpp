@@ -137,12 +137,17 @@ bool Trainer::asked_to_stop() {
   return !stop_reason_.empty();
 }
 
+/// 0 before the first step.
+double Trainer::mean_step_s() const {
+  return seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
+}
+
 /// What has never been measured is taken to be slow: a disk of 100 MB/s, a validation like training.
 WorkToCome Trainer::work_to_come() const {
   const Position next = sampler_.after(position_);
-  const double mean_step_s =
-      seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
   WorkToCome work{.step_s = seconds(longest_step_ns_),
+                  .mean_step_s = mean_step_s(),
+                  .catch_up_steps = std::min(assembly_.strategy->most_steps_apart(), times_.steps),
                   .save_s = seconds(longest_saving_ns_) + saves_.longest_write_s()};
   if (assembly_.strategy->independent()) work.steps = 4;  // those that are ahead agree to stop a little later
   if (work.save_s == 0.0) work.save_s = static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
@@ -150,7 +155,7 @@ WorkToCome Trainer::work_to_come() const {
   if (assembly_.validation_data) {
     work.validation_s = longest_validation_ns_ > 0
                             ? seconds(longest_validation_ns_)
-                            : mean_step_s * static_cast<double>(assembly_.validation_data->size()) /
+                            : mean_step_s() * static_cast<double>(assembly_.validation_data->size()) /
                                   static_cast<double>(assembly_.sharding.global_batch());
     work.validations = static_cast<std::int64_t>(validates_at(next)) +
                        static_cast<std::int64_t>(validates_at(sampler_.after(next)));
@@ -215,6 +220,7 @@ StepOutcome Trainer::step(Loader& loader) {
       strategy.finish_step({.step = step_,
                             .learning_rate = learning_rate_,
                             .epochs_after = progress_of(config_, sharding, next).epochs,
+                            .mean_step_s = mean_step_s(),
                             .meet = meets,
                             .outcome_now = meets || !assembly_.device->runs_ahead() ||
                                            (assembly_.loss_scale.looks() && !assembly_.judge)});

@@ -87,6 +87,7 @@ class Trainer {
   std::int64_t epoch_of_last_step() const;
   bool asked_to_stop();
   WorkToCome work_to_come() const;
+  double mean_step_s() const;
   bool saves_at(std::int64_t step) const;
   bool is_time_to_save();
   bool checks_agreement_at(std::int64_t step, const Position& position) const;
