@@ -135,6 +135,8 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
     (has_group(part, array.group) ? own : shared).push_back(array);
   restore(part, path, *assembly.network, own);
   assembly.loss_scale.set_numbers(part.state().numbers);
+  // Workers that step alone skip steps of their own, so they have counts of their own.
+  if (assembly.optimizer) assembly.optimizer->set_steps(part.state().optimizer_step);
   if (assembly.embeddings && assembly.embeddings->local() != nullptr)
     restore_rows(path, *assembly.embeddings->local());
   if (shared.empty()) return;
@@ -285,6 +287,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
       continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                               " begin with its model, what each held for itself is left");
     assembly.loss_scale.set_numbers(state.numbers);
+    if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
     if (continuation.own_state)
       restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
     else if (world.is_root())
@@ -292,7 +295,6 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
     // Worker 0 tells the servers.
     if (assembly.embeddings && world.is_root()) assembly.servers->set_row_files(row_files_of(checkpoint));
   });
-  if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
   return continuation;
 }
 

@@ -44,6 +44,15 @@ const Texts& restless() {
   return keys;
 }
 
+/// Batches of one sample at a scale that is always about to overflow: each worker skips other steps.
+const Texts& uneven() {
+  static const Texts keys = {"train.global_batch_size=2",        "optimizer.kind=adam",
+                             "device.loss_scale.initial=65536",  "device.loss_scale.growth=1.1",
+                             "device.loss_scale.growth_every=1", "device.loss_scale.backoff=0.9",
+                             "device.loss_scale.backoff_every=1"};
+  return keys;
+}
+
 Snapshot final_model(const std::string& run_folder) {
   return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
 }
@@ -85,6 +94,47 @@ TEST(MixedPrecisionRuns, GoOnToTheSameBitsAndTheSameScale) {
     for (int worker = 0; worker < 2; ++worker)
       EXPECT_EQ(part_of(folder.path("parts"), worker).state.numbers,
                 part_of(folder.path("whole"), worker).state.numbers);
+  }
+}
+
+/// Adam's bias corrections follow a worker's own steps, of which each has skipped others.
+TEST(MixedPrecisionRuns, GoOnWithTheStepsThatEachWorkersOptimizerHasTaken) {
+  const TemporaryFolder folder;
+  const auto count_of = [&](const std::string& output, int worker) {
+    const CheckpointState state = part_of(folder.path(output), worker).state;
+    EXPECT_EQ(static_cast<double>(state.optimizer_step),
+              static_cast<double>(state.step) - state.numbers.at("skipped_steps"))
+        << "worker " << worker << " at step " << state.step;
+    return state.optimizer_step;
+  };
+  const auto until = [&](const std::string& output, int steps) {
+    train(2,
+          arguments("mnist_mlp.toml", folder.path(output), uneven()) +
+              Texts{"strategy.kind=local-sgd", "strategy.period=64", "train.steps=" + std::to_string(steps)});
+  };
+  until("whole", 50);
+  until("parts", 29);
+  EXPECT_NE(count_of("parts", 0), count_of("parts", 1)) << "this tests nothing";
+  until("parts", 50);
+
+  EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values);
+  for (int worker = 0; worker < 2; ++worker) {
+    EXPECT_EQ(part_of(folder.path("parts"), worker).values, part_of(folder.path("whole"), worker).values);
+    EXPECT_EQ(count_of("parts", worker), count_of("whole", worker));
+  }
+}
+
+/// With GEO servers add in the order of arrival: the counts are what a resumed run must have in common.
+TEST(MixedPrecisionRuns, GoOnWithGeosStepsOfEachWorker) {
+  const TemporaryFolder folder;
+  for (const std::string steps : {"29", "50"})
+    train(3, arguments("mlp_parameter_server.toml", folder.path("run"), uneven()) +
+                 Texts{"roles.kind=ratio", "roles.servers=1", "server.mode=geo", "server.push_every=8",
+                       "train.steps=" + steps});
+
+  for (int worker = 0; worker < 2; ++worker) {
+    const CheckpointState state = part_of(folder.path("run"), worker).state;
+    EXPECT_EQ(static_cast<double>(state.optimizer_step), 50.0 - state.numbers.at("skipped_steps")) << worker;
   }
 }
 
