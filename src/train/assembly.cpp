@@ -298,18 +298,18 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                            .clip_norm = config.train.gradient_clip_norm,
                            .judge = judge.get()});
   if (config.strategy.kind == "all-reduce") return steps;
-  return std::make_unique<LocalSgd>(
-      LocalSgd::Parts{.device = *device,
-                      .workers = world,
-                      .steps = std::move(steps),
-                      .averaging = averaging,
-                      .watchdog = *watchdog,
-                      .optimizer = *optimizer,
-                      .model = model,
-                      .consensus = consensus,
-                      .period = make_period(config.strategy, sharding.steps_per_epoch()),
-                      .config = config.strategy,
-                      .speaks = !step_group || step_group->workers.is_root()});
+  return std::make_unique<LocalSgd>(LocalSgd::Parts{
+      .device = *device,
+      .workers = world,
+      .steps = std::move(steps),
+      .averaging = averaging,
+      .watchdog = *watchdog,
+      .optimizer = *optimizer,
+      .model = model,
+      .consensus = consensus,
+      .period = make_period(config.strategy, sharding.steps_per_epoch(), config.schedule.warmup_epochs),
+      .config = config.strategy,
+      .speaks = !step_group || step_group->workers.is_root()});
 }
 
 std::unique_ptr<Strategy> Assembly::make_served_strategy() {

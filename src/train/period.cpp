@@ -49,7 +49,9 @@ class GivenPeriod final : public Period {
 class AdaptivePeriod : public Period {
  public:
   AdaptivePeriod(const StrategyConfig& strategy, const Begin& begin, bool each_epoch)
-      : Period(begin, strategy.initial_period), each_epoch_(each_epoch) {}
+      : Period(begin, strategy.initial_period),
+        each_epoch_(each_epoch),
+        warmup_epochs_(begin.warmup_epochs) {}
 
  protected:
   static constexpr double longest = 1e6;
@@ -67,6 +69,7 @@ class AdaptivePeriod : public Period {
 
  private:
   std::int64_t decide(const Averaging& averaging) override {
+    if (averaging.epochs <= warmup_epochs_) return length();
     loss_sum_ += averaging.loss_since * averaging.samples_since;
     samples_ += averaging.samples_since;
     const bool epoch_ended = whole(averaging.epochs) > static_cast<std::int64_t>(epoch_);
@@ -111,6 +114,7 @@ class AdaptivePeriod : public Period {
   }
 
   bool each_epoch_;
+  double warmup_epochs_;
   double first_loss_ = 0.0;
   double first_rate_ = 0.0;  ///< 0: not yet known
   double loss_sum_ = 0.0;    ///< Of the epoch so far
@@ -206,10 +210,13 @@ void Period::begin_again(std::int64_t steps, double epochs) {
                            : std::min(begin_.step, steps);
 }
 
-std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch) {
+std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch,
+                                    double warmup_epochs) {
   const auto per_epoch = static_cast<double>(steps_per_epoch);
-  Period::Begin begin{
-      .step = strategy.begin_step, .epoch = strategy.begin_epoch, .steps_per_epoch = per_epoch};
+  Period::Begin begin{.step = strategy.begin_step,
+                      .epoch = strategy.begin_epoch,
+                      .steps_per_epoch = per_epoch,
+                      .warmup_epochs = warmup_epochs};
   if (begin.epoch > 0.0) begin.step = static_cast<std::int64_t>(std::ceil(begin.epoch * per_epoch));
   if (strategy.kind == "local-sgd") {
     const double epoch = begin.epoch > 0.0 ? begin.epoch : static_cast<double>(begin.step) / per_epoch;

@@ -30,6 +30,7 @@ class Period {
     std::int64_t step = 0;  ///< Steps done
     double epoch = 0.0;     ///< The same in epochs where the deck says it so; 0: it does not
     double steps_per_epoch = 1.0;
+    double warmup_epochs = 0.0;  ///< Of the learning rate: adaptive rules begin after it
   };
   /// @param length the first period
   Period(const Begin& begin, std::int64_t length) : begin_(begin), length_(length) {}
@@ -82,6 +83,12 @@ class Period {
 ///               less than the old period, half of that, rounded up (Wang & Joshi 2019, AdaComm)
 ///
 /// F₀ and η₀ are those of the first averaging after the beginning at which η is not 0.
-std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch);
+///
+/// The rules begin after a warm-up of the learning rate too, until then the period stays: they let it follow
+/// √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from an η₀ inside
+/// a warm-up it would fall to 1 for ever.
+/// @param warmup_epochs of the learning rate
+std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch,
+                                    double warmup_epochs = 0.0);
 
 }  // namespace flotilla

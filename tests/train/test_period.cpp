@@ -169,6 +169,26 @@ TEST(AdaptivePeriod, ThePapersHalvesWhatWouldNotShrink) {
       (Lengths{10, 5, 3, 1, 1}));
 }
 
+/// Two epochs of warm-up, in which a rule that took its first rate there would come to 1 and stay.
+TEST(AdaptivePeriod, BeginsAfterTheWarmUpOfTheLearningRate) {
+  const std::vector<Period::Averaging> warming = {end_of(1, 2.4, 0.001), end_of(2, 2.0, 0.05)};
+  const std::vector<Period::Averaging> warm = {end_of(3, 1.8), end_of(4, 1.5), end_of(5, 1.4, 0.05),
+                                               end_of(6, 1.2, 0.05)};
+  for (const char* rule : {"guide", "fleet2", "paper"}) {
+    const auto after_warm_up = make_period(adaptive(rule, 8), 10, 2.0);
+    const auto without = make_period(adaptive(rule, 8), 10);
+    for (const Period::Averaging& averaging : warming) {
+      EXPECT_EQ(after_warm_up->averaged(averaging), "") << rule;
+      EXPECT_EQ(after_warm_up->length(), 8) << rule;
+    }
+    for (const Period::Averaging& averaging : warm) {
+      after_warm_up->averaged(averaging);
+      without->averaged(averaging);
+      EXPECT_EQ(after_warm_up->length(), without->length()) << rule << " after epoch " << averaging.epochs;
+    }
+  }
+}
+
 TEST(AdaptivePeriod, KeepsItsLengthWhereTheRateIsZeroOrTheLossNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::string rule : {"guide", "fleet2", "paper"})
