@@ -66,6 +66,18 @@ void resolve_paths(const std::string& deck_path, const config::GivenValues& give
   }
 }
 
+/// The current folder and the deck's, which may be in them, need not be text.
+void check_resolved_paths(const Config& config) {
+  for (const config::Key& key : config::all_keys()) {
+    if (key.path_role == config::PathRole::none) continue;
+    const auto path = std::get<std::string>(config::read_field(key, config));
+    if (!config::is_utf8(path))
+      throw UserError(cat(key.path, " is in ", config::quoted(path),
+                          ", which is not UTF-8 as checkpoints and metrics are: rename that folder, or give "
+                          "another path"));
+  }
+}
+
 /// Sets what follows from other keys.
 void derive(const config::GivenValues& given, Config& config) {
   const auto is_given = [](const DataSourceConfig& source) {
@@ -113,6 +125,7 @@ LoadedDeck load_deck(const DeckSource& source) {
   mistakes.throw_if_any();
 
   resolve_paths(source.path, given, loaded.config);
+  check_resolved_paths(loaded.config);
   loaded.config.resolved_text = config::resolved_text(loaded.config);
   return loaded;
 }

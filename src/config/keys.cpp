@@ -63,6 +63,7 @@ std::string broken_by(const Rule& rule, const std::string& value) {
       })) {
     return "must not hold control characters";
   }
+  if (!is_utf8(value)) return "must be UTF-8, which checkpoints and metrics are written in";
   const auto& choices = rule.choices;
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return {};
   return "must be " + choices_text(choices);

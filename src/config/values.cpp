@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 namespace flotilla::config {
@@ -26,7 +27,7 @@ std::string element_text(std::int64_t value) {
   return scalar_text(value);
 }
 std::string element_text(const std::string& value) {
-  return quoted(value);
+  return config::quoted(value);
 }
 std::string element_text(double value) {
   if (std::isnan(value)) return "nan";
@@ -113,12 +114,24 @@ std::string toml_text(const Value& value) {
   return std::visit([](const auto& held) { return element_text(held); }, value);
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    [[maybe_unused]] const std::string written = nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 std::string printable(std::string_view text) {
   static constexpr std::string_view digits = "0123456789ABCDEF";
+  const bool shows_letters = is_utf8(text);
   std::string out;
   for (const char letter : text) {
     const auto byte = static_cast<unsigned char>(letter);
-    if (byte >= 0x20 && byte != 0x7F) {
+    if (byte >= 0x80 && !shows_letters) {
+      ((out += "\\x") += digits[byte >> 4U]) += digits[byte & 0xFU];
+    } else if (byte >= 0x20 && byte != 0x7F) {
       out += letter;
     } else {
       ((out += "\\u00") += digits[byte >> 4U]) += digits[byte & 0xFU];
@@ -131,9 +144,9 @@ std::string quoted(std::string_view text) {
   std::string out;
   for (const char letter : text) {
     if (letter == '"' || letter == '\\') out += '\\';
-    out += printable({&letter, 1});
+    out += letter;
   }
-  return '"' + out + '"';
+  return '"' + printable(out) + '"';
 }
 
 std::optional<Value> value_from_text(std::string_view text, const Value& like) {

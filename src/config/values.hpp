@@ -20,7 +20,10 @@ std::string_view type_name(const Value& like);
 /// The value as TOML; a number reads back to the same bits.
 std::string toml_text(const Value& value);
 
-/// `text` with control characters escaped, fit for a message.
+/// Whether `text` is UTF-8, as TOML and JSON want all text to be.
+bool is_utf8(std::string_view text);
+
+/// `text` with control characters escaped, and what is not UTF-8 as bytes ("\\xFF"): fit for a message.
 std::string printable(std::string_view text);
 
 /// `text` as a TOML string: quotes around it, and whatever is not printable escaped.

@@ -53,6 +53,36 @@ TEST(BadInput, AnUnknownKeyOnTheCommandLineIsTold) {
   EXPECT_NE(errors.find("did you mean \"batch_size\""), std::string::npos) << errors;
 }
 
+TEST(BadInput, PathsThatNoCheckpointCouldNameAreRefused) {
+  const TemporaryFolder folder;
+  for (const std::string key : {"run.output", "data.train.images", "model.initial_weights"}) {
+    const std::string errors = errors_of({key + "=" +
+                                          folder.path("a\xFF"
+                                                      "b")},
+                                         folder, 1);
+
+    EXPECT_NE(errors.find(key + " must be UTF-8"), std::string::npos) << errors;
+    EXPECT_NE(errors.find("a\\xFFb\""), std::string::npos) << errors;
+    EXPECT_FALSE(
+        std::filesystem::exists(folder.path("a\xFF"
+                                            "b")));
+  }
+}
+
+TEST(BadInput, FoldersThatNoCheckpointCouldNameAreRefused) {
+  const TemporaryFolder folder;
+  const std::string here = folder.path(
+      "a\xFF"
+      "b");
+  std::filesystem::create_directory(here);
+
+  const Result result = run({"env", "--chdir=" + here, FLOTILLA_EXECUTABLE, "train", deck, "train.steps=3"});
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.errors.find("run.output is in \""), std::string::npos) << result.errors;
+  EXPECT_TRUE(std::filesystem::is_empty(here));
+}
+
 TEST(BadInput, AMissingDeckIsTold) {
   const Result result = flotilla(2, {"train", "/nowhere/deck.toml"});
 
