@@ -85,8 +85,8 @@ class Period {
 /// F₀ and η₀ are those of the first averaging after the beginning at which η is not 0.
 ///
 /// The rules begin after a warm-up of the learning rate too, until then the period stays: they let it follow
-/// √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from an η₀ inside
-/// a warm-up it would fall to 1 for ever.
+/// √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from an η₀
+/// inside a warm-up it would fall to 1 for ever.
 /// @param warmup_epochs of the learning rate
 std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs = 0.0);

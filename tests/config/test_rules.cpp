@@ -376,6 +376,20 @@ TEST(Rules, EveryShardOfAReproducibleRunHasStatisticsOfItsOwn) {
                                    "other: every shard has statistics of its own"));
 }
 
+TEST(Rules, AsynchronousWorkersPartByAsManyPushesAs32StepsMake) {
+  const auto bound = [](const Texts& keys) {
+    Texts all = {"strategy.kind=parameter-server"};
+    all.insert(all.end(), keys.begin(), keys.end());
+    return load(good_deck, all).config.server.max_staleness;
+  };
+
+  EXPECT_EQ(bound({"server.mode=async"}), 32);
+  EXPECT_EQ(bound({"server.mode=half-async", "server.push_every=5"}), 6);
+  EXPECT_EQ(bound({"server.mode=geo", "server.push_every=100"}), 1);
+  EXPECT_EQ(bound({"server.mode=geo", "server.push_every=100", "server.max_staleness=0"}), 0);
+  EXPECT_EQ(bound({}), 0);
+}
+
 TEST(Rules, AnEmulatedStragglerIsSlowInOneWay) {
   const std::string rank = "run.emulate_straggler.rank=1";
   const std::string factor = "run.emulate_straggler.slow_factor=2";

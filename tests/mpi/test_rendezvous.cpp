@@ -113,6 +113,18 @@ TEST(Rendezvous, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
   }
 }
 
+TEST(Rendezvous, TellsHowLongTheLastWorkerNeedsToCatchUp) {
+  const auto world = Communicator::world();
+  Rendezvous rendezvous(world, 1);
+  const std::int64_t done = 100 - 10 * world.rank();  // worker 0 is ahead
+  rendezvous.ask_to_stop();
+
+  const bool meets = rendezvous.must_meet(done, 0.5);
+
+  EXPECT_EQ(meets, world.rank() == 0);
+  EXPECT_DOUBLE_EQ(rendezvous.catch_up_s(), 5.0 * (world.size() - 1));
+}
+
 TEST(Rendezvous, StopsSoonWhereAllMeetAfterEveryStep) {
   const auto world = Communicator::world();
 

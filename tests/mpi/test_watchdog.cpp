@@ -210,6 +210,21 @@ TEST_F(WatchdogDeathTest, IsOffWithoutALimit) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
+TEST_F(WatchdogDeathTest, GivesThoseWhoCatchUpTheirTime) {
+  const auto run = [](bool set_before) {
+    Watchdog watchdog(0, say_and_leave);
+    if (set_before) watchdog.set_deadline(0.1);
+    watchdog.postpone_deadline(0.8);
+    if (!set_before) watchdog.set_deadline(0.1);
+    std::this_thread::sleep_for(milliseconds(500));
+    std::cerr << "still here" << std::endl;
+    hang();
+  };
+
+  EXPECT_EXIT(run(true), testing::ExitedWithCode(3), "still here.*not there after 0.9 s");
+  EXPECT_EXIT(run(false), testing::ExitedWithCode(3), "still here.*not there after 0.9 s");
+}
+
 TEST_F(WatchdogDeathTest, ForgetsADeadlineThatIsCleared) {
   const auto run = [] {
     Watchdog watchdog(0, say_and_leave);

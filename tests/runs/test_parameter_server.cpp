@@ -144,6 +144,31 @@ TEST_P(ServerMode, LearnsTheDigits) {
   EXPECT_NE(read_file(folder.path("run") + "/roles.txt").find("server"), std::string::npos);
 }
 
+/// A slow worker must catch up with the furthest before all can stop after one step.
+TEST(ParameterServerRuns, StopSoonHoweverSlowOneWorkerIs) {
+  for (const Texts& mode :
+       {Texts{"server.mode=async"}, Texts{"server.mode=half-async", "server.push_every=4"},
+        Texts{"server.mode=geo", "server.push_every=4"}}) {
+    const TemporaryFolder folder;
+    Texts run = arguments(folder.path("run"), mode);
+    run.insert(run.end(), {"roles.kind=ratio", "roles.servers=1", "train.epochs=0", "train.steps=100000",
+                           "train.batch_size=1", "validation.every=0", "run.emulate_straggler.rank=1",
+                           "run.emulate_straggler.pause_s=0.02"});
+    Program program(flotilla_command(3, run));
+    wait_for_a_step(folder.path("run"));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+
+    kill(program.pid(), SIGUSR1);
+    const auto asked = std::chrono::steady_clock::now();
+    const Result stopped = program.wait();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - asked;
+
+    EXPECT_EQ(stopped.exit_code, 75) << mode[0] << stopped.errors;
+    EXPECT_LT(taken.count(), 15.0) << mode[0];
+    EXPECT_EQ(metrics(folder.path("run"), "checkpoint").size(), 1U) << mode[0];
+  }
+}
+
 TEST(ParameterServerRuns, DoNotWaitForAWorkerThatPauses) {
   const TemporaryFolder folder;
   // Epochs without end: workers meet nowhere.

@@ -48,6 +48,15 @@ TEST(TimeLimit, KeepsTheMarginBeforeSlurms) {
   EXPECT_EQ(limit.text(), "Slurm's, of job 7, in 1 min 40 s: saves and stops before");
 }
 
+TEST(TimeLimit, LeavesTimeForTheLastWorkerToCatchUp) {
+  const TimeLimit limit = slurm_after_100_s();
+  // 1.5 · (2 · 1 + 36 · 0.5) = 30
+  const WorkToCome work{.step_s = 1.0, .mean_step_s = 0.5, .catch_up_steps = 36};
+
+  EXPECT_FALSE(limit.reached(69 * second_ns, work));
+  EXPECT_TRUE(limit.reached(71 * second_ns, work));
+}
+
 TEST(TimeLimit, LeavesTimeForOneAndAHalfTimesTheLongest) {
   const TimeLimit limit = slurm_after_100_s();
   // 1.5 · (2 · 4 + 3 · 2 + 1 · 6) = 30
