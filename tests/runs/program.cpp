@@ -62,6 +62,11 @@ Program::~Program() {
   }
 }
 
+pid_t Program::pid() const {
+  if (pid_ <= 0) throw std::logic_error("the program has ended");
+  return pid_;
+}
+
 Result Program::wait() {
   int status = 0;
   if (waitpid(pid_, &status, 0) != pid_) throw std::runtime_error("waitpid failed");

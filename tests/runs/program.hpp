@@ -27,7 +27,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program();
-  pid_t pid() const { return pid_; }
+  /// Of the launcher. @throws std::logic_error once it has ended: kill() of −1 would reach every process
+  pid_t pid() const;
   Result wait();
   std::optional<Result> wait_for(double seconds);  ///< Nothing if it still runs then.
   std::string output() const;                      ///< What it has said so far
