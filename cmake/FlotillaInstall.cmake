@@ -19,7 +19,7 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi flotilla_train EXP
 # Headers that need a vendor's are nobody's business but the library's.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
         REGEX "/kernels/(cudnn|device_loops|flat|onednn|processor|reference)$" EXCLUDE
-        REGEX "/mpi/(native|nccl_[a-z]+|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
+        REGEX "/mpi/(backoff|native|nccl_[a-z]+|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
         REGEX "/src/(checkpoint/(hdf5_handles|state_json)|commands/(inspect_rows|value_statistics)|data/gzip_reader)[.]hpp$"
         EXCLUDE)
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}")
