@@ -54,7 +54,7 @@ TEST_P(BadMemory, EndsAJobByTheRankThatDiffers) {
 const std::string local_sgd = " strategy.kind=local-sgd strategy.period=1000000 train.steps=1000000";
 
 TEST_P(BadMemory, EndsAJobWhoseWorkersAreApartByTheRankThatDiverges) {
-  const Outcome job = launch(GetParam(), "nan", local_sgd + " run.log_every=1000000");
+  const Outcome job = launch(GetParam(), "nan", local_sgd + " run.log_every=1000000 checkpoint.every_s=0");
 
   EXPECT_EQ(job.exit_code, 2) << job.output;
   const std::string line = line_of(job.output);
