@@ -5,13 +5,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
-#include "kernels/processor/processor.hpp"
+#include "kernels/processor/pause.hpp"
 #include "kernels/threads.hpp"
 
 namespace flotilla {
@@ -21,6 +23,21 @@ namespace {
 /// Longer than the gaps between the operations of a step, and than threads of one operation lie apart where
 /// each has a core; far below a turn of the scheduler, some milliseconds.
 constexpr double longest_spin_us = 50.0;
+
+/// Rounds of a waiting loop of GNU OpenMP, a look and a pause each, in so much time; measured, at least 1. A
+/// pause takes 10 to 140 cycles of an x86-64, whose makers differ.
+long pauses_in(double microseconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int rounds = 200;
+  double least_us = 1e9;
+  for (int attempt = 0; attempt < 3; ++attempt) {  // the first may have been interrupted
+    const Clock::time_point begin = Clock::now();
+    for (int round = 0; round < rounds; ++round) spin_pause();
+    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    least_us = std::min(least_us, took.count());
+  }
+  return static_cast<long>(std::max(1.0, microseconds * rounds / std::max(least_us, 1e-3)));
+}
 
 }  // namespace
 

@@ -13,8 +13,4 @@ std::string built_for();
 /// whether this processor can.
 bool flush_denormals();
 
-/// Rounds of a waiting loop of GNU OpenMP, a look and a pause each, in so much time; measured, at least 1. A
-/// pause takes 10 to 140 cycles of an x86-64, whose makers differ.
-long pauses_in(double microseconds);
-
 }  // namespace flotilla

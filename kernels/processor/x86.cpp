@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled for the plainest x86-64 (CMakeLists.txt): it must run on the processor that lacks what it looks
 // for.
-#include <chrono>
-
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
 #include "kernels/processor/processor.hpp"
@@ -61,20 +59,6 @@ bool flush_denormals() {
   constexpr unsigned operands_as_zero = 0x0040;
   __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | results_to_zero | operands_as_zero);
   return true;
-}
-
-long pauses_in(double microseconds) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int rounds = 200;
-  double least_us = 1e9;
-  for (int attempt = 0; attempt < 3; ++attempt) {  // the first may have been interrupted
-    const Clock::time_point begin = Clock::now();
-    for (int round = 0; round < rounds; ++round) __builtin_ia32_pause();
-    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-    if (took.count() < least_us) least_us = took.count();
-  }
-  const double pauses = microseconds * rounds / (least_us > 1e-3 ? least_us : 1e-3);
-  return pauses < 1.0 ? 1 : static_cast<long>(pauses);
 }
 
 void check_processor() {

@@ -51,7 +51,7 @@ struct PushAndPull {
 /// Pushes, pulls and waits; what the embeddings have for it goes along. @returns the bytes that went out
 std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what);
 
-/// Whether somebody wants to stop, and all have agreed to meet for it after this step.
+/// Whether a worker wants to stop, and all have agreed to meet for it after this step.
 bool stops_after(const ServedWorker& worker, Meeting& meeting, const StepInfo& info);
 
 /// Strategy::most_steps_apart: a worker waits with the push after max_staleness more than the last one's, who
