@@ -12,7 +12,8 @@
 #include "mpi/groups.hpp"
 #include "mpi/nccl_all_reduce.hpp"
 #include "src/train/all_reduce_plan.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/devices.hpp"
+#include "src/train/failure.hpp"
 #include "src/train/reduced_array.hpp"
 
 namespace flotilla {
@@ -130,7 +131,7 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
   const mpi::GpuBinding gpus = find_gpus(config, world, places);
   const auto own = static_cast<std::size_t>(world.rank());
   std::unique_ptr<Device> device;
-  agree(world, places, [&] { device = make_device(config, places[own], gpus.ordinal(world.rank())); });
+  agree(world, places, [&] { device = make_device(config, places[own], gpus.ordinal(world.rank()), false); });
   say("device " + device->description());
   const std::string no_nccl = flotilla::no_nccl(gpus, mpi::has_nccl());
   if (!no_nccl.empty()) say(cat("without NCCL: \"nccl\" ", no_nccl));

@@ -8,12 +8,12 @@
 
 #include "kernels/error.hpp"
 #include "mpi/push_pull_server.hpp"
-#include "src/server/commands.hpp"
+#include "src/server/command_handler.hpp"
 #include "src/server/notice.hpp"
 #include "src/server/row_parts.hpp"
 #include "src/server/shard.hpp"
 #include "src/server/update_mode.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/devices.hpp"
 
 namespace flotilla {
 
@@ -65,7 +65,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     on_host.kind = "cpu";
     on_host.precision = "float32";
     const std::unique_ptr<Device> device =
-        make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], false);
+        make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),
                                  {.copies = config.server.mode != "sync", .parts = true});
     Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
@@ -78,7 +78,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
                                         .config = config,
                                         .micro_steps = plan.micro_steps,
                                         .workers = plan.workers});
-    Commands commands(rows, requests);
+    CommandHandler commands(rows, requests);
     const mpi::MissingRanks missing(watchdog, [&] {
       std::vector<int> ranks;
       for (const int worker : mode->missing_workers())

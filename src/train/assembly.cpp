@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -27,11 +26,6 @@ std::string divisors_of(std::int64_t number) {
   for (std::int64_t divisor = 1; divisor <= number; ++divisor)
     if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
   return text;
-}
-
-Tf32 tf32_of(std::string_view word) {
-  if (word == "none") return Tf32::none;
-  return word == "all" ? Tf32::all : Tf32::convolutions;
 }
 
 /// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
@@ -72,20 +66,6 @@ std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, cons
   for (const int rank : table.ranks(mpi::Role::worker))
     places.push_back(servers->places()[static_cast<std::size_t>(rank)]);
   return places;
-}
-
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
-                                    int gpu) {
-  const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
-  return make_device({.kind = device.kind,
-                      .threads = static_cast<int>(threads),
-                      .precision = precision_of(device.precision),
-                      .winograd = device.convolution == "winograd",
-                      .ordinal = gpu,
-                      .tf32 = tf32_of(device.tf32),
-                      .reproducible = reproducible,
-                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U,
-                      .graphs = device.graphs});
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
@@ -143,7 +123,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   exchange = make_exchange(config.model, world);
   agree(world, places, [&] {
     mpi::Working working(*watchdog, "preparing the device");
-    device = make_device(config.device, place, config.run.reproducible, gpus.ordinal(world.rank()));
+    device = make_device(config.device, place, gpus.ordinal(world.rank()), config.run.reproducible);
     working.next("opening data.train");
     training_data = open_dataset(config.data, config.data.train, config.model.classes,
                                  static_cast<std::uint64_t>(config.run.seed),

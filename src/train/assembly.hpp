@@ -23,10 +23,10 @@
 #include "src/train/all_reduce_plan.hpp"
 #include "src/train/buckets.hpp"
 #include "src/train/communicator_exchange.hpp"
+#include "src/train/devices.hpp"
 #include "src/train/embeddings.hpp"
 #include "src/train/emulated_straggler.hpp"
 #include "src/train/failure.hpp"
-#include "src/train/gpus.hpp"
 #include "src/train/host_room.hpp"
 #include "src/train/loss_scale.hpp"
 #include "src/train/model_kinds.hpp"
@@ -42,12 +42,6 @@ namespace flotilla {
 
 /// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
-
-/// The deck's device for the rank at `place`, with its GPU if it has one. @throws UserError as
-/// make_device(const DeviceSpec&) does
-/// @param reproducible the deck's run.reproducible
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, bool reproducible,
-                                    int gpu = 0);
 
 /// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once

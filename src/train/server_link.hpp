@@ -12,7 +12,7 @@
 #include "mpi/topology.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
-#include "src/server/commands.hpp"
+#include "src/server/save_messages.hpp"
 #include "src/server/serve_plan.hpp"
 
 namespace flotilla {

@@ -6,7 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/train/all_reduce_plan.hpp"
-#include "src/train/gpus.hpp"
+#include "src/train/devices.hpp"
 
 namespace flotilla {
 namespace {

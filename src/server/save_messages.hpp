@@ -2,12 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
-#include "mpi/push_pull_server.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/server/row_parts.hpp"
 
 namespace flotilla {
 
@@ -29,18 +26,10 @@ struct SaveReply {
 inline constexpr std::size_t save_reply_bytes = 4096;
 
 std::string to_text(const SaveCommand& command);
+/// @throws nlohmann::json::exception where `text` is no command
+SaveCommand save_command_from(const std::string& text);
+/// save_reply_bytes characters; an error too long for them is cut.
+std::string to_text(const SaveReply& reply);
 SaveReply save_reply_from(const std::string& text);
-
-/// A server's hand for commands. What fails is told, not thrown.
-class Commands {
- public:
-  Commands(RowStore& rows, mpi::PushPullServer& requests) : rows_(rows), requests_(requests) {}
-  void carry_out(const mpi::WorkerRequest& request);
-
- private:
-  RowStore& rows_;
-  mpi::PushPullServer& requests_;
-  std::optional<RowSave> save_;  ///< Has no name yet
-};
 
 }  // namespace flotilla

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "mpi/gpu_binding.hpp"
 #include "src/config/config.hpp"
 
@@ -18,5 +20,12 @@ mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& w
 /// Why these workers cannot sum by NCCL, to be read after strategy.all_reduce = "nccl"; empty: they can.
 /// @param built whether this build has NCCL
 std::string no_nccl(const mpi::GpuBinding& gpus, bool built);
+
+/// The deck's device for the rank at `place`: as many threads as the deck says, or as the rank has cores.
+/// @param gpu the ordinal of the rank's GPU among those that it sees; read for the device "cuda" only
+/// @param reproducible the deck's run.reproducible
+/// @throws UserError as make_device(const DeviceSpec&) does
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, int gpu,
+                                    bool reproducible);
 
 }  // namespace flotilla
