@@ -14,13 +14,13 @@ file(RELATIVE_PATH to_libraries "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIB
 set_target_properties(flotilla PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}" INSTALL_RPATH_USE_LINK_PATH TRUE)
 install(TARGETS flotilla RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
-install(TARGETS flotilla_kernels flotilla_models flotilla_mpi flotilla_train EXPORT FlotillaTargets
+install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIBRARIES} EXPORT FlotillaTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${headers}")
 # Headers that need a vendor's are nobody's business but the library's.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
         REGEX "/kernels/(cudnn|device_loops|flat|onednn|processor|reference)$" EXCLUDE
-        REGEX "/mpi/(backoff|native|nccl_[a-z]+|shared_group|shared_window|slice_exchange)[.]hpp$" EXCLUDE
-        REGEX "/src/(checkpoint/(hdf5_handles|state_json)|commands/(inspect_rows|value_statistics)|data/gzip_reader)[.]hpp$"
+        REGEX "/mpi/(core/(backoff|native|shared_group|shared_window)|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
+        REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|commands/(inspect_rows|value_statistics))[.]hpp$"
         EXCLUDE)
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}")
 get_directory_property(FLOTILLA_ONEDNN DIRECTORY kernels DEFINITION OneDnn_VERSION)

@@ -13,8 +13,8 @@
 #include "kernels/error.hpp"
 #include "kernels/kokkos_scope.hpp"
 #include "kernels/openmp_waiting.hpp"
-#include "mpi/communicator.hpp"
-#include "mpi/topology.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
 #include "src/commands/bench_all_reduce.hpp"
 #include "src/commands/bench_input.hpp"
 #include "src/commands/bench_step.hpp"
@@ -25,11 +25,11 @@
 #include "src/commands/make_data.hpp"
 #include "src/commands/train.hpp"
 #include "src/commands/version.hpp"
+#include "src/job/failure.hpp"
+#include "src/job/slurm.hpp"
+#include "src/job/stop_request.hpp"
 #include "src/observe/failure_report.hpp"
 #include "src/observe/print.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/slurm.hpp"
-#include "src/train/stop_request.hpp"
 
 namespace {
 

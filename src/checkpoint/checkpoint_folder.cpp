@@ -17,7 +17,7 @@
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
 
 namespace flotilla {
 

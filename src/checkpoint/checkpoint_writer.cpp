@@ -16,9 +16,9 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/write_file.hpp"
+#include "src/files/disk_file.hpp"
 
 namespace flotilla {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "kernels/error.hpp"
-#include "src/checkpoint/checksum.hpp"
+#include "src/files/checksum.hpp"
 
 namespace flotilla {
 

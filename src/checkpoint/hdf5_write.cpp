@@ -10,10 +10,10 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/checksum.hpp"
-#include "src/checkpoint/disk_file.hpp"
-#include "src/checkpoint/hdf5_handles.hpp"
 #include "src/checkpoint/state_json.hpp"
+#include "src/files/checksum.hpp"
+#include "src/files/disk_file.hpp"
+#include "src/files/hdf5_handles.hpp"
 
 namespace flotilla::hdf5 {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "src/checkpoint/checksum.hpp"
+#include "src/files/checksum.hpp"
 
 namespace flotilla {
 

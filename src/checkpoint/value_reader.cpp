@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "kernels/error.hpp"
-#include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
+#include "src/files/checksum.hpp"
 
 namespace flotilla {
 

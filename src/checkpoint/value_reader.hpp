@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/file_index.hpp"
+#include "src/files/disk_file.hpp"
 
 namespace flotilla {
 

@@ -11,11 +11,11 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
-#include "src/checkpoint/checksum.hpp"
-#include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/hdf5_write.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/files/checksum.hpp"
+#include "src/files/disk_file.hpp"
 
 namespace flotilla {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/checksum.hpp"
-#include "src/checkpoint/disk_file.hpp"
 #include "src/checkpoint/file_index.hpp"
+#include "src/files/checksum.hpp"
+#include "src/files/disk_file.hpp"
 
 namespace flotilla {
 

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
-#include "mpi/bench_all_reduce.hpp"
+#include "mpi/all_reduce/bench_all_reduce.hpp"
 #include "src/commands/bench_device_all_reduce.hpp"
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
+#include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
-#include "src/train/failure.hpp"
 
 namespace flotilla {
 

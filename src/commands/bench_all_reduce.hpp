@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 
 namespace flotilla {
 

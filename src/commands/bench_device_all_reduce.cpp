@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/bench_data.hpp"
-#include "mpi/bench_turns.hpp"
-#include "mpi/groups.hpp"
-#include "mpi/nccl_all_reduce.hpp"
-#include "src/train/all_reduce_plan.hpp"
-#include "src/train/devices.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/reduced_array.hpp"
+#include "mpi/all_reduce/bench_data.hpp"
+#include "mpi/all_reduce/bench_turns.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/core/groups.hpp"
+#include "src/job/devices.hpp"
+#include "src/job/failure.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+#include "src/strategy/reduce/reduced_array.hpp"
 
 namespace flotilla {
 

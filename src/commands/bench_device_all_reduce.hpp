@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "mpi/bench_all_reduce.hpp"
+#include "mpi/all_reduce/bench_all_reduce.hpp"
 #include "src/commands/bench_all_reduce.hpp"
 
 namespace flotilla {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "mpi/communicator.hpp"
-#include "src/train/failure.hpp"
+#include "mpi/core/communicator.hpp"
+#include "src/job/failure.hpp"
 
 namespace flotilla {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mpi/communicator.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "src/config/deck.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/server_link.hpp"
+#include "src/job/failure.hpp"
+#include "src/parameter_server/worker/server_link.hpp"
 
 namespace flotilla {
 

@@ -9,20 +9,20 @@
 #include <optional>
 
 #include "kernels/error.hpp"
-#include "mpi/topology.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/core/topology.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/job/same_data.hpp"
 #include "src/observe/print.hpp"
-#include "src/server/row_parts.hpp"
+#include "src/parameter_server/server/row_parts.hpp"
+#include "src/parameter_server/worker/embedding_pool.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/embedding_pool.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/model_state.hpp"
-#include "src/train/same_data.hpp"
 
 namespace flotilla {
 

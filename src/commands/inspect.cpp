@@ -11,12 +11,12 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/checkpoint/checksum.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/value_reader.hpp"
 #include "src/commands/inspect_rows.hpp"
 #include "src/commands/value_statistics.hpp"
+#include "src/files/checksum.hpp"
 
 namespace flotilla {
 

@@ -9,8 +9,8 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
-#include "src/observe/files.hpp"
-#include "src/train/failure.hpp"
+#include "src/files/files.hpp"
+#include "src/job/failure.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/own_source.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/deck.hpp"
 #include "src/observe/reporter.hpp"

@@ -9,7 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
 
 namespace flotilla {
 

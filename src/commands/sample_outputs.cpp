@@ -7,7 +7,7 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/data/sampler.hpp"
-#include "src/train/failure.hpp"
+#include "src/job/failure.hpp"
 
 namespace flotilla {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 
 namespace flotilla {
 

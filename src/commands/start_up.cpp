@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "mpi/binding.hpp"
-#include "mpi/host_lines.hpp"
-#include "mpi/processors.hpp"
-#include "mpi/rank_list.hpp"
-#include "mpi/roll_call.hpp"
+#include "kernels/machine/processors.hpp"
+#include "mpi/core/host_lines.hpp"
+#include "mpi/core/rank_list.hpp"
+#include "mpi/start/binding.hpp"
+#include "mpi/watchdog/roll_call.hpp"
+#include "src/job/shared_folder.hpp"
+#include "src/job/stop_request.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/shared_folder.hpp"
-#include "src/train/stop_request.hpp"
 
 namespace flotilla {
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "mpi/communicator.hpp"
-#include "mpi/network_check.hpp"
-#include "mpi/topology.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
+#include "mpi/start/network_check.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/server_link.hpp"
+#include "src/job/failure.hpp"
+#include "src/parameter_server/worker/server_link.hpp"
 #include "src/train/stage_data.hpp"
 
 namespace flotilla {

@@ -12,20 +12,20 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/clock.hpp"
-#include "mpi/host_lines.hpp"
+#include "mpi/core/clock.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/commands/check.hpp"
 #include "src/commands/load.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/commands/version.hpp"
 #include "src/commands/with_servers.hpp"
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
+#include "src/files/run_lock.hpp"
+#include "src/job/time_limit.hpp"
 #include "src/observe/print.hpp"
-#include "src/observe/run_lock.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/assembly.hpp"
 #include "src/train/saving_workers.hpp"
-#include "src/train/time_limit.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {

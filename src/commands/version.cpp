@@ -3,8 +3,8 @@
 
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
-#include "mpi/communicator.hpp"
-#include "mpi/nccl_all_reduce.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/core/communicator.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 
 namespace flotilla {

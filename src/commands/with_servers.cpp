@@ -2,8 +2,8 @@
 #include "src/commands/with_servers.hpp"
 
 #include "kernels/error.hpp"
-#include "mpi/role_communicators.hpp"
-#include "src/server/serve.hpp"
+#include "mpi/core/role_communicators.hpp"
+#include "src/parameter_server/server/serve.hpp"
 
 namespace flotilla {
 

@@ -3,11 +3,11 @@
 
 #include <functional>
 
-#include "mpi/communicator.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/server_link.hpp"
+#include "src/job/failure.hpp"
+#include "src/parameter_server/worker/server_link.hpp"
 
 namespace flotilla {
 

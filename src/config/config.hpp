@@ -37,7 +37,7 @@ struct RunConfig {
   EmulatedStragglerConfig emulate_straggler;
 };
 
-/// What the loss is multiplied with before the backward pass (src/train/loss_scale.hpp). The constants are
+/// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are
 /// the original's (fleet.md §4).
 struct LossScaleConfig {
   std::string kind = "dynamic";  ///< "dynamic", "static"; with float16 only
@@ -166,7 +166,7 @@ struct ScheduleConfig {
   std::int64_t base_batch = 256;
 };
 
-/// What is done with the difference that an averaging makes (src/train/outer_step.hpp).
+/// What is done with the difference that an averaging makes (src/strategy/local_sgd/outer_step.hpp).
 struct OuterConfig {
   std::string kind = "none";  ///< "none", "sgd", "momentum", "nesterov"
   double learning_rate = 1.0;
@@ -186,7 +186,7 @@ struct StrategyConfig {
   // Local SGD, fixed and adaptive.
   std::int64_t period = 1;       ///< steps from one averaging to the next
   std::string warm_up = "none";  ///< Of the period: "none", "exponential", "linear"
-  std::string rule = "guide";    ///< adaptive: "guide", "fleet2", "paper" (src/train/period.hpp)
+  std::string rule = "guide";    ///< adaptive: "guide", "fleet2", "paper" (src/strategy/local_sgd/period.hpp)
   std::int64_t initial_period = 1;
   double lowest_loss = 0.6;              ///< "guide": F_inf
   std::int64_t begin_step = 0;           ///< Before it, every step is one of all workers together
@@ -199,7 +199,7 @@ struct StrategyConfig {
   OuterConfig outer;
 };
 
-/// Which ranks work and which serve (mpi/roles.hpp).
+/// Which ranks work and which serve (mpi/core/roles.hpp).
 struct RolesConfig {
   std::string kind;          ///< "collective", "symmetric", "ratio", "user-defined"; empty: by the strategy
   std::int64_t servers = 0;  ///< ratio

@@ -6,7 +6,7 @@
 #include "src/data/idx_dataset.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/random_dataset.hpp"
-#include "src/data/staged_dataset.hpp"
+#include "src/data/staging/staged_dataset.hpp"
 
 namespace flotilla {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/data/gzip_reader.hpp"
+#include "src/files/gzip_reader.hpp"
 
 namespace flotilla {
 

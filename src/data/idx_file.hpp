@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/data/file.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 

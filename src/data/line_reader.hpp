@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/data/file.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 

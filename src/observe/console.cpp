@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
 
 namespace flotilla {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
 
 namespace flotilla {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/error.hpp"
-#include "src/observe/files.hpp"
+#include "src/files/files.hpp"
 
 namespace flotilla {
 

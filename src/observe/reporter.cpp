@@ -15,8 +15,8 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/files/files.hpp"
 #include "src/observe/console.hpp"
-#include "src/observe/files.hpp"
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/print.hpp"

@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/nccl_all_reduce.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "src/data/dealing.hpp"
 #include "src/data/mixup.hpp"
-#include "src/server/row_rule.hpp"
-#include "src/train/geo.hpp"
-#include "src/train/local_sgd.hpp"
-#include "src/train/parameter_server.hpp"
-#include "src/train/same_data.hpp"
-#include "src/train/sync_all_reduce.hpp"
+#include "src/job/same_data.hpp"
+#include "src/parameter_server/rows/row_rule.hpp"
+#include "src/parameter_server/worker/geo.hpp"
+#include "src/parameter_server/worker/parameter_server.hpp"
+#include "src/strategy/local_sgd/local_sgd.hpp"
+#include "src/strategy/sync_all_reduce.hpp"
 
 namespace flotilla {
 

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "models/network.hpp"
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
-#include "src/train/click_metrics.hpp"
+#include "src/train/monitor/click_metrics.hpp"
 
 namespace flotilla {
 

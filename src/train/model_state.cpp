@@ -5,7 +5,7 @@
 #include <map>
 
 #include "kernels/error.hpp"
-#include "src/train/host_room.hpp"
+#include "kernels/host_room.hpp"
 
 namespace flotilla {
 

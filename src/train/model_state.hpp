@@ -8,7 +8,7 @@
 #include "models/network.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/value_source.hpp"
-#include "src/train/state_array.hpp"
+#include "src/strategy/state_array.hpp"
 
 namespace flotilla {
 

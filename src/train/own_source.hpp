@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "src/train/local_rows.hpp"
+#include "src/parameter_server/worker/local_rows.hpp"
 #include "src/train/state_source.hpp"
 
 namespace flotilla {

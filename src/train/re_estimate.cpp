@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/re_estimate.hpp"
 
-#include "src/train/host_room.hpp"
+#include "kernels/host_room.hpp"
 
 namespace flotilla {
 

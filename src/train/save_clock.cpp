@@ -5,7 +5,7 @@
 #include <array>
 #include <span>
 
-#include "src/train/stopwatch.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 
 namespace flotilla {
 

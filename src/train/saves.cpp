@@ -7,7 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/train/stopwatch.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 

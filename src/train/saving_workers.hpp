@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 #include "src/checkpoint/checkpoint_writer.hpp"
 
 namespace flotilla {

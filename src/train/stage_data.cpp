@@ -10,12 +10,12 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
-#include "src/data/stage_files.hpp"
-#include "src/data/stage_plan.hpp"
+#include "src/data/staging/stage_files.hpp"
+#include "src/data/staging/stage_plan.hpp"
+#include "src/job/failure.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/stopwatch.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 

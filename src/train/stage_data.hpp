@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "mpi/communicator.hpp"
-#include "mpi/topology.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
 
 namespace flotilla {

@@ -9,9 +9,9 @@
 #include "kernels/error.hpp"
 #include "kernels/openmp_waiting.hpp"
 #include "kernels/trace.hpp"
+#include "src/job/stop_request.hpp"
+#include "src/observe/stopwatch.hpp"
 #include "src/train/loading.hpp"
-#include "src/train/stop_request.hpp"
-#include "src/train/stopwatch.hpp"
 
 namespace flotilla {
 

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "src/job/time_limit.hpp"
 #include "src/observe/reporter.hpp"
-#include "src/train/agreement.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/click_log.hpp"
-#include "src/train/input_need.hpp"
-#include "src/train/processor_waiting.hpp"
-#include "src/train/replaced_samples.hpp"
+#include "src/train/monitor/agreement.hpp"
+#include "src/train/monitor/click_log.hpp"
+#include "src/train/monitor/input_need.hpp"
+#include "src/train/monitor/processor_waiting.hpp"
+#include "src/train/monitor/replaced_samples.hpp"
+#include "src/train/monitor/waiting.hpp"
 #include "src/train/save_clock.hpp"
 #include "src/train/saves.hpp"
-#include "src/train/time_limit.hpp"
-#include "src/train/waiting.hpp"
 
 namespace flotilla {
 

@@ -6,10 +6,10 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/loading.hpp"
 #include "src/train/re_estimate.hpp"
-#include "src/train/stopwatch.hpp"
 #include "src/train/trainer.hpp"
 
 // What a trainer does between steps: reports, validations, checkpoints.

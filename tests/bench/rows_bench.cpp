@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "kernels/random.hpp"
-#include "mpi/push_pull_server.hpp"
-#include "mpi/push_pull_worker.hpp"
-#include "src/server/row_tables.hpp"
-#include "src/train/row_exchange.hpp"
+#include "mpi/push_pull/push_pull_server.hpp"
+#include "mpi/push_pull/push_pull_worker.hpp"
+#include "src/parameter_server/server/row_tables.hpp"
+#include "src/parameter_server/worker/row_exchange.hpp"
 
 // A measurement, not a test: mpirun -n 2 rows_bench [rows of a step] [width] [rows of the table]. Rank 0
 // works, the others serve. A row is counted once for pull and push together.

@@ -9,7 +9,7 @@
 
 #include "kernels/random.hpp"
 #include "src/observe/reporter.hpp"
-#include "src/server/sparse_table.hpp"
+#include "src/parameter_server/rows/sparse_table.hpp"
 
 // A measurement, not a test: sparse_table_bench [millions of rows] [width] [adam]. The ceiling is the rate at
 // which random cache lines of the same memory can be read, whether it is the processor or the program that

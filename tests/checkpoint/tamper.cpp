@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "src/checkpoint/hdf5_handles.hpp"
+#include "src/files/hdf5_handles.hpp"
 
 namespace flotilla {
 

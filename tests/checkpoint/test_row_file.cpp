@@ -6,9 +6,9 @@
 #include <span>
 
 #include "kernels/error.hpp"
-#include "src/checkpoint/hdf5_handles.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/files/hdf5_handles.hpp"
 #include "tests/checkpoint/row_samples.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <limits>
 
-#include "src/train/loss_scale.hpp"
+#include "src/optim/loss_scale.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 

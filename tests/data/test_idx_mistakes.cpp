@@ -13,7 +13,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
-#include "src/data/file.hpp"
+#include "src/files/file.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/data/images/available_memory.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -12,8 +12,8 @@
 
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
-#include "src/data/stage_files.hpp"
-#include "src/data/stage_plan.hpp"
+#include "src/data/staging/stage_files.hpp"
+#include "src/data/staging/stage_plan.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

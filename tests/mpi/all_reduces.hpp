@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "mpi/collectives.hpp"
-#include "mpi/groups.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/core/groups.hpp"
 
 namespace flotilla::mpi {
 

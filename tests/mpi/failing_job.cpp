@@ -14,11 +14,11 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi/communication_lanes.hpp"
-#include "mpi/communication_thread.hpp"
-#include "mpi/staged_all_reduce.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
+#include "mpi/all_reduce/communication_thread.hpp"
+#include "mpi/all_reduce/staged_all_reduce.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 
 // A job in which the last rank fails while the others are inside a collective; test_failing_jobs launches it.
 // It has main's shape: everything by scope, the exception caught at the end and the job aborted.

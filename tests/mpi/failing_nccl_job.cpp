@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/nccl_all_reduce.hpp"
-#include "mpi/watchdog.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "tests/mpi/fake_nccl/fake_cuda.hpp"
 #include "tests/mpi/fake_nccl/fake_nccl.hpp"
 

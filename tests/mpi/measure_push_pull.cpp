@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/push_pull_server.hpp"
-#include "mpi/push_pull_worker.hpp"
+#include "mpi/push_pull/push_pull_server.hpp"
+#include "mpi/push_pull/push_pull_worker.hpp"
 
 // A measurement, not a test: mpirun -n N measure_push_pull [MB [GBIT/S [KiB...]]]. Rank 0 serves, the others
 // push and pull as often as they can; they do not wait for each other. Rates are of all together, both ways.

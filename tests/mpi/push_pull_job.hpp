@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
-#include "mpi/push_pull_server.hpp"
-#include "mpi/push_pull_worker.hpp"
-#include "mpi/role_communicators.hpp"
+#include "mpi/core/role_communicators.hpp"
+#include "mpi/push_pull/push_pull_server.hpp"
+#include "mpi/push_pull/push_pull_worker.hpp"
 
 namespace flotilla::mpi {
 

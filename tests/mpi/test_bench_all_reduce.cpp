@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/bench_all_reduce.hpp"
-#include "mpi/bench_data.hpp"
-#include "mpi/pieces.hpp"
+#include "mpi/all_reduce/bench_all_reduce.hpp"
+#include "mpi/all_reduce/bench_data.hpp"
+#include "mpi/core/pieces.hpp"
 
 namespace flotilla::mpi {
 namespace {

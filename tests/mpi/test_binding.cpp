@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/binding.hpp"
+#include "mpi/start/binding.hpp"
 
 #include <gtest/gtest.h>
 

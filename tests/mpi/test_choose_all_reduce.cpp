@@ -9,7 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/choose_all_reduce.hpp"
+#include "mpi/all_reduce/choose_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
 namespace flotilla::mpi {

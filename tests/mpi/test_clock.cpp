@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "mpi/clock.hpp"
+#include "mpi/core/clock.hpp"
 
 namespace flotilla::mpi {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/communication_lanes.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
 namespace flotilla::mpi {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 
 namespace flotilla::mpi {
 namespace {

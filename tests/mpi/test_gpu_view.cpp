@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/gpu_view.hpp"
+#include "mpi/start/gpu_view.hpp"
 
 #include <gtest/gtest.h>
 

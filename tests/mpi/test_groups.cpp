@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/groups.hpp"
+#include "mpi/core/groups.hpp"
 
 namespace flotilla::mpi {
 namespace {

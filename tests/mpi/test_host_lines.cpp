@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/host_lines.hpp"
+#include "mpi/core/host_lines.hpp"
 
 #include <gtest/gtest.h>
 

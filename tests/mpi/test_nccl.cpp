@@ -13,9 +13,9 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/communication_lanes.hpp"
-#include "mpi/even_slices.hpp"
-#include "mpi/nccl_all_reduce.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/core/even_slices.hpp"
 #include "tests/mpi/fake_nccl/fake_cuda.hpp"
 #include "tests/mpi/fake_nccl/fake_nccl.hpp"
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/communicator.hpp"
-#include "mpi/pieces.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/pieces.hpp"
 
 namespace flotilla::mpi {
 namespace {

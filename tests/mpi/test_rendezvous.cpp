@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "mpi/rendezvous.hpp"
+#include "mpi/core/rendezvous.hpp"
 #include "tests/support/allocation_count.hpp"
 
 namespace flotilla::mpi {

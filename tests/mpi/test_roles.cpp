@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/rank_list.hpp"
-#include "mpi/roles.hpp"
+#include "mpi/core/rank_list.hpp"
+#include "mpi/core/roles.hpp"
 
 namespace flotilla::mpi {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "mpi/roll_call.hpp"
+#include "mpi/watchdog/roll_call.hpp"
 
 // On 1, 2 and 4 ranks.
 

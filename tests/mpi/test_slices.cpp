@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "mpi/slices.hpp"
-#include "mpi/sum_arrays.hpp"
+#include "mpi/all_reduce/sum_arrays.hpp"
+#include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {
 namespace {

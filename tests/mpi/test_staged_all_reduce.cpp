@@ -11,8 +11,8 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/communication_lanes.hpp"
-#include "mpi/staged_all_reduce.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
+#include "mpi/all_reduce/staged_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
 #include "tests/support/allocation_count.hpp"
 #include "tests/train/plain_device.hpp"

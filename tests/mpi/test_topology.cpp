@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "mpi/topology.hpp"
+#include "mpi/core/topology.hpp"
 
 namespace flotilla::mpi {
 namespace {

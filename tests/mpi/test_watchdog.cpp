@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "mpi/watchdog.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 
 namespace flotilla::mpi {
 namespace {

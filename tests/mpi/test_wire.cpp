@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/wire.hpp"
+#include "mpi/core/wire.hpp"
 
 namespace flotilla::mpi {
 namespace {

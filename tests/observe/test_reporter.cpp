@@ -8,7 +8,7 @@
 #include "kernels/error.hpp"
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/reporter.hpp"
-#include "tests/observe/file_size_limit.hpp"
+#include "tests/files/file_size_limit.hpp"
 #include "tests/observe/read_back.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -5,28 +5,70 @@
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 flotilla_files(files FOLDERS src kernels models mpi tests PATTERNS *.hpp *.cpp *.cu)
 
-set(may_use_kernels "kernels")
-set(may_use_models "kernels|models")
-set(may_use_mpi "kernels|mpi")
-set(may_use_src "kernels|models|mpi|src")
-set(may_use_tests/kernels "kernels|tests")
-set(may_use_tests/models "kernels|models|tests")
-set(may_use_tests/mpi "kernels|mpi|tests")
-set(may_use_tests/support "kernels|mpi|tests")
-set(may_use_tests "kernels|models|mpi|src|tests")
+# Each folder with the folders that it may use beside itself; a folder below one of these has its own row, if any.
+set(layers
+  "kernels"
+  "models: kernels"
+  "mpi/core: kernels"
+  "mpi/watchdog: kernels mpi/core"
+  "mpi/all_reduce: kernels mpi/core"
+  "mpi/push_pull: kernels mpi/core"
+  "mpi/start: kernels mpi/core"
+  "src/files: kernels"
+  "src/config: kernels"
+  "src/observe: kernels src/files"
+  "src/job: kernels mpi src/files src/config src/observe"
+  "src/data: kernels models src/files src/config src/observe"
+  "src/checkpoint: kernels src/files src/data"
+  "src/optim: kernels models src/config"
+  "src/strategy: kernels models mpi src/config src/job src/optim"
+  "src/parameter_server/rows: kernels src/config"
+  "src/parameter_server/protocol: kernels models mpi src/config src/observe src/job src/checkpoint src/optim"
+  "src/parameter_server/server: kernels models mpi src/config src/observe src/job src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol"
+  "src/parameter_server/worker: kernels models mpi src/config src/observe src/data src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol"
+  "src/train/monitor: kernels models mpi src/files src/config src/observe src/job src/data src/strategy"
+  "src/train: kernels models mpi src/files src/config src/observe src/job src/data src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol src/parameter_server/worker src/train/monitor"
+  "src/commands: kernels models mpi src"
+  "src: kernels models mpi src")
+list(APPEND layers
+  "tests/kernels: kernels tests"
+  "tests/models: kernels models tests"
+  "tests/mpi: kernels mpi tests"
+  "tests/support: kernels mpi tests"
+  "tests: kernels models mpi src tests")
+
+# The innermost row that a path belongs to, and in <result>_may_use what it may include.
+function(layer_of path result)
+  set(found "")
+  set(may_use "")
+  foreach(row IN LISTS layers)
+    string(REGEX MATCH "^([^:]+):? ?(.*)" layer "${row}")
+    set(layer "${CMAKE_MATCH_1}")
+    set(uses "${CMAKE_MATCH_2}")
+    string(LENGTH "${layer}" length)
+    string(LENGTH "${found}" best)
+    string(FIND "${path}" "${layer}/" place)
+    if(place EQUAL 0 AND length GREATER best)
+      set(found "${layer}")
+      set(may_use "${uses}")
+    endif()
+  endforeach()
+  set(${result} "${found}" PARENT_SCOPE)
+  set(${result}_may_use "${may_use}" PARENT_SCOPE)
+endfunction()
 
 # Vendor headers, and a view of tensors that assumes float32, and where they may be included. tests/bench measures vendors' own calls as the ceiling.
 set(vendor_headers "mpi\\.h" "nccl\\.h" "dnnl[a-z_]*\\.hp?p?" "cudnn[a-z_0-9]*\\.h" "cuda[a-z_0-9]*\\.h" "cublas[A-Za-z_]*\\.h" "Kokkos_[A-Za-z]*\\.hpp"
                    "hdf5\\.h" "toml\\+\\+/[a-z.]*|toml\\.hpp" "jpeglib\\.h|jerror\\.h|turbojpeg\\.h" "png\\.h"
                    "float_values\\.hpp")
-set(homes "mpi/|tests/mpi/|tests/support/" "mpi/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/|tests/cuda/fake/"
-          "kernels/cudnn/|kernels/device_loops/cuda_|mpi/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/" "kernels/cudnn/|tests/cuda/fake/"
+set(homes "mpi/|tests/mpi/|tests/support/" "mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/|tests/cuda/fake/"
+          "kernels/cudnn/|kernels/device_loops/cuda_|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/|tests/kernels/|tests/bench/" "src/|tests/checkpoint/"
           "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/" "kernels/|tests/")
 set(hdf5_users)
 set(faults "")
 foreach(file IN LISTS files)
-  string(REGEX MATCH "^(tests/(kernels|models|mpi|support)|[a-z]+)" folder "${file}")
+  layer_of("${file}" folder)
   file(STRINGS "${root}/${file}" includes REGEX "^[ \t]*#[ \t]*include")
   string(REGEX REPLACE "[.](cpp|cu)$" ".hpp" own "${file}")
   if(NOT own STREQUAL file AND NOT folder MATCHES "^tests" AND EXISTS "${root}/${own}" AND
@@ -36,10 +78,13 @@ foreach(file IN LISTS files)
   foreach(line IN LISTS includes)
     if(line MATCHES "include[ \t]*\"([^\"]*)\"")
       set(path "${CMAKE_MATCH_1}")
-      string(REGEX REPLACE "/.*" "" used "${path}")
+      layer_of("${path}" used)
+      string(REPLACE " " "|" may_use "${folder_may_use}")
       if(NOT path MATCHES "^(kernels|models|mpi|src|tests)/" OR path MATCHES "\\.\\.")
         string(APPEND faults "\n  ${file}: \"${path}\" must be written from the root, as \"folder/file.hpp\"")
-      elseif(NOT used MATCHES "^(${may_use_${folder}})$")
+      elseif(folder STREQUAL "")
+        string(APPEND faults "\n  ${file}: belongs to no layer; tests/style/layering.cmake lists them")
+      elseif(NOT used STREQUAL folder AND NOT "${used}/" MATCHES "^(${may_use})/")
         string(APPEND faults "\n  ${file}: ${folder}/ may not use ${used}/")
       endif()
     endif()

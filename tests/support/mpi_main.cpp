@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 
 // All ranks run all tests; rank 0 speaks; any rank's failure fails the run.
 namespace {

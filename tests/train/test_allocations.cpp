@@ -7,8 +7,8 @@
 
 #include "kernels/trace.hpp"
 #include "src/observe/trace_file.hpp"
-#include "src/train/optimizer.hpp"
-#include "src/train/schedule.hpp"
+#include "src/optim/optimizer.hpp"
+#include "src/optim/schedule.hpp"
 #include "tests/support/allocation_count.hpp"
 #include "tests/train/plain_device.hpp"
 

@@ -17,7 +17,7 @@
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/commands/load.hpp"
 #include "src/config/deck.hpp"
-#include "src/train/failure.hpp"
+#include "src/job/failure.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Where a run begins with run.resume = "auto", on 1 and 2 workers.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mpi/communicator.hpp"
+#include "mpi/core/communicator.hpp"
 #include "src/train/save_clock.hpp"
 
 namespace flotilla {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/train/all_reduce_plan.hpp"
-#include "src/train/failure.hpp"
-#include "src/train/shared_folder.hpp"
+#include "src/job/failure.hpp"
+#include "src/job/shared_folder.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/train/stage_data.hpp"
 #include "tests/support/temporary_folder.hpp"
 

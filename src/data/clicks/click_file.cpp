@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/gzip_reader.hpp"
 #include "src/data/line_reader.hpp"
+#include "src/files/gzip_reader.hpp"
 
 namespace flotilla {
 

@@ -7,7 +7,7 @@
 
 #include "src/data/clicks/line_format.hpp"
 #include "src/data/clicks/line_index.hpp"
-#include "src/data/file.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
-#include "src/data/images/available_memory.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {

@@ -9,8 +9,8 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/data/file.hpp"
 #include "src/data/images/file_cache.hpp"
+#include "src/files/file.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {

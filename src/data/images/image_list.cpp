@@ -10,9 +10,9 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/data/file.hpp"
 #include "src/data/shown.hpp"
-#include "src/data/stage_plan.hpp"
+#include "src/data/staging/stage_plan.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/all_reduce/bench_all_reduce.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
+#include "mpi/all_reduce/bench_data.hpp"
+#include "mpi/all_reduce/bench_turns.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/sum_arrays.hpp"
+#include "mpi/core/groups.hpp"
+#include "mpi/core/native.hpp"
+#include "mpi/core/pieces.hpp"
+#include "mpi/core/shared_memory_room.hpp"
+#include "mpi/core/shared_storage.hpp"
+#include "mpi/core/slices.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+/// MPI's own all-reduce, as any program would call it.
+void mpi_sum(const Communicator& world, const float* from, std::span<float> to) {
+  for_each_piece(to.size(), largest_piece, [&](std::size_t offset, int count) {
+    const void* source = from == nullptr ? MPI_IN_PLACE : static_cast<const void*>(from + offset);
+    check(MPI_Allreduce(source, to.data() + offset, count, MPI_FLOAT, MPI_SUM, NativeHandle::of(world)),
+          "MPI_Allreduce");
+  });
+}
+
+/// The same algorithm on several communicators, each with a thread.
+class Lanes {
+ public:
+  Lanes(int count, const std::function<std::unique_ptr<Collectives>()>& make) {
+    std::vector<Collectives*> lanes;
+    for (int lane = 0; lane < count; ++lane) lanes.push_back(owners_.emplace_back(make()).get());
+    lanes_.emplace(lanes);
+  }
+  void sum(std::span<float> data) { lanes_->sum(device_span(data)); }
+
+ private:
+  std::vector<std::unique_ptr<Collectives>> owners_;
+  std::optional<BenchLanes> lanes_;
+};
+
+class Bench {
+ public:
+  Bench(const Communicator& world, const AllReduceBenchOptions& options)
+      : world_(world), options_(options), pieces_(make_mpi_all_reduce(world)) {
+    const std::vector<Place> places = find_topology(world);
+    const std::vector<int> groups = cut_groups(places, options.ranks_per_group);
+    const bool one_host = hosts(places) == 1;
+    const bool grouped = *std::ranges::max_element(groups) > 0;
+    if (one_host || grouped) {
+      const std::string missing = missing_shared_memory(world, options.max_bytes, "--max to less");
+      if (!missing.empty()) throw UserError(missing);
+      storage_.emplace(world.split_by_host(), options.max_bytes / sizeof(float));
+    }
+    if (one_host) {
+      for (int rank = 0; rank < world.size(); ++rank) arrays_.push_back(storage_->of(rank).data());
+      add("shared-memory", Wire::float32,
+          [this] { return make_shared_memory_all_reduce(world_, *storage_); });
+    }
+    if (grouped) {
+      const auto group =
+          std::make_shared<Communicator>(world.split(groups[static_cast<std::size_t>(world.rank())]));
+      SharedStorage* const inside = groups_stay_on_hosts(places, groups) ? &*storage_ : nullptr;
+      for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16})
+        add("hierarchical", wire, [this, group, inside, wire] {
+          return make_hierarchical_all_reduce(world_, *group, inside, wire);
+        });
+    }
+    for (const Wire wire : {Wire::float16, Wire::bfloat16})
+      add("mpi", wire, [this, wire] { return make_mpi_all_reduce(world_, wire); });
+    if (options.communicators > 1)
+      add_lanes("mpi", Wire::float32, [this] { return make_mpi_all_reduce(world_); });
+  }
+
+  void measure(std::size_t bytes, const std::function<void(const AllReduceBenchRow&)>& on_row) {
+    const std::size_t count = bytes / sizeof(float);
+    std::vector<float> own(count);
+    std::vector<float> other(options_.in_place_only ? 0 : count);
+    std::vector<Contestant> contestants = line_up(own, other);
+    take_turns(world_, contestants, options_.rounds);
+    for (const Contestant& contestant : contestants) on_row(contestant.row);
+  }
+
+ private:
+  using Maker = std::function<std::unique_ptr<Collectives>()>;
+
+  /// One of ours: alone or on several communicators.
+  struct Entry {
+    const char* algorithm;
+    Wire wire;
+    int communicators;
+    std::function<void(std::span<float>)> sum;
+  };
+
+  void add(const char* algorithm, Wire wire, const Maker& make) {
+    const std::shared_ptr<Collectives> collectives = make();
+    entries_.push_back({algorithm, wire, 1, [collectives](std::span<float> data) {
+                          all_reduce_now(*collectives, device_span(data));
+                        }});
+    if (options_.communicators > 1) add_lanes(algorithm, wire, make);
+  }
+
+  void add_lanes(const char* algorithm, Wire wire, const Maker& make) {
+    const auto lanes = std::make_shared<Lanes>(options_.communicators, make);
+    entries_.push_back(
+        {algorithm, wire, options_.communicators, [lanes](std::span<float> data) { lanes->sum(data); }});
+  }
+
+  std::vector<Contestant> line_up(std::span<float> own, std::span<float> other) {
+    std::vector<Contestant> all;
+    const auto enter = [&](AllReduceBenchRow row, std::span<float> data, std::span<float> result,
+                           std::function<void()> sum) {
+      row.bytes = own.size_bytes();
+      const Wire wire = row.wire;
+      const int rank = world_.rank();
+      const int ranks = world_.size();
+      all.push_back({.row = std::move(row),
+                     .fill = [=] { fill_for_exact_sum(data, wire, rank, ranks); },
+                     .is_exact = [=] { return is_exact_sum(result, wire, ranks); },
+                     .clear = [=] { std::ranges::fill(data, 0.0F); },
+                     .sum = std::move(sum)});
+    };
+    enter({.algorithm = "mpi"}, own, own, [this, own] { mpi_sum(world_, nullptr, own); });
+    if (!options_.in_place_only) {
+      enter({.algorithm = "mpi", .in_place = false}, own, other,
+            [this, own, other] { mpi_sum(world_, own.data(), other); });
+    }
+    if (own.size() > mpi_all_reduce_piece)
+      enter({.algorithm = "mpi-pieces"}, own, own,
+            [this, own] { all_reduce_now(*pieces_, device_span(own)); });
+    for (const Entry& entry : entries_) {
+      const bool flat = std::string_view(entry.algorithm) == "mpi";
+      const std::span<float> data = flat ? own : storage_->mine().first(own.size());
+      enter({.algorithm = entry.algorithm, .wire = entry.wire, .communicators = entry.communicators}, data,
+            data, [&entry, data] { entry.sum(data); });
+    }
+    if (!arrays_.empty()) {
+      const std::span<float> data = storage_->mine().first(own.size());
+      const SliceBounds slice = slice_of(0, data.size(), world_.rank(), world_.size());
+      enter({.algorithm = "memory-limit"}, data, data,
+            [this, slice] { sum_into_all(arrays_, slice.begin, slice.end); });
+    }
+    return all;
+  }
+
+  const Communicator& world_;
+  AllReduceBenchOptions options_;
+  std::unique_ptr<Collectives> pieces_;
+  std::optional<SharedStorage> storage_;  ///< Of the host's ranks
+  std::vector<float*> arrays_;            ///< All ranks', if they share a host
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& options,
+                      const std::function<void(const AllReduceBenchRow&)>& on_row) {
+  if (options.min_bytes < sizeof(float) || options.min_bytes > options.max_bytes) {
+    throw UserError(cat("bench all-reduce: sizes from ", options.min_bytes, " to ", options.max_bytes,
+                        " bytes; the first must be at least ", sizeof(float), " and at most the last"));
+  }
+  if (options.communicators < 1)
+    throw UserError(cat("bench all-reduce: ", options.communicators, " communicators; give at least 1"));
+  Bench bench(world, options);
+  for (std::size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
+    bench.measure(bytes, on_row);
+  }
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/wire.hpp"
+
+namespace flotilla::mpi {
+
+/// What `flotilla bench all-reduce` measures: sizes from min_bytes, each twice the one before, to max_bytes.
+struct AllReduceBenchOptions {
+  std::size_t min_bytes = std::size_t{1} << 10;
+  std::size_t max_bytes = std::size_t{256} << 20;
+  bool in_place_only = false;
+  std::size_t rounds = 0;   ///< Measured calls; 0: 7 to 101, fewer where they take longer.
+  int ranks_per_group = 0;  ///< Of "hierarchical"; 0: a group per host
+  int communicators = 1;    ///< More than 1: also rows in which as many all-reduces are under way at a time
+};
+
+/// One algorithm at one size. Definitions as in nccl-tests.
+struct AllReduceBenchRow {
+  /// "mpi": one MPI_Allreduce of the library. "mpi-pieces": strategy.all_reduce = "mpi" where it differs from
+  /// that (above its piece size). "shared-memory": strategy.all_reduce = "shared-memory", if all ranks share
+  /// a host. "hierarchical", if there is more than one group. "memory-limit": what "shared-memory" would take
+  /// without waiting for each other. In a device's memory: the words of strategy.all_reduce.
+  std::string algorithm;
+  Wire wire = Wire::float32;
+  int communicators = 1;  ///< n: n all-reduces of a part of the data each, at the same time
+  std::size_t bytes = 0;  ///< Of the data on each rank.
+  bool in_place = true;
+  double time_us = 0;     ///< Median over calls of the slowest rank's time.
+  double algbw_gb_s = 0;  ///< bytes / time.
+  double busbw_gb_s = 0;  ///< algbw · 2 (n − 1) / n on n ranks.
+  bool correct = false;   ///< Every value of every checked call was exact on every rank.
+};
+
+/// Collective. `on_row` gets each row as it is measured, the same on every rank. The algorithms take turns
+/// within a size, because machines drift. Buffers come from malloc as they do in training.
+/// @throws UserError if min_bytes is less than 4 or above max_bytes, if the groups or the communicators
+/// cannot be, or if /dev/shm is too small.
+void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& options,
+                      const std::function<void(const AllReduceBenchRow&)>& on_row);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/all_reduce/bench_turns.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/core/slices.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+/// This rank's time of one of `calls` calls. Begins together; ends when all have ended.
+double time_us(const Communicator& world, const Contestant& contestant, int calls) {
+  world.barrier();
+  const std::int64_t begin = trace::now_ns();
+  for (int call = 0; call < calls; ++call) contestant.sum();
+  contestant.wait();
+  const std::int64_t end = trace::now_ns();
+  world.barrier();
+  return static_cast<double>(end - begin) / 1e3 / calls;
+}
+
+/// Collective. What the ranks found, put together.
+void finish(const Communicator& world, Contestant& contestant) {
+  std::vector<double>& times = contestant.times_us;
+  world.all_reduce(std::span(times), Op::max);
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  int correct = contestant.row.correct ? 1 : 0;
+  world.all_reduce(std::span(&correct, 1), Op::min);
+  AllReduceBenchRow& row = contestant.row;
+  const double n = world.size();
+  row.correct = correct == 1;
+  row.time_us = times[times.size() / 2];
+  row.algbw_gb_s = static_cast<double>(row.bytes) / row.time_us / 1e3;
+  row.busbw_gb_s = row.algbw_gb_s * 2 * (n - 1) / n;
+}
+
+}  // namespace
+
+BenchLanes::BenchLanes(std::span<Collectives* const> lanes)
+    : lanes_(lanes, lanes.size(), [] { abort_job(exit_library_error); }) {}
+
+void BenchLanes::sum(DeviceSpan<float> data) {
+  const int count = static_cast<int>(lanes_.size());
+  for (int lane = 0; lane < count; ++lane) {
+    const SliceBounds part = slice_of(0, data.size(), lane, count);
+    lanes_.start(data.subspan(part.begin, part.end - part.begin));
+  }
+  lanes_.finish();
+}
+
+void take_turns(const Communicator& world, std::span<Contestant> contestants, std::size_t rounds) {
+  const std::size_t bytes = contestants.front().row.bytes;
+  // Enough for a median, within some seconds per size.
+  if (rounds == 0) rounds = std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 7, 101) | 1;
+  // A call that takes about a microsecond is measured in a row of them, as in nccl-tests.
+  const int calls = bytes <= (std::size_t{64} << 10) ? 20 : 1;
+  constexpr std::size_t warm_up = 2;  // page faults
+  for (Contestant& contestant : contestants) contestant.row.correct = true;
+  for (std::size_t round = 0; round < rounds + warm_up; ++round) {
+    for (Contestant& contestant : contestants) {
+      contestant.fill();
+      double one_us = time_us(world, contestant, 1);
+      contestant.row.correct &= contestant.is_exact();
+      if (calls > 1) {
+        contestant.clear();  // sums of sums would leave the range of float
+        one_us = time_us(world, contestant, calls);
+      }
+      if (round >= warm_up) contestant.times_us.push_back(one_us);
+    }
+  }
+  for (Contestant& contestant : contestants) finish(world, contestant);
+}
+
+}  // namespace flotilla::mpi

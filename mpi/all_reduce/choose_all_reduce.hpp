@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi/all_reduce/collectives.hpp"
+
+namespace flotilla::mpi {
+
+/// What was measured, the same on every rank.
+struct AllReduceChoice {
+  struct Size {
+    std::size_t floats = 0;
+    std::size_t buckets = 0;  ///< Of this size in a step
+  };
+  std::vector<Size> sizes;                     ///< In the order of the buckets
+  std::vector<std::string> names;              ///< Of the candidates
+  std::vector<std::vector<double>> bucket_us;  ///< [candidate][size]: median of the slowest rank's times
+  std::vector<double> step_us;                 ///< [candidate]: of all buckets, one after another
+  std::size_t winner = 0;                      ///< clearly_fastest(step_us)
+
+  const std::string& name() const { return names[winner]; }
+  std::vector<std::string> table() const;  ///< Lines for the log
+};
+
+/// Which candidate to take by their times, of which there is at least one: the first unless a later one is
+/// faster by a tenth, so that two runs alike seldom choose differently.
+std::size_t clearly_fastest(std::span<const double> step_us);
+
+/// Collective. Measures each candidate on buckets of the sizes of this run, for about a second. The buckets
+/// must hold zeros, and do so afterwards; they must be where the candidates want them.
+AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
+                                  std::span<const DeviceSpan<float>> buckets);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/tensor.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/shared_storage.hpp"
+#include "mpi/core/wire.hpp"
+
+namespace flotilla::mpi {
+
+/// `tree`: as in sum_arrays.hpp, over the ranks; `any` is free to differ from it, with the number of ranks
+/// and the size of the array.
+enum class SumOrder { any, tree };
+
+/// Sums arrays over ranks. Called by one thread at a time, in the same order with the same sizes on every
+/// rank.
+///
+/// Of an array: the thread that computes calls ready() once it has handed out all work on it; then whichever
+/// thread all_reduce(), in the order of ready(). Before it goes on with what was summed, the computing thread
+/// calls settle(): once for all that all_reduce() has returned of. all_reduce_now() does all three.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual std::string_view name() const = 0;  ///< "mpi", "shared-memory", "hierarchical": the deck's word
+  virtual int ranks() const = 0;
+  /// `data` is final. Nothing to do where a device's work is done when its calls return.
+  virtual void ready(DeviceSpan<const float> /*data*/) {}
+  /// Collective. data[i] ← Σ over ranks of data[i], in place, in an order that is the same in every run.
+  /// The result has identical bits on every rank.
+  virtual void all_reduce(DeviceSpan<float> data) = 0;
+  /// What is handed to the device from now on comes after the sums.
+  virtual void settle() {}
+  /// all_reduce() only hands work to the device and returns: the computing thread calls it.
+  virtual bool queues() const { return false; }
+  /// The host waits until what all_reduce() queued is done.
+  virtual void wait() {}
+  /// Bytes that this rank sends (or writes to other ranks' memory) in one all_reduce of `count` floats.
+  virtual std::size_t sent_bytes(std::size_t count) const = 0;
+  /// Ranks that have not arrived at the collective that this rank waits in now; empty if unknown or if none
+  /// is waited for. Safe from another thread (the watchdog).
+  virtual std::vector<int> missing_ranks() const { return {}; }
+  /// What went wrong beside the calls, in a library's own words; empty: nothing. Safe from another thread.
+  virtual std::string failure() const { return {}; }
+};
+
+/// The sum is there for what is handed to the device next. By the thread that computes.
+void all_reduce_now(Collectives& collectives, DeviceSpan<float> data);
+
+// The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices
+// there is staged_all_reduce.hpp.
+
+/// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,
+/// encoded, to the rank whose slice they are; that adds them in rank order in float and sends the sum,
+/// encoded, to all. What is added and what all get does not depend on how the array was cut. In the order of
+/// the tree, which is for float32 only, the slices travel the same way. Collective.
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32,
+                                                 SumOrder order = SumOrder::any);
+
+/// Zero-copy reduce-scatter + all-gather within a host; `data` must lie in storage.mine(). Every rank adds
+/// its slice of all ranks' arrays, in the order of the tree, and writes the sum back to them. Collective.
+/// `storage` must outlive it.
+std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& group, SharedStorage& storage);
+
+/// Reduce-scatter inside the group, all-reduce across groups by every member on its slice, all-gather inside.
+/// `group`: a part of `world`, this rank's (see groups.hpp). With a `storage` that holds `data` the inside is
+/// done in it without copies, and the group's ranks must be of its host; it must outlive this. Without one
+/// (null) the inside goes over MPI in float32. Across groups `wire` is used. With groups of different size
+/// there are as many slices as the smallest group has members; the other members of the larger ones only give
+/// and take. The sum is that over groups of the sums over their members; for the order of the tree over all
+/// ranks the groups must be its subtrees (groups.hpp). Collective.
+std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
+                                                          const Communicator& group, SharedStorage* storage,
+                                                          Wire wire = Wire::float32,
+                                                          SumOrder order = SumOrder::any);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/trace.hpp"
+#include "mpi/all_reduce/communication_thread.hpp"
+
+namespace flotilla::mpi {
+
+/// Several all-reduces at a time: number i of a step goes over communicator i mod n, in the order in which
+/// they were started (fleet.md §2.1, nccl_comm_num); each with a thread of its own, but where it queues its
+/// work on the device. No allocation and no lock per call.
+class CommunicationLanes {
+ public:
+  /// One lane per entry of `lanes`, which must be distinct and of the same ranks. `capacity`: all-reduces
+  /// that may be in flight, over all lanes. `on_failure` as in CommunicationThread. `sinks`: one per lane,
+  /// because a sink belongs to a thread; empty: nothing is recorded.
+  CommunicationLanes(std::span<Collectives* const> lanes, std::size_t capacity,
+                     const std::function<void()>& on_failure, std::span<trace::Sink* const> sinks = {});
+
+  void start(DeviceSpan<float> data);  ///< Queues an all-reduce; `data` must stay untouched until finish().
+  void finish();                       ///< Returns when all that were started are done.
+  std::int64_t busy_ns() const;        ///< Time spent inside collectives so far, summed over the lanes.
+  std::size_t size() const { return lanes_.size(); }
+
+ private:
+  struct Lane {
+    Collectives& collectives;
+    std::unique_ptr<CommunicationThread> thread;  ///< Null: it queues
+  };
+  std::vector<Lane> lanes_;
+  std::size_t next_ = 0;  ///< The lane of the next all-reduce
+};
+
+}  // namespace flotilla::mpi

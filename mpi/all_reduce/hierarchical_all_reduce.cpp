@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+
+#include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/slice_exchange.hpp"
+#include "mpi/all_reduce/sum_arrays.hpp"
+#include "mpi/core/pieces.hpp"
+#include "mpi/core/shared_group.hpp"
+#include "mpi/core/slices.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+int smallest_size(const Communicator& world, const Communicator& group) {
+  int size = group.size();
+  world.all_reduce(std::span(&size, 1), Op::min);
+  return size;
+}
+
+/// The members of every group that have the same slice; alone in it the members that have none.
+Communicator same_slice(const Communicator& world, const Communicator& group, int slices) {
+  return world.split(group.rank() < slices ? group.rank() : slices + world.rank());
+}
+
+/// Across groups. Up to some number of them every slice goes straight to its owner: MPI_Allreduce would keep
+/// a processor busy while the wire is (docs/performance.md). Beyond, MPI's algorithms send fewer messages.
+std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire, SumOrder order) {
+  constexpr int few = 16;
+  const bool straight = wire == Wire::float32 && members.size() <= few;
+  return make_mpi_all_reduce(members, wire, straight ? SumOrder::tree : order);
+}
+
+class Hierarchical : public Collectives {
+ public:
+  Hierarchical(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
+      : ranks_(world.size()),
+        slices_(smallest_size(world, group)),
+        across_(make_across(same_slice(world, group, slices_), wire, order)),
+        member_(group.rank()) {
+    const int own = world.rank();
+    members_ = group.all_gather(std::span(&own, 1));
+  }
+
+  std::string_view name() const final { return "hierarchical"; }
+  int ranks() const final { return ranks_; }
+
+ protected:
+  bool has_slice() const { return member_ < slices_; }
+  int slices() const { return slices_; }
+  int member() const { return member_; }
+  const std::vector<int>& members() const { return members_; }  ///< The group's, as ranks of the world
+  Collectives& across() const { return *across_; }
+  std::vector<int> in_world(std::vector<int> of_group) const {
+    for (int& rank : of_group) rank = members_[static_cast<std::size_t>(rank)];
+    return of_group;
+  }
+
+ private:
+  int ranks_;
+  int slices_;
+  std::unique_ptr<Collectives> across_;
+  int member_;
+  std::vector<int> members_;
+};
+
+/// Inside the group through shared memory.
+class HierarchicalInMemory final : public Hierarchical {
+ public:
+  HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
+                       Wire wire, SumOrder order)
+      : Hierarchical(world, group, wire, order), group_(group, storage) {}
+
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
+    const std::size_t offset = group_.meet(data);
+    if (has_slice()) {
+      const SliceBounds mine = slice_of(offset, data.size(), member(), slices());
+      const auto own = static_cast<std::size_t>(member());
+      sum_into(group_.arrays(), own, mine.begin, mine.end);
+      across().all_reduce(array.subspan(mine.begin - offset, mine.end - mine.begin));
+      copy_to_others(group_.arrays(), own, mine.begin, mine.end);
+    }
+    group_.part();
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    if (!has_slice()) return 0;
+    const SliceBounds mine = slice_of(0, count, member(), slices());
+    const std::size_t size = mine.end - mine.begin;
+    return across().sent_bytes(size) + (members().size() - 1) * size * sizeof(float);
+  }
+
+  std::vector<int> missing_ranks() const override { return in_world(group_.missing_ranks()); }
+
+ private:
+  SharedGroup group_;
+};
+
+/// Inside the group over MPI: its ranks are on several hosts, or the data lies elsewhere.
+class HierarchicalOverMpi final : public Hierarchical {
+ public:
+  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
+      : Hierarchical(world, group, wire, order), inside_(new SliceExchange(group, slices(), Wire::float32)) {}
+
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
+    for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
+      const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
+      inside_->reduce_scatter(piece);
+      const SliceBounds mine = inside_->slice(piece.size());
+      if (has_slice()) across().all_reduce(array.subspan(offset + mine.begin, mine.end - mine.begin));
+      inside_->all_gather(piece);
+    });
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    std::size_t sum = 0;
+    for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
+      const SliceBounds mine = inside_->slice(static_cast<std::size_t>(piece));
+      sum += inside_->sent_bytes(static_cast<std::size_t>(piece));
+      if (has_slice()) sum += across().sent_bytes(mine.end - mine.begin);
+    });
+    return sum;
+  }
+
+  std::vector<int> missing_ranks() const override { return in_world(inside_->missing_ranks()); }
+
+ private:
+  SliceExchangeHandle inside_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
+                                                          const Communicator& group, SharedStorage* storage,
+                                                          Wire wire, SumOrder order) {
+  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire, order);
+  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire, order);
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/slice_exchange.hpp"
+#include "mpi/core/pieces.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+class MpiAllReduce final : public Collectives {
+ public:
+  explicit MpiAllReduce(const Communicator& group) : group_(group.collective_clone()) {}
+
+  std::string_view name() const override { return "mpi"; }
+  int ranks() const override { return group_.size(); }
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
+    for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
+      group_.all_reduce(data.subspan(offset, static_cast<std::size_t>(count)));
+    });
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    // Reduce-scatter and all-gather: 2 (n − 1) / n of the data (Rabenseifner's and the ring algorithm alike).
+    const auto n = static_cast<std::size_t>(group_.size());
+    return 2 * (n - 1) * count * sizeof(float) / n;
+  }
+
+ private:
+  Communicator group_;
+};
+
+/// MPI has no half type to add and names no order.
+class SlicedAllReduce final : public Collectives {
+ public:
+  SlicedAllReduce(const Communicator& group, Wire wire)
+      : exchange_(new SliceExchange(group, group.size(), wire)) {}
+
+  std::string_view name() const override { return "mpi"; }
+  int ranks() const override { return exchange_->ranks(); }
+  void all_reduce(DeviceSpan<float> array) override {
+    const std::span<float> data = host_span(array);
+    for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
+      const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
+      exchange_->reduce_scatter(piece);
+      exchange_->all_gather(piece);
+    });
+  }
+
+  std::size_t sent_bytes(std::size_t count) const override {
+    std::size_t sum = 0;
+    for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
+      sum += exchange_->sent_bytes(static_cast<std::size_t>(piece));
+    });
+    return sum;
+  }
+
+  std::vector<int> missing_ranks() const override { return exchange_->missing_ranks(); }
+
+ private:
+  SliceExchangeHandle exchange_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire, SumOrder order) {
+  require(order == SumOrder::any || wire == Wire::float32, "the tree's order on a half wire");
+  if (wire == Wire::float32 && order == SumOrder::any) return std::make_unique<MpiAllReduce>(group);
+  return std::make_unique<SlicedAllReduce>(group, wire);
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "mpi/all_reduce/nccl/nccl_native.hpp"
+#include "mpi/core/communicator.hpp"
+
+namespace flotilla::mpi {
+
+/// NCCL's counterpart of a Communicator: the same ranks, each with a GPU of its own. What it has under way is
+/// given up when the job is aborted (abort_job).
+class NcclCommunicator {
+ public:
+  /// Collective over `group`. `ordinal`: this rank's GPU.
+  NcclCommunicator(const Communicator& group, int ordinal);
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  ~NcclCommunicator();  ///< Waits for what is under way; nothing while an exception is being thrown.
+
+  int rank() const;
+  int size() const;
+  /// For calls. Does not return once the job is being aborted.
+  ncclComm_t handle() const;
+  /// What went wrong beside the calls; empty: nothing. Safe from another thread.
+  std::string failure() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace flotilla::mpi

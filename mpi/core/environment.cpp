@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <string>
+
+#include "kernels/error.hpp"
+#include "mpi/core/at_abort.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/last_resort.hpp"
+#include "mpi/core/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr unsigned patience_with_abort_s = 5;
+
+const char* level_name(int level) {
+  switch (level) {
+    case MPI_THREAD_SINGLE: return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED: return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED: return "MPI_THREAD_SERIALIZED";
+    default: return "an unknown thread level";
+  }
+}
+
+}  // namespace
+
+void check(int code, const char* call, std::source_location at) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) {
+    throw LibraryError(call, cat("error code ", code), at);
+  }
+  throw LibraryError(call, std::string(text.data(), static_cast<std::size_t>(length)), at);
+}
+
+Environment::Environment(int& argc, char**& argv) {
+  int granted = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &granted), "MPI_Init_thread");
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (granted < MPI_THREAD_MULTIPLE) {
+    throw LibraryError("MPI_Init_thread", cat("needs MPI_THREAD_MULTIPLE, ", library_version(), " grants ",
+                                              level_name(granted), "; use an MPI built with thread support"));
+  }
+}
+
+Environment::~Environment() {
+  if (std::uncaught_exceptions() > 0) return;  // MPI_Finalize would wait for ranks that are elsewhere
+  MPI_Finalize();
+}
+
+std::string Environment::library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
+  int length = 0;
+  check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  std::string version(text.data(), static_cast<std::size_t>(length));
+  // "Open MPI v4.1.4, package: …"
+  version.erase(std::min(version.find_first_of(",\n"), version.size()));
+  const std::size_t v = version.find(" v");
+  if (v != std::string::npos) version.erase(v + 1, 1);
+  return version;
+}
+
+void abort_job(int exit_code) {
+  static std::atomic_flag aborting = ATOMIC_FLAG_INIT;
+  leave_within(patience_with_abort_s, exit_code);
+  if (aborting.test_and_set()) {
+    while (true) pause();  // another thread ends the job already
+  }
+  AtAbort::run_all();
+  int initialised = 0;
+  int finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  if (initialised != 0 && finalised == 0) MPI_Abort(MPI_COMM_WORLD, exit_code);
+  _exit(exit_code);
+}
+
+}  // namespace flotilla::mpi

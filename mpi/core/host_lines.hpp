@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/core/topology.hpp"
+
+namespace flotilla::mpi {
+
+std::string short_text(double value);  ///< Three digits: "1.25".
+
+/// "h0…h3, n7": names that count on in one row are drawn together, and of many only the first are told.
+std::string text_of_hosts(const std::vector<std::string>& names);
+
+/// The name of each host, in the order of the hosts.
+std::vector<std::string> names_of_hosts(const std::vector<Place>& places);
+
+/// Where the ranks run, for people: "8 on 4 hosts h0…h3: 2 ranks each, 4 cores per rank, 1 socket"; where
+/// hosts differ, a line of the sums and one for each kind of host.
+std::vector<std::string> describe_hosts(const std::vector<Place>& places);
+
+}  // namespace flotilla::mpi

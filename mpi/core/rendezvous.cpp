@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/core/rendezvous.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/core/backoff.hpp"
+#include "mpi/core/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr int note_tag = 7;
+constexpr int spins = 200;
+/// Between two looks of a worker that steps alone: a look may give the processor away.
+constexpr std::int64_t look_every_ns = 1'000'000;
+
+/// An all-gather that goes on while its owner looks elsewhere. Its memory is made once.
+class Gathering {
+ public:
+  Gathering(const Communicator& workers, std::size_t values)
+      : comm_(NativeHandle::of(workers)),
+        mine_(values),
+        all_(values * static_cast<std::size_t>(workers.size())) {}
+
+  std::span<double> mine() { return mine_; }
+  std::span<const double> all() const { return all_; }
+  bool started() const { return started_; }
+  void start() {
+    const auto count = static_cast<int>(mine_.size());
+    check(MPI_Iallgather(mine_.data(), count, MPI_DOUBLE, all_.data(), count, MPI_DOUBLE, comm_, &request_),
+          "MPI_Iallgather");
+    started_ = true;
+  }
+  bool done() { return completed(request_); }
+
+ private:
+  MPI_Comm comm_;
+  std::vector<double> mine_;
+  std::vector<double> all_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  bool started_ = false;
+};
+
+}  // namespace
+
+struct Rendezvous::Impl {
+  Impl(const Communicator& group, std::size_t values)
+      : meetings(group.collective_clone()),
+        agreements(group.collective_clone()),
+        notes(group.collective_clone()),
+        meeting(meetings, values + 1),
+        agreement(agreements, 2),
+        sent(static_cast<std::size_t>(group.size()) + 1, MPI_REQUEST_NULL) {}
+
+  bool alone() const { return notes.size() == 1; }
+  MPI_Comm comm() const { return NativeHandle::of(notes); }
+  void send_note(int to, MPI_Request& request) {
+    check(MPI_Isend(nullptr, 0, MPI_BYTE, to, note_tag, comm(), &request), "MPI_Isend");
+  }
+
+  /// Takes a note that has come, passes on what this worker knows.
+  void look() {
+    if (!alone()) {
+      int waiting = 0;
+      check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag, comm(), &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
+      if (waiting != 0) {
+        check(MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, note_tag, comm(), MPI_STATUS_IGNORE),
+              "MPI_Recv");
+        knows = true;
+      }
+    }
+    if (!knows || told) return;
+    told = true;
+    if (!notes.is_root()) {
+      if (asked) send_note(0, sent[0]);
+      return;
+    }
+    for (int rank = 1; rank < notes.size(); ++rank) send_note(rank, sent[static_cast<std::size_t>(rank)]);
+  }
+
+  void name(std::int64_t steps, double step_s) {
+    agreement.mine()[0] = static_cast<double>(steps);
+    agreement.mine()[1] = step_s;
+    agreement.start();
+  }
+
+  /// Where all meet once more. A meeting that everybody came to before anybody knew is over.
+  std::int64_t agreed() const {
+    double furthest = 0.0;
+    for (std::size_t i = 0; i < agreement.all().size(); i += 2)
+      furthest = std::max(furthest, agreement.all()[i]);
+    const auto steps = static_cast<std::int64_t>(furthest);
+    return steps == last_meeting ? steps + 1 : steps;
+  }
+
+  Communicator meetings;
+  Communicator agreements;
+  Communicator notes;
+  Gathering meeting;
+  Gathering agreement;
+  std::vector<MPI_Request> sent;
+  std::int64_t looked_ns = 0;
+  bool asked = false;  ///< By this worker
+  bool knows = false;  ///< Somebody wants to stop
+  bool told = false;   ///< … and this worker has passed it on
+  bool has_agreed = false;
+  std::int64_t meet_at = 0;        ///< Once it has
+  std::int64_t last_meeting = -1;  ///< Steps done at the last one
+  int exceptions = std::uncaught_exceptions();
+};
+
+Rendezvous::Rendezvous(const Communicator& workers, std::size_t values)
+    : impl_(std::make_unique<Impl>(workers, values)) {}
+
+Rendezvous::~Rendezvous() {
+  if (impl_->alone() || std::uncaught_exceptions() > impl_->exceptions) return;
+  // What some have begun, all have to end; nobody needs the result.
+  Gathering& agreement = impl_->agreement;
+  if (!agreement.started()) impl_->name(0, 0.0);
+  wait_until([&agreement] { return agreement.done(); }, Backoff(spins));
+  MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
+}
+
+void Rendezvous::ask_to_stop() {
+  impl_->asked = true;
+  impl_->knows = true;
+}
+
+bool Rendezvous::knows() {
+  Impl& own = *impl_;
+  if (const std::int64_t now_ns = trace::now_ns(); own.asked || now_ns - own.looked_ns >= look_every_ns) {
+    own.looked_ns = now_ns;
+    own.look();
+  }
+  return own.knows;
+}
+
+bool Rendezvous::must_meet(std::int64_t steps, double step_s) {
+  Impl& own = *impl_;
+  own.knows = true;  // or it learned from those it steps with
+  if (own.alone()) return true;
+  own.look();
+  if (!own.has_agreed) {
+    if (!own.agreement.started()) own.name(steps, step_s);
+    wait_until(
+        [&own] {
+          own.look();
+          return own.agreement.done();
+        },
+        Backoff(spins));
+    own.has_agreed = true;
+    own.meet_at = own.agreed();
+  }
+  require(own.meet_at >= steps, "the workers agreed to meet after step ", own.meet_at, ", this one has done ",
+          steps);
+  return own.meet_at == steps;
+}
+
+double Rendezvous::catch_up_s() const {
+  const Impl& own = *impl_;
+  double longest_s = 0.0;
+  if (!own.has_agreed) return longest_s;
+  for (std::size_t i = 0; i < own.agreement.all().size(); i += 2)
+    longest_s = std::max(
+        longest_s, (static_cast<double>(own.meet_at) - own.agreement.all()[i]) * own.agreement.all()[i + 1]);
+  return longest_s;
+}
+
+bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::span<double> all) {
+  Impl& own = *impl_;
+  own.look();
+  std::span<double> record = own.meeting.mine();
+  require(mine.size() + 1 == record.size() &&
+              all.size() == mine.size() * (own.meeting.all().size() / record.size()),
+          "a meeting of other values than agreed on");
+  record[0] = own.knows ? 1.0 : 0.0;
+  std::ranges::copy(mine, record.begin() + 1);
+  own.meeting.start();
+  const auto met = [&own, steps] {
+    if (own.meeting.done()) return true;
+    own.look();
+    // Somebody may stand at an earlier step and wait for this.
+    if (own.knows && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
+    if (own.agreement.started()) own.agreement.done();  // moves it on
+    return false;
+  };
+  wait_until(met, Backoff(spins));
+  own.last_meeting = steps;
+  bool stop = false;
+  for (std::size_t rank = 0; rank * record.size() < own.meeting.all().size(); ++rank) {
+    const auto theirs = own.meeting.all().subspan(rank * record.size(), record.size());
+    stop = stop || theirs[0] > 0.0;
+    std::ranges::copy(theirs.subspan(1), all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size()));
+  }
+  own.knows = own.knows || stop;
+  return stop;
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mpi/core/shared_barrier.hpp"
+#include "mpi/core/shared_storage.hpp"
+#include "mpi/core/shared_window.hpp"
+
+namespace flotilla::mpi {
+
+/// Ranks of one host that open their arrays to each other between meet() and part().
+class SharedGroup {
+ public:
+  /// Collective over `group`, whose ranks are of the host of `storage`; that must outlive this.
+  SharedGroup(const Communicator& group, SharedStorage& storage);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(arrays_.size()); }
+  std::span<float* const> arrays() const { return arrays_; }  ///< The storage of each rank of the group
+
+  /// Waits until all have come. `data`, at the same place of every rank's storage, may be read and written by
+  /// all until part(). Returns its place. @throws InternalError if it lies elsewhere or ranks differ.
+  std::size_t meet(std::span<float> data);
+  void part() { barrier_.arrive_and_wait(); }  ///< Waits until all are done.
+
+  /// Not arrived where this rank waits now. Safe from another thread.
+  std::vector<int> missing_ranks() const { return barrier_.missing_ranks(); }
+
+ private:
+  Arrivals* arrivals(int rank) const;
+  std::vector<Arrivals*> all_arrivals() const;
+  std::size_t locate(std::span<float> data) const;
+  void check_notes() const;
+
+  SharedWindow flags_;
+  std::span<float> storage_;
+  int rank_;
+  SharedBarrier barrier_;
+  std::vector<float*> arrays_;
+};
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/core/topology.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "kernels/machine/processors.hpp"
+#include "mpi/core/idle.hpp"
+#include "mpi/core/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+/// Ranks of the host with a processor in common with this one, itself included. Collective.
+int sharing_processors(const Communicator& host, const std::vector<int>& own) {
+  int most = own.empty() ? 0 : own.back() + 1;
+  host.all_reduce(std::span(&most, 1), Op::max);
+  std::vector<std::byte> mask(static_cast<std::size_t>(most));
+  for (const int id : own) mask[static_cast<std::size_t>(id)] = std::byte{1};
+  const std::vector<std::byte> masks = host.all_gather(std::span<const std::byte>(mask));
+  int sharing = 0;
+  for (std::size_t at = 0; at < masks.size(); at += mask.size())
+    sharing += std::ranges::any_of(
+                   own, [&](int id) { return masks[at + static_cast<std::size_t>(id)] != std::byte{}; })
+                   ? 1
+                   : 0;
+  return sharing;
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
+  int length = 0;
+  check(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
+  return {name.data(), static_cast<std::size_t>(length)};
+}
+
+std::vector<Place> find_topology(const Communicator& world) {
+  const Communicator host = world.split_by_host();
+  const Processors processors = find_processors();
+  int first_of_host = world.rank();  // names the host: host names need not be unique
+  host.broadcast(std::span(&first_of_host, 1));
+  const std::vector<std::string> groups = host.all_gather(processors.quota_group);
+  const std::array<double, 11> mine{static_cast<double>(first_of_host),
+                                    static_cast<double>(host.rank()),
+                                    static_cast<double>(processors.own.size()),
+                                    static_cast<double>(sharing_processors(host, processors.own)),
+                                    static_cast<double>(processors.allowed),
+                                    static_cast<double>(processors.host_sockets),
+                                    static_cast<double>(processors.host_nodes),
+                                    static_cast<double>(processors.gpus),
+                                    processors.quota,
+                                    static_cast<double>(std::ranges::count(groups, processors.quota_group)),
+                                    yields_when_idle().value_or(true) ? 1.0 : 0.0};
+  const std::vector<double> all = world.all_gather(std::span<const double>(mine));
+  const std::vector<std::string> names = world.all_gather(host_name());
+
+  std::vector<int> firsts;
+  std::vector<Place> places;
+  for (std::size_t rank = 0; rank < names.size(); ++rank) {
+    auto next = all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size());
+    const auto count = [&next] { return static_cast<int>(*next++); };
+    const int first = count();
+    if (static_cast<std::size_t>(first) == rank) firsts.push_back(first);
+    const auto index = std::ranges::find(firsts, first) - firsts.begin();
+    Place& place = places.emplace_back();
+    place.rank = static_cast<int>(rank);
+    place.host = names[rank];
+    place.host_index = static_cast<int>(index);
+    place.local_rank = count();
+    place.cores = count();
+    place.cores_shared_by = count();
+    place.host_cores = count();
+    place.sockets = count();
+    place.nodes = count();
+    place.gpus = count();
+    place.quota = *next++;
+    place.quota_shared_by = count();
+    place.yields = *next++ != 0.0;
+  }
+  return places;
+}
+
+std::vector<std::string> host_names(const std::vector<Place>& places) {
+  std::vector<std::string> names;
+  for (const Place& place : places) names.push_back(place.host);
+  return names;
+}
+
+int hosts(const std::vector<Place>& places) {
+  int last = -1;
+  for (const Place& place : places) last = std::max(last, place.host_index);
+  return last + 1;
+}
+
+int default_threads(const Place& place) {
+  int threads = place.cores / std::max(1, place.cores_shared_by);
+  if (place.quota > 0.0) threads = std::min(threads, static_cast<int>(place.quota / place.quota_shared_by));
+  return std::max(1, threads);
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+
+namespace flotilla::mpi {
+
+/// Where one rank runs.
+struct Place {
+  int rank = 0;
+  std::string host{};
+  int host_index = 0;       ///< Hosts numbered in the order of their lowest rank.
+  int local_rank = 0;       ///< Among the ranks of the host.
+  int cores = 0;            ///< Processors this rank may run on (its affinity mask).
+  int cores_shared_by = 1;  ///< Ranks of the host with an overlapping mask, this one included.
+  int host_cores =
+      0;            ///< Processors of the host that it could be bound to; 0: not known, so are the next two.
+  int sockets = 0;  ///< Of the host.
+  int nodes = 0;    ///< NUMA nodes of the host.
+  int gpus = 0;     ///< That the host's driver shows.
+  double quota = 0.0;       ///< Processors' time that the control group allows; 0: no limit.
+  int quota_shared_by = 1;  ///< Ranks of the host under that limit, this one included.
+  bool yields = true;       ///< Gives its processor away while it waits inside MPI, or that is not known.
+};
+
+std::string host_name();  ///< Of this process, as MPI knows it.
+
+/// Collective. One entry per rank, the same on every rank.
+std::vector<Place> find_topology(const Communicator& world);
+
+int hosts(const std::vector<Place>& places);
+std::vector<std::string> host_names(const std::vector<Place>& places);  ///< Of every rank.
+
+/// Threads for a rank when the deck says 0: its cores ÷ the ranks on them, no more than its share of the
+/// control group's time, at least 1.
+int default_threads(const Place& place);
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "mpi/core/slices.hpp"
+
+namespace flotilla::mpi {
+
+/// The messages that the values of one server travel in, and how far they are. Both ends cut alike: all parts
+/// but the last have `part_values`. Some at most are on their way, at `places`, first come, first served.
+class PushPullParts {
+ public:
+  static constexpr std::size_t places = 8;
+
+  /// @param part_values 0: all in one part
+  explicit PushPullParts(std::size_t part_values = 0) : part_values_(part_values) {}
+
+  /// From the first part again. No values have one part, too: a message that says so.
+  void start(std::size_t values) {
+    values_ = values;
+    begun_ = 0;
+    over_ = 0;
+    ahead_.fill(false);
+  }
+
+  std::size_t count() const {
+    if (part_values_ == 0) return 1;
+    return std::max<std::size_t>(1, (values_ + part_values_ - 1) / part_values_);
+  }
+  SliceBounds bounds(std::size_t part) const {
+    if (part_values_ == 0) return {0, values_};
+    return {std::min(values_, part * part_values_), std::min(values_, (part + 1) * part_values_)};
+  }
+  static std::size_t place_of(std::size_t part) { return part % places; }
+
+  /// Whether the next part may go, when the first `ready` values may.
+  bool may_begin(std::size_t ready) const {
+    return begun_ < count() && begun_ - over_ < places && bounds(begun_).end <= ready;
+  }
+  /// The part that goes now.
+  std::size_t begin() { return begun_++; }
+  bool all_begun() const { return begun_ == count(); }
+
+  /// The part at this place has come or gone.
+  void end(std::size_t place) {
+    ahead_[place] = true;
+    while (over_ < begun_ && ahead_[place_of(over_)]) ahead_[place_of(over_++)] = false;
+  }
+  /// Values of the first parts that are over, without a gap.
+  std::size_t over() const { return over_ == 0 ? 0 : bounds(over_ - 1).end; }
+  bool all_over() const { return over_ == count(); }
+
+ private:
+  std::size_t part_values_;
+  std::size_t values_ = 0;
+  std::size_t begun_ = 0;
+  std::size_t over_ = 0;
+  std::array<bool, places> ahead_{};  ///< By place: over, but a part before it is not
+};
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/push_pull/push_pull_server.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "mpi/core/backoff.hpp"
+#include "mpi/core/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr int spins = 2000;  // A step's requests come within microseconds or take much longer.
+
+/// Removes and returns the first; few are ever in there.
+template <class T>
+T take_first(std::vector<T>& queue) {
+  T first = std::move(queue.front());
+  queue.erase(queue.begin());
+  return first;
+}
+
+}  // namespace
+
+/// That of the next request, the slots' (of each place), and the workers': payloads, answers (of each place),
+/// payloads that answer.
+struct PushPullServer::Requests {
+  static constexpr std::size_t places = PushPullParts::places;
+
+  Requests(std::size_t slot_count, std::size_t worker_count)
+      : all(1 + places * slot_count + (2 + places) * worker_count, MPI_REQUEST_NULL),
+        finished(all.size()),
+        statuses(all.size()),
+        slots(slot_count),
+        workers(worker_count) {}
+  MPI_Request& listening() { return all.front(); }
+  MPI_Request& of_slot(std::size_t slot, std::size_t place) { return all[1 + places * slot + place]; }
+  MPI_Request& of_payload(int worker) { return all[first_payload() + static_cast<std::size_t>(worker)]; }
+  std::span<MPI_Request> of_answer(int worker) {
+    return std::span(all).subspan(first_answer() + places * static_cast<std::size_t>(worker), places);
+  }
+  MPI_Request& of_reply(int worker) { return all[first_reply() + static_cast<std::size_t>(worker)]; }
+  std::size_t first_payload() const { return 1 + places * slots; }
+  std::size_t first_answer() const { return first_payload() + workers; }  ///< Those before it receive.
+  std::size_t first_reply() const { return first_answer() + places * workers; }
+  int size() const { return static_cast<int>(all.size()); }
+
+  std::vector<MPI_Request> all;
+  std::vector<int> finished;  ///< MPI's lists of them
+  std::vector<MPI_Status> statuses;
+  std::size_t slots;
+  std::size_t workers;
+};
+
+PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers, std::size_t values,
+                               PushPullWires wires, ServerRoom room)
+    : all_(all.collective_clone()),
+      wires_(wires),
+      in_parts_(room.parts),
+      values_(values),
+      links_(workers.size()),
+      worker_of_rank_(static_cast<std::size_t>(all.size()), -1),
+      speaking_(static_cast<int>(workers.size())),
+      left_(speaking_) {
+  require(!workers.empty() && values <= largest_share, "a server of ", workers.size(), " workers and ",
+          values, " values");
+  for (std::size_t worker = 0; worker < workers.size(); ++worker) {
+    links_[worker].rank = workers[worker];
+    links_[worker].answered = PushPullParts(wires.part_values);
+    worker_of_rank_[static_cast<std::size_t>(workers[worker])] = static_cast<int>(worker);
+  }
+  if (wires.shared_memory) share_memory(room.copies);
+  // Values of float32 are read where they are shared; what has no answer is received all the same.
+  const auto far = static_cast<std::size_t>(std::ranges::count(links_, false, &Link::near));
+  const std::size_t needed = wires.push == Wire::float32 ? std::max<std::size_t>(far, 1) : links_.size();
+  slots_.resize(room.slots > 0 ? static_cast<std::size_t>(room.slots) : needed);
+  for (Slot& slot : slots_) {
+    slot.parts = PushPullParts(wires.part_values);
+    slot.values.resize(values);
+    if (wires.push != Wire::float32) slot.encoded.resize(values * bytes_per_value(wires.push));
+  }
+  // A worker has at most one request that waits for buffers, one with a slot, one with the payload's buffer
+  // and one without either.
+  announced_.reserve(workers.size());
+  ready_.reserve(slots_.size() + 3 * workers.size());
+  requests_ = std::make_unique<Requests>(slots_.size(), workers.size());
+  listen();
+}
+
+/// Collective over the host: this server's values, then the answer to each worker there.
+void PushPullServer::share_memory(bool copies) {
+  const HostRanks host(all_);
+  for (Link& link : links_) link.near = host.has(link.rank);
+  std::size_t bytes = 0;
+  if (std::ranges::any_of(links_, &Link::near)) bytes = PushPullWindow::rounded(values_ * sizeof(float));
+  for (Link& link : links_) {
+    if (!copies || !link.near) continue;
+    link.answer_room = static_cast<std::int64_t>(bytes);
+    bytes += PushPullWindow::rounded(values_ * bytes_per_value(wires_.pull));
+  }
+  window_.emplace(host, bytes);
+}
+
+std::span<float> PushPullServer::shared_values() {
+  if (!window_ || window_->mine().empty()) return {};
+  return {reinterpret_cast<float*>(window_->mine().data()), values_};
+}
+
+PushPullServer::~PushPullServer() {
+  if (std::uncaught_exceptions() > 0) return;
+  for (std::size_t i = 0; i < requests_->first_answer(); ++i)
+    if (requests_->all[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_->all[i]);
+  MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
+}
+
+void PushPullServer::listen() {
+  check(MPI_Irecv(&incoming_, sizeof(incoming_), MPI_BYTE, MPI_ANY_SOURCE, request_tag,
+                  NativeHandle::of(all_), &requests_->listening()),
+        "MPI_Irecv");
+}
+
+std::optional<WorkerRequest> PushPullServer::next() {
+  Backoff backoff(spins);
+  while (left_ > 0) {
+    if (auto request = poll()) return request;
+    backoff.pause();
+  }
+  return std::nullopt;
+}
+
+std::optional<WorkerRequest> PushPullServer::poll() {
+  if (ready_.empty()) progress();
+  if (ready_.empty()) return std::nullopt;
+  WorkerRequest request = take_first(ready_);
+  if (request.head.kind == RequestKind::farewell) --left_;
+  return request;
+}
+
+void PushPullServer::progress() {
+  int count = 0;
+  check(MPI_Testsome(requests_->size(), requests_->all.data(), &count, requests_->finished.data(),
+                     requests_->statuses.data()),
+        "MPI_Testsome");
+  if (count == MPI_UNDEFINED) count = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto index = static_cast<std::size_t>(requests_->finished[static_cast<std::size_t>(i)]);
+    if (index == 0) {
+      const int rank = requests_->statuses[static_cast<std::size_t>(i)].MPI_SOURCE;
+      const int worker = worker_of_rank_[static_cast<std::size_t>(rank)];
+      require(worker >= 0, "rank ", rank, " is no worker, but asks a server");
+      const PushPullRequest head = incoming_;
+      if (head.kind == RequestKind::farewell) --speaking_;
+      if (speaking_ > 0) listen();
+      take_request(worker, head);
+    } else if (index < requests_->first_payload()) {
+      take_values((index - 1) / Requests::places, (index - 1) % Requests::places);
+    } else if (index < requests_->first_answer()) {
+      take_part(static_cast<int>(index - requests_->first_payload()));
+    } else if (index < requests_->first_reply()) {
+      const std::size_t answer = index - requests_->first_answer();
+      links_[answer / Requests::places].answered.end(answer % Requests::places);
+      send_answer(static_cast<int>(answer / Requests::places));
+    }
+  }
+}
+
+void PushPullServer::take_request(int worker, const PushPullRequest& head) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  const auto fits = [](std::int64_t bytes) {
+    return bytes >= 0 && static_cast<std::size_t>(bytes) <= largest_payload;
+  };
+  require(fits(head.payload_bytes) && fits(head.reply_bytes), "worker ", worker, " announces a payload of ",
+          head.payload_bytes, " bytes and expects ", head.reply_bytes);
+  if (link.coming) {
+    require(!link.behind, "worker ", worker, " does not wait for its pushes to be taken");
+    link.behind = head;
+  } else if (head.pushes() || head.payload_bytes > 0) {
+    link.coming = true;
+    link.head = head;
+    announced_.push_back(worker);
+    start_receiving();
+  } else {
+    hand_out(worker, head, -1, true);
+  }
+}
+
+/// Buffers for requests that were announced, first come, first served.
+void PushPullServer::start_receiving() {
+  std::erase_if(announced_, [&](int worker) { return start_receiving(worker); });
+}
+
+/// Begins to receive what comes with the worker's request, unless a buffer that it needs is in use.
+bool PushPullServer::start_receiving(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  const bool shared = link.head.window_at >= 0;
+  const bool needs_slot = link.head.pushes() && !(shared && wires_.push == Wire::float32);
+  const auto slot = std::ranges::find(slots_, SlotState::free, &Slot::state);
+  if (needs_slot && slot == slots_.end()) return false;
+  if (link.head.payload_bytes > 0 && link.payload_taken) return false;
+  link.missing = 0;
+  link.slot = -1;
+  if (needs_slot) {
+    link.slot = static_cast<int>(slot - slots_.begin());
+    slot->state = SlotState::receiving;
+    slot->worker = worker;
+    slot->parts.start(values_);
+    slot->decoded = 0;
+  }
+  if (link.head.pushes() && !shared) {
+    receive_values(worker);
+    ++link.missing;
+  }
+  if (link.head.payload_bytes > 0) {
+    const auto bytes = static_cast<std::size_t>(link.head.payload_bytes);
+    if (link.payload.size() < bytes) link.payload.resize(bytes);
+    check(MPI_Irecv(link.payload.data(), static_cast<int>(bytes), MPI_BYTE, link.rank, payload_tag,
+                    NativeHandle::of(all_), &requests_->of_payload(worker)),
+          "MPI_Irecv");
+    ++link.missing;
+  }
+  if (link.missing == 0) complete(worker);
+  return true;
+}
+
+/// As many parts of the worker's values as may be on their way.
+void PushPullServer::receive_values(int worker) {
+  const Link& link = links_[static_cast<std::size_t>(worker)];
+  const auto index = static_cast<std::size_t>(link.slot);
+  Slot& slot = slots_[index];
+  const bool is_float = wires_.push == Wire::float32;
+  std::byte* const to = is_float ? reinterpret_cast<std::byte*>(slot.values.data()) : slot.encoded.data();
+  while (slot.parts.may_begin(values_)) {
+    const std::size_t part = slot.parts.begin();
+    const auto [begin, end] = slot.parts.bounds(part);
+    check(MPI_Irecv(to + begin * bytes_per_value(wires_.push), static_cast<int>(end - begin),
+                    carrier_of(wires_.push), link.rank, push_tag, NativeHandle::of(all_),
+                    &requests_->of_slot(index, PushPullParts::place_of(part))),
+          "MPI_Irecv");
+  }
+}
+
+/// A part of them is here.
+void PushPullServer::take_values(std::size_t slot, std::size_t place) {
+  PushPullParts& parts = slots_[slot].parts;
+  const int worker = slots_[slot].worker;
+  parts.end(place);
+  receive_values(worker);
+  if (parts.all_over()) {
+    take_part(worker);
+  } else if (in_parts_ && parts.over() > 0) {
+    hand_out(worker, links_[static_cast<std::size_t>(worker)].head, static_cast<int>(slot), false);
+  }
+}
+
+/// Values or a payload are here; hands the request out when both are.
+void PushPullServer::take_part(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (--link.missing > 0) return;
+  complete(worker);
+  if (const auto behind = std::exchange(link.behind, std::nullopt)) take_request(worker, *behind);
+}
+
+/// All that comes with the worker's request is here.
+void PushPullServer::complete(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  hand_out(worker, link.head, link.slot, true);
+  link.coming = false;
+}
+
+/// Of a push: all, of which what has come can be read.
+std::span<const float> PushPullServer::values_of(const PushPullRequest& head, int index, int rank) {
+  const bool is_float = wires_.push == Wire::float32;
+  const std::byte* from = nullptr;
+  if (head.window_at >= 0) {
+    require(window_.has_value(), "a worker says that its values are shared, but no memory is");
+    from = window_->announced(rank, head.window_at, values_ * bytes_per_value(wires_.push)).data();
+    if (is_float) return {reinterpret_cast<const float*>(from), values_};
+  }
+  Slot& slot = slots_[static_cast<std::size_t>(index)];
+  const std::size_t here = head.window_at >= 0 ? values_ : slot.parts.over();
+  if (!is_float) {
+    if (from == nullptr) from = slot.encoded.data();
+    decode(wires_.push, from + slot.decoded * bytes_per_value(wires_.push),
+           std::span(slot.values).subspan(slot.decoded, here - slot.decoded));
+    slot.decoded = here;
+  }
+  return slot.values;
+}
+
+/// @param whole false: some of the values are here
+void PushPullServer::hand_out(int worker, const PushPullRequest& head, int slot, bool whole) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (!std::exchange(link.begun, !whole)) {
+    if (head.pulls()) link.awaits_values = true;
+    link.reads_window = head.window_at >= 0;
+    if (head.reply_bytes > 0) link.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
+  }
+  WorkerRequest request{.worker = worker, .head = head, .complete = whole, .slot = slot};
+  if (head.pushes()) {
+    request.values = values_of(head, slot, link.rank);
+    request.here = whole ? values_ : slots_[static_cast<std::size_t>(slot)].parts.over();
+  }
+  if (whole && slot >= 0) slots_[static_cast<std::size_t>(slot)].state = SlotState::taken;
+  if (whole && head.payload_bytes > 0) {
+    request.payload = std::span(link.payload).first(static_cast<std::size_t>(head.payload_bytes));
+    link.payload_taken = true;
+  }
+  const auto less = std::ranges::find_if(
+      ready_, [&](const WorkerRequest& other) { return other.worker == worker && !other.complete; });
+  if (less != ready_.end()) {
+    *less = request;
+  } else {
+    ready_.push_back(request);
+  }
+}
+
+void PushPullServer::release(const WorkerRequest& request) {
+  if (request.slot >= 0) {
+    Slot& slot = slots_.at(static_cast<std::size_t>(request.slot));
+    require(slot.state == SlotState::taken && slot.worker == request.worker, "a slot is released twice");
+    slot.state = SlotState::free;
+  }
+  if (!request.payload.empty()) {
+    bool& taken = links_.at(static_cast<std::size_t>(request.worker)).payload_taken;
+    require(taken, "a payload is released twice");
+    taken = false;
+  }
+  start_receiving();
+}
+
+void PushPullServer::answer(int worker, std::span<const float> values, std::size_t ready) {
+  begin_answer(worker, values, ready);
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  std::byte* to = nullptr;
+  if (link.reads_window) {
+    require(link.answer_room >= 0, "a server that answers in place has no room for copies");
+    link.answer_at = link.answer_room;
+    to = window_->mine().data() + link.answer_room;
+  } else {
+    link.outgoing.resize(values_ * bytes_per_value(wires_.pull));
+    to = link.outgoing.data();
+  }
+  encode(wires_.pull, values.subspan(link.ready, ready - link.ready),
+         to + link.ready * bytes_per_value(wires_.pull));
+  link.answer = to;
+  link.ready = ready;
+  send_answer(worker);
+}
+
+void PushPullServer::answer_in_place(int worker, std::span<const float> values, std::size_t ready) {
+  require(wires_.pull == Wire::float32, "values are answered in place as ", word_of(wires_.pull));
+  begin_answer(worker, values, ready);
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (link.reads_window) {
+    require(values.data() == shared_values().data(), "what is answered in place lies elsewhere");
+    link.answer_at = 0;
+  }
+  link.answer = reinterpret_cast<const std::byte*>(values.data());
+  link.ready = ready;
+  send_answer(worker);
+}
+
+/// Unless it has begun.
+void PushPullServer::begin_answer(int worker, std::span<const float> values, std::size_t ready) {
+  Link& link = links_.at(static_cast<std::size_t>(worker));
+  if (!link.answers) {
+    require(link.awaits_values, "worker ", worker, " did not ask for what it is sent");
+    // It asked again, so its last answer has come, whether MPI has been asked about it or not.
+    const std::span<MPI_Request> last = requests_->of_answer(worker);
+    check(MPI_Waitall(static_cast<int>(last.size()), last.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    link.answered.start(link.reads_window ? 0 : values_);
+    link.ready = 0;
+    link.answers = true;
+  }
+  require(values.size() == values_ && link.ready <= ready && ready <= values_, "a server of ", values_,
+          " values answers with ", values.size(), ", ", ready, " of them ready after ", link.ready);
+}
+
+/// As many parts of the answer as may be on their way. Who reads it in the window is told where, at the end.
+void PushPullServer::send_answer(int worker) {
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  if (!link.answers || (link.reads_window && link.ready < values_)) return;
+  while (link.answered.may_begin(link.ready)) {
+    const std::size_t part = link.answered.begin();
+    const auto [begin, end] = link.answered.bounds(part);
+    MPI_Request& request = requests_->of_answer(worker)[PushPullParts::place_of(part)];
+    if (link.reads_window) {
+      PushPullWindow::publish();
+      check(MPI_Isend(&link.answer_at, 1, MPI_INT64_T, link.rank, pull_tag, NativeHandle::of(all_), &request),
+            "MPI_Isend");
+    } else {
+      check(MPI_Isend(link.answer + begin * bytes_per_value(wires_.pull), static_cast<int>(end - begin),
+                      carrier_of(wires_.pull), link.rank, pull_tag, NativeHandle::of(all_), &request),
+            "MPI_Isend");
+    }
+  }
+  if (link.answered.all_begun()) link.answers = link.awaits_values = false;
+}
+
+std::span<std::byte> PushPullServer::reply_room(int worker) {
+  Link& link = links_.at(static_cast<std::size_t>(worker));
+  // It asked again, so its last answer has come.
+  check(MPI_Wait(&requests_->of_reply(worker), MPI_STATUS_IGNORE), "MPI_Wait");
+  if (link.reply.size() < link.awaited_payload) link.reply.resize(link.awaited_payload);
+  return std::span(link.reply).first(link.awaited_payload);
+}
+
+void PushPullServer::answer_payload(int worker, std::span<const std::byte> bytes) {
+  const std::span<std::byte> room = reply_room(worker);
+  require(!room.empty() && bytes.size() == room.size(), "worker ", worker, " expects a payload of ",
+          room.size(), " bytes and is sent ", bytes.size());
+  if (bytes.data() != room.data()) std::ranges::copy(bytes, room.begin());
+  Link& link = links_[static_cast<std::size_t>(worker)];
+  link.awaited_payload = 0;
+  check(MPI_Isend(room.data(), static_cast<int>(room.size()), MPI_BYTE, link.rank, reply_tag,
+                  NativeHandle::of(all_), &requests_->of_reply(worker)),
+        "MPI_Isend");
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+
+namespace flotilla::mpi {
+
+class SharedWindow;
+
+/// The ranks of `all` on this host.
+class HostRanks {
+ public:
+  explicit HostRanks(const Communicator& all);  ///< Collective.
+  bool has(int rank) const;                     ///< @param rank in `all`
+  const Communicator& communicator() const { return host_; }
+  const std::vector<int>& ranks() const { return ranks_; }  ///< In `all`, ascending
+
+ private:
+  Communicator host_;
+  std::vector<int> ranks_;
+};
+
+/// Memory that the ranks of a host share, by their ranks in a larger group: a worker writes what it pushes
+/// into its own part and reads what it pulls from a server's.
+class PushPullWindow {
+ public:
+  /// Collective over `host`. @param bytes of this rank's part
+  /// @throws UserError on all of them if the memory cannot be had, naming server.shared_memory
+  PushPullWindow(const HostRanks& host, std::size_t bytes);
+  PushPullWindow(PushPullWindow&&) = delete;
+  ~PushPullWindow();  ///< Collective; nothing while an exception is being thrown.
+
+  std::span<std::byte> mine() const;
+  /// Before a message that says where something lies in the own part: who reads the message sees what was
+  /// written there.
+  static void publish();
+  /// What such a message says: `bytes` at `at` of the part of `rank`, of this host.
+  std::span<const std::byte> announced(int rank, std::int64_t at, std::size_t bytes) const;
+
+  /// Places that are written apart lie on cache lines of their own.
+  static std::size_t rounded(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
+
+ private:
+  std::vector<int> ranks_;
+  std::unique_ptr<SharedWindow> window_;
+};
+
+}  // namespace flotilla::mpi

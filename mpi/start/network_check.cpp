@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/start/network_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/core/host_lines.hpp"
+#include "mpi/core/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr double budget_s = 0.5;
+constexpr double longest_round_s = 0.06;
+constexpr int most_rounds = 15;
+constexpr int most_repetitions = 5;
+constexpr double longest_repetitions_s = 1.0;
+constexpr int warm_round_trips = 3;
+constexpr int round_trips = 15;
+constexpr std::int64_t first_bytes = std::int64_t{64} << 10;
+constexpr std::int64_t telling_bytes = std::int64_t{512} << 10;  // less fits into buffers on the way
+constexpr double longest_small_s = 0.2;
+constexpr std::int64_t most_bytes = std::int64_t{4} << 20;
+constexpr int tag = 1;
+
+double now_s() {
+  return static_cast<double>(trace::now_ns()) * 1e-9;
+}
+
+/// Between this host's rank and that of another.
+class Link {
+ public:
+  Link(const Communicator& leaders, int peer, std::vector<std::byte>& sent, std::vector<std::byte>& received)
+      : comm_(NativeHandle::of(leaders)),
+        peer_(peer),
+        leads_(leaders.rank() < peer),
+        sent_(sent),
+        received_(received) {}
+
+  double latency_us() {
+    for (int i = 0; i < warm_round_trips; ++i) round_trip();  // the first one connects
+    std::array<double, round_trips> times{};
+    for (double& time : times) {
+      const double begin = now_s();
+      round_trip();
+      time = now_s() - begin;
+    }
+    std::ranges::nth_element(times, times.begin() + round_trips / 2);
+    return times[round_trips / 2] / 2 * 1e6;
+  }
+
+  /// Doubles the size as long as that fits into the time left, which is longer for what says little.
+  double bytes_per_s(double patience_s) {
+    const double begin = now_s();
+    double rate = 0.0;
+    // The lower rank decides how it goes on, and tells with the bytes before.
+    for (std::int64_t bytes = first_bytes, next = 0; bytes > 0; bytes = next) {
+      grow(bytes);
+      const double start = now_s();
+      exchange(bytes);
+      const double took = now_s() - start;
+      rate = static_cast<double>(bytes) / took;
+      next = std::min(2 * bytes, most_bytes);
+      const double patience = next <= telling_bytes ? std::max(patience_s, longest_small_s) : patience_s;
+      const double left = patience - (now_s() - begin);
+      if (static_cast<double>(next) / rate > left) next = 0;
+      pass_on(next);
+    }
+    return rate;
+  }
+
+ private:
+  void round_trip() {
+    std::byte byte{};
+    if (leads_) send(&byte, 1);
+    receive(&byte, 1);
+    if (!leads_) send(&byte, 1);
+  }
+  void send(const std::byte* data, int bytes) {
+    check(MPI_Send(data, bytes, MPI_BYTE, peer_, tag, comm_), "MPI_Send");
+  }
+  void receive(std::byte* data, int bytes) {
+    check(MPI_Recv(data, bytes, MPI_BYTE, peer_, tag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+  }
+  void exchange(std::int64_t bytes) {
+    const int count = static_cast<int>(bytes);
+    check(MPI_Sendrecv(sent_.data(), count, MPI_BYTE, peer_, tag, received_.data(), count, MPI_BYTE, peer_,
+                       tag, comm_, MPI_STATUS_IGNORE),
+          "MPI_Sendrecv");
+  }
+  void pass_on(std::int64_t& value) {
+    if (leads_) {
+      check(MPI_Send(&value, 1, MPI_INT64_T, peer_, tag, comm_), "MPI_Send");
+    } else {
+      check(MPI_Recv(&value, 1, MPI_INT64_T, peer_, tag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+    }
+  }
+  void grow(std::int64_t bytes) {
+    const auto size = static_cast<std::size_t>(bytes);
+    if (sent_.size() >= size) return;
+    sent_.resize(size);
+    received_.resize(size);
+  }
+
+  MPI_Comm comm_;
+  int peer_;
+  bool leads_;
+  std::vector<std::byte>& sent_;
+  std::vector<std::byte>& received_;
+};
+
+/// Between the leaders of the hosts, whose ranks are the hosts' numbers.
+class Tournament {
+ public:
+  Tournament(const Communicator& leaders, const std::function<void(int)>& beat)
+      : leaders_(leaders), beat_(beat) {}
+
+  std::vector<LinkFigures> play() {
+    const std::vector<int> rounds = rounds_to_play(leaders_.size(), most_rounds);
+    const double patience_s = std::min(longest_round_s, budget_s / static_cast<double>(rounds.size()));
+    std::vector<LinkFigures> all;
+    for (const int round : rounds)
+      for (const LinkFigures& link : meet(tournament_round(leaders_.size(), round), patience_s))
+        all.push_back(link);
+    return all;
+  }
+
+  /// What stands out, one pair after another, so that they do not disturb each other: until nothing does, for
+  /// busy hosts make links look slow, or it has taken its time. Every leader has the same figures.
+  void repeat(std::vector<LinkFigures>& links, const std::vector<std::string>& names) {
+    const double begin = now_s();
+    for (int turn = 0; turn < most_repetitions; ++turn) {
+      const auto pairs = pairs_to_repeat(judge_network(links, names).suspects, turn);
+      std::int64_t go_on = !pairs.empty() && (turn == 0 || now_s() - begin < longest_repetitions_s) ? 1 : 0;
+      leaders_.broadcast(std::span(&go_on, 1));
+      if (go_on == 0) return;
+      for (const HostPair& pair : pairs) keep_better(links, meet({pair}, longest_round_s));
+    }
+  }
+
+ private:
+  std::vector<LinkFigures> meet(const std::vector<HostPair>& pairs, double patience_s) {
+    beat_(++meetings_);
+    leaders_.barrier();
+    LinkFigures mine;
+    for (const auto& [a, b] : pairs) {
+      if (leaders_.rank() != a && leaders_.rank() != b) continue;
+      Link link(leaders_, leaders_.rank() == a ? b : a, sent_, received_);
+      mine = {.a = a, .b = b, .latency_us = link.latency_us(), .bytes_per_s = link.bytes_per_s(patience_s)};
+    }
+    const std::array<double, 2> figures{mine.latency_us, mine.bytes_per_s};
+    const std::vector<double> all = leaders_.all_gather(std::span<const double>(figures));
+    std::vector<LinkFigures> links;
+    for (const auto& [a, b] : pairs) {
+      const auto at = 2 * static_cast<std::size_t>(a);
+      links.push_back({.a = a, .b = b, .latency_us = all[at], .bytes_per_s = all[at + 1]});
+    }
+    return links;
+  }
+
+  const Communicator& leaders_;
+  const std::function<void(int)>& beat_;
+  int meetings_ = 0;
+  std::vector<std::byte> sent_;
+  std::vector<std::byte> received_;
+};
+
+}  // namespace
+
+NetworkReport check_network(const Communicator& world, const std::vector<Place>& places,
+                            const std::function<void(int)>& beat) {
+  const double begin = now_s();
+  const std::vector<std::string> names = names_of_hosts(places);
+  require(names.size() > 1, "the network of one host is checked");
+  const bool leads = places[static_cast<std::size_t>(world.rank())].local_rank == 0;
+  const Communicator peers = world.split(leads ? 0 : 1);
+  std::vector<double> flat;  // a, b, latency, bytes a second
+  if (leads) {
+    Tournament tournament(peers, beat);
+    std::vector<LinkFigures> links = tournament.play();
+    tournament.repeat(links, names);
+    for (const LinkFigures& link : links)
+      for (const double value :
+           {static_cast<double>(link.a), static_cast<double>(link.b), link.latency_us, link.bytes_per_s})
+        flat.push_back(value);
+  }
+  world.patient_barrier();
+  auto size = static_cast<std::int64_t>(flat.size());
+  world.broadcast(std::span(&size, 1));
+  flat.resize(static_cast<std::size_t>(size));
+  world.broadcast(std::span<double>(flat));
+  std::vector<LinkFigures> links;
+  for (std::size_t at = 0; at < flat.size(); at += 4)
+    links.push_back({.a = static_cast<int>(flat[at]),
+                     .b = static_cast<int>(flat[at + 1]),
+                     .latency_us = flat[at + 2],
+                     .bytes_per_s = flat[at + 3]});
+  return {.verdict = judge_network(links, names),
+          .hosts = static_cast<int>(names.size()),
+          .pairs = links.size(),
+          .seconds = now_s() - begin};
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/watchdog/roll_call.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/core/native.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr int question_tag = 3;
+constexpr int answer_tag = 4;
+constexpr std::size_t most_named = 8;
+constexpr std::int64_t least_patience_ns = 500'000'000;
+static_assert(std::is_trivially_copyable_v<Presence>, "travels as bytes");
+
+}  // namespace
+
+void Presence::set_what(const char* text) {
+  const std::string_view cut = std::string_view(text).substr(0, what.size() - 1);
+  what.fill('\0');
+  std::ranges::copy(cut, what.begin());
+}
+
+bool Presence::is_with(const Presence& other) const {
+  return what == other.what && step == other.step && index == other.index && done == other.done;
+}
+
+std::string Presence::text() const {
+  std::string text = what.data();
+  if (index >= 0) text += cat(" ", index);
+  if (step >= 0) text += cat(", step ", step);
+  if (done != 0) text += ", done here";
+  return text;
+}
+
+struct RollCall::Impl {
+  Communicator world;
+  std::vector<std::string> hosts;
+  std::vector<std::optional<Presence>> answers;
+  std::vector<bool> owing;                    // was asked, has not answered
+  std::vector<double> heard_s;                // by the caller's clock
+  std::vector<std::optional<Presence>> last;  // of this silence
+  double now_s = 0;
+  // A message stays until it is sent, which to a rank that is gone it never is.
+  struct Message {
+    Presence content;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  std::deque<Message> sent;
+
+  MPI_Comm comm() const { return NativeHandle::of(world); }
+
+  void send(const Presence& mine, int to, int tag) {
+    Message& message = sent.emplace_back(Message{.content = mine});
+    check(MPI_Isend(&message.content, sizeof(Presence), MPI_BYTE, to, tag, comm(), &message.request),
+          "MPI_Isend");
+  }
+
+  /// Progress for what was sent.
+  void forget_what_arrived() {
+    while (!sent.empty() && completed(sent.front().request)) sent.pop_front();
+  }
+
+  /// The next message of that kind, if one is there: its sender and content.
+  std::optional<std::pair<int, Presence>> receive(int tag) {
+    int there = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm(), &there, &status), "MPI_Iprobe");
+    if (there == 0) return std::nullopt;
+    Presence content;
+    const int from = status.MPI_SOURCE;
+    check(MPI_Recv(&content, sizeof(content), MPI_BYTE, from, tag, comm(), MPI_STATUS_IGNORE), "MPI_Recv");
+    return std::pair(from, content);
+  }
+
+  void note(int rank, const Presence& presence) {
+    answers[static_cast<std::size_t>(rank)] = presence;
+    last[static_cast<std::size_t>(rank)] = presence;
+    heard_s[static_cast<std::size_t>(rank)] = now_s;
+  }
+  bool is_mine(std::size_t rank) const { return static_cast<int>(rank) == world.rank(); }
+  std::string place(std::size_t rank) const {
+    return hosts[rank].empty() ? cat("rank ", rank) : cat("rank ", rank, " on ", hosts[rank]);
+  }
+  std::string places(const std::vector<std::size_t>& ranks) const;
+};
+
+std::string RollCall::Impl::places(const std::vector<std::size_t>& ranks) const {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i)
+    text += (i == 0 ? "" : ", ") + place(ranks[i]);
+  if (ranks.size() > most_named) text += cat(" and ", ranks.size() - most_named, " more");
+  return text;
+}
+
+RollCall::RollCall(const Communicator& world, std::vector<std::string> hosts)
+    : impl_(std::make_unique<Impl>(
+          Impl{.world = world.collective_clone(),
+               .hosts = std::move(hosts),
+               .answers = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
+               .owing = std::vector<bool>(static_cast<std::size_t>(world.size())),
+               .heard_s = std::vector<double>(static_cast<std::size_t>(world.size())),
+               .last = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
+               .sent = {}})) {
+  require(impl_->hosts.size() == impl_->answers.size(), "a roll call of ", impl_->answers.size(),
+          " ranks with ", impl_->hosts.size(), " hosts");
+}
+
+RollCall::~RollCall() = default;
+
+void RollCall::set_time(double now_s) {
+  impl_->now_s = now_s;
+}
+
+void RollCall::answer(const Presence& mine) {
+  impl_->forget_what_arrived();
+  while (const auto question = impl_->receive(question_tag)) {
+    impl_->note(question->first, question->second);  // who asks says how it is
+    impl_->send(mine, question->first, answer_tag);
+  }
+  while (const auto reply = impl_->receive(answer_tag)) {
+    impl_->note(reply->first, reply->second);
+    impl_->owing[static_cast<std::size_t>(reply->first)] = false;
+  }
+}
+
+void RollCall::call(const Presence& mine) {
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    if (impl_->is_mine(rank) || impl_->owing[rank]) continue;
+    impl_->send(mine, static_cast<int>(rank), question_tag);
+    impl_->owing[rank] = true;
+  }
+}
+
+void RollCall::ask(const Presence& mine, double patience_s) {
+  for (auto& answer : impl_->answers) answer.reset();
+  impl_->note(impl_->world.rank(), mine);
+  call(mine);
+  const std::int64_t begin_ns = trace::now_ns();
+  const std::int64_t deadline_ns = begin_ns + std::llround(patience_s * 1e9);
+  while (trace::now_ns() < deadline_ns) {
+    answer(mine);
+    if (!silent() && trace::now_ns() > begin_ns + least_patience_ns) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+bool RollCall::silent() const {
+  return !std::ranges::all_of(impl_->answers, [](const auto& answer) { return answer.has_value(); });
+}
+
+void RollCall::begin_silences() {
+  std::ranges::fill(impl_->heard_s, impl_->now_s);
+  std::ranges::fill(impl_->last, std::nullopt);
+}
+
+double RollCall::silence_s() const {
+  double longest = 0;
+  for (std::size_t rank = 0; rank < impl_->heard_s.size(); ++rank)
+    if (!impl_->is_mine(rank)) longest = std::max(longest, impl_->now_s - impl_->heard_s[rank]);
+  return longest;
+}
+
+bool RollCall::somebody_moved_within(double seconds) const {
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    const auto& answer = impl_->answers[rank];
+    if (!impl_->is_mine(rank) && answer && answer->quiet_s < seconds) return true;
+  }
+  return false;
+}
+
+bool RollCall::somebody_at_files_within(double seconds) const {
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    const auto& answer = impl_->answers[rank];
+    if (!impl_->is_mine(rank) && answer && answer->files != 0 && answer->quiet_s < seconds) return true;
+  }
+  return false;
+}
+
+bool RollCall::left_to_another() const {
+  for (int rank = 0; rank < impl_->world.rank(); ++rank) {
+    const auto& answer = impl_->answers[static_cast<std::size_t>(rank)];
+    if (answer && answer->ending != 0) return true;
+  }
+  return false;
+}
+
+std::string RollCall::text(const Presence& mine, const std::vector<int>& missing) const {
+  std::vector<std::size_t> silent;
+  std::vector<std::size_t> not_arrived;
+  std::vector<std::size_t> elsewhere;
+  std::size_t with_me = 0;
+  for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
+    const auto& answer = impl_->answers[rank];
+    if (impl_->is_mine(rank)) continue;
+    if (!answer) {
+      silent.push_back(rank);
+    } else if (!answer->is_with(mine)) {
+      elsewhere.push_back(rank);
+    } else if (std::ranges::count(missing, static_cast<int>(rank)) > 0) {
+      not_arrived.push_back(rank);
+    } else {
+      ++with_me;
+    }
+  }
+  std::vector<std::string> parts;
+  if (!silent.empty())
+    parts.push_back(impl_->places(silent) + (silent.size() == 1 ? " does not answer" : " do not answer"));
+  if (silent.size() == 1 && impl_->last[silent.front()])
+    parts.back() += ", last heard of: " + impl_->last[silent.front()]->text();
+  for (std::size_t i = 0; i < std::min(elsewhere.size(), most_named); ++i) {
+    const Presence& there = *impl_->answers[elsewhere[i]];
+    parts.push_back(cat(impl_->place(elsewhere[i]), " is elsewhere: ", there.text(), ", for ",
+                        std::llround(there.quiet_s), " s"));
+  }
+  if (elsewhere.size() > most_named)
+    parts.push_back(cat(elsewhere.size() - most_named, " more are elsewhere"));
+  if (!not_arrived.empty())
+    parts.push_back(impl_->places(not_arrived) + (not_arrived.size() == 1 ? " has" : " have") +
+                    " not arrived there");
+  if (with_me > 0) parts.push_back(cat(parts.empty() ? "all" : "the others", " wait in the same place"));
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+}  // namespace flotilla::mpi

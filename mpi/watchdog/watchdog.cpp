@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/watchdog/watchdog.hpp"
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/core/last_resort.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// Together less than the 5 s within which the process is to be gone.
+constexpr unsigned patience_with_on_hang_s = 3;
+constexpr double patience_with_others_s = 1.0;
+constexpr double patience_with_movers_s = 0.75;
+constexpr double patience_with_speaker_s = 2.0;
+constexpr double longest_period_s = 0.25;
+// A launcher asks to end and kills a second later. Together less than that.
+constexpr double look_for_requests_s = 0.05;
+constexpr double quiet_before_asking_s = 0.1;
+constexpr double patience_before_the_kill_s = 0.45;
+constexpr double recently_s = 10.0;  // for the others to tell
+
+constexpr double calls_per_limit = 8.0;
+
+/// What a beat says of the time until the next one.
+enum class State : int {
+  moving,   ///< Nothing
+  working,  ///< Processor time of the thread counts as moving
+  at_disk,  ///< It waits for a disk that goes on
+  done,     ///< It has done what it says, and waits for the others
+};
+
+double now_s() {
+  return static_cast<double>(trace::now_ns()) * 1e-9;
+}
+
+/// Seconds; 0: it is gone.
+double processor_time_s(clockid_t thread) {
+  timespec time{};
+  if (clock_gettime(thread, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+std::string not_there(const std::vector<int>& missing) {
+  std::string text;
+  for (const int rank : missing) text += cat(text.empty() ? "not there: rank " : ", ", rank);
+  return text;
+}
+
+}  // namespace
+
+struct Watchdog::Impl {
+  double limit_s;
+  std::function<void(const std::string&)> on_hang;
+  std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
+  double looked_s = now_s();            // the same: last; it begins before the thread does
+  double quiet_s = 0;                   // the same
+  double called_s = 0;                  // the same: quiet_s when the others were called last
+  double worked_s = 0;                  // the same: processor time of the thread that works
+  double woke_s = -recently_s;          // the same: after it was stopped for longer than the limit
+
+  // Written by the training thread. They need not fit together: they are read when nothing moves.
+  std::atomic<const char*> what{"starting"};
+  std::atomic<std::int64_t> step{-1};
+  std::atomic<std::int64_t> index{-1};
+  std::atomic<State> state{State::moving};
+  std::atomic<clockid_t> working_thread{CLOCK_MONOTONIC};
+  std::atomic<std::uint64_t> beats{0};
+  std::atomic<double> deadline_s{0};  // by now_s(); 0: none
+  std::atomic<double> granted_s{0};
+  double postponed_s = 0;  // of the training thread
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false;                                // under mutex
+  std::function<std::vector<int>()> missing;        // under mutex
+  std::function<bool()> asked_to_end;               // under mutex
+  std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
+  std::function<bool()> told;                       // under mutex
+  std::function<std::string()> failure;             // under mutex
+  std::atomic<bool> orphaned{false};
+  std::thread thread;
+
+  Activity activity() const {
+    return {what.load(std::memory_order_relaxed), step.load(std::memory_order_relaxed),
+            index.load(std::memory_order_relaxed)};
+  }
+
+  Presence presence(bool ending) const {
+    const Activity now = activity();
+    const State is = state.load(std::memory_order_relaxed);
+    Presence presence{.step = now.step,
+                      .index = now.index,
+                      .quiet_s = quiet_s,
+                      .ending = ending ? 1 : 0,
+                      .done = is == State::done ? 1 : 0,
+                      .files = is == State::working || is == State::at_disk ? 1 : 0};
+    presence.set_what(now.what);
+    return presence;
+  }
+
+  /// One thread beats: no read-modify-write needed.
+  void beat(State is) {
+    state.store(is, std::memory_order_relaxed);
+    beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  void beat(State is, const char* text, std::int64_t of_step, std::int64_t of_index) {
+    what.store(text, std::memory_order_relaxed);
+    step.store(of_step, std::memory_order_relaxed);
+    index.store(of_index, std::memory_order_relaxed);
+    beat(is);
+  }
+
+  /// Whether the thread that works has taken processor time since the last call.
+  bool worked() {
+    if (state.load(std::memory_order_relaxed) != State::working) return false;
+    const double time_s = processor_time_s(working_thread.load(std::memory_order_relaxed));
+    return std::exchange(worked_s, time_s) != time_s;
+  }
+
+  /// Where MPI fails the others are not asked any more.
+  template <class Work>
+  void with_roll_call(Work work) {
+    if (!roll_call || orphaned.load()) return;
+    try {
+      work(*roll_call);
+    } catch (const LibraryError&) {
+      roll_call.reset();
+    }
+  }
+
+  /// The watchdog's thread.
+  void run() {
+    const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
+    std::uint64_t seen = beats.load(std::memory_order_acquire);
+    double watched_s = 0;
+    while (!sleep_until_asked(period_s)) {
+      const double now = now_s();
+      // A process that was stopped (SIGSTOP, a suspended machine) did not see that time pass: a look counts
+      // for one second at most.
+      const double looked_away_s = std::min(now - looked_s, std::max(1.0, period_s));
+      quiet_s += looked_away_s;
+      watched_s += looked_away_s;
+      if (limit_s > 0 && now - looked_s > std::max(1.0, limit_s)) woke_s = now;
+      looked_s = now;
+      if (now - woke_s < recently_s && given_up()) _exit(exit_library_error);
+      if (const std::string wrong = failed(); !wrong.empty())
+        return end_job(cat(wrong, "; ", presence(true).text()));
+      const std::uint64_t beat = beats.load(std::memory_order_acquire);
+      const bool moved = worked() || beat != seen;
+      if (moved) quiet_s = called_s = 0;
+      seen = beat;
+      with_roll_call([&](RollCall& call) {
+        call.set_time(watched_s);
+        if (moved) call.begin_silences();
+        call.answer(presence(false));
+        if (limit_s <= 0 || quiet_s < called_s + limit_s / calls_per_limit) return;
+        called_s = quiet_s;
+        call.call(presence(false));
+      });
+      // While the others were asked this process may have gone on, and they may have ended.
+      const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat && !worked(); };
+      if (limit_s > 0 && quiet_s > limit_s && !others_live() && still_quiet()) {
+        return end_job(
+            cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
+      }
+      if (asked()) look_for_lost_ranks(beat);
+      double deadline = deadline_s.load(std::memory_order_acquire);
+      if (deadline > 0 && now > deadline) {
+        const double granted = granted_s.load(std::memory_order_relaxed);
+        // The training thread may have cleared it meanwhile.
+        if (files_go_on()) {
+          deadline_s.compare_exchange_strong(deadline, now + granted);
+        } else if (deadline_s.load(std::memory_order_acquire) == deadline) {
+          return end_job(cat("asked to stop, but not there after ", granted, " s: ", presence(true).text(),
+                             "; leaving without saving"));
+        }
+      }
+    }
+  }
+
+  /// A worker that is ahead waits as long as the others take: nothing hangs while all answer and one of them
+  /// moves. quiet_s goes on meanwhile, or workers that wait for each other would spare each other for ever.
+  /// One that does not answer may be short of processor time, until that has lasted for as long as a hang.
+  bool others_live() {
+    bool live = false;
+    with_roll_call([&](RollCall& call) {
+      call.ask(presence(false), patience_with_movers_s);
+      live = call.silent() ? call.silence_s() < limit_s : call.somebody_moved_within(limit_s);
+    });
+    return live;
+  }
+
+  /// Whether this rank, or another, waits for files, and that is no hang. A rank that does not answer cannot
+  /// agree on a stop.
+  bool files_go_on() {
+    const double seconds = limit_s > 0 ? limit_s : std::numeric_limits<double>::infinity();
+    const Presence here = presence(false);
+    if (here.files != 0 && here.quiet_s < seconds) return true;
+    bool go_on = false;
+    with_roll_call([&](RollCall& call) {
+      call.ask(here, patience_with_movers_s);
+      go_on = !call.silent() && call.somebody_at_files_within(seconds);
+    });
+    return go_on;
+  }
+
+  /// The ranks that have not arrived where this one waits, as far as it can see.
+  std::vector<int> find_missing() {
+    const std::lock_guard lock(mutex);
+    return missing ? missing() : std::vector<int>();
+  }
+
+  /// Whether a request to end is there that nobody has looked into.
+  bool asked() {
+    const std::lock_guard lock(mutex);
+    return on_loss && asked_to_end();
+  }
+
+  bool given_up() {
+    const std::lock_guard lock(mutex);
+    return told && told();
+  }
+
+  std::string failed() {
+    const std::lock_guard lock(mutex);
+    return failure ? failure() : std::string();
+  }
+
+  /// What moves is left alone: it stops in order.
+  void look_for_lost_ranks(std::uint64_t beat) {
+    if (sleep(quiet_before_asking_s) || beats.load(std::memory_order_acquire) != beat) return;
+    std::function<void(const std::string&)> say;
+    {
+      const std::lock_guard lock(mutex);
+      say.swap(on_loss);
+    }
+    const Presence here = presence(true);
+    with_roll_call([&](RollCall& call) {
+      call.ask(here, patience_before_the_kill_s);
+      if (call.silent() && !call.left_to_another())
+        say(cat("asked to end: ", here.text(), "; ", call.text(here, {})));
+    });
+  }
+
+  /// True if the watchdog is to end.
+  bool sleep(double seconds) {
+    std::unique_lock lock(mutex);
+    return wake.wait_for(lock, Seconds(seconds), [this] { return stop; });
+  }
+
+  /// The same; ends soon where there is a request that nobody has looked into.
+  bool sleep_until_asked(double seconds) {
+    bool ends = false;
+    for (double left_s = seconds; !ends && left_s > 0; left_s -= look_for_requests_s) {
+      ends = sleep(std::min(left_s, look_for_requests_s));
+      if (asked()) break;
+    }
+    return ends;
+  }
+
+  void end_job(std::string sentence) {
+    if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
+    leave_within(patience_with_on_hang_s, exit_library_error);
+    const Presence here = presence(true);
+    const std::vector<int> not_arrived = find_missing();
+    std::string details = not_there(not_arrived);
+    with_roll_call([&](RollCall& call) {
+      call.ask(here, patience_with_others_s);
+      if (call.left_to_another()) sleep(patience_with_speaker_s);
+      details = call.text(here, not_arrived);
+    });
+    if (!details.empty()) sentence += "; " + details;
+    on_hang(sentence);
+    _exit(exit_library_error);
+  }
+};
+
+Watchdog::Watchdog(double limit_s, std::function<void(const std::string&)> on_hang,
+                   std::unique_ptr<RollCall> roll_call)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->limit_s = limit_s;
+  impl_->on_hang = std::move(on_hang);
+  impl_->roll_call = std::move(roll_call);
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+Watchdog::~Watchdog() {
+  if (std::uncaught_exceptions() > 0) {
+    // Keeps watching until the job has been aborted.
+    impl_->orphaned.store(true);
+    impl_->thread.detach();
+    impl_.release();
+    return;
+  }
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->wake.notify_one();
+  impl_->thread.join();
+}
+
+void Watchdog::tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->asked_to_end = std::move(asked);
+  impl_->on_loss = std::move(say);
+}
+
+void Watchdog::leave_when_told(std::function<bool()> told) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->told = std::move(told);
+}
+
+void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
+  impl_->beat(State::moving, what, step, index);
+}
+
+void Watchdog::beat_at_disk() {
+  impl_->beat(State::at_disk);
+}
+
+void Watchdog::set_deadline(double seconds) {
+  const double granted = seconds + impl_->postponed_s;
+  impl_->granted_s.store(granted, std::memory_order_relaxed);
+  impl_->deadline_s.store(now_s() + granted, std::memory_order_release);
+}
+
+void Watchdog::postpone_deadline(double seconds) {
+  impl_->postponed_s += seconds;
+  if (impl_->deadline_s.load(std::memory_order_relaxed) > 0)
+    set_deadline(impl_->granted_s.load(std::memory_order_relaxed) + seconds - impl_->postponed_s);
+}
+
+void Watchdog::clear_deadline() {
+  impl_->postponed_s = 0;
+  impl_->deadline_s.store(0, std::memory_order_release);
+}
+
+Watchdog::Activity Watchdog::activity() const {
+  return impl_->activity();
+}
+
+Working::Working(Watchdog& watchdog, const char* what, std::int64_t step) : watchdog_(watchdog) {
+  Watchdog::Impl& impl = *watchdog_.impl_;
+  clockid_t clock = CLOCK_MONOTONIC;
+  if (const int error = pthread_getcpuclockid(pthread_self(), &clock); error != 0)
+    throw LibraryError("pthread_getcpuclockid", cat("error ", error));
+  impl.working_thread.store(clock, std::memory_order_relaxed);
+  impl.beat(State::working, what, step, -1);
+}
+
+Working::~Working() {
+  watchdog_.impl_->beat(State::done);
+}
+
+void Working::next(const char* what) {
+  watchdog_.impl_->beat(State::working, what, watchdog_.activity().step, -1);
+}
+
+MissingRanks::MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()> find) : watchdog_(watchdog) {
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->missing = std::move(find);
+}
+
+MissingRanks::~MissingRanks() {
+  // While an exception is being thrown as well: what `find` looks at goes.
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->missing = nullptr;
+}
+
+FailuresBeside::FailuresBeside(Watchdog& watchdog, std::function<std::string()> find) : watchdog_(watchdog) {
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->failure = std::move(find);
+}
+
+FailuresBeside::~FailuresBeside() {
+  // As above.
+  const std::lock_guard lock(watchdog_.impl_->mutex);
+  watchdog_.impl_->failure = nullptr;
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/staging/stage_plan.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <system_error>
+
+#include "kernels/error.hpp"
+#include "src/config/values.hpp"
+#include "src/data/clicks/click_files.hpp"
+#include "src/data/images/image_dataset.hpp"
+#include "src/files/checksum.hpp"
+
+namespace flotilla {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t files_between_beats = 256;
+
+/// What a data source reads, not yet examined.
+struct Originals {
+  std::set<std::string> files;
+  std::set<std::string> may_be_missing;
+  std::set<std::string> folders;
+};
+
+std::string normal(const std::string& path) {
+  return fs::path(path).lexically_normal().string();
+}
+
+/// The copies lie where the text of the path says. "a/../b" is "b", unless "a" is a link.
+std::string normal_file(const std::string& path) {
+  std::string text = normal(path);
+  std::error_code error;
+  if (text != path && fs::exists(path, error) && !fs::equivalent(path, text, error))
+    throw UserError(cat(config::printable(path),
+                        ": leads through a link and back, which data.stage_to cannot copy; "
+                        "write the path without \"..\""));
+  return text;
+}
+
+void add_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
+                Originals& originals) {
+  const ImageList list = list_images(data, source, classes, {.training = training});
+  originals.folders.insert(normal(list.root));
+  if (list.is_file) originals.files.insert(normal_file(list.source));
+  const bool missing_allowed = training && list.is_file && data.on_bad_image == "replace";
+  for (std::int64_t i = 0; i < list.size(); ++i)
+    (missing_allowed ? originals.may_be_missing : originals.files).insert(normal_file(list.path(i)));
+  if (list.is_file) return;
+  std::error_code error;  // the folder was read a moment ago
+  for (fs::directory_iterator at(list.root, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored) && !at->path().filename().string().starts_with('.'))
+      originals.folders.insert(normal(at->path().string()));
+  }
+}
+
+void add_source(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
+                Originals& originals) {
+  if (data.kind == "idx") {
+    originals.files.insert({normal_file(source.images), normal_file(source.labels)});
+  } else if (data.kind == "criteo" || data.kind == "libsvm") {
+    for (const std::string& path : find_click_files(source.path)) originals.files.insert(normal_file(path));
+  } else {
+    require(data.kind == "image-list" || data.kind == "image-folder", "no files of data.kind \"", data.kind,
+            "\"");
+    add_images(data, source, classes, training, originals);
+  }
+}
+
+/// False if the file is not there.
+bool examine(StagedFile& file) {
+  struct stat status {};
+  if (::stat(file.path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return false;
+    throw UserError(cat(config::printable(file.path), ": cannot be examined: ", std::strerror(errno),
+                        "; check the path and the right to read it"));
+  }
+  if (!S_ISREG(status.st_mode))
+    throw UserError(cat(config::printable(file.path), ": is not a regular file and cannot be staged"));
+  file.bytes = status.st_size;
+  file.changed_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return true;
+}
+
+std::int64_t number_at(std::string_view& text) {
+  std::int64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && stop != text.data() + text.size(), "a plan of staging is cut off");
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()) + 1);
+  return value;
+}
+
+/// Paths may hold any character: their length stands before them.
+std::string path_at(std::string_view& text) {
+  const auto length = static_cast<std::size_t>(number_at(text));
+  require(length < text.size(), "a plan of staging is cut off");
+  std::string path(text.substr(0, length));
+  text.remove_prefix(length + 1);
+  return path;
+}
+
+}  // namespace
+
+std::int64_t StagePlan::bytes() const {
+  std::int64_t sum = 0;
+  for (const StagedFile& file : files) sum += file.bytes;
+  return sum;
+}
+
+std::string StagePlan::text() const {
+  std::string text = cat(files.size(), ' ', folders.size(), '\n');
+  for (const StagedFile& file : files)
+    text += cat(file.bytes, ' ', file.changed_ns, ' ', file.path.size(), ' ', file.path, '\n');
+  for (const std::string& folder : folders) text += cat(folder.size(), ' ', folder, '\n');
+  return text;
+}
+
+StagePlan StagePlan::of_text(std::string_view text) {
+  StagePlan plan;
+  plan.files.resize(static_cast<std::size_t>(number_at(text)));
+  plan.folders.resize(static_cast<std::size_t>(number_at(text)));
+  for (StagedFile& file : plan.files) {
+    file.bytes = number_at(text);
+    file.changed_ns = number_at(text);
+    file.path = path_at(text);
+  }
+  for (std::string& folder : plan.folders) folder = path_at(text);
+  return plan;
+}
+
+std::string StagePlan::name() const {
+  const std::string all = text();
+  return "flotilla-" + hexadecimal(checksum_of(std::as_bytes(std::span(all))));
+}
+
+StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat) {
+  if (data.stage_to.find_first_of("*?[") != std::string::npos)
+    throw UserError(
+        cat("data.stage_to = ", data.stage_to,
+            " has one of the characters \"*?[\", which are wildcards in paths of data; choose another name"));
+  Originals originals;
+  add_source(data, data.train, classes, true, originals);
+  beat();
+  if (data.validation.given) add_source(data, data.validation, classes, false, originals);
+  StagePlan plan;
+  plan.folders.assign(originals.folders.begin(), originals.folders.end());
+  std::set<std::string> all = originals.files;
+  all.merge(std::set<std::string>(originals.may_be_missing));
+  for (const std::string& path : all) {
+    if (plan.files.size() % files_between_beats == 0) beat();
+    StagedFile file{.path = path};
+    if (examine(file)) {
+      plan.files.push_back(std::move(file));
+    } else if (originals.files.contains(path)) {
+      throw UserError(cat(config::printable(path),
+                          ": is missing; check the path (paths in a deck are relative to the deck)"));
+    }
+  }
+  return plan;
+}
+
+std::string staged_path(const std::string& folder, const std::string& path) {
+  return folder.empty() || path.empty() ? path : folder + normal(path);
+}
+
+DataConfig staged_data(DataConfig data, const std::string& folder) {
+  for (DataSourceConfig* source : {&data.train, &data.validation}) {
+    for (std::string* path : {&source->images, &source->labels, &source->path, &source->root})
+      *path = staged_path(folder, *path);
+    source->staged_below = folder;
+  }
+  return data;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/files/file.hpp"
+
+namespace flotilla {
+
+/// Inflates a gzip file from its start to its end in constant memory; several members one after another
+/// count as one, as for gunzip.
+class GzipReader {
+ public:
+  /// Whether the file begins like gzip, whatever its name.
+  static bool recognises(const File& file);
+
+  /// `file` must outlive the reader.
+  explicit GzipReader(const File& file);
+  GzipReader(const GzipReader&) = delete;
+  GzipReader& operator=(const GzipReader&) = delete;
+  ~GzipReader();
+
+  /// The next inflated bytes; fewer only at the end, which is reached when the checksums were right.
+  /// @throws UserError if the file is damaged or truncated or goes on after its end.
+  std::size_t read(std::span<std::uint8_t> to);
+  /// Whether so many bytes can be in the file at all: gzip makes data smaller by a factor of 1032 at most.
+  bool can_hold(std::int64_t bytes) const;
+
+ private:
+  bool refill();            ///< False at the end of the file.
+  bool next_member();       ///< Behind a member: false at the end of the file.
+  std::int64_t at() const;  ///< Byte of the compressed file that comes next
+
+  const File& file_;
+  std::vector<std::uint8_t> input_;
+  std::int64_t taken_ = 0;  ///< Bytes of the file handed to zlib so far
+  bool ended_ = false;
+  z_stream stream_{};
+};
+
+/// Appends the next inflated bytes to `copy`, up to `most` of them; fewer only at the end.
+void inflate_into(GzipReader& reader, File& copy, std::int64_t most);
+
+/// What a gzip file holds, in a nameless file in temporary_folder(). @throws UserError as GzipReader does and
+/// if there is no room.
+File inflated_copy(const File& compressed);
+
+}  // namespace flotilla

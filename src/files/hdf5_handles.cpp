@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/files/hdf5_handles.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+
+namespace flotilla::hdf5 {
+
+namespace {
+
+std::mutex& library_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// Called with the innermost entry first; that one says most.
+herr_t take_first(unsigned, const H5E_error2_t* entry, void* text) {
+  auto& first = *static_cast<std::string*>(text);
+  if (first.empty() && entry->desc != nullptr) first = entry->desc;
+  return 0;
+}
+
+}  // namespace
+
+std::string last_error() {
+  std::string text;
+  if (H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text) < 0 || text.empty()) return "no reason given";
+  std::ranges::replace(text, '\n', ' ');  // behind the time of a failed write
+  return text;
+}
+
+void fail(const char* call, std::source_location at) {
+  throw LibraryError(call, last_error(), at);
+}
+
+Session::Session() : lock_(library_mutex()) {
+  // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
+  static const herr_t left_alone = H5dont_atexit();
+  check(left_alone, "H5dont_atexit");
+  check(H5open(), "H5open");
+  check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
+}
+
+Session::~Session() {
+  H5Eclear2(H5E_DEFAULT);
+}
+
+}  // namespace flotilla::hdf5

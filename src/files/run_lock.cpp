@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/files/run_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "kernels/error.hpp"
+#include "src/files/files.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// 0, or why the lock cannot be had: EWOULDBLOCK if another process has it.
+int try_lock(int descriptor) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+std::string holder(int descriptor) {
+  std::array<char, 256> text{};
+  const ssize_t length = pread(descriptor, text.data(), text.size(), 0);
+  return length > 0 ? " (" + std::string(text.data(), static_cast<std::size_t>(length)) + ")" : "";
+}
+
+/// "process 123 on node7", for the message of those who come later.
+void sign(int descriptor) {
+  std::array<char, 128> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) return;
+  if (ftruncate(descriptor, 0) != 0) return;
+  write_fully(descriptor, cat("process ", getpid(), " on ", host.data()));
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::string& folder, double patience_s) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+  const std::string path = folder + "/.lock";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  int error = descriptor_ < 0 ? errno : try_lock(descriptor_);
+  while (error == EWOULDBLOCK && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    error = try_lock(descriptor_);
+  }
+  if (error == 0) sign(descriptor_);
+  if (error != 0 && error != EWOULDBLOCK)
+    warning_ = cat("cannot lock ", path, " (", system_message(error),
+                   "): nothing keeps a second run out of this folder, which would spoil its checkpoints");
+  if (error != EWOULDBLOCK) return;
+  const std::string by = holder(descriptor_);
+  close(descriptor_);
+  throw UserError(cat("run.output ", folder, " is in use by another run", by,
+                      ": wait until it ends, or choose another run.output"));
+}
+
+RunLock::~RunLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace flotilla

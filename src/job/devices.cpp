@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/job/devices.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "kernels/error.hpp"
+#include "kernels/gpus.hpp"
+#include "src/job/failure.hpp"
+
+namespace flotilla {
+
+namespace {
+
+Tf32 tf32_of(std::string_view word) {
+  if (word == "none") return Tf32::none;
+  return word == "all" ? Tf32::all : Tf32::convolutions;
+}
+
+}  // namespace
+
+mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
+                          const std::vector<mpi::Place>& places) {
+  if (device.kind != "cuda") return {};
+  mpi::GpuView mine;
+  agree(workers, places, [&] { mine = mpi::look_at_gpus(visible_gpus()); });
+  const std::vector<mpi::GpuView> views = mpi::all_gather(workers, mine);
+  mpi::GpuBinding binding;
+  throw_alike([&] { binding = mpi::bind_gpus(places, views, device.share); });
+  return binding;
+}
+
+std::string no_nccl(const mpi::GpuBinding& gpus, bool built) {
+  if (gpus.ranks.empty()) return "needs device.kind = \"cuda\"";
+  if (!built)
+    return "needs NCCL, which this build has not: configure it with -DFLOTILLA_NCCL=ON (NCCL_ROOT tells "
+           "where "
+           "it is), or use \"auto\"";
+  const auto shared =
+      std::ranges::find_if(gpus.ranks, [](const auto& bound) { return bound.sharing.size() > 1; });
+  if (shared == gpus.ranks.end()) return "";
+  return cat("needs a GPU for each rank, but ranks ", shared->sharing[0], " and ", shared->sharing[1],
+             " share one (", shared->gpu.pci_id, "); start fewer, or use \"auto\"");
+}
+
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, int gpu,
+                                    bool reproducible) {
+  const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
+  return make_device({.kind = device.kind,
+                      .threads = static_cast<int>(threads),
+                      .precision = precision_of(device.precision),
+                      .winograd = device.convolution == "winograd",
+                      .ordinal = gpu,
+                      .tf32 = tf32_of(device.tf32),
+                      .reproducible = reproducible,
+                      .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U,
+                      .graphs = device.graphs});
+}
+
+}  // namespace flotilla

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "mpi/start/gpu_binding.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// Collective over the ranks that compute. A GPU for each of them where the deck asks for the device "cuda";
+/// else none.
+/// @throws AgreedFailure as visible_gpus() and mpi::bind_gpus() do
+mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
+                          const std::vector<mpi::Place>& places);
+
+/// Why these workers cannot sum by NCCL, to be read after strategy.all_reduce = "nccl"; empty: they can.
+/// @param built whether this build has NCCL
+std::string no_nccl(const mpi::GpuBinding& gpus, bool built);
+
+/// The deck's device for the rank at `place`: as many threads as the deck says, or as the rank has cores.
+/// @param gpu the ordinal of the rank's GPU among those that it sees; read for the device "cuda" only
+/// @param reproducible the deck's run.reproducible
+/// @throws UserError as make_device(const DeviceSpec&) does
+std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, int gpu,
+                                    bool reproducible);
+
+}  // namespace flotilla

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/job/failure.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "kernels/error.hpp"
+#include "mpi/core/host_lines.hpp"
+#include "src/observe/print.hpp"
+
+namespace flotilla {
+
+int exit_code_of(const std::exception& error) {
+  if (dynamic_cast<const UserError*>(&error) != nullptr) return exit_user_error;
+  if (dynamic_cast<const InternalError*>(&error) != nullptr) return exit_internal_error;
+  if (dynamic_cast<const LibraryError*>(&error) != nullptr) return exit_library_error;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_library_error;
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return exit_user_error;
+  if (dynamic_cast<const std::system_error*>(&error) != nullptr) return exit_library_error;
+  return exit_internal_error;
+}
+
+std::string text_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return "out of memory (flotilla train --check prints the plan)";
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
+    return cat("no thread can be started: ", error.what(),
+               "; raise the limit of processes (ulimit -u, or pids.max of the control group)");
+  return error.what();
+}
+
+namespace {
+
+constexpr std::chrono::seconds patience_with_speaker{10};
+
+std::atomic<FailureHandler*> at_terminate{nullptr};
+
+/// Collective. What `work` threw on each rank: "2message"; empty: all well.
+std::vector<std::string> errors_of(const mpi::Communicator& world, const std::function<void()>& work) {
+  std::string mine;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    mine = cat(exit_code_of(error), text_of(error));
+  }
+  return world.all_gather(mine);
+}
+
+}  // namespace
+
+FailureHandler::FailureHandler(int rank, int ranks, std::string host)
+    : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
+
+FailureHandler::~FailureHandler() {
+  FailureHandler* own = this;
+  at_terminate.compare_exchange_strong(own, nullptr);
+}
+
+void FailureHandler::end_job_at_terminate() {
+  at_terminate = this;
+  std::set_terminate([] {
+    FailureHandler* const handler = at_terminate;
+    if (handler != nullptr && std::current_exception()) handler->end_job_for_current_exception();
+    std::abort();
+  });
+}
+
+void FailureHandler::set_folder(const std::string& folder) {
+  const std::lock_guard lock(mutex_);
+  folder_ = folder;
+}
+
+std::string FailureHandler::folder() const {
+  const std::lock_guard lock(mutex_);
+  return folder_;
+}
+
+bool FailureHandler::told() const {
+  const std::string folder = this->folder();
+  return !folder.empty() && access((folder + "/failure.json").c_str(), F_OK) == 0;
+}
+
+void FailureHandler::say_unless_told(const std::string& what) const {
+  if (folder().empty() || told()) return;
+  print_error_line(failure_line(failure(what, 0)));
+}
+
+Failure FailureHandler::failure(const std::string& what, int exit_code) const {
+  return {.rank = rank_,
+          .ranks = ranks_,
+          .host = host_,
+          .step = step_.load(std::memory_order_relaxed),
+          .what = what,
+          .exit_code = exit_code};
+}
+
+void FailureHandler::end_job(const std::exception& error) {
+  end_job(text_of(error), exit_code_of(error));
+}
+
+void FailureHandler::end_job(const std::string& what, int exit_code) {
+  // Two threads may fail at once (one because of the other): the first speaks.
+  if (!reported_.exchange(true)) report_failure(failure(what, exit_code), folder());
+  mpi::abort_job(exit_code);
+}
+
+void FailureHandler::end_job_together(const std::string& what, int exit_code, int speaker) {
+  if (rank_ != speaker) std::this_thread::sleep_for(patience_with_speaker);
+  end_job(what, exit_code);
+}
+
+void FailureHandler::end_job_for_current_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    end_job(error);
+  } catch (...) {
+    end_job("an exception of unknown type", exit_internal_error);
+  }
+}
+
+void agree(const mpi::Communicator& world, const std::function<void()>& work) {
+  const std::vector<std::string> errors = errors_of(world, work);
+  const auto failed = std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
+  if (failed == errors.end()) return;
+  std::string text = failed->substr(1);
+  if (failed != errors.begin()) {
+    const std::vector<std::string> hosts = world.all_gather(mpi::host_name());
+    text = cat("on ", hosts[static_cast<std::size_t>(failed - errors.begin())], ": ", text);
+  }
+  throw AgreedFailure(text, failed->front() - '0');
+}
+
+void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+           const std::function<void()>& work) {
+  const std::vector<std::string> errors = errors_of(world, work);
+  const auto failed = std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
+  if (failed == errors.end()) return;
+  std::set<int> good;
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) good.insert(places[rank].host_index);
+  std::vector<std::string> bad;
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    if (!errors[rank].empty() && good.erase(places[rank].host_index) > 0) bad.push_back(places[rank].host);
+  std::string text = failed->substr(1);
+  if (!good.empty()) {
+    text = cat("on ", mpi::text_of_hosts(bad), ", not on the other hosts: ", text);
+  } else if (std::ranges::count(errors, "") > 0) {
+    const mpi::Place& place = places[static_cast<std::size_t>(failed - errors.begin())];
+    text = cat("rank ", place.rank, " on ", place.host, ": ", text);
+  }
+  throw AgreedFailure(text, failed->front() - '0');
+}
+
+void throw_alike(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    throw AgreedFailure(error.what(), exit_user_error);
+  }
+}
+
+}  // namespace flotilla

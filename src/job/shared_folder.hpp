@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
+
+namespace flotilla {
+
+/// Collective. Refuses a run's folder that is not the same one on every host: rank 0 writes a file into the
+/// folder, or into the nearest one above it that is there, and one rank of each host looks for it, for a
+/// while where a network file system is slow to show it. The file is removed again. Where rank 0 cannot
+/// write, nothing is checked: whoever makes the folder tells.
+/// @param places of all ranks of `world`  @param folder as this rank names it, absolute  @param key of the
+/// deck
+/// @throws AgreedFailure on every rank, naming the hosts that do not see it
+void check_shared_folder(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+                         const std::string& folder, const std::string& key, double patience_s = 10.0);
+
+}  // namespace flotilla

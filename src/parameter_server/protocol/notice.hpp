@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "mpi/core/role_communicators.hpp"
+
+namespace flotilla {
+
+/// What the workers tell the servers at the few points where all ranks of a job meet: before training, and
+/// after it.
+struct Notice {
+  int exit_code = 0;
+  std::string failure{};  ///< Why the workers end here; empty: they do not, or all went well
+  std::string content{};
+};
+
+/// Collective over all ranks: worker 0's notice on each. @throws AgreedFailure on the servers if it tells of
+/// a failure
+Notice exchange(const mpi::RoleCommunicators& roles, const Notice& notice);
+
+/// The world rank that speaks for the workers: worker 0's.
+int speaker_of(const mpi::RoleCommunicators& roles);
+
+/// Values of one broadcast where arrays of any size go from worker 0 to the servers piece by piece.
+inline constexpr std::size_t fill_piece = std::size_t{1} << 18;
+
+}  // namespace flotilla

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "mpi/core/wire.hpp"
+
+namespace flotilla {
+
+// Payloads between workers and servers about rows of several tables. A request is one section after another:
+// a head of 16 bytes (table, operation: 32 bits each; rows: 64 bits), the keys, 8 bytes each, and where
+// values go out, those, (rows, width) of the wire, filled up to 8 bytes. The reply is the rows that were
+// asked for, (rows, width) of the wire for section after section, without anything between. All as it lies in
+// memory.
+
+enum class RowOperation : std::uint32_t {
+  pull,  ///< Rows come back, and are made where they are not there.
+  peek,  ///< Rows come back; none is made.
+  push,  ///< Gradients go out.
+  add    ///< Differences go out.
+};
+
+inline bool has_values(RowOperation operation) {
+  return operation == RowOperation::push || operation == RowOperation::add;
+}
+
+struct RowSection {
+  std::size_t table = 0;
+  RowOperation operation = RowOperation::pull;
+  std::span<const std::uint64_t> keys{};
+  std::span<const std::byte> values{};  ///< (keys, width) of a push or add, as they travel
+};
+
+/// Which server has the row of a key. All bits of the key decide, mixed by the finalizer of SplitMix64
+/// (Steele, Lea, Flood, OOPSLA 2014), so that no pattern of keys favours a server. Fixed for all time:
+/// checkpoints are dealt out by it.
+inline int server_of(std::uint64_t key, int servers) {
+  key += 0x9E3779B97F4A7C15U;
+  key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9U;
+  key = (key ^ (key >> 27)) * 0x94D049BB133111EBU;
+  key ^= key >> 31;
+  return static_cast<int>(((key >> 32) * static_cast<std::uint64_t>(servers)) >> 32);
+}
+
+/// Writes a request. Its memory is kept from request to request.
+class RowRequest {
+ public:
+  /// Room for a section, to be filled before the next one is added.
+  struct Room {
+    std::span<std::uint64_t> keys;
+    std::span<std::byte> values;  ///< As they travel
+  };
+
+  explicit RowRequest(mpi::Wire wire = mpi::Wire::float32) : wire_(wire) {}
+
+  void clear() { used_ = 0; }
+  Room add_section(std::size_t table, RowOperation operation, std::size_t rows, std::size_t width);
+  std::span<const std::byte> bytes() const { return std::span(buffer_).first(used_); }
+
+ private:
+  mpi::Wire wire_;
+  std::vector<std::byte> buffer_;
+  std::size_t used_ = 0;
+};
+
+/// Reads a request, section by section, which point into it.
+class RowRequestReader {
+ public:
+  /// @param request as a payload buffer has it, aligned to 8 bytes
+  /// @param widths of the tables; kept by reference
+  /// @param wire that it was written for
+  RowRequestReader(std::span<const std::byte> request, std::span<const std::size_t> widths,
+                   mpi::Wire wire = mpi::Wire::float32);
+  /// None behind the last one. @throws InternalError if this is no such request
+  std::optional<RowSection> next();
+
+ private:
+  std::span<const std::byte> rest_;
+  std::span<const std::size_t> widths_;
+  mpi::Wire wire_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/parameter_server/rows/pages.hpp"
+
+namespace flotilla {
+
+/// Where the row of a key is: number of the row by key. A hash table of buckets of one cache line, so that a
+/// search reads one line as a rule. It grows shard by shard, so that little is held twice and nobody waits
+/// long.
+class RowIndex {
+ public:
+  static constexpr std::uint32_t none = 0xFFFFFFFFU;
+  static constexpr std::uint32_t unsure = 0xFFFFFFFEU;
+  static constexpr std::uint32_t rows_at_most = 0xFFFFFFFEU;
+
+  struct Found {
+    std::uint32_t row = none;
+    bool added = false;
+  };
+
+  RowIndex();
+
+  /// What find() and find_or_add() want beside the key: the finalizer of MurmurHash3, a bijection.
+  static std::uint64_t hash(std::uint64_t key) {
+    key = (key ^ (key >> 33)) * 0xFF51AFD7ED558CCDU;
+    key = (key ^ (key >> 33)) * 0xC4CEB9FE1A85EC53U;
+    return key ^ (key >> 33);
+  }
+  /// What a search reads first, for the caller to prefetch, and next. (GCC 12 takes a function that only
+  /// prefetches for one without effect, and drops the call.)
+  const void* line_of(std::uint64_t hash) const { return bucket_of(hash); }
+  const void* next_line_of(std::uint64_t hash) const { return bucket_of(hash) + 1; }
+
+  /// As find(), but reads one line: `unsure` if the key may be in the next one.
+  std::uint32_t find_in_line(std::uint64_t key, std::uint64_t hash) const {
+    const Bucket& bucket = *bucket_of(hash);
+    const std::size_t slot = bucket.slot_of(key);
+    if (slot < bucket_slots) return bucket.rows[slot];
+    return bucket.used < bucket_slots ? none : unsure;
+  }
+
+  std::uint32_t find(std::uint64_t key, std::uint64_t hash) const;  ///< none if it is not there
+  Found find_or_add(std::uint64_t key, std::uint64_t hash, std::uint32_t row);
+
+  std::size_t size() const;
+  std::size_t bytes() const;
+  /// Calls visit(key, row) for all keys, in no order to rely on.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const Shard& shard : shards_) {
+      for (std::size_t i = 0; i < shard.count; ++i) {
+        const Bucket& bucket = shard.buckets()[i];
+        for (std::size_t slot = 0; slot < bucket.used; ++slot) visit(bucket.keys[slot], bucket.rows[slot]);
+      }
+    }
+  }
+
+  static constexpr std::size_t shard_count = 16;
+  /// While it grows, if it is large. A shard takes 64 / 5 / 0.8 = 16 bytes for a row when it is full, and
+  /// half as much again when it grew; as they grow one after another they take 19.7 on average. The old
+  /// memory of one is held for a moment, and whole pages round up.
+  static constexpr double bytes_per_row = 22.0;
+
+ private:
+  static constexpr std::size_t bucket_slots = 5;
+
+  struct alignas(64) Bucket {
+    std::array<std::uint64_t, bucket_slots> keys;
+    std::array<std::uint32_t, bucket_slots> rows;
+    std::uint32_t used;  ///< Slots, from the first on. A search ends in a bucket that is not full.
+
+    /// The slot of the key, or bucket_slots. Without a branch: which slot it is, nobody can foretell.
+    std::size_t slot_of(std::uint64_t key) const {
+      std::uint32_t equal = 0;
+#pragma GCC unroll 5
+      for (std::size_t slot = 0; slot < bucket_slots; ++slot)
+        equal |= static_cast<std::uint32_t>(keys[slot] == key) << slot;
+      equal &= (1U << used) - 1;  // Of those that are not used the keys are zero.
+      equal |= 1U << bucket_slots;
+      return static_cast<std::size_t>(std::countr_zero(equal));
+    }
+  };
+  static_assert(sizeof(Bucket) == 64);
+
+  struct Shard {
+    Pages pages;
+    double wanted = 0.0;    ///< Bytes, before they are rounded
+    std::size_t count = 0;  ///< Buckets
+    std::size_t used = 0;   ///< Slots
+    std::size_t limit = 0;  ///< Of `used`, before it grows
+    Bucket* buckets() const { return reinterpret_cast<Bucket*>(pages.data()); }
+  };
+
+  static Shard make_shard(double wanted);
+  static void grow(Shard& shard);
+  const Shard& shard_of(std::uint64_t hash) const {
+    return shards_[hash >> 60];
+  }
+  const Bucket* bucket_of(std::uint64_t hash) const {
+    const Shard& shard = shard_of(hash);
+    return shard.buckets() + first_bucket(hash, shard.count);
+  }
+  /// Monotone in the hash: a shard that grows is read and written from its start to its end.
+  static std::size_t first_bucket(std::uint64_t hash, std::size_t count) {
+    return static_cast<std::size_t>((((hash << 4) >> 32) * count) >> 32);
+  }
+
+  std::array<Shard, shard_count> shards_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/row_update.hpp"
+#include "src/parameter_server/rows/row_index.hpp"
+#include "src/parameter_server/rows/row_merge.hpp"
+#include "src/parameter_server/rows/row_slabs.hpp"
+#include "src/parameter_server/rows/row_start.hpp"
+
+namespace flotilla {
+
+struct SparseTableSpec {
+  std::size_t width = 0;  ///< Floats of a row
+  RowRule rule{};
+  RowStart start{};
+};
+
+/// Gradients of rows, or what else is added to them.
+struct RowGradients {
+  std::span<const std::uint64_t> keys{};
+  std::span<const float> values{};  ///< (keys, width)
+};
+
+/// What became of gradients. All but the first kind touched no row.
+struct PushCounts {
+  std::size_t updated = 0;
+  std::size_t absent = 0;      ///< Their row is not there.
+  std::size_t not_finite = 0;  ///< They, or their sum over the request, hold NaN or an infinity.
+
+  PushCounts& operator+=(const PushCounts& other) {
+    updated += other.updated;
+    absent += other.absent;
+    not_finite += other.not_finite;
+    return *this;
+  }
+};
+
+/// What one server holds of an embedding table: rows of one width by 64-bit key, each made when it is first
+/// pulled, and beside it the state of its optimizer.
+///
+/// A push moves the rows that it names and no others: their momentum, moments and weight decay rest
+/// meanwhile. Adam corrects for bias with the table's step, not with the times that a row was touched.
+///
+/// Memory: width · (1 + slots) · 4 bytes a row and about 20 for the index; at most what planned_bytes() says.
+/// For one thread.
+class SparseTable {
+ public:
+  explicit SparseTable(const SparseTableSpec& spec);
+
+  std::size_t width() const { return spec_.width; }
+  std::size_t slots() const { return state_slots(spec_.rule.kind); }  ///< Of the optimizer's state
+  std::size_t rows() const { return slabs_.size(); }
+
+  /// rows ← the rows of the keys, made where they are not there. (keys, width)
+  void pull(std::span<const std::uint64_t> keys, std::span<float> rows);
+  /// The same, but leaves the table alone: rows that are not there are given as they would begin.
+  void peek(std::span<const std::uint64_t> keys, std::span<float> rows) const;
+
+  /// One step of the rule. Gradients of one row are added first, part after part, each in its order.
+  /// @param step of the table: 1, 2, …
+  PushCounts push(std::span<const RowGradients> parts, float learning_rate, float gradient_scale,
+                  std::int64_t step);
+  /// row ← row + values, without the rule.
+  PushCounts add(const RowGradients& deltas);
+
+  /// All keys, ascending: the order of checkpoints. 8 bytes a row for as long as the caller keeps them.
+  std::vector<std::uint64_t> sorted_keys() const;
+  /// Reads rows that are there, as many at a time as the caller has room for.
+  /// @param values (keys, width)
+  /// @param state none, or as many as values for each slot
+  void read(std::span<const std::uint64_t> keys, std::span<float> values,
+            std::span<const std::span<float>> state = {}) const;
+  /// Sets rows, made where they are not there. Without `state` it becomes zero. Sizes as in read().
+  void write(std::span<const std::uint64_t> keys, std::span<const float> values,
+             std::span<const std::span<const float>> state = {});
+
+  std::size_t memory_bytes() const;  ///< Of rows and index
+
+ private:
+  class Search;
+  static constexpr std::size_t batch = 64;  ///< Rows that are found, and fetched, before they are used
+
+  void make_rows(const Search& search, std::array<float*, batch>& rows);
+
+  SparseTableSpec spec_;
+  RowIndex index_;
+  RowSlabs slabs_;
+  RowMerge merge_;
+};
+
+/// Bytes that a table takes at most, while it grows too, if it is large (some 100,000 rows or more).
+std::size_t planned_bytes(std::size_t rows, std::size_t width, std::size_t slots);
+
+}  // namespace flotilla

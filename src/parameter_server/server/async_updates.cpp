@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/parameter_server/server/async_updates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+
+/// 0, 1, 2, 3–4, 5–8 …
+std::size_t bin_of(std::int64_t updates) {
+  if (updates <= 1) return static_cast<std::size_t>(updates);
+  return 1 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(updates - 1)));
+}
+
+std::string name_of(std::size_t bin) {
+  if (bin <= 2) return std::to_string(bin);
+  const std::int64_t last = std::int64_t{1} << (bin - 1);
+  return fmt::format("{}–{}", last / 2 + 1, last);
+}
+
+}  // namespace
+
+void StalenessHistogram::add(std::int64_t updates) {
+  ++counts_[std::min(bin_of(updates), counts_.size() - 1)];
+  ++pushes_;
+  sum_ += updates;
+  most_ = std::max(most_, updates);
+}
+
+std::string StalenessHistogram::text() const {
+  std::string text = fmt::format("staleness of {} pushes:", pushes_);
+  const double all = static_cast<double>(std::max<std::int64_t>(1, pushes_));
+  const char* before = " ";
+  for (std::size_t bin = 0; bin < counts_.size(); ++bin) {
+    if (counts_[bin] == 0) continue;
+    text +=
+        fmt::format("{}{}: {:.1f} %", before, name_of(bin), 100.0 * static_cast<double>(counts_[bin]) / all);
+    before = ", ";
+  }
+  return text + fmt::format("; mean {:.2f}, most {}", static_cast<double>(sum_) / all, most_);
+}
+
+AsyncUpdates::AsyncUpdates(const Parts& parts)
+    : UpdateMode(parts),
+      adds_differences_(parts.config.server.mode == "geo"),
+      workers_(static_cast<std::size_t>(parts.workers)) {}
+
+void AsyncUpdates::take(const mpi::WorkerRequest& request) {
+  Worker& worker = workers_.at(static_cast<std::size_t>(request.worker));
+  switch (request.head.kind) {
+    case mpi::RequestKind::pull:
+      parts().requests.answer(request.worker, parts().shard.array(request.head.array));
+      worker.seen = updates_;
+      return;
+    case mpi::RequestKind::farewell: worker.left = true; break;
+    case mpi::RequestKind::push_pull:
+      worker.pauses = false;
+      require(!worker.push || !worker.push->complete, "worker ", request.worker,
+              " pushes before it was answered");
+      worker.push = request;
+      update(worker);
+      break;
+    case mpi::RequestKind::rows:
+      answer_rows(request);
+      parts().requests.release(request);
+      return;
+    case mpi::RequestKind::pause: worker.pauses = true; break;
+    case mpi::RequestKind::command:
+    case mpi::RequestKind::push: throw InternalError("a server cannot take this request");
+  }
+  answer_who_may_go_on();
+  // Who is too far ahead to be answered waits for those who are not.
+  const auto waits = [](const Worker& other) { return other.push && other.push->complete; };
+  const bool somebody_waits = std::ranges::any_of(workers_, waits);
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    wait_for(i, somebody_waits && !workers_[i].left && !waits(workers_[i]));
+}
+
+/// Server 0 alone has them: the sums over the workers of what each pushed last.
+void AsyncUpdates::tell_passengers(Worker& worker) {
+  std::copy_n(worker.push->values.begin(), passengers, worker.passengers.begin());
+  float* sums = parts().shard.values().address();
+  std::fill_n(sums, passengers, 0.0F);
+  for (const Worker& other : workers_)
+    for (std::size_t i = 0; i < passengers; ++i) sums[i] += other.passengers[i];
+}
+
+/// What is here of its push and was not updated yet.
+void AsyncUpdates::update(Worker& worker) {
+  if (worker.push->here < parts().shard.leading()) return;
+  Optimizer& optimizer = parts().shard.optimizer();
+  if (!worker.step)
+    worker.step = adds_differences_ || !worker.learns() ? optimizer.steps() : optimizer.begin_step();
+  if (worker.push->here > worker.updated) update(worker, worker.push->here);
+  if (worker.push->complete) finish(worker);
+}
+
+void AsyncUpdates::update(Worker& worker, std::size_t end) {
+  const trace::Span span("update");
+  if (worker.updated == 0 && parts().shard.leading() > 0) tell_passengers(worker);
+  if (worker.learns()) learn(worker, end);
+  worker.updated = end;
+}
+
+void AsyncUpdates::learn(Worker& worker, std::size_t end) {
+  Shard& shard = parts().shard;
+  FlatMath& flat = shard.device().flat();
+  const mpi::WorkerRequest& request = *worker.push;
+  const DeviceSpan<const float> pushed(request.values.data(), request.values.size());
+  const DeviceSpan<float> running = shard.statistics();
+  if (worker.updated == 0 && !running.empty()) {
+    if (!adds_differences_) flat.scale(running, statistics_decay(parts().micro_steps * request.head.batches));
+    flat.axpy(1.0F, pushed.subspan(passengers, running.size()), running);
+  }
+  if (adds_differences_) {
+    const std::size_t begin = std::max(worker.updated, shard.leading());
+    flat.axpy(1.0F, pushed.subspan(begin, end - begin), shard.values().subspan(begin, end - begin));
+  } else {
+    shard.optimizer().step_part(shard.values(), pushed, request.head.learning_rate, 1.0, *worker.step,
+                                worker.updated, end);
+  }
+}
+
+void AsyncUpdates::finish(Worker& worker) {
+  const mpi::WorkerRequest& request = *worker.push;
+  if (worker.learns() && !parts().rows.empty())
+    parts().rows.push(std::span(&request.payload, 1), request.head.learning_rate,
+                      1.0 / static_cast<double>(request.head.batches), *worker.step);
+  answer_rows(request);
+  parts().requests.release(request);
+  ++worker.pushes;
+  if (!worker.learns()) return;
+  staleness_.add(updates_ - worker.seen);
+  ++updates_;
+}
+
+/// With what is updated of its push; the last values tell it that all is done.
+void AsyncUpdates::answer(Worker& worker) {
+  const bool complete = worker.push->complete;
+  const std::size_t size = parts().shard.size();
+  if (!complete && worker.updated == size) return;
+  if (worker.answered == 0) worker.seen = updates_ + (complete || !worker.learns() ? 0 : 1);
+  parts().requests.answer(worker.push->worker, parts().shard.array(0), worker.updated);
+  worker.answered = worker.updated;
+  if (!complete) return;
+  worker.push.reset();
+  worker.step.reset();
+  worker.updated = 0;
+  worker.answered = 0;
+}
+
+bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
+  const std::int64_t bound = parts().config.server.max_staleness;
+  if (bound == 0) return false;
+  const std::int64_t pushes = worker.pushes + (worker.push->complete ? 0 : 1);
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  for (const Worker& other : workers_)
+    if (!other.left && !other.pauses) last = std::min(last, other.pushes);
+  return last < pushes - bound;
+}
+
+void AsyncUpdates::answer_who_may_go_on() {
+  for (Worker& worker : workers_)
+    if (worker.push && worker.step && !too_far_ahead(worker)) answer(worker);
+}
+
+std::vector<std::string> AsyncUpdates::report() const {
+  std::vector<std::string> lines = parts().rows.report();
+  lines.push_back(staleness_.text());
+  return lines;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/parameter_server/server/update_mode.hpp"
+#include "src/strategy/buckets.hpp"
+
+namespace flotilla {
+
+/// Other workers' updates between a worker's pull and its next push: how often there were 0, 1, 2, 3–4, 5–8 …
+class StalenessHistogram {
+ public:
+  void add(std::int64_t updates);
+  /// "staleness of 400 pushes: 0: 12 %, 1: 80 %, 2: 8 %; mean 0.96, most 2".
+  std::string text() const;
+
+ private:
+  std::array<std::int64_t, 34> counts_{};
+  std::int64_t pushes_ = 0;
+  std::int64_t sum_ = 0;
+  std::int64_t most_ = 0;
+};
+
+/// server.mode = "async", "half-async" and "geo": whatever comes is taken at once and answered with what the
+/// server then has; from steps that overflowed nothing is learned. Gradients are not divided by the workers;
+/// differences (geo) have been. Where they come in parts, each part is, and parts of several workers may
+/// alternate.
+///
+/// What a worker is told of the others' samples are the sums of each one's last push.
+class AsyncUpdates : public UpdateMode {
+ public:
+  explicit AsyncUpdates(const Parts& parts);
+
+  void take(const mpi::WorkerRequest& request) override;
+  std::int64_t updates() const override { return updates_; }
+  std::vector<std::string> report() const override;
+
+ private:
+  struct Worker {
+    std::int64_t pushes = 0;                   ///< That are complete
+    std::int64_t seen = 0;                     ///< Updates when its last answer began
+    std::optional<mpi::WorkerRequest> push{};  ///< Not answered yet, or not all
+    std::optional<std::int64_t> step{};        ///< The optimizer's for it
+    std::size_t updated = 0;                   ///< Values of it
+    std::size_t answered = 0;                  ///< Likewise
+    bool left = false;
+    bool learns() const { return push->head.batches > 0; }  ///< Else its steps overflowed.
+    bool pauses = false;  ///< It waits for other workers, which must not wait for it
+    std::array<float, passenger_floats> passengers{};
+  };
+
+  void update(Worker& worker);
+  void update(Worker& worker, std::size_t end);
+  void learn(Worker& worker, std::size_t end);
+  void finish(Worker& worker);
+  void tell_passengers(Worker& worker);
+  void answer(Worker& worker);
+  bool too_far_ahead(const Worker& worker) const;
+  void answer_who_may_go_on();
+
+  bool adds_differences_;
+  std::vector<Worker> workers_;
+  std::int64_t updates_ = 0;
+  StalenessHistogram staleness_;
+};
+
+}  // namespace flotilla

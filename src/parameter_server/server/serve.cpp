@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/parameter_server/server/serve.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/push_pull/push_pull_server.hpp"
+#include "src/job/devices.hpp"
+#include "src/parameter_server/protocol/notice.hpp"
+#include "src/parameter_server/server/command_handler.hpp"
+#include "src/parameter_server/server/row_parts.hpp"
+#include "src/parameter_server/server/shard.hpp"
+#include "src/parameter_server/server/update_mode.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own; and the rows of
+/// the files that it names.
+void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan,
+          mpi::Watchdog& watchdog) {
+  const auto head = nlohmann::json::parse(exchange(roles, {}).content);
+  for (const auto& path : head.at("row_files").get<std::vector<std::string>>()) {
+    const mpi::Working working(watchdog, "reading rows");
+    RowFileReader file(path);
+    load_rows(rows, file, roles.mine().index, roles.table().count(mpi::Role::server));
+  }
+  shard.optimizer().set_steps(head.at("optimizer_steps").get<std::int64_t>());
+  const auto size = static_cast<std::size_t>(plan.leading + plan.layout.size());
+  std::vector<float> piece(std::min(fill_piece, size));
+  for (std::int64_t number = 0; number < head.at("arrays").get<std::int64_t>(); ++number) {
+    for (std::size_t begin = 0; begin < size; begin += fill_piece) {
+      const auto values = std::span(piece).first(std::min(fill_piece, size - begin));
+      roles.all().broadcast(values, speaker_of(roles));
+      shard.load(number, begin, values);
+    }
+  }
+}
+
+/// Where workers of this host can read them, or anywhere.
+Storage room_for(const mpi::ServerShare& share, std::span<float> shared, Device& device) {
+  if (shared.empty()) return device.allocate(share.values());
+  return {shared.data(), shared.size(), [](float* /*the window's*/) {}};
+}
+
+}  // namespace
+
+int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
+          FailureHandler& failure, mpi::Watchdog& watchdog) {
+  const std::vector<int> workers = roles.table().ranks(mpi::Role::worker);
+  const std::vector<int> servers = roles.table().ranks(mpi::Role::server);
+  const int index = roles.mine().index;
+  watchdog.beat("waiting for the workers to begin", -1);
+  const ServePlan plan = plan_from(exchange(roles, {}).content);
+  const Placement placement = place(plan, config.server, static_cast<int>(servers.size()));
+  const mpi::ServerShare share = shares_of(plan, placement, servers)[static_cast<std::size_t>(index)];
+
+  failure.set_folder(plan.folder);
+  return end_job_on_failure(failure, [&] {
+    DeviceConfig on_host = config.device;
+    on_host.kind = "cpu";
+    on_host.precision = "float32";
+    const std::unique_ptr<Device> device =
+        make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
+    mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),
+                                 {.copies = config.server.mode != "sync", .parts = true});
+    Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
+                room_for(share, requests.shared_values(), *device));
+    RowStore rows(config);
+    const auto mode = make_update_mode({.shard = shard,
+                                        .rows = rows,
+                                        .requests = requests,
+                                        .servers = roles.same_role(),
+                                        .config = config,
+                                        .micro_steps = plan.micro_steps,
+                                        .workers = plan.workers});
+    CommandHandler commands(rows, requests);
+    const mpi::MissingRanks missing(watchdog, [&] {
+      std::vector<int> ranks;
+      for (const int worker : mode->missing_workers())
+        ranks.push_back(workers[static_cast<std::size_t>(worker)]);
+      return ranks;
+    });
+    watchdog.beat("waiting for the model", 0);
+    fill(shard, rows, roles, plan, watchdog);
+    watchdog.beat("waiting for a worker", 0);
+    while (const auto request = requests.next()) {
+      failure.set_step(request->head.step);
+      if (request->head.kind == mpi::RequestKind::command) {
+        const mpi::Working working(watchdog, "saving rows", request->head.step);
+        commands.carry_out(*request);
+      } else {
+        watchdog.beat("updating", request->head.step);
+        mode->take(*request);
+      }
+      watchdog.beat("waiting for a worker", request->head.step);
+    }
+    watchdog.beat("waiting for the end", mode->updates());
+    std::string lines;
+    for (const std::string& line : mode->report()) lines += line + "\n";
+    roles.all().all_gather(lines);
+    return exchange(roles, {}).exit_code;
+  });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mpi/core/role_communicators.hpp"
+#include "mpi/core/topology.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/config/config.hpp"
+#include "src/job/failure.hpp"
+
+namespace flotilla {
+
+/// A server's part of a job, until the workers have left and said how it ended. Collective with the workers'
+/// ServerLink. @param places one per rank of the job @returns the exit code of the job.
+/// @throws AgreedFailure where the workers end with one
+int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
+          FailureHandler& failure, mpi::Watchdog& watchdog);
+
+}  // namespace flotilla

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "src/optim/optimizer.hpp"
+#include "src/parameter_server/protocol/serve_plan.hpp"
+
+namespace flotilla {
+
+/// What one server holds: its share of the parameters (of server 0 behind passengers and statistics), packed
+/// in the order of the arena, and the optimizer's slots for it.
+class Shard {
+ public:
+  /// @param share of this server, as shares_of() has it
+  /// @param values of host memory for them, zeroed
+  Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& plan, const Placement& placement,
+        int server, const mpi::ServerShare& share, Storage values);
+
+  std::size_t size() const { return values_.size(); }  ///< Floats; of each array, too.
+  /// Floats before the parameters: 0 but for server 0.
+  std::size_t leading() const { return leading_; }
+  DeviceSpan<float> values() { return values_.span(); }
+  DeviceSpan<float> parameters() { return behind_leading(values_.span()); }
+  DeviceSpan<float> statistics();
+  /// What of an array as large as this shard belongs to the parameters.
+  DeviceSpan<float> behind_leading(DeviceSpan<float> array) const {
+    return array.subspan(leading_, array.size() - leading_);
+  }
+  Optimizer& optimizer() { return *optimizer_; }
+  /// Of the model; and which of them each block of this server belongs to, in the optimizer's order.
+  std::size_t tensors() const { return tensors_; }
+  const std::vector<std::size_t>& tensors_of_blocks() const { return tensors_of_blocks_; }
+  Device& device() const { return device_; }
+
+  /// 0: the values; 1, 2, …: the optimizer's slots. As a worker asks for them.
+  std::span<const float> array(std::int64_t number);
+  /// Takes what is this server's of values that begin at `begin` of the whole array.
+  void load(std::int64_t number, std::size_t begin, std::span<const float> values);
+
+ private:
+  std::span<float> host_array(std::int64_t number);
+
+  Device& device_;
+  mpi::ServerShare share_;
+  std::size_t leading_;
+  std::size_t tensors_;
+  std::vector<std::size_t> tensors_of_blocks_;
+  Storage values_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<OptimizerSlot> slots_;
+};
+
+}  // namespace flotilla

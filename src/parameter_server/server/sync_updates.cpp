@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/parameter_server/server/sync_updates.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+#include "src/strategy/buckets.hpp"
+
+namespace flotilla {
+
+SyncUpdates::SyncUpdates(const Parts& parts)
+    : UpdateMode(parts),
+      pushes_(static_cast<std::size_t>(parts.workers)),
+      left_(static_cast<std::size_t>(parts.workers)),
+      norms_(parts.servers, parts.shard.tensors_of_blocks(), parts.shard.tensors()),
+      present_(parts.workers) {
+  if (parts.config.server.slice_parameters)
+    parts.shard.optimizer().complete_norms_with(
+        [this](std::span<double> first, std::span<double> second) { norms_.complete(first, second); });
+  if (parts.workers > 1) sum_ = parts.shard.device().allocate(parts.shard.size());
+}
+
+void SyncUpdates::take(const mpi::WorkerRequest& request) {
+  const auto worker = static_cast<std::size_t>(request.worker);
+  switch (request.head.kind) {
+    case mpi::RequestKind::pull:
+      parts().requests.answer(request.worker, parts().shard.array(request.head.array));
+      return;
+    case mpi::RequestKind::farewell:
+      left_[worker] = true;
+      --present_;
+      break;
+    case mpi::RequestKind::push_pull:
+      require(!pushes_[worker] || !pushes_[worker]->complete, "worker ", request.worker,
+              " pushes twice in a step");
+      if (!pushes_[worker]) ++pushed_;
+      pushes_[worker] = request;
+      break;
+    case mpi::RequestKind::rows:
+      // Every worker's last push is in them: nobody goes on before that.
+      answer_rows(request);
+      parts().requests.release(request);
+      return;
+    case mpi::RequestKind::pause: return;  // All wait for all.
+    case mpi::RequestKind::command:
+    case mpi::RequestKind::push: throw InternalError("a synchronous server cannot take this request");
+  }
+  if (pushed_ > 0 && pushed_ == present_) update();
+  tell_missing();
+}
+
+/// Who has pushed less than another is waited for.
+void SyncUpdates::tell_missing() {
+  const auto here = [](const std::optional<mpi::WorkerRequest>& push) {
+    return push ? push->here + (push->complete ? 1 : 0) : 0;
+  };
+  const std::size_t most = here(*std::ranges::max_element(pushes_, {}, here));
+  for (std::size_t i = 0; i < pushes_.size(); ++i) wait_for(i, !left_[i] && here(pushes_[i]) < most);
+}
+
+/// Of what the workers pushed, between `begin` and `end`, at the same places; theirs alone where there is but
+/// one.
+DeviceSpan<const float> SyncUpdates::sum(std::size_t begin, std::size_t end) {
+  FlatMath& flat = parts().shard.device().flat();
+  int added = 0;
+  for (const auto& push : pushes_) {
+    if (!push) continue;
+    const DeviceSpan<const float> values(push->values.data(), push->values.size());
+    if (pushed_ == 1) return values;
+    const auto part = values.subspan(begin, end - begin);
+    const auto to = sum_.span().subspan(begin, end - begin);
+    if (added++ == 0) {
+      flat.copy(part, to);
+    } else {
+      flat.axpy(1.0F, part, to);
+    }
+  }
+  return sum_.span();
+}
+
+/// The servers' partial sums of squares, added in their order: the same on each.
+double SyncUpdates::clip_factor(DeviceSpan<const float> gradients, double scale) const {
+  const double max_norm = parts().config.train.gradient_clip_norm;
+  if (max_norm <= 0.0) return 1.0;
+  const double mine = parts().shard.device().flat().sum_of_squares(gradients);
+  double squares = 0.0;
+  for (const double part : parts().servers.all_gather(std::span(&mine, 1))) squares += part;
+  return flotilla::clip_factor(squares, scale, max_norm);
+}
+
+/// Whether some worker's gradients overflowed. Every server hears it from every worker.
+bool SyncUpdates::skips() const {
+  return std::ranges::any_of(pushes_, [](const auto& push) { return push && push->head.batches == 0; });
+}
+
+/// What all have pushed and was not updated yet.
+void SyncUpdates::update() {
+  std::size_t here = parts().shard.size();
+  bool complete = true;
+  for (const auto& push : pushes_) {
+    if (!push) continue;
+    here = std::min(here, push->here);
+    complete = complete && push->complete;
+  }
+  if (here < parts().shard.leading()) return;
+  // Once even where this server has nothing: clipping and norms are the servers' common affair.
+  const bool first = !step_;
+  Optimizer& optimizer = parts().shard.optimizer();
+  if (first) step_ = skips() ? optimizer.steps() : optimizer.begin_step();
+  if (first || here > updated_) update(here);
+  // The last values tell a worker that all is done: rows, too.
+  if (complete) {
+    finish();
+  } else if (here < parts().shard.size()) {
+    answer(here);
+  }
+}
+
+void SyncUpdates::update(std::size_t end) {
+  const trace::Span span("update");
+  Shard& shard = parts().shard;
+  FlatMath& flat = shard.device().flat();
+  const DeviceSpan<const float> gradients = sum(updated_, end);
+  const double share = 1.0 / static_cast<double>(pushed_);
+  const bool begins = updated_ == 0 && shard.leading() > 0;
+  const auto passengers = static_cast<std::size_t>(passenger_floats);
+  if (begins) flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
+  const std::size_t begin = std::exchange(updated_, end);
+  if (skips()) return;
+  if (const DeviceSpan<float> running = shard.statistics(); begins && !running.empty()) {
+    flat.scale(running, statistics_decay(parts().micro_steps));
+    flat.axpy(static_cast<float>(share), gradients.subspan(passengers, running.size()), running);
+  }
+  const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
+  const double scale = share * clip_factor(of_parameters, share);
+  shard.optimizer().step_part(shard.values(), gradients, learning_rate(), scale, *step_, begin, end);
+}
+
+void SyncUpdates::answer(std::size_t ready) {
+  // They stay as they are until all workers have pushed again.
+  for (const auto& push : pushes_)
+    if (push) parts().requests.answer_in_place(push->worker, parts().shard.array(0), ready);
+}
+
+void SyncUpdates::finish() {
+  const bool learned = !skips();
+  if (learned && !parts().rows.empty()) {
+    payloads_.clear();
+    for (const auto& push : pushes_)
+      if (push) payloads_.push_back(push->payload);
+    parts().rows.push(payloads_, learning_rate(), 1.0 / static_cast<double>(pushed_), *step_);
+  }
+  for (const auto& push : pushes_) {
+    if (!push) continue;
+    answer_rows(*push);
+    parts().requests.release(*push);
+  }
+  answer(parts().shard.size());
+  std::ranges::fill(pushes_, std::nullopt);
+  pushed_ = 0;
+  step_.reset();
+  updated_ = 0;
+  if (learned) ++updates_;
+}
+
+double SyncUpdates::learning_rate() const {
+  return std::ranges::find_if(pushes_, [](const auto& push) { return push.has_value(); })
+      ->value()
+      .head.learning_rate;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+
+namespace flotilla {
+
+/// Norms of whole tensors whose blocks lie on several servers, for optimizers that need them.
+class TensorNorms {
+ public:
+  /// @param tensors_of_blocks which of `tensors` each of this server's blocks belongs to, in the arena's
+  /// order
+  TensorNorms(const mpi::Communicator& servers, std::vector<std::size_t> tensors_of_blocks,
+              std::size_t tensors);
+
+  /// Collective over the servers. In: norms of this server's blocks, of two arrays. Out: those of the tensors
+  /// that they belong to, the servers' squares added in their order: the same bits on each. Allocates
+  /// nothing.
+  void complete(std::span<double> first, std::span<double> second);
+
+ private:
+  const mpi::Communicator& servers_;
+  std::vector<std::size_t> tensors_of_blocks_;
+  std::size_t tensors_;
+  std::vector<double> mine_;  ///< Squares, (2, tensors)
+  std::vector<double> all_;   ///< (servers, 2, tensors)
+};
+
+}  // namespace flotilla

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi/push_pull/push_pull_server.hpp"
+#include "src/parameter_server/server/row_store.hpp"
+#include "src/parameter_server/server/shard.hpp"
+
+namespace flotilla {
+
+/// When a server updates, and whom it answers when (fleet.md §6.3).
+class UpdateMode {
+ public:
+  struct Parts {
+    Shard& shard;
+    RowStore& rows;
+    mpi::PushPullServer& requests;
+    const mpi::Communicator& servers;
+    const Config& config;
+    std::int64_t micro_steps = 1;
+    int workers = 1;
+  };
+  explicit UpdateMode(const Parts& parts);
+  virtual ~UpdateMode() = default;
+
+  /// A request has come. It is answered and released, now or with a later one.
+  virtual void take(const mpi::WorkerRequest& request) = 0;
+  virtual std::int64_t updates() const = 0;                       ///< Done since the start
+  virtual std::vector<std::string> report() const { return {}; }  ///< Lines about the whole run
+  /// Indices of the workers whose push the others wait for. Safe from another thread.
+  std::vector<int> missing_workers() const;
+
+ protected:
+  /// Rows that the request asks for, if it does.
+  void answer_rows(const mpi::WorkerRequest& request);
+  void wait_for(std::size_t worker, bool waits) { awaited_[worker].store(waits, std::memory_order_relaxed); }
+  const Parts& parts() const { return parts_; }
+
+ private:
+  Parts parts_;
+  std::vector<std::atomic<bool>> awaited_;  ///< By worker
+};
+
+/// server.mode of the deck.
+std::unique_ptr<UpdateMode> make_update_mode(const UpdateMode::Parts& parts);
+
+}  // namespace flotilla

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/parameter_server/worker/geo.hpp"
+
+#include <array>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+#include "src/strategy/verdict.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+
+}  // namespace
+
+Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
+    : parts_(worker),
+      optimizer_(optimizer),
+      meeting_(parts_.workers),
+      old_(parts_.device.allocate(parts_.values.size())),
+      pushed_(parts_.device.allocate(parts_.values.size())),
+      servers_(parts_.device.allocate(parts_.values.size())) {}
+
+Model Geo::model_in(Storage& array) const {
+  const std::size_t statistics = parts_.model.statistics.size();
+  const std::size_t leading = passengers + statistics;
+  return {array.span().subspan(leading, parts_.values.size() - leading),
+          array.span().subspan(passengers, statistics)};
+}
+
+void Geo::start() {
+  fill_servers(parts_, nullptr, 0);
+  std::vector<StateArray> slots = state_arrays({}, &optimizer_);
+  broadcast(parts_.device, parts_.workers, std::span(slots).subspan(2));
+  parts_.device.flat().copy(parts_.values, old_.span());
+}
+
+void Geo::resume(const Resumption& resumed) {
+  steps_ = resumed.steps;
+  // What all had pushed is worker 0's memory of it, too.
+  if (resumed.own_state) parts_.servers.fill(parts_.push_room.read(old_.span()), {}, 0);
+}
+
+std::vector<StateArray> Geo::live() {
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &optimizer_);
+  const Model old = model_in(old_);
+  arrays.push_back({"strategy/geo_old", StateArray::Layout::parameters, old.parameters});
+  if (!old.statistics.empty())
+    arrays.push_back({"strategy/geo_old_statistics", StateArray::Layout::statistics, old.statistics});
+  return arrays;
+}
+
+/// This worker's own step.
+void Geo::update(const StepInfo& info) {
+  const trace::Span span("optimizer");
+  const std::int64_t begin_ns = trace::now_ns();
+  FlatMath& flat = parts_.device.flat();
+  const DeviceSpan<float> running = parts_.model.statistics;
+  const std::size_t leading = passengers + running.size();
+  if (!running.empty()) {
+    flat.scale(running, statistics_decay(parts_.micro_steps));
+    flat.axpy(1.0F, parts_.gradients.subspan(passengers, running.size()), running);
+  }
+  const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
+  const double scale = 1.0 / double{parts_.loss_scale.scale()};
+  const double factor = clip_factor(flat, gradients, scale, parts_.config.train.gradient_clip_norm);
+  optimizer_.step(parts_.model.parameters, gradients, info.learning_rate, scale * factor);
+  if (parts_.embeddings != nullptr) parts_.embeddings->train(info.learning_rate, optimizer_.steps());
+  times_.optimizer_ns += trace::now_ns() - begin_ns;
+}
+
+/// Takes over what the servers have: the others' differences.
+void Geo::follow() {
+  FlatMath& flat = parts_.device.flat();
+  const std::size_t rest = parts_.values.size() - passengers;
+  const auto behind = [&](DeviceSpan<float> array) { return array.subspan(passengers, rest); };
+  const DeviceSpan<float> difference = behind(pushed_.span());
+  flat.copy(behind(servers_.span()), difference);
+  flat.axpy(-1.0F, behind(old_.span()), difference);
+  flat.axpy(1.0F, difference, behind(parts_.values));
+  flat.copy(behind(servers_.span()), behind(old_.span()));
+}
+
+void Geo::exchange(std::int64_t step) {
+  const trace::Span span("push and pull");
+  parts_.watchdog.beat("push to the servers and pull", step);
+  FlatMath& flat = parts_.device.flat();
+  const DeviceSpan<float> pushed = pushed_.span();
+  flat.copy(parts_.values, pushed);
+  flat.axpy(-1.0F, old_.span(), pushed);
+  const float share = 1.0F / static_cast<float>(parts_.workers.size());
+  flat.scale(pushed, share);
+  flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+  if (parts_.embeddings != nullptr) parts_.embeddings->push_differences(share);
+  times_.sent_bytes += flotilla::exchange(
+      parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
+  const std::size_t rest = pushed.size() - passengers;
+  flat.axpy(1.0F, pushed.subspan(passengers, rest), old_.span().subspan(passengers, rest));
+  follow();
+  since_push_ = 0;
+}
+
+StepOutcome Geo::finish_step(const StepInfo& info) {
+  steps_ = info.step + 1;
+  StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, false);
+  const bool taken = can_be_taken(parts_);
+  if (taken) update(info);
+  judge(taken, parts_.loss_scale, own);
+  keep_to_itself(parts_.device, own, parts_.gradients);
+  StepOutcome outcome = own;
+  outcome.stop = false;
+  ++since_push_;
+  const std::int64_t begin_ns = trace::now_ns();
+  const bool meets = info.meet || stops_after(parts_, meeting_, info);
+  if (since_push_ == parts_.config.server.push_every || meets) {
+    exchange(info.step);
+    outcome = outcome_of_sums(parts_.device, servers_.span(), false);
+    outcome.stop = false;
+  }
+  if (meets) {
+    outcome = meet(parts_, meeting_, steps_, own, servers_.span());
+    times_.sent_bytes += meeting_.sent_bytes();
+    ++times_.meetings;
+    follow();
+    if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
+  }
+  outcome.skipped = own.skipped;
+  outcome.hopeless = own.hopeless;
+  parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
+  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  return outcome;
+}
+
+/// What the servers had when all had pushed.
+Model Geo::consensus() {
+  return model_in(servers_);
+}
+
+StrategyState Geo::state() {
+  parts_.watchdog.beat("averaging the optimizers' state", steps_);
+  // Before anybody pushes again: worker 0 has had the servers' rows saved.
+  if (parts_.embeddings != nullptr) parts_.workers.barrier();
+  StrategyState state{.shared = live(),
+                      .own = state_arrays(parts_.model, &optimizer_),
+                      .numbers = {},
+                      .optimizer_steps = optimizer_.steps()};
+  const Model model = consensus();
+  state.shared[0].values = model.parameters;
+  state.shared[1].values = model.statistics;
+  const std::vector<OptimizerSlot> slots = optimizer_.slots();
+  slot_means_.resize(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Storage& mean = slot_means_[i];
+    if (mean.size() == 0) mean = parts_.device.allocate(slots[i].values.size());
+    parts_.device.flat().copy(slots[i].values, mean.span());
+    parts_.workers.all_reduce(parts_.push_room.take(mean.span()));
+    parts_.push_room.give_back(mean.span());
+    parts_.device.flat().scale(mean.span(), 1.0F / static_cast<float>(parts_.workers.size()));
+    state.shared[2 + i].values = mean.span();
+  }
+  return state;
+}
+
+std::int64_t Geo::held_bytes() const {
+  return static_cast<std::int64_t>((old_.size() + pushed_.size() + servers_.size()) * sizeof(float));
+}
+
+}  // namespace flotilla

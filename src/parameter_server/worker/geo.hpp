@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "src/parameter_server/worker/served_worker.hpp"
+#include "src/strategy/buckets.hpp"
+
+namespace flotilla {
+
+/// server.mode = "geo" (GEO-SGD, fleet.md §6.3): each worker takes optimizer steps of its own and pushes
+/// every push_every steps how far it has come, divided by the workers; what the others did comes back:
+///
+///     Δ = (p − old) / workers;  server: s ← s + Δ;  old ← old + Δ;  p ← p + (s − old);  old ← s
+///
+/// Running statistics go the same way, and the rows of embeddings (local_rows.hpp): of those that were
+/// trained since the last push.
+class Geo : public Strategy {
+ public:
+  /// @param optimizer takes the steps
+  Geo(const ServedWorker& worker, Optimizer& optimizer);
+
+  void start() override;
+  void resume(const Resumption& resumed) override;
+  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
+  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
+  void vote_to_stop() override { meeting_.ask_to_stop(); }
+  void gradient_ready(std::int64_t) override {}
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override;
+  StrategyState state() override;
+  std::vector<StateArray> live() override;
+  Model alike() const override { return {}; }
+  bool independent() const override { return true; }
+  bool may_meet_after_step() const override { return since_push_ + 1 == parts_.config.server.push_every; }
+  std::int64_t most_steps_apart() const override {
+    return flotilla::most_steps_apart(parts_.config.server, parts_.config.server.push_every);
+  }
+  StrategyTimes times() const override { return times_; }
+  std::int64_t held_bytes() const override;
+
+ private:
+  void update(const StepInfo& info);
+  void exchange(std::int64_t step);
+  void follow();
+  Model model_in(Storage& array) const;
+
+  ServedWorker parts_;
+  Optimizer& optimizer_;
+  Meeting meeting_;
+  Storage old_;                      ///< What the servers had when this worker last pulled
+  Storage pushed_;                   ///< Room for differences
+  Storage servers_;                  ///< And for what comes back: the one model to evaluate
+  std::vector<Storage> slot_means_;  ///< Of the optimizer, for checkpoints
+  std::int64_t since_push_ = 0;      ///< Steps
+  std::int64_t steps_ = 0;
+  StrategyTimes times_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/parameter_server/worker/parameter_server.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+#include "src/strategy/verdict.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+
+}  // namespace
+
+ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
+    : parts_(worker),
+      slots_(slots),
+      independent_(worker.config.server.mode != "sync"),
+      push_every_(worker.config.server.mode == "half-async" ? worker.config.server.push_every : 1) {
+  if (push_every_ > 1) merged_ = parts_.device.allocate(parts_.gradients.size());
+  if (independent_) meeting_ = std::make_unique<Meeting>(parts_.workers);
+}
+
+void ParameterServer::start() {
+  // Those of a run that goes on are worker 0's.
+  std::array<std::int64_t, 1> done{slots_ == nullptr ? 0 : slots_->steps()};
+  parts_.workers.broadcast(std::span<std::int64_t>(done));
+  optimizer_steps_ = done[0];
+  fill_servers(parts_, slots_, optimizer_steps_);
+}
+
+void ParameterServer::resume(const Resumption& resumed) {
+  steps_ = resumed.steps;
+}
+
+void ParameterServer::vote_to_stop() {
+  if (meeting_) {
+    meeting_->ask_to_stop();
+  } else {
+    parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
+  }
+}
+
+/// Gradients as the loss has them: no server knows this worker's scale.
+void ParameterServer::unscale() {
+  const float scale = parts_.loss_scale.scale();
+  if (scale == 1.0F) return;
+  const std::size_t leading = passengers + parts_.model.statistics.size();
+  parts_.device.flat().scale(parts_.gradients.subspan(leading, parts_.gradients.size() - leading),
+                             1.0F / scale);
+}
+
+/// Adds this step's to those since the last push. Statistics are those of a step of so many micro-steps more.
+void ParameterServer::merge() {
+  FlatMath& flat = parts_.device.flat();
+  const std::size_t statistics = parts_.model.statistics.size();
+  const std::size_t rest = parts_.gradients.size() - passengers;
+  if (batches_ == 0) flat.fill(merged_.span(), 0.0F);
+  if (statistics > 0)
+    flat.scale(merged_.span().subspan(passengers, statistics), statistics_decay(parts_.micro_steps));
+  flat.axpy(1.0F, parts_.gradients.subspan(passengers, rest), merged_.span().subspan(passengers, rest));
+}
+
+void ParameterServer::exchange(const StepInfo& info) {
+  const trace::Span span("push and pull");
+  parts_.watchdog.beat("push to the servers and pull", info.step);
+  DeviceSpan<float> pushed = parts_.gradients;
+  if (push_every_ > 1) {
+    pushed = merged_.span();
+    const std::size_t leading = passengers + parts_.model.statistics.size();
+    FlatMath& flat = parts_.device.flat();
+    flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+    if (batches_ > 0)
+      flat.scale(pushed.subspan(leading, pushed.size() - leading), 1.0F / static_cast<float>(batches_));
+  }
+  times_.sent_bytes += flotilla::exchange(parts_, {.step = info.step,
+                                                   .batches = batches_,
+                                                   .learning_rate = info.learning_rate,
+                                                   .from = pushed,
+                                                   .to = parts_.values});
+  if (independent_ && batches_ > 0) optimizer_steps_ += parts_.workers.size();
+  batches_ = since_push_ = 0;
+}
+
+StepOutcome ParameterServer::finish_step(const StepInfo& info) {
+  steps_ = info.step + 1;
+  const std::int64_t begin_ns = trace::now_ns();
+  const bool finite = can_be_taken(parts_);
+  StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, !independent_);
+  if (finite) {
+    unscale();
+    if (push_every_ > 1) merge();
+    ++batches_;
+  }
+  if (independent_) {
+    judge(finite, parts_.loss_scale, own);
+    keep_to_itself(parts_.device, own, parts_.gradients);
+  } else if (!finite) {
+    parts_.device.flat().fill(parts_.gradients.subspan(passenger_skip, 1), 1.0F);
+  }
+  ++since_push_;
+  const bool meets = meeting_ && (info.meet || stops_after(parts_, *meeting_, info));
+  const bool exchanges = since_push_ == push_every_ || meets;
+  if (exchanges) exchange(info);
+  // Of all workers; where they do not wait for each other, of what each pushed last.
+  StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
+  if (!independent_) {  // the same verdict on every worker, and on the servers
+    judge(!outcome.skipped, parts_.loss_scale, outcome);
+    outcome.skipped_by_all = outcome.skipped;
+    if (!outcome.skipped) ++optimizer_steps_;
+  }
+  parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
+  if (meets) {
+    outcome = meet(parts_, *meeting_, steps_, own, parts_.values);
+    times_.sent_bytes += meeting_->sent_bytes();
+  } else if (independent_) {
+    outcome.stop = false;
+  }
+  if (independent_) {
+    outcome.skipped = own.skipped;
+    outcome.hopeless = own.hopeless;
+  }
+  if (meets || !independent_) ++times_.meetings;
+  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  return outcome;
+}
+
+StrategyState ParameterServer::state() {
+  StrategyState state{.shared = {}, .own = {}, .numbers = {}, .optimizer_steps = optimizer_steps_};
+  if (slots_ != nullptr) {
+    parts_.watchdog.beat("pull the optimizer's state from the servers", steps_);
+    mpi::PushPullWorker& servers = parts_.servers.exchange();
+    std::vector<float> array(parts_.values.size());
+    std::int64_t number = 0;
+    for (const OptimizerSlot& slot : slots_->slots()) {
+      servers.start_pull_array(steps_, ++number, array);
+      servers.wait();
+      parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
+    }
+  }
+  if (independent_) parts_.workers.barrier();  // before anybody pushes again
+  state.shared = live();
+  return state;
+}
+
+std::int64_t ParameterServer::held_bytes() const {
+  return static_cast<std::int64_t>(merged_.size() * sizeof(float));
+}
+
+}  // namespace flotilla

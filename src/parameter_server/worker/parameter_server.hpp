@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/parameter_server/worker/served_worker.hpp"
+#include "src/strategy/buckets.hpp"
+
+namespace flotilla {
+
+/// A worker of parameter servers that run the optimizer: gradients go there, values come back.
+///
+/// server.mode = "sync": in every step, and the servers wait for all workers: what all-reduce gives.
+/// "async": in every step, and nobody waits. "half-async": the same after push_every steps, with their mean.
+class ParameterServer : public Strategy {
+ public:
+  /// @param slots where worker 0 puts the servers' slots to save them; null: another one
+  ParameterServer(const ServedWorker& worker, Optimizer* slots);
+
+  void start() override;
+  void resume(const Resumption& resumed) override;
+  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
+  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
+  void vote_to_stop() override;
+  void gradient_ready(std::int64_t) override {}
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override { return parts_.model; }
+  StrategyState state() override;
+  std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
+  Model alike() const override { return parts_.model; }
+  bool independent() const override { return independent_; }
+  bool may_meet_after_step() const override { return since_push_ + 1 == push_every_; }
+  std::int64_t most_steps_apart() const override {
+    return independent_ ? flotilla::most_steps_apart(parts_.config.server, push_every_) : 0;
+  }
+  StrategyTimes times() const override { return times_; }
+  std::int64_t held_bytes() const override;
+
+ private:
+  void exchange(const StepInfo& info);
+  void unscale();
+  void merge();
+
+  ServedWorker parts_;
+  Optimizer* slots_;
+  bool independent_;
+  std::int64_t push_every_;
+  Storage merged_;                    ///< half-async: the sum of the gradients since the last push
+  std::int64_t batches_ = 0;          ///< In what is pushed next; those that overflowed are not
+  std::int64_t since_push_ = 0;       ///< Steps
+  std::unique_ptr<Meeting> meeting_;  ///< Null: workers meet in every step
+  std::int64_t optimizer_steps_ = 0;  ///< The servers'
+  std::int64_t steps_ = 0;
+  StrategyTimes times_;
+};
+
+}  // namespace flotilla

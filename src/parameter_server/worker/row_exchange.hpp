@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mpi/push_pull/push_pull.hpp"
+#include "src/parameter_server/protocol/row_messages.hpp"
+
+namespace flotilla {
+
+/// A worker's side of the tables: deals keys out to their servers, and puts the rows that come back in the
+/// keys' order. It makes payloads and reads them; PushPullWorker carries them, beside the dense values or by
+/// themselves:
+///
+///     rows.begin(); rows.push(0, keys, gradients); rows.pull(0, next_keys, next_rows);
+///     worker.start_push_pull(step, 1, rate, from, to, rows.payloads()); worker.wait();
+///     rows.finish();
+///
+/// A request's pushes precede its pulls on the servers, whatever their order here. Allocates nothing once
+/// requests have been as large as they get.
+class RowExchange {
+ public:
+  /// @param widths of the tables
+  /// @param wire that gradients and differences travel as, and the rows that come back
+  RowExchange(std::vector<std::size_t> widths, int servers, mpi::Wire wire = mpi::Wire::float32);
+
+  void begin();  ///< Forgets the last request.
+  /// @param keys distinct or not, none as well
+  /// @param rows (keys, width), filled by finish(); keys and rows stay until then
+  void pull(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
+  void peek(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
+  /// @param gradients (keys, width), copied
+  void push(std::size_t table, std::span<const std::uint64_t> keys, std::span<const float> gradients);
+  void add(std::size_t table, std::span<const std::uint64_t> keys, std::span<const float> deltas);
+
+  /// One for each server, valid until begin().
+  /// @throws UserError if one is larger than a message may be
+  std::span<const mpi::Payload> payloads();
+  void finish();  ///< After the exchange: rows to where pull() and peek() want them.
+
+ private:
+  struct Server {
+    RowRequest request;
+    std::size_t rows = 0;               ///< Of the section that is being written
+    std::uint64_t* next_key = nullptr;  ///< Its part that is not yet written
+    std::byte* next_values = nullptr;
+    std::size_t expected = 0;      ///< Bytes that come back
+    std::vector<std::byte> reply;  ///< At least as many
+    const std::byte* next_row = nullptr;
+  };
+  struct Wanted {
+    std::size_t width = 0;
+    std::span<float> rows{};
+  };
+  using Owners = std::vector<std::uint16_t>;  ///< Servers of keys
+
+  /// Adds a section to the requests of all servers that have rows of it; their servers to `owners`.
+  void deal(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+            std::span<const float> values, Owners& owners);
+  void send(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+            std::span<const float> values);
+  void want(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+            std::span<float> rows);
+
+  std::vector<std::size_t> widths_;
+  mpi::Wire wire_;
+  std::vector<Server> servers_;
+  std::vector<Wanted> wanted_;
+  Owners wanted_owners_;  ///< Of the keys of all that is wanted, one after another
+  Owners sent_owners_;
+  std::vector<mpi::Payload> payloads_;
+};
+
+}  // namespace flotilla

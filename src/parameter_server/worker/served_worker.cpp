@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/parameter_server/worker/served_worker.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/strategy/buckets.hpp"
+#include "src/strategy/verdict.hpp"
+
+namespace flotilla {
+
+void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps) {
+  worker.workers.broadcast(worker.pull_room.take(worker.values));
+  worker.pull_room.give_back(worker.values);
+  std::vector<HostRoom> rooms;
+  std::vector<std::span<const float>> arrays;
+  if (slots != nullptr)
+    for (const OptimizerSlot& slot : slots->slots()) {
+      rooms.emplace_back(worker.device, slot.values.size());
+      arrays.push_back(rooms.back().read(slot.values));
+    }
+  worker.servers.fill(worker.pull_room.read(worker.values), arrays, optimizer_steps);
+}
+
+bool can_be_taken(const ServedWorker& worker) {
+  return can_be_taken(worker.device, worker.loss_scale, worker.gradients) &&
+         (worker.embeddings == nullptr || worker.embeddings->gradients_are_finite());
+}
+
+StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers) {
+  std::array<float, passenger_floats> sums{};
+  device.download(array.subspan(0, sums.size()), sums);
+  const double samples = std::max(1.0F, sums[sum_samples]);
+  return {.loss = sums[sum_loss] / samples,
+          .accuracy_top1 = sums[sum_top1] / samples,
+          .accuracy_top5 = sums[sum_top5] / samples,
+          .stop = sums[passenger_stop] > 0.0F,
+          .samples = sums[sum_samples],
+          .all_workers = all_workers,
+          .skipped = sums[passenger_skip] > 0.0F};
+}
+
+std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
+  mpi::PushPullWorker& servers = worker.servers.exchange();
+  const std::int64_t sent_before = servers.sent_bytes();
+  const auto payloads =
+      worker.embeddings == nullptr ? std::span<const mpi::Payload>() : worker.embeddings->payloads();
+  servers.start_push_pull(what.step, static_cast<int>(what.batches), what.learning_rate,
+                          worker.push_room.read(what.from), worker.pull_room.room_for(what.to), payloads);
+  servers.wait();
+  worker.pull_room.give_back(what.to);
+  if (worker.embeddings != nullptr) worker.embeddings->finish();
+  return servers.sent_bytes() - sent_before;
+}
+
+bool stops_after(const ServedWorker& worker, Meeting& meeting, const StepInfo& info) {
+  if (!meeting.knows()) return false;
+  // A worker that is too far ahead of this one must get its answer to hear of it.
+  worker.watchdog.beat("waiting to agree on a stop", info.step);
+  worker.servers.exchange().start_pause(info.step);
+  worker.servers.exchange().wait();
+  return meeting.stops_after(info, worker.watchdog);
+}
+
+std::int64_t most_steps_apart(const ServerConfig& server, std::int64_t push_every) {
+  return server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every;
+}
+
+StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t steps, const StepOutcome& own,
+                 DeviceSpan<float> pulled) {
+  worker.watchdog.beat("waiting for the other workers", steps - 1);
+  meeting.tell(own);
+  const StepOutcome outcome = meeting.meet(steps);
+  worker.watchdog.beat("pull from the servers", steps - 1);
+  mpi::PushPullWorker& servers = worker.servers.exchange();
+  servers.start_pull(steps - 1, worker.pull_room.room_for(pulled));
+  servers.wait();
+  worker.pull_room.give_back(pulled);
+  worker.workers.barrier();
+  return outcome;
+}
+
+}  // namespace flotilla

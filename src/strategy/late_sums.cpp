@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/strategy/late_sums.hpp"
+
+#include <algorithm>
+
+namespace flotilla {
+
+namespace {
+
+constexpr auto floats = static_cast<std::size_t>(passenger_floats);
+
+}  // namespace
+
+LateSums::LateSums(Device& device)
+    : device_(device), lane_(device.copy_lane()), kept_{device.allocate(floats), device.allocate(floats)} {}
+
+void LateSums::exchange(DeviceSpan<const float> sums, std::span<float> before) {
+  device_.flat().copy(sums, kept_[next_].span());
+  const CopyLane::Mark mark = lane_->mark();
+  next_ = 1 - next_;
+  if (mark_) {
+    lane_->download(*mark_, kept_[next_].span(), before);
+  } else {
+    std::ranges::fill(before, 0.0F);
+  }
+  mark_ = mark;
+}
+
+void LateSums::forget() {
+  if (!mark_) return;
+  std::array<float, floats> unread{};
+  lane_->download(*mark_, kept_[1 - next_].span(), unread);
+  mark_.reset();
+}
+
+}  // namespace flotilla

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/strategy/local_sgd/local_sgd.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Parameters and the statistics behind them.
+DeviceSpan<float> all_of(const Model& model) {
+  return {model.parameters.address(), model.parameters.size() + model.statistics.size()};
+}
+
+}  // namespace
+
+LocalSgd::LocalSgd(Parts parts)
+    : parts_(std::move(parts)),
+      meeting_(parts_.workers),
+      half_wire_(parts_.averaging.exact != nullptr),
+      outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
+      post_local_(parts_.config.before_begin == "all-reduce"),
+      slots_(parts_.optimizer.slots()) {
+  if (parts_.workers.size() == 1) return;
+  for (const OptimizerSlot& slot : slots_) slot_means_.push_back(parts_.device.allocate(slot.values.size()));
+}
+
+bool LocalSgd::together_in(std::int64_t step) const {
+  return parts_.config.group_all_reduce || (post_local_ && parts_.period->before_begin(step));
+}
+
+void LocalSgd::start() {
+  broadcast(parts_.device, parts_.workers, live());
+  outer_.set_anchor(parts_.model.parameters);
+  parts_.steps->step_together(together_in(0));
+}
+
+void LocalSgd::resume(const Resumption& resumed) {
+  steps_ = resumed.steps;
+  if (!resumed.numbers.empty()) {
+    parts_.period->set_numbers(resumed.numbers);
+    samples_ = resumed.numbers.at("samples");
+    loss_ = resumed.numbers.at("loss");
+  }
+  if (resumed.own_state) {
+    // Checkpoints of the first versions do not say it. To average once more what is alike does no harm.
+    const auto said = [&](const char* name) {
+      const auto number = resumed.numbers.find(name);
+      return number != resumed.numbers.end() && number->second > 0.0;
+    };
+    alike_ = said("alike");
+    parameters_alike_ = said("parameters_alike");
+  } else {
+    parts_.period->begin_again(steps_, resumed.epochs);
+  }
+  parts_.steps->step_together(together_in(steps_));
+  parts_.steps->resume(resumed);
+}
+
+void LocalSgd::clear_gradients() {
+  parts_.steps->clear_gradients();
+  if (parts_.config.group_all_reduce && meeting_.knows())
+    parts_.steps->vote_to_stop();  // it was cleared, too
+}
+
+void LocalSgd::vote_to_stop() {
+  meeting_.ask_to_stop();
+  if (parts_.config.group_all_reduce) parts_.steps->vote_to_stop();
+}
+
+std::vector<StateArray> LocalSgd::live() {
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  for (const StateArray& array : outer_.arrays()) arrays.push_back(array);
+  return arrays;
+}
+
+StepOutcome LocalSgd::finish_step(const StepInfo& info) {
+  const std::int64_t steps = steps_ = info.step + 1;
+  const bool together = together_in(info.step);
+  StepInfo read = info;
+  read.outcome_now = true;  // each step's sums are told to the others
+  StepOutcome outcome = parts_.steps->finish_step(read);
+  // Steps of all workers together are counted once: in them everybody has everybody's sums.
+  const bool everybody = together && !parts_.config.group_all_reduce;
+  const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss tells more
+  const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root()) && !overflowed;
+  meeting_.tell(tells ? outcome : StepOutcome());
+  alike_ = alike_ && everybody;
+  parameters_alike_ = parameters_alike_ && everybody;
+  outcome.all_workers = false;
+  const StepOutcome own = outcome;
+  const std::int64_t begin_ns = trace::now_ns();
+  const bool due = parts_.period->due(steps);
+  if (due || info.meet || stops_after(info, outcome.stop)) {
+    outcome = meet(info, due);
+  } else {
+    outcome.stop = false;
+  }
+  if (parts_.config.group_all_reduce && meeting_.knows())
+    parts_.steps->vote_to_stop();  // in the group's next step
+  outcome.period = parts_.period->length();
+  outcome.skipped = own.skipped;
+  outcome.hopeless = own.hopeless;
+  outcome.skipped_by_all = own.skipped && everybody;
+  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  parts_.steps->step_together(together_in(steps));
+  return outcome;
+}
+
+/// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
+/// together, so they must hear of it together: through their gradients.
+bool LocalSgd::stops_after(const StepInfo& info, bool group_stops) {
+  return (parts_.config.group_all_reduce ? group_stops : meeting_.knows()) &&
+         meeting_.stops_after(info, parts_.watchdog);
+}
+
+/// Collective.
+StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
+  StepOutcome outcome;
+  {
+    const trace::Span span("wait for the other workers");
+    parts_.watchdog.beat("waiting for the other workers", info.step);
+    outcome = meeting_.meet(info.step + 1);
+  }
+  ++times_.meetings;
+  times_.sent_bytes += meeting_.sent_bytes();
+  samples_ += meeting_.samples_since();
+  loss_ += meeting_.loss_since();
+  if (!averages) return outcome;
+  average(info);
+  outcome.note = parts_.period->averaged({.steps = info.step + 1,
+                                          .epochs = info.epochs_after,
+                                          .learning_rate = info.learning_rate,
+                                          .loss = outcome.loss,
+                                          .loss_since = loss_ / std::max(1.0, samples_),
+                                          .samples_since = samples_});
+  samples_ = loss_ = 0.0;
+  return outcome;
+}
+
+void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
+  mpi::all_reduce_now(collectives, values);
+  times_.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+  parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
+}
+
+/// Collective. The mean over the workers of what `model` holds. Over a half wire go the differences from what
+/// all had before, whose rounding does not matter so much, and no statistics.
+void LocalSgd::average_values(const Model& model) {
+  if (parts_.workers.size() == 1) return;
+  mpi::Collectives& collectives = parts_.averaging.first();
+  if (!half_wire_) return all_reduce(collectives, all_of(model));
+  FlatMath& flat = parts_.device.flat();
+  flat.axpy(-1.0F, outer_.anchor(), model.parameters);
+  all_reduce(collectives, model.parameters);
+  flat.axpy(1.0F, outer_.anchor(), model.parameters);
+  if (!model.statistics.empty()) all_reduce(exact(), model.statistics);
+}
+
+/// Collective. The optimizer's slots ← their mean; `consensus` is where averaging can reach.
+void LocalSgd::average_slots() {
+  const DeviceSpan<float> room = parts_.consensus.parameters;
+  FlatMath& flat = parts_.device.flat();
+  std::size_t next = 0;
+  for (const OptimizerSlot& slot : slots_) {
+    flat.copy(slot.values, room);
+    all_reduce(exact(), room);
+    flat.copy(room, slot_means_[next++].span());
+  }
+}
+
+/// Collective. One model for all, from which all go on.
+void LocalSgd::average(const StepInfo& info) {
+  const trace::Span span("averaging");
+  parts_.watchdog.beat("averaging", info.step);
+  const bool begun = !parts_.period->before_begin(info.step);
+  FlatMath& flat = parts_.device.flat();
+  if (!alike_) {
+    if (averages_statistics()) {
+      average_values(parts_.model);
+    } else {
+      average_values({parts_.model.parameters, {}});
+    }
+  }
+  if (begun) {
+    outer_.step(parts_.model.parameters, info.learning_rate);
+  } else {
+    outer_.set_anchor(parts_.model.parameters);
+  }
+  parameters_alike_ = true;
+  alike_ = averages_statistics() || parts_.model.statistics.empty();
+  if (!begun) return;
+  if (parts_.config.momentum == "average" && parts_.workers.size() > 1) {
+    average_slots();
+    std::size_t next = 0;
+    for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
+  } else if (parts_.config.momentum == "reset") {
+    for (const OptimizerSlot& slot : slots_) flat.fill(slot.values, 0.0F);
+    parts_.optimizer.set_steps(0);  // bias corrections begin anew with the moments
+  }
+}
+
+Model LocalSgd::consensus() {
+  if (alike_ || parts_.workers.size() == 1) return parts_.model;
+  parts_.watchdog.beat("averaging for a consensus", steps_);
+  parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.consensus));
+  if (parameters_alike_) {
+    all_reduce(exact(), parts_.consensus.statistics);
+  } else {
+    average_values(parts_.consensus);
+  }
+  return parts_.consensus;
+}
+
+StrategyState LocalSgd::state() {
+  StrategyState state{.shared = live(),
+                      .own = {},
+                      .numbers = parts_.period->numbers(),
+                      .optimizer_steps = parts_.optimizer.steps()};
+  state.numbers["samples"] = samples_;
+  state.numbers["alike"] = alike_ ? 1.0 : 0.0;
+  state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;
+  state.numbers["loss"] = loss_;
+  state.own = state_arrays(parts_.model, &parts_.optimizer);
+  if (parts_.workers.size() == 1) return state;
+  average_slots();  // in the room of the consensus: first
+  const Model model = consensus();
+  state.shared[0].values = model.parameters;
+  state.shared[1].values = model.statistics;
+  for (std::size_t i = 0; i < slot_means_.size(); ++i) state.shared[2 + i].values = slot_means_[i].span();
+  return state;
+}
+
+Model LocalSgd::alike() const {
+  if (alike_) return parts_.model;
+  return {parameters_alike_ ? parts_.model.parameters : outer_.anchor(), {}};
+}
+
+StrategyTimes LocalSgd::times() const {
+  StrategyTimes times = parts_.steps->times();
+  times.exposed_comm_ns += times_.exposed_comm_ns;
+  times.sent_bytes += times_.sent_bytes;
+  times.meetings = times_.meetings;
+  return times;
+}
+
+std::int64_t LocalSgd::held_bytes() const {
+  std::size_t floats = all_of(parts_.consensus).size() + outer_.held();
+  for (const Storage& mean : slot_means_) floats += mean.size();
+  return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/strategy/local_sgd/outer_step.hpp"
+#include "src/strategy/local_sgd/period.hpp"
+#include "src/strategy/meeting.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+#include "src/strategy/sync_all_reduce.hpp"
+
+namespace flotilla {
+
+/// Local SGD: every worker (with group_all_reduce: every group of them) takes optimizer steps of its own, and
+/// whenever the period says so the parameters become the mean of all workers' (fleet.md §3), or what an outer
+/// step makes of that mean. Workers that have nothing to do together never wait for each other.
+class LocalSgd : public Strategy {
+ public:
+  struct Parts {
+    Device& device;
+    const mpi::Communicator& workers;
+    /// Takes the steps: its gradients are reduced over those workers that step together.
+    std::unique_ptr<SyncAllReduce> steps;
+    Reduction& averaging;  ///< Over all workers
+    mpi::Watchdog& watchdog;
+    Optimizer& optimizer;
+    Model model;      ///< This worker's; statistics follow the parameters in one array
+    Model consensus;  ///< Room for another one, likewise; both where `averaging` can reach them
+    std::unique_ptr<Period> period;
+    const StrategyConfig& config;
+    bool speaks = true;  ///< Its samples count: of a group one worker's, who has the sums of all
+  };
+  explicit LocalSgd(Parts parts);
+
+  void start() override;
+  DeviceSpan<float> loss_sums() override { return parts_.steps->loss_sums(); }
+  void clear_gradients() override;
+  void end_micro_step(std::int64_t micro_step) override { parts_.steps->end_micro_step(micro_step); }
+  void vote_to_stop() override;
+  void gradient_ready(std::int64_t begin) override { parts_.steps->gradient_ready(begin); }
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override;
+  StrategyState state() override;
+  std::vector<StateArray> live() override;
+  void resume(const Resumption& resumed) override;
+  Model alike() const override;
+  std::int64_t most_steps_apart() const override { return parts_.period->length(); }
+  StrategyTimes times() const override;
+  std::int64_t held_bytes() const override;
+
+ private:
+  bool together_in(std::int64_t step) const;
+  bool stops_after(const StepInfo& info, bool group_stops);
+  StepOutcome meet(const StepInfo& info, bool averages);
+  void average(const StepInfo& info);
+  void average_values(const Model& model);
+  void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
+  void average_slots();
+  /// What rounds nothing on the way.
+  mpi::Collectives& exact() const { return half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(); }
+  bool averages_statistics() const { return parts_.config.statistics == "average"; }
+
+  Parts parts_;
+  Meeting meeting_;
+  bool half_wire_;
+  OuterStep outer_;
+  bool post_local_;  ///< All workers step together before the beginning
+  std::vector<OptimizerSlot> slots_;
+  double samples_ = 0.0;    ///< Of all workers since the last averaging, up to the last meeting
+  double loss_ = 0.0;       ///< Sum over them
+  std::int64_t steps_ = 0;  ///< Done
+  bool alike_ = true;       ///< All workers hold one model
+  bool parameters_alike_ = true;
+  std::vector<Storage> slot_means_;  ///< Of the optimizer's slots, for checkpoints
+  StrategyTimes times_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "kernels/error.hpp"
+#include "mpi/all_reduce/choose_all_reduce.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/core/even_slices.hpp"
+#include "mpi/core/groups.hpp"
+#include "mpi/core/shared_memory_room.hpp"
+#include "src/job/failure.hpp"
+#include "src/strategy/reduce/reduced_array.hpp"
+
+namespace flotilla {
+
+namespace {
+
+bool keeps_order(const AllReducePlan& plan) {
+  return plan.order == mpi::SumOrder::any || mpi::groups_are_subtrees(plan.groups);
+}
+
+bool sums_on_gpus(std::string_view word) {
+  return word.starts_with("nccl");
+}
+
+/// Whether gradients are rounded on their way where the plan has a half wire.
+bool uses_wire(std::string_view word) {
+  return word == "mpi" || word == "hierarchical" || word == "nccl-mpi";
+}
+
+std::size_t count_groups(const AllReducePlan& plan) {
+  return std::set(plan.groups.begin(), plan.groups.end()).size();
+}
+
+/// The same between GPUs; empty if the host's memory has to do.
+std::vector<std::string> worth_measuring_on_gpus(const AllReducePlan& plan, std::size_t workers,
+                                                 bool one_host) {
+  if (plan.order == mpi::SumOrder::tree) return {};
+  const std::size_t groups = count_groups(plan);
+  const bool in_groups = groups > 1 && mpi::groups_are_equal(plan.groups);
+  if (plan.wire != mpi::Wire::float32 && !one_host)
+    return in_groups && plan.communicators == 1 ? std::vector<std::string>{"nccl-mpi"}
+                                                : std::vector<std::string>{};
+  if (in_groups && groups < workers) return {"nccl", "nccl-hierarchical"};
+  return {"nccl"};
+}
+
+bool needs_window(std::string_view word, const AllReducePlan& plan) {
+  return word == "shared-memory" || (word == "hierarchical" && plan.groups_in_memory);
+}
+
+/// What may be worth while, the likeliest first.
+std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory,
+                                         bool nccl) {
+  if (workers == 1) return {"mpi"};
+  if (nccl) {
+    const std::vector<std::string> words = worth_measuring_on_gpus(plan, workers, one_memory);
+    if (!words.empty()) return words;
+  }
+  // Nothing came near it there, and a choice by measurement would let bits differ from run to run.
+  if (one_memory) return {"shared-memory"};
+  const std::size_t groups = count_groups(plan);
+  std::vector<std::string> words;
+  if (groups > 1 && groups < workers && keeps_order(plan)) words.emplace_back("hierarchical");
+  words.emplace_back("mpi");
+  return words;
+}
+
+void check_communicators(const StrategyConfig& strategy, std::size_t buckets) {
+  if (static_cast<std::size_t>(strategy.communicators) <= buckets) return;
+  throw UserError(cat("strategy.communicators = ", strategy.communicators, ", but the gradients make ",
+                      buckets, buckets == 1 ? " bucket" : " buckets",
+                      ": give at most that many, or a smaller strategy.bucket_mb"));
+}
+
+/// In the host's memory.
+std::unique_ptr<mpi::Collectives> make_on_host(const std::string& word, const AllReducePlan& plan,
+                                               const mpi::Communicator& world, const mpi::Communicator& host,
+                                               mpi::SharedStorage* window, mpi::Wire wire) {
+  if (word == "shared-memory") return mpi::make_shared_memory_all_reduce(host, *window);
+  if (word == "mpi") return mpi::make_mpi_all_reduce(world, wire, plan.order);
+  require(word == "hierarchical", "no all-reduce \"", word, "\"");
+  const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
+  return mpi::make_hierarchical_all_reduce(world, group, plan.groups_in_memory ? window : nullptr, wire,
+                                           plan.order);
+}
+
+/// In the memory of GPUs. `most`: floats that are summed at once.
+std::unique_ptr<mpi::Collectives> make_on_gpus(const std::string& word, const AllReducePlan& plan,
+                                               const mpi::Communicator& world, Device& device,
+                                               std::size_t most) {
+  const NativeStream stream = device.native_stream();
+  if (word == "nccl") return mpi::make_nccl_all_reduce(world, stream);
+  const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
+  if (word == "nccl-hierarchical") return mpi::make_nccl_hierarchical_all_reduce(world, group, stream);
+  require(word == "nccl-mpi", "no all-reduce \"", word, "\"");
+  return mpi::make_nccl_over_mpi_all_reduce(
+      world, group, stream, device.pinned(mpi::EvenSlices(most, group.size()).most()), plan.wire);
+}
+
+/// NCCL connects GPUs when they first exchange an array of a size: not in a step.
+void warm_up(mpi::Collectives& collectives, std::span<const DeviceSpan<float>> buckets) {
+  for (const DeviceSpan<float> bucket : buckets) mpi::all_reduce_now(collectives, bucket);
+  collectives.wait();
+}
+
+std::string describe(const AllReducePlan& plan, const std::string& word) {
+  std::string text = word;
+  if (word == "hierarchical" || word == "nccl-hierarchical" || word == "nccl-mpi")
+    text += cat(" in ", *std::ranges::max_element(plan.groups) + 1, " groups");
+  if (uses_wire(word) && plan.wire != mpi::Wire::float32) text += cat(", ", mpi::word_of(plan.wire));
+  if (plan.staged) text += ", through host memory";
+  if (plan.communicators > 1) text += cat(", ", plan.communicators, " communicators");
+  return text;
+}
+
+}  // namespace
+
+AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
+                              bool shares_memory, const std::string& saved, std::size_t buckets,
+                              mpi::SumOrder order, const std::string& no_nccl) {
+  check_communicators(strategy, buckets);
+  const bool one_memory = mpi::hosts(places) == 1;
+  AllReducePlan plan;
+  plan.wire = mpi::wire_of(strategy.wire);
+  plan.order = order;
+  plan.communicators = static_cast<int>(strategy.communicators);
+  plan.groups = mpi::cut_groups(places, static_cast<int>(strategy.ranks_per_group));
+  plan.groups_in_memory = mpi::groups_stay_on_hosts(places, plan.groups);
+  if (strategy.all_reduce == "shared-memory" && !one_memory)
+    throw UserError(
+        cat("strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on ",
+            mpi::hosts(places), ": use \"auto\", \"hierarchical\" or \"mpi\""));
+  if (strategy.all_reduce == "hierarchical" && !keeps_order(plan))
+    throw UserError(
+        "strategy.all_reduce = \"hierarchical\" and run.reproducible exclude each other with these groups: "
+        "they "
+        "must be consecutive ranks, a power of two of them (mpirun --map-by slot, strategy.ranks_per_group), "
+        "to be parts of the one tree; or use \"mpi\" or \"auto\"");
+  if (sums_on_gpus(strategy.all_reduce) && !no_nccl.empty())
+    throw UserError(cat("strategy.all_reduce = \"", strategy.all_reduce, "\" ", no_nccl));
+  if (sums_on_gpus(strategy.all_reduce) && strategy.all_reduce != "nccl" &&
+      !mpi::groups_are_equal(plan.groups))
+    throw UserError(cat("strategy.all_reduce = \"", strategy.all_reduce,
+                        "\" needs groups of one size: start as many ranks on each host, give a "
+                        "strategy.ranks_per_group that divides the ",
+                        places.size(), " workers, or use \"nccl\""));
+  plan.candidates = {strategy.all_reduce};
+  if (strategy.all_reduce == "auto") {
+    plan.candidates = worth_measuring(plan, places.size(), one_memory, no_nccl.empty());
+    if (std::ranges::count(plan.candidates, saved) > 0) plan.candidates = {saved};
+  }
+  const std::string& likeliest = plan.candidates.front();
+  const bool sums_only_on_gpus =
+      sums_on_gpus(likeliest) && (plan.wire == mpi::Wire::float32 || !uses_wire(likeliest));
+  plan.staged = !shares_memory && places.size() > 1 && !sums_only_on_gpus;
+  plan.window =
+      std::ranges::any_of(plan.candidates, [&](const std::string& word) { return needs_window(word, plan); });
+  return plan;
+}
+
+void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count,
+                          const mpi::Communicator& all) {
+  const std::string missing = mpi::missing_shared_memory(all, plan.window ? count * sizeof(float) : 0);
+  if (missing.empty()) return;
+  if (!automatic) throw AgreedFailure(missing, exit_user_error);
+  if (!plan.window) return;
+  const auto windowed = std::ranges::find_if(
+      plan.candidates, [&](const std::string& word) { return needs_window(word, plan); });
+  plan.left_out = cat("strategy.all_reduce = \"auto\" does without \"", *windowed, "\": ", missing);
+  plan.candidates = {"mpi"};
+  plan.window = false;
+}
+
+std::vector<int> Reduction::missing_ranks() const {
+  std::set<int> all;
+  for (const auto& lane : lanes)
+    for (const int rank : lane->missing_ranks()) all.insert(rank);
+  return {all.begin(), all.end()};
+}
+
+std::string Reduction::failure() const {
+  for (const auto& lane : lanes) {
+    std::string failure = lane->failure();
+    if (!failure.empty()) return failure;
+  }
+  return {};
+}
+
+Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& world,
+                         const mpi::Communicator& host, Device& device, const ReducedArray& array,
+                         std::span<const DeviceSpan<float>> buckets) {
+  const std::size_t most = std::ranges::max(buckets, {}, &DeviceSpan<float>::size).size();
+  const auto make = [&](const std::string& word, mpi::Wire wire) -> std::unique_ptr<mpi::Collectives> {
+    if (sums_on_gpus(word)) {
+      auto sums = make_on_gpus(word, plan, world, device, most);
+      warm_up(*sums, buckets);
+      return sums;
+    }
+    auto sums = make_on_host(word, plan, world, host, array.window(), wire);
+    if (device.shares_host_memory()) return sums;
+    return mpi::make_staged_all_reduce(device, std::move(sums), array.mirror());
+  };
+  std::vector<std::unique_ptr<mpi::Collectives>> candidates;
+  std::vector<mpi::Collectives*> measured;
+  for (const std::string& word : plan.candidates)
+    measured.push_back(candidates.emplace_back(make(word, plan.wire)).get());
+  Reduction reduction;
+  reduction.left_out = plan.left_out;
+  std::size_t winner = 0;
+  if (candidates.size() > 1) {
+    const mpi::AllReduceChoice choice = mpi::choose_all_reduce(world, measured, buckets);
+    winner = choice.winner;
+    reduction.table = choice.table();
+  }
+  const std::string& word = plan.candidates[winner];
+  reduction.lanes.push_back(std::move(candidates[winner]));
+  while (reduction.lanes.size() < static_cast<std::size_t>(plan.communicators))
+    reduction.lanes.push_back(make(word, plan.wire));
+  if (uses_wire(word) && plan.wire != mpi::Wire::float32) reduction.exact = make("mpi", mpi::Wire::float32);
+  reduction.description = describe(plan, word);
+  return reduction;
+}
+
+}  // namespace flotilla

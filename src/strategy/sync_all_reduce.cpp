@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/strategy/sync_all_reduce.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "models/layer.hpp"
+#include "src/strategy/verdict.hpp"
+
+namespace flotilla {
+
+SyncAllReduce::SyncAllReduce(Parts parts)
+    : parts_(std::move(parts)),
+      averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
+      leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
+      statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
+      late_(parts_.device) {
+  if (parts_.judge != nullptr) statistics_before_ = parts_.device.allocate(parts_.model.statistics.size());
+}
+
+void SyncAllReduce::start() {
+  broadcast(parts_.device, parts_.workers, live());
+  begin_judging();
+}
+
+/// Workers that held scales of their own may have to share one now.
+void SyncAllReduce::resume(const Resumption&) {
+  if (!together_) return;
+  LossScale::State state = parts_.loss_scale.state();
+  parts_.workers.broadcast(std::span<double>(state));
+  parts_.loss_scale.set_state(state);
+  begin_judging();
+}
+
+void SyncAllReduce::begin_judging() {
+  if (parts_.judge != nullptr) parts_.judge->begin(parts_.loss_scale.now(), parts_.optimizer.steps());
+}
+
+void SyncAllReduce::clear_gradients() {
+  if (parts_.shards != nullptr) return;  // each shard writes its own; finish_step has cleared what leads
+  parts_.device.flat().fill(parts_.gradients, 0.0F);
+}
+
+void SyncAllReduce::end_micro_step(std::int64_t micro_step) {
+  if (parts_.shards == nullptr) return;
+  parts_.shards->keep(micro_step);
+  parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
+}
+
+/// The bucket with what this worker has to give.
+DeviceSpan<float> SyncAllReduce::complete(std::size_t bucket) {
+  const Bucket& range = parts_.buckets[bucket];
+  if (parts_.shards != nullptr) parts_.shards->finish(range.begin, range.end);
+  return span_of(parts_.gradients, range);
+}
+
+void SyncAllReduce::vote_to_stop() {
+  parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
+}
+
+void SyncAllReduce::gradient_ready(std::int64_t begin) {
+  if (parts_.lanes == nullptr || !together_) return;
+  // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
+  const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
+  for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
+    parts_.lanes->start(complete(started_));
+}
+
+void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
+  const trace::Span span("all-reduce");
+  parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
+  mpi::all_reduce_now(parts_.collectives, complete(bucket));
+}
+
+/// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
+void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
+  if (parts_.exact == nullptr) return;
+  const trace::Span span("all-reduce of sums");
+  parts_.watchdog.beat("all-reduce of sums", step);
+  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_));
+  times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
+}
+
+/// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
+/// micro-steps' sum being what the step statistics hold. Of shards: μ · running + (1 − μ) · mean over them.
+void SyncAllReduce::update_statistics() {
+  const auto running = parts_.model.statistics;
+  if (running.empty()) return;
+  const auto step = parts_.gradients.subspan(passenger_floats, running.size());
+  FlatMath& flat = parts_.device.flat();
+  flat.scale(running, statistics_decay_);
+  flat.axpy(1.0F / static_cast<float>(averaged()), step, running);
+}
+
+void SyncAllReduce::reduce(std::int64_t step) {
+  all_reduce_exactly(step);
+  if (parts_.lanes == nullptr) {
+    for (std::size_t i = 0; i < parts_.buckets.size(); ++i) all_reduce(i, step);
+  } else {
+    require(started_ == parts_.buckets.size(), "bucket ", started_, " was never ready");
+    const trace::Span span("wait for all-reduce");
+    parts_.watchdog.beat("all-reduce of buckets up to", step, static_cast<std::int64_t>(started_) - 1);
+    parts_.lanes->finish();
+  }
+  started_ = 0;
+  for (const Bucket& bucket : parts_.buckets)
+    times_.sent_bytes += static_cast<std::int64_t>(
+        parts_.collectives.sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));
+  ++times_.meetings;
+}
+
+StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
+  const std::int64_t begin_ns = trace::now_ns();
+  if (together_) reduce(info.step);
+  const std::int64_t reduced_ns = trace::now_ns();
+  times_.exposed_comm_ns += reduced_ns - begin_ns;
+
+  StepOutcome found = parts_.judge == nullptr ? update_if_finite(info) : update_as_judged(info);
+  parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
+  times_.optimizer_ns += trace::now_ns() - reduced_ns;
+  found.skipped_by_all = found.skipped;
+  return found;
+}
+
+StepOutcome SyncAllReduce::update_if_finite(const StepInfo& info) {
+  StepOutcome found = outcome(info);
+  const trace::Span span("optimizer");
+  const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  if (taken) update(info.learning_rate);
+  judge(taken, parts_.loss_scale, found);
+  return found;
+}
+
+/// The host hands out the update without knowing whether it is taken.
+StepOutcome SyncAllReduce::update_as_judged(const StepInfo& info) {
+  const auto tells = parts_.gradients.subspan(passenger_tells, told_floats);
+  const UpdateNumbers* const numbers = parts_.judge->judge(
+      parts_.gradients, static_cast<float>(info.learning_rate), static_cast<double>(averaged()), tells);
+  StepOutcome found = outcome(info);
+  const trace::Span span("optimizer");
+  const auto statistics = parts_.model.statistics;
+  if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
+  update_statistics();
+  if (!statistics.empty()) parts_.judge->restore(statistics_before_.span(), statistics);
+  parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
+  parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
+  return found;
+}
+
+/// Of what the workers' sums came to. Before they are cleared.
+StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
+  std::array<float, passenger_floats> sums{};
+  const auto all = parts_.gradients.subspan(0, sums.size());
+  if (info.outcome_now) {
+    late_.forget();
+    parts_.device.download(all, sums);
+  } else {
+    late_.exchange(all, sums);
+  }
+  const double samples = std::max(1.0F, sums[sum_samples]);
+  StepOutcome found{.loss = sums[sum_loss] / samples,
+                    .accuracy_top1 = sums[sum_top1] / samples,
+                    .accuracy_top5 = sums[sum_top5] / samples,
+                    .stop = sums[passenger_stop] > 0.0F,
+                    .samples = sums[sum_samples],
+                    .late = !info.outcome_now};
+  if (parts_.judge != nullptr) {
+    const auto tells = std::span<const float>(sums).subspan(passenger_tells, told_floats);
+    not_taken_ = learn(tells, parts_.loss_scale, found);
+  }
+  return found;
+}
+
+void SyncAllReduce::update(double learning_rate) {
+  update_statistics();
+  const auto gradients = parameter_gradients();
+  double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
+  if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
+  parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/optim/loss_scale.hpp"
+#include "src/optim/optimizer.hpp"
+#include "src/strategy/buckets.hpp"
+#include "src/strategy/late_sums.hpp"
+#include "src/strategy/reproducible.hpp"
+#include "src/strategy/strategy.hpp"
+
+namespace flotilla {
+
+/// Synchronous data parallelism: gradients are summed over the workers, bucket by bucket while backward goes
+/// on, divided by the workers, and every worker takes the same optimizer step (fleet.md §2.1). Running
+/// statistics follow the mean of the workers' step statistics, so that all hold the same ones.
+class SyncAllReduce : public Strategy {
+ public:
+  struct Parts {
+    Device& device;
+    const mpi::Communicator& workers;
+    mpi::Collectives& collectives;
+    /// For what leads the gradients, where the last bucket begins behind it; null: it is in the last bucket.
+    mpi::Collectives* exact;
+    mpi::CommunicationLanes* lanes;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
+    mpi::Watchdog& watchdog;
+    Optimizer& optimizer;
+    LossScale& loss_scale;
+    Model model;                  ///< This worker's
+    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
+    std::vector<Bucket> buckets;
+    std::int64_t micro_steps = 1;
+    ShardSums* shards = nullptr;  ///< With run.reproducible; the micro-steps are shards then
+    double clip_norm = 0.0;       ///< Of the averaged gradient; 0: none
+    StepJudge* judge = nullptr;   ///< Decides on the device whether steps are taken; null: the host does
+  };
+  explicit SyncAllReduce(Parts parts);
+
+  void start() override;
+  void resume(const Resumption&) override;
+  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
+  void clear_gradients() override;
+  void end_micro_step(std::int64_t micro_step) override;
+  void vote_to_stop() override;
+  void gradient_ready(std::int64_t begin) override;
+  StepOutcome finish_step(const StepInfo& info) override;
+  Model consensus() override { return parts_.model; }
+  StrategyState state() override {
+    return {.shared = live(), .own = {}, .numbers = {}, .optimizer_steps = parts_.optimizer.steps()};
+  }
+  std::vector<StateArray> live() override { return state_arrays(parts_.model, &parts_.optimizer); }
+  Model alike() const override { return parts_.model; }
+  StrategyTimes times() const override { return times_; }
+  std::int64_t held_bytes() const override { return 0; }
+  /// Whether the next steps are taken by all workers together, as they are at first; else this one goes on
+  /// alone, with its own gradients. The same on every worker.
+  void step_together(bool together) { together_ = together; }
+
+ private:
+  void begin_judging();
+  DeviceSpan<float> complete(std::size_t bucket);
+  void all_reduce(std::size_t bucket, std::int64_t step);
+  void all_reduce_exactly(std::int64_t step);
+
+  std::int64_t averaged() const { return together_ ? averaged_ : 1; }
+  void reduce(std::int64_t step);
+  void update_statistics();
+  void update(double learning_rate);
+  StepOutcome update_if_finite(const StepInfo& info);
+  StepOutcome update_as_judged(const StepInfo& info);
+  StepOutcome outcome(const StepInfo& info);
+  DeviceSpan<float> parameter_gradients() const {
+    return parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
+  }
+
+  Parts parts_;
+  std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of
+  std::size_t leading_;     ///< Floats before the gradients
+  float statistics_decay_;  ///< Of the running statistics in a step
+  StrategyTimes times_;
+  bool together_ = true;
+  std::size_t started_ = 0;  ///< Buckets of this step already handed over
+  LateSums late_;
+  std::int64_t not_taken_ = 0;  ///< Steps that the judge has told of last, and the optimizer has counted
+  Storage statistics_before_;   ///< With a judge: of the step that it may undo
+};
+
+}  // namespace flotilla

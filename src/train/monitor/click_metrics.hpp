@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+// How well clicks are foretold; docs/metrics.md has the definitions. Everything is counted in integers, so
+// that the counts of several workers add up to exactly those of one that saw all samples.
+
+/// Whether the model's two classes are "not clicked" and "clicked".
+inline bool foretells_clicks(const ModelConfig& model) {
+  return model.kind == "ctr-dnn";
+}
+
+/// Probabilities p are counted in bins ⌊p · 4095⌋, as in the original (fleet.md §6.8).
+inline constexpr std::size_t click_bins = 4096;
+
+/// The count of bin b and label l stands at 2 b + l.
+inline constexpr std::size_t click_cells = 2 * click_bins;
+
+/// p = 1 / (1 + exp(l₀ − l₁)) of two logits, in double.
+double click_probability(std::span<const float> logits);
+/// Where a prediction is counted. p in [0, 1].
+std::size_t click_cell(double p, bool clicked);
+
+/// Area under the ROC curve by trapezoids from the top bin down: the share of pairs of a clicked and another
+/// sample that the clicked one leads, pairs of one bin counting half. 0.5 if either kind is missing.
+double auc_of(std::span<const std::int64_t> cells);
+/// How far that can be from the area of the predictions themselves: Σ pᵢ nᵢ / (2 P N) over the bins.
+double auc_bound_of(std::span<const std::int64_t> cells);
+/// Area under the precision-recall curve in steps (average precision), from the top bin down. 0 without
+/// clicks.
+double pr_auc_of(std::span<const std::int64_t> cells);
+
+struct ClickMetrics {
+  double auc = 0.0;
+  double auc_bound = 0.0;
+  double pr_auc = 0.0;
+  double log_loss = 0.0;     ///< Nats, mean over the samples
+  double calibration = 0.0;  ///< Σ p / clicks; NaN without clicks
+};
+
+/// What is counted of the predictions of a data set.
+class ClickCounts {
+ public:
+  /// Rows of two logits, and their labels (0 or 1). A sample's loss is −ln p or −ln (1 − p), in double from
+  /// the logits, at most 34.54: that of p held in [10⁻¹⁵, 1 − 10⁻¹⁵].
+  void add(std::span<const float> logits, std::span<const std::int32_t> labels);
+  /// Collective. Adds up the counts of all workers.
+  void merge(const mpi::Communicator& workers);
+  /// All NaN if a prediction was: it has no place among the others.
+  ClickMetrics metrics() const;
+  std::span<const std::int64_t> cells() const { return std::span(counts_).first(click_cells); }
+
+ private:
+  enum Sum : std::size_t { sum_loss = click_cells, sum_p, sum_not_a_number, all_counts };
+
+  std::vector<std::int64_t> counts_ = std::vector<std::int64_t>(all_counts);
+};
+
+}  // namespace flotilla

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "kernels/machine/available_memory.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+constexpr std::int64_t kibi = 1024;
+
+/// A machine with 1,000,000 KiB free.
+class AvailableMemory : public ::testing::Test {
+ protected:
+  AvailableMemory() {
+    write("proc/meminfo",
+          "MemTotal:  2000000 kB\nMemFree:   500000 kB\nMemAvailable:  1000000 kB\nBuffers: 1 kB\n");
+  }
+  void write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = root_.path(name);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void group(const std::string& folder, const std::string& limit, const std::string& usage) const {
+    write(folder + "/memory.max", limit + "\n");
+    write(folder + "/memory.current", usage + "\n");
+  }
+  std::int64_t available() const { return available_memory_bytes(root_.path()); }
+
+ private:
+  test::TemporaryFolder root_;
+};
+
+TEST_F(AvailableMemory, IsWhatTheKernelReports) {
+  EXPECT_EQ(available(), 1'000'000 * kibi);
+}
+
+TEST_F(AvailableMemory, IsWhatAControlGroupLeaves) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  group("sys/fs/cgroup/job/step", "300000", "100000");
+  group("sys/fs/cgroup/job", "max", "100000");
+
+  EXPECT_EQ(available(), 200'000);
+}
+
+TEST_F(AvailableMemory, IsTheLeastOfAllGroupsAbove) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  group("sys/fs/cgroup/job/step", "900000", "100000");
+  group("sys/fs/cgroup/job", "500000", "450000");
+  group("sys/fs/cgroup", "700000", "100000");
+
+  EXPECT_EQ(available(), 50'000);
+}
+
+TEST_F(AvailableMemory, CountsFileCacheThatCanBeDropped) {
+  write("proc/self/cgroup", "0::/job\n");
+  group("sys/fs/cgroup/job", "300000", "250000");
+  write("sys/fs/cgroup/job/memory.stat", "anon 1\nfile 200000\ninactive_file 120000\nactive_file 80000\n");
+
+  EXPECT_EQ(available(), 170'000);
+}
+
+TEST_F(AvailableMemory, IsNoneInAGroupThatIsFull) {
+  write("proc/self/cgroup", "0::/job\n");
+  group("sys/fs/cgroup/job", "300000", "310000");
+
+  EXPECT_EQ(available(), 0);
+}
+
+TEST_F(AvailableMemory, IsNotLimitedByAGroupWithoutALimit) {
+  write("proc/self/cgroup", "0::/job\n");
+  group("sys/fs/cgroup/job", "max", "310000");
+
+  EXPECT_EQ(available(), 1'000'000 * kibi);
+}
+
+TEST_F(AvailableMemory, KnowsAContainersGroupAsTheRoot) {
+  write("proc/self/cgroup", "0::/\n");
+  group("sys/fs/cgroup", "300000", "100000");
+
+  EXPECT_EQ(available(), 200'000);
+}
+
+TEST_F(AvailableMemory, KnowsVersion1WhoseContainersSeeTheHostsPaths) {
+  write("proc/self/cgroup",
+        "12:pids:/docker/abc\n4:cpu,memory:/docker/abc\n1:name=systemd:/docker/abc\n0::/system\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "400000\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "150000\n");
+  write("sys/fs/cgroup/memory/memory.stat", "cache 9\ninactive_file 1\ntotal_inactive_file 50000\n");
+
+  EXPECT_EQ(available(), 300'000);
+}
+
+TEST_F(AvailableMemory, TakesVersion1sLargestLimitForNone) {
+  write("proc/self/cgroup", "4:memory:/\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "150000\n");
+
+  EXPECT_EQ(available(), 1'000'000 * kibi);
+}
+
+TEST(AvailableMemoryOfThisMachine, IsSomething) {
+  EXPECT_GT(available_memory_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/job/devices.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+
+namespace flotilla {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// Ranks in order, `per_host` on each host.
+std::vector<mpi::Place> places_on(int hosts, int per_host) {
+  std::vector<mpi::Place> places;
+  for (int host = 0; host < hosts; ++host)
+    for (int local = 0; local < per_host; ++local)
+      places.push_back({.rank = host * per_host + local, .host_index = host, .local_rank = local});
+  return places;
+}
+
+StrategyConfig strategy(const std::string& all_reduce, std::int64_t ranks_per_group = 0) {
+  StrategyConfig config;
+  config.all_reduce = all_reduce;
+  config.ranks_per_group = ranks_per_group;
+  return config;
+}
+
+TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
+  for (const bool shares_memory : {true, false}) {  // a mirror can lie where the device's memory cannot
+    const auto candidates = [&](int hosts, int per_host, std::int64_t ranks_per_group) {
+      return plan_all_reduce(strategy("auto", ranks_per_group), places_on(hosts, per_host), shares_memory, "",
+                             1)
+          .candidates;
+    };
+    EXPECT_EQ(candidates(1, 1, 0), (Words{"mpi"}));
+    EXPECT_EQ(candidates(1, 4, 0), (Words{"shared-memory"}));
+    EXPECT_EQ(candidates(1, 4, 2), (Words{"shared-memory"}));
+    EXPECT_EQ(candidates(2, 2, 0), (Words{"hierarchical", "mpi"}));
+    EXPECT_EQ(candidates(2, 1, 0), (Words{"mpi"}));  // groups of one each: flat
+    EXPECT_EQ(candidates(2, 2, 4), (Words{"mpi"}));  // one group of all: flat
+  }
+}
+
+TEST(AllReducePlan, StagesWhatTheHostCannotReachUnlessOneWorkerHasItsSumAlready) {
+  const auto staged = [](int workers, bool shares_memory) {
+    return plan_all_reduce(strategy("auto"), places_on(1, workers), shares_memory, "", 1).staged;
+  };
+  EXPECT_FALSE(staged(2, true));
+  EXPECT_TRUE(staged(2, false));
+  EXPECT_FALSE(staged(1, false));
+}
+
+TEST(AllReducePlan, KeepsWhatTheCheckpointChoseWhereItCan) {
+  const auto candidates = [](int hosts, const std::string& saved) {
+    return plan_all_reduce(strategy("auto"), places_on(hosts, 2), true, saved, 1).candidates;
+  };
+  EXPECT_EQ(candidates(2, "mpi"), (Words{"mpi"}));
+  EXPECT_EQ(candidates(2, "hierarchical"), (Words{"hierarchical"}));
+  EXPECT_EQ(candidates(2, "shared-memory"), (Words{"hierarchical", "mpi"}));
+  // The deck's word goes before an older choice.
+  EXPECT_EQ(plan_all_reduce(strategy("mpi"), places_on(1, 2), true, "shared-memory", 1).candidates,
+            (Words{"mpi"}));
+}
+
+TEST(AllReducePlan, WantsTheGradientsInTheWindowWhereTheyMeetThere) {
+  const auto plan = [](const std::string& word, int hosts, std::int64_t ranks_per_group) {
+    return plan_all_reduce(strategy(word, ranks_per_group), places_on(hosts, 3), true, "", 1);
+  };
+  EXPECT_FALSE(plan("mpi", 1, 0).window);
+  EXPECT_TRUE(plan("shared-memory", 1, 0).window);
+  EXPECT_TRUE(plan("hierarchical", 2, 0).window);
+  EXPECT_TRUE(plan("hierarchical", 2, 3).groups_in_memory);
+  EXPECT_FALSE(plan("hierarchical", 2, 2).groups_in_memory);  // the second group is on both hosts
+  EXPECT_FALSE(plan("hierarchical", 2, 2).window);
+}
+
+TEST(AllReducePlan, LeavesOutWhatCannotKeepTheTree) {
+  const auto plan = [](const std::string& word, std::int64_t ranks_per_group) {
+    return plan_all_reduce(strategy(word, ranks_per_group), places_on(2, 3), true, "", 1,
+                           mpi::SumOrder::tree);
+  };
+  EXPECT_EQ(plan("auto", 2).candidates, (Words{"hierarchical", "mpi"}));
+  EXPECT_EQ(plan("auto", 0).candidates, (Words{"mpi"}));  // groups of three
+  EXPECT_THROW(plan("hierarchical", 0), UserError);
+}
+
+TEST(AllReducePlan, RefusesWhatCannotBe) {
+  EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(2, 2), true, "", 1), UserError);
+  EXPECT_THROW(plan_all_reduce(strategy("hierarchical", 5), places_on(1, 4), true, "", 1), UserError);
+  StrategyConfig two_communicators;
+  two_communicators.communicators = 2;
+  EXPECT_THROW(plan_all_reduce(two_communicators, places_on(1, 2), true, "", 1), UserError);
+  EXPECT_EQ(plan_all_reduce(two_communicators, places_on(1, 2), true, "", 2).communicators, 2);
+}
+
+/// Workers with a GPU each.
+AllReducePlan plan_on_gpus(const StrategyConfig& strategy, int hosts, int per_host,
+                           mpi::SumOrder order = mpi::SumOrder::any, const std::string& saved = "") {
+  return plan_all_reduce(strategy, places_on(hosts, per_host), false, saved, 4, order, "");
+}
+
+TEST(AllReducePlan, PrefersNcclWhereEachWorkerHasAGpu) {
+  const auto candidates = [](int hosts, int per_host, std::int64_t ranks_per_group) {
+    return plan_on_gpus(strategy("auto", ranks_per_group), hosts, per_host).candidates;
+  };
+  EXPECT_EQ(candidates(1, 1, 0), (Words{"mpi"}));  // it has its sum already
+  EXPECT_EQ(candidates(1, 4, 0), (Words{"nccl"}));
+  EXPECT_EQ(candidates(2, 4, 0), (Words{"nccl", "nccl-hierarchical"}));
+  EXPECT_EQ(candidates(2, 1, 0), (Words{"nccl"}));  // groups of one each: flat
+  EXPECT_EQ(candidates(2, 2, 4), (Words{"nccl"}));  // one group of all: flat
+  EXPECT_EQ(candidates(1, 3, 2), (Words{"nccl"}));  // groups of two sizes
+  EXPECT_FALSE(plan_on_gpus(strategy("auto"), 2, 4).staged);
+  EXPECT_FALSE(plan_on_gpus(strategy("auto"), 2, 4).window);
+  EXPECT_EQ(plan_on_gpus(strategy("auto"), 2, 4, mpi::SumOrder::any, "nccl").candidates, (Words{"nccl"}));
+}
+
+TEST(AllReducePlan, LeavesOrderAndHalfWiresToMpi) {
+  StrategyConfig half = strategy("auto");
+  half.wire = "bfloat16";
+
+  EXPECT_EQ(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree).candidates, (Words{"shared-memory"}));
+  EXPECT_TRUE(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree).staged);
+  EXPECT_EQ(plan_on_gpus(half, 1, 4).candidates, (Words{"nccl"}));  // nothing travels between hosts
+  EXPECT_FALSE(plan_on_gpus(half, 1, 4).staged);
+  EXPECT_EQ(plan_on_gpus(half, 2, 4).candidates, (Words{"nccl-mpi"}));
+  EXPECT_TRUE(plan_on_gpus(half, 2, 4).staged);  // what a half wire would round
+  half.communicators = 2;
+  EXPECT_EQ(plan_on_gpus(half, 2, 4).candidates, (Words{"hierarchical", "mpi"}));
+}
+
+TEST(AllReducePlan, TellsWhyNcclCannotBe) {
+  const auto refusal = [](const char* word, const std::string& no_nccl) {
+    try {
+      plan_all_reduce(strategy(word), places_on(2, 2), false, "", 1, mpi::SumOrder::any, no_nccl);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal("nccl", "needs a GPU for each rank"),
+            "strategy.all_reduce = \"nccl\" needs a GPU for each rank");
+  EXPECT_EQ(refusal("auto", "needs a GPU for each rank"), "");
+  EXPECT_EQ(refusal("nccl-mpi", ""), "");
+}
+
+TEST(AllReducePlan, WantsGroupsOfOneSizeInsideWhichNcclScatters) {
+  EXPECT_THROW(plan_on_gpus(strategy("nccl-hierarchical", 3), 2, 2), UserError);
+  EXPECT_THROW(plan_on_gpus(strategy("nccl-mpi", 3), 2, 2), UserError);
+  EXPECT_EQ(plan_on_gpus(strategy("nccl-hierarchical", 2), 1, 4).candidates, (Words{"nccl-hierarchical"}));
+}
+
+TEST(NoNccl, NeedsABuildAndAGpuForEachRank) {
+  mpi::GpuBinding own;
+  own.ranks = {{.gpu = {.pci_id = "a"}, .sharing = {0}}, {.gpu = {.pci_id = "b"}, .sharing = {1}}};
+  mpi::GpuBinding shared;
+  shared.ranks = {{.gpu = {.pci_id = "a"}, .sharing = {0, 1}}, {.gpu = {.pci_id = "a"}, .sharing = {0, 1}}};
+
+  EXPECT_EQ(no_nccl(own, true), "");
+  EXPECT_EQ(no_nccl({}, true), "needs device.kind = \"cuda\"");
+  EXPECT_TRUE(no_nccl(own, false).starts_with("needs NCCL, which this build has not"));
+  EXPECT_EQ(no_nccl(shared, true),
+            "needs a GPU for each rank, but ranks 0 and 1 share one (a); start fewer, or use \"auto\"");
+}
+
+}  // namespace
+}  // namespace flotilla

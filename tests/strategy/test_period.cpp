@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/strategy/local_sgd/period.hpp"
+
+namespace flotilla {
+namespace {
+
+using Lengths = std::vector<std::int64_t>;
+
+StrategyConfig fixed(std::int64_t length, const std::string& warm_up = "none") {
+  StrategyConfig config;
+  config.kind = "local-sgd";
+  config.period = length;
+  config.warm_up = warm_up;
+  return config;
+}
+
+StrategyConfig adaptive(const std::string& rule, std::int64_t initial) {
+  StrategyConfig config;
+  config.kind = "adaptive-local-sgd";
+  config.rule = rule;
+  config.initial_period = initial;
+  return config;
+}
+
+/// The steps after which a run of `steps` averages, ten steps being an epoch.
+Lengths averagings(const StrategyConfig& config, std::int64_t steps) {
+  const auto period = make_period(config, 10);
+  Lengths after;
+  for (std::int64_t done = 1; done <= steps; ++done) {
+    if (!period->due(done)) continue;
+    after.push_back(done);
+    period->averaged({.steps = done, .epochs = static_cast<double>(done) / 10.0, .learning_rate = 0.1});
+  }
+  return after;
+}
+
+/// An averaging at the end of epoch `epoch` (1, 2, …) with the epoch's mean loss.
+Period::Averaging end_of(std::int64_t epoch, double loss, double learning_rate = 0.1) {
+  return {.steps = epoch * 10,
+          .epochs = static_cast<double>(epoch),
+          .learning_rate = learning_rate,
+          .loss = loss,
+          .loss_since = loss,
+          .samples_since = 100.0};
+}
+
+/// The lengths after each epoch's averaging.
+Lengths lengths(const StrategyConfig& config, const std::vector<Period::Averaging>& averagings) {
+  const auto period = make_period(config, 10);
+  Lengths result;
+  for (const Period::Averaging& averaging : averagings) {
+    period->averaged(averaging);
+    result.push_back(period->length());
+  }
+  return result;
+}
+
+TEST(Period, IsCountedFromTheAveragingBefore) {
+  EXPECT_EQ(averagings(fixed(3), 10), (Lengths{3, 6, 9}));
+  EXPECT_EQ(averagings(fixed(1), 3), (Lengths{1, 2, 3}));
+}
+
+TEST(Period, BeforeTheBeginningEveryStepAverages) {
+  StrategyConfig config = fixed(4);
+  config.begin_step = 3;
+  EXPECT_EQ(averagings(config, 12), (Lengths{1, 2, 3, 7, 11}));
+  config.begin_step = 0;
+  config.begin_epoch = 0.35;  // a step that is begun is taken
+  EXPECT_EQ(averagings(config, 12), (Lengths{1, 2, 3, 4, 8, 12}));
+  const auto period = make_period(config, 10);
+  EXPECT_TRUE(period->before_begin(3));
+  EXPECT_FALSE(period->before_begin(4));
+}
+
+TEST(Period, BeginsAtItsEpochWithOtherStepsPerEpoch) {
+  StrategyConfig config = fixed(4);
+  config.begin_epoch = 4;
+  const auto period = make_period(config, 20);  // 120 steps of another number of workers were 3 epochs
+
+  period->begin_again(120, 3.0);
+
+  EXPECT_TRUE(period->before_begin(139));
+  EXPECT_FALSE(period->before_begin(140));
+}
+
+TEST(Period, WarmsUpByThePowersOfTwoOnePerEpoch) {
+  StrategyConfig config = fixed(5, "exponential");
+  config.begin_epoch = 1;
+  EXPECT_EQ(lengths(config, {end_of(1, 1), end_of(2, 1), end_of(3, 1), end_of(4, 1), end_of(100, 1)}),
+            (Lengths{1, 2, 4, 5, 5}));
+}
+
+TEST(Period, WarmsUpByTwoPerEpoch) {
+  EXPECT_EQ(lengths(fixed(7, "linear"), {end_of(1, 1), end_of(2, 1), end_of(3, 1), end_of(4, 1)}),
+            (Lengths{4, 6, 7, 7}));
+  EXPECT_EQ(make_period(fixed(7, "linear"), 10)->length(), 2);
+  EXPECT_EQ(make_period(fixed(1, "linear"), 10)->length(), 1);
+}
+
+TEST(AdaptivePeriod, GuideFallsWithTheLossAndRisesWhereTheRateFalls) {
+  StrategyConfig config = adaptive("guide", 8);
+  config.lowest_loss = 0.6;
+  // F₀ − F_inf = 2: 8 √(1 / 2) = 5.66, 8 √(0.5 / 2) = 4, then with a tenth of the rate 8 √(10 · 0.2 / 2) = 8.
+  EXPECT_EQ(lengths(config, {end_of(1, 2.6), end_of(2, 1.6), end_of(3, 1.1), end_of(4, 0.8, 0.01)}),
+            (Lengths{8, 5, 4, 8}));
+}
+
+TEST(AdaptivePeriod, GuideIsOneAtItsLowestLossAndKeepsOffLargeJumps) {
+  StrategyConfig config = adaptive("guide", 4);
+  EXPECT_EQ(lengths(config, {end_of(1, 2.6), end_of(2, 0.6), end_of(3, 0.1), end_of(4, 2.6)}),
+            (Lengths{4, 1, 1, 4}));
+  // 4 √100 = 40 is 36 more: the old one stays; 4 √25 = 20 is 16 more.
+  EXPECT_EQ(lengths(config, {end_of(1, 2.6), end_of(2, 2.6, 0.001), end_of(3, 2.6, 0.004)}),
+            (Lengths{4, 4, 20}));
+}
+
+TEST(AdaptivePeriod, GuideTakesTheMeanOfTheEpochItIsIn) {
+  StrategyConfig config = adaptive("guide", 10);
+  config.lowest_loss = 0.0;
+  const auto period = make_period(config, 10);
+  period->averaged(end_of(1, 4.0));
+  period->averaged(
+      {.steps = 15, .epochs = 1.5, .learning_rate = 0.1, .loss = 9, .loss_since = 1.5, .samples_since = 50});
+  EXPECT_EQ(period->length(), 10);  // not before the epoch ends
+
+  const std::string note = period->averaged(
+      {.steps = 20, .epochs = 2.0, .learning_rate = 0.1, .loss = 9, .loss_since = 0.5, .samples_since = 50});
+
+  EXPECT_EQ(period->length(), 5);  // mean 1 of 4
+  EXPECT_EQ(note, "period       10 → 5 after step 20: loss 1 (at first 4), learning rate 0.1 (at first 0.1)");
+}
+
+TEST(AdaptivePeriod, TakesTheFirstLossWhereTheWarmUpEnds) {
+  StrategyConfig config = adaptive("guide", 8);
+  config.lowest_loss = 0.0;
+  config.begin_epoch = 2;
+  EXPECT_EQ(lengths(config, {end_of(1, 100.0), end_of(2, 4.0), end_of(3, 1.0)}), (Lengths{8, 8, 4}));
+}
+
+TEST(AdaptivePeriod, Fleet2HasTheInitialPeriodInsideTheRootAndLimits) {
+  const StrategyConfig config = adaptive("fleet2", 4);
+  // √(0.5 / 2 · 4) = 1; √(4 · 1) = 2; √(100 · 4) = 20, at most 16; √(0 · 4) = 0, at least 1.
+  EXPECT_EQ(lengths(config,
+                    {end_of(1, 2.0), end_of(2, 0.5), end_of(3, 2.0), end_of(4, 2.0, 0.001), end_of(5, 0.0)}),
+            (Lengths{4, 1, 2, 16, 1}));
+}
+
+TEST(AdaptivePeriod, Fleet2LooksAtEveryAveraging) {
+  const auto period = make_period(adaptive("fleet2", 9), 10);
+  period->averaged({.steps = 1, .epochs = 0.1, .learning_rate = 0.1, .loss = 2.0});
+  period->averaged({.steps = 2, .epochs = 0.2, .learning_rate = 0.1, .loss = 1.0});
+  EXPECT_EQ(period->length(), 3);  // ⌈√4.5⌉
+}
+
+TEST(AdaptivePeriod, ThePapersHalvesWhatWouldNotShrink) {
+  const StrategyConfig config = adaptive("paper", 10);
+  // ⌈10 √(1 / 4)⌉ = 5; ⌈10 √(0.9 / 4)⌉ = 5 would not shrink: ⌈5 / 2⌉ = 3; ⌈10 √(0.04 / 4)⌉ = 1.
+  EXPECT_EQ(
+      lengths(config, {end_of(1, 4.0), end_of(2, 1.0), end_of(3, 0.9), end_of(4, 0.04), end_of(5, 0.04)}),
+      (Lengths{10, 5, 3, 1, 1}));
+}
+
+/// Two epochs of warm-up, in which a rule that took its first rate there would come to 1 and stay.
+TEST(AdaptivePeriod, BeginsAfterTheWarmUpOfTheLearningRate) {
+  const std::vector<Period::Averaging> warming = {end_of(1, 2.4, 0.001), end_of(2, 2.0, 0.05)};
+  const std::vector<Period::Averaging> warm = {end_of(3, 1.8), end_of(4, 1.5), end_of(5, 1.4, 0.05),
+                                               end_of(6, 1.2, 0.05)};
+  for (const char* rule : {"guide", "fleet2", "paper"}) {
+    const auto after_warm_up = make_period(adaptive(rule, 8), 10, 2.0);
+    const auto without = make_period(adaptive(rule, 8), 10);
+    for (const Period::Averaging& averaging : warming) {
+      EXPECT_EQ(after_warm_up->averaged(averaging), "") << rule;
+      EXPECT_EQ(after_warm_up->length(), 8) << rule;
+    }
+    for (const Period::Averaging& averaging : warm) {
+      after_warm_up->averaged(averaging);
+      without->averaged(averaging);
+      EXPECT_EQ(after_warm_up->length(), without->length()) << rule << " after epoch " << averaging.epochs;
+    }
+  }
+}
+
+TEST(AdaptivePeriod, KeepsItsLengthWhereTheRateIsZeroOrTheLossNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::string rule : {"guide", "fleet2", "paper"})
+    EXPECT_EQ(lengths(adaptive(rule, 6),
+                      {end_of(1, 2.0, 0.0), end_of(2, 2.0), end_of(3, 2.0, 0.0), end_of(4, nan)}),
+              (Lengths{6, 6, 6, 6}))
+        << rule;
+}
+
+TEST(Period, GoesOnFromTheNumbersOfACheckpoint) {
+  for (const std::string rule : {"guide", "fleet2", "paper"}) {
+    const auto whole = make_period(adaptive(rule, 9), 10);
+    whole->averaged(end_of(1, 4.0));
+    whole->averaged(end_of(2, 1.4));
+    const auto resumed = make_period(adaptive(rule, 9), 10);
+    resumed->set_numbers(whole->numbers());
+    EXPECT_EQ(resumed->length(), whole->length());
+    for (std::int64_t done = 21; done < 40; ++done) EXPECT_EQ(resumed->due(done), whole->due(done));
+
+    whole->averaged(end_of(3, 0.9));
+    resumed->averaged(end_of(3, 0.9));
+
+    EXPECT_EQ(resumed->length(), whole->length()) << rule;
+  }
+}
+
+TEST(Period, RefusesNumbersOfAnotherStrategy) {
+  EXPECT_THROW(make_period(adaptive("guide", 9), 10)->set_numbers(make_period(fixed(3), 10)->numbers()),
+               UserError);
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/train/monitor/agreement.hpp"
+#include "tests/support/allocation_count.hpp"
+#include "tests/train/training_run.hpp"
+
+// On 2, 3 and 4 workers.
+
+namespace flotilla {
+namespace {
+
+using test::TrainingRun;
+using test::operator+;
+
+struct CheckedRun : TrainingRun {
+  CheckedRun()
+      : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
+                    {"train.global_batch_size=24"}),
+        check(world, *assembly.network) {
+    step();
+  }
+
+  void change(std::size_t at, float difference) {
+    const DeviceSpan<float> one = assembly.model.parameters.subspan(at, 1);
+    const float changed = values(one)[0] + difference;
+    assembly.device->upload({&changed, 1}, one);
+  }
+  /// Adds `difference` to a value of the named tensor.
+  void corrupt(const std::string& tensor, std::size_t index, float difference) {
+    for (const Slice& slice : assembly.network->layout().slices())
+      if (slice.name == tensor) change(static_cast<std::size_t>(slice.offset) + index, difference);
+  }
+
+  AgreementCheck check;
+};
+
+TEST(AgreementCheck, FindsNothingAfterAStep) {
+  CheckedRun run;
+  ASSERT_FALSE(run.check.compare(run.assembly.strategy->alike()).has_value());
+  const std::int64_t before = test::allocations_of_this_thread();
+
+  const auto found = run.check.compare(run.assembly.strategy->alike());
+
+  EXPECT_FALSE(found.has_value());
+  EXPECT_EQ(test::allocations_of_this_thread(), before);
+}
+
+TEST(AgreementCheck, NamesTheRankThatDiffersAndTheFirstTensor) {
+  CheckedRun run;
+  const int bad = run.world.size() - 1;
+  const std::vector<Slice>& slices = run.assembly.network->layout().slices();
+  if (run.world.rank() == bad) {
+    run.corrupt(slices[1].name, 3, 0.5F);
+    run.corrupt(slices[1].name, 5, 0.5F);
+    run.corrupt(slices[2].name, 0, 0.5F);
+  }
+
+  const auto found = run.check.compare(run.assembly.strategy->alike());
+
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->ranks, std::vector{bad});
+  EXPECT_EQ(found->reference, 0);
+  EXPECT_EQ(found->tensor, slices[1].name);
+  EXPECT_EQ(found->differing, 2);
+  EXPECT_EQ(found->size, slices[1].size);
+  EXPECT_NEAR(found->value - found->reference_value, 0.5F, 1e-6F);
+}
+
+TEST(AgreementCheck, TrustsTheMost) {
+  CheckedRun run;
+  if (run.world.size() < 3) GTEST_SKIP() << "two can only differ";
+  const std::string& last = run.assembly.network->layout().slices().back().name;
+  if (run.world.rank() == 0) run.corrupt(last, 0, 0.5F);
+
+  const auto found = run.check.compare(run.assembly.strategy->alike());
+
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->ranks, std::vector{0});
+  EXPECT_EQ(found->reference, 1);
+  EXPECT_EQ(found->tensor, last);
+}
+
+TEST(AgreementCheck, ComparesNothingWhereNothingIsHeldAlike) {
+  CheckedRun run;
+  if (run.world.rank() == 0) run.corrupt(run.assembly.network->layout()[0].name, 0, 0.5F);
+
+  EXPECT_FALSE(run.check.compare({}).has_value());
+}
+
+TEST(Disagreement, SaysWhoHoldsWhat) {
+  const auto held_by = [](std::vector<int> ranks) {
+    return Disagreement{.ranks = std::move(ranks),
+                        .reference = 0,
+                        .tensor = "fc.bias",
+                        .size = 10,
+                        .differing = 1,
+                        .value = 0.5F,
+                        .reference_value = 0.25F};
+  };
+  const Disagreement one = held_by({2});
+  const Disagreement two = held_by({1, 2});
+
+  EXPECT_EQ(
+      one.text(3, 400),
+      "holds another model than the others after step 400: the first tensor that differs is fc.bias (1 of 10 "
+      "values, the first is 0.5 here and 0.25 on rank 0); the memory or processor of a host is bad, or this "
+      "is a mistake in Flotilla");
+  EXPECT_EQ(
+      two.text(4, 400),
+      "and rank 2 hold another model than the others after step 400: the first tensor that differs is "
+      "fc.bias "
+      "(1 of 10 values, the first is 0.5 here and 0.25 on rank 0); which is right cannot be told; the memory "
+      "or processor of a host is bad, or this is a mistake in Flotilla");
+}
+
+}  // namespace
+}  // namespace flotilla
