@@ -11,6 +11,7 @@
 
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
+#include "kernels/error_text.hpp"
 #include "kernels/kokkos_scope.hpp"
 #include "kernels/openmp_waiting.hpp"
 #include "mpi/core/communicator.hpp"

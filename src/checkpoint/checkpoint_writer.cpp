@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "kernels/error_text.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/write_file.hpp"
@@ -126,7 +127,7 @@ std::string error_of(Work work) {
   try {
     work();
   } catch (const std::exception& error) {
-    return error.what();
+    return text_of(error);
   }
   return {};
 }

@@ -6,37 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <new>
 #include <set>
-#include <system_error>
 #include <thread>
 
 #include "kernels/error.hpp"
+#include "kernels/error_text.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "src/observe/print.hpp"
 
 namespace flotilla {
-
-int exit_code_of(const std::exception& error) {
-  if (dynamic_cast<const UserError*>(&error) != nullptr) return exit_user_error;
-  if (dynamic_cast<const InternalError*>(&error) != nullptr) return exit_internal_error;
-  if (dynamic_cast<const LibraryError*>(&error) != nullptr) return exit_library_error;
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_library_error;
-  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return exit_user_error;
-  if (dynamic_cast<const std::system_error*>(&error) != nullptr) return exit_library_error;
-  return exit_internal_error;
-}
-
-std::string text_of(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return "out of memory (flotilla train --check prints the plan)";
-  const auto* system = dynamic_cast<const std::system_error*>(&error);
-  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
-    return cat("no thread can be started: ", error.what(),
-               "; raise the limit of processes (ulimit -u, or pids.max of the control group)");
-  return error.what();
-}
 
 namespace {
 

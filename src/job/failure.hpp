@@ -16,11 +16,6 @@
 
 namespace flotilla {
 
-/// 2, 3 or 4 by the kind of the exception.
-int exit_code_of(const std::exception& error);
-/// What to say of it; with a remedy where the exception, one of the standard library's, names none.
-std::string text_of(const std::exception& error);
-
 /// Ends the job from any thread with one clear line and failure.json. Lives as long as MPI.
 class FailureHandler {
  public:

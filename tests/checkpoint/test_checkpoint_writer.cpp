@@ -51,6 +51,27 @@ TEST(CheckpointWriter, MakesAFolderThatWasRemovedAnew) {
   EXPECT_TRUE(equal(read_checkpoint(folder.path("run/checkpoints/step-00000007.h5")), sample_snapshot(7)));
 }
 
+/// No memory is left for its values.
+class HungrySource : public ValueSource {
+ public:
+  std::span<const CheckpointTensor> tensors() const override { return tensors_; }
+  std::span<const float> values(std::size_t) override { throw std::bad_alloc(); }
+
+ private:
+  std::vector<CheckpointTensor> tensors_ = sample_snapshot(7).tensors;
+};
+
+TEST(CheckpointWriter, TellsOfMissingMemoryInWords) {
+  const test::TemporaryFolder folder;
+  CheckpointWriter writer(folder.path(), 1);
+
+  writer.start({.state = sample_snapshot(7).state, .shared = std::make_shared<HungrySource>()});
+  writer.finish();
+
+  const std::string error = writer.reports().at(0).error;
+  EXPECT_NE(error.find("the checkpoint of step 7 was not saved: out of memory"), std::string::npos) << error;
+}
+
 TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
   const test::TemporaryFolder folder;
   {

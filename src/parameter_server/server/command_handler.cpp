@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/error_text.hpp"
 #include "src/parameter_server/protocol/save_messages.hpp"
 
 namespace flotilla {
@@ -23,7 +24,7 @@ void CommandHandler::carry_out(const mpi::WorkerRequest& request) {
     }
   } catch (const std::exception& error) {
     save_.reset();
-    reply.error = error.what();
+    reply.error = text_of(error);
   }
   const std::string text = to_text(reply);
   requests_.answer_payload(request.worker, std::as_bytes(std::span(text)));
