@@ -98,7 +98,8 @@ void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const Ch
 /// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none. The parts of
 /// servers must be good too: nobody could do without their rows.
 /// @param workers that want to go on from it: one of as many workers must have good parts; −1: nobody does
-/// @throws UserError if the folder can't be read, or a checkpoint is from a newer schema.
+/// @throws UserError if the folder can't be read, or the system cannot read one of its files, or a checkpoint
+/// is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
                                             int workers = -1);

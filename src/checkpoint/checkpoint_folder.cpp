@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/files/disk_file.hpp"
 #include "src/files/files.hpp"
 
 namespace flotilla {
@@ -130,7 +132,7 @@ std::string damage_of_parts(const std::string& path, std::span<const CheckpointP
 
 /// What is wrong with a checkpoint or its servers' parts; empty if it is good. Of the workers' parts only if
 /// they are as many as `workers`.
-/// @param moved called as the disk goes on. @throws NewerSchema.
+/// @param moved called as the disk goes on. @throws NewerSchema, UnreadableFile.
 std::string damage_of(const std::string& path, int workers, const std::function<void()>& moved) {
   try {
     const FileIndex index = hdf5::read_index(path);
@@ -143,6 +145,10 @@ std::string damage_of(const std::string& path, int workers, const std::function<
     return damage;
   } catch (const NewerSchema&) {
     throw;
+  } catch (const UnreadableFile&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw UnreadableFile(path, system_message(ENOMEM));
   } catch (const UserError& error) {
     return error.what();
   }
@@ -210,6 +216,8 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
     is_good = damage_of(path, any_number, moved).empty();
   } catch (const NewerSchema&) {
     // Not ours to judge, so not ours to remove.
+  } catch (const UnreadableFile&) {
+    // Nothing is known of it.
   }
   return good_[step] = is_good;
 }
@@ -257,6 +265,8 @@ std::string part_damage(const std::string& checkpoint, const CheckpointPart& par
     if (const std::string damage = first_damage(index, moved); !damage.empty())
       return cat(name, "is damaged: ", damage);
     return index.checksum == part.checksum ? "" : name + "was written by another save";
+  } catch (const UnreadableFile&) {
+    throw;
   } catch (const UserError& error) {
     return cat(name, "cannot be read: ", error.what());
   }

@@ -52,7 +52,7 @@ std::string part_file(const std::string& checkpoint, const CheckpointPart& part)
 
 /// What is wrong with a part of a checkpoint, as the end of a sentence that begins with the checkpoint; empty
 /// if it is good.
-/// @param moved called as the disk goes on
+/// @param moved called as the disk goes on. @throws UnreadableFile.
 std::string part_damage(
     const std::string& checkpoint, const CheckpointPart& part, const std::function<void()>& moved = [] {});
 

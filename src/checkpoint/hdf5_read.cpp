@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
@@ -64,6 +65,8 @@ auto read_json(hid_t object, const char* name, std::int64_t file_bytes, Convert 
   const std::string text = read_text(object, name, file_bytes);
   try {
     return convert(nlohmann::json::parse(text));
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {  // of JSON, or a word that stands for no number
     throw UserError(cat("has an attribute ", name, " that is not JSON of the right kind"));
   }
@@ -76,11 +79,13 @@ std::optional<std::uint64_t> read_checksum(hid_t object, std::int64_t file_bytes
   return checksum;
 }
 
-/// Runs `part`; what it throws becomes a problem of the index. NewerSchema passes.
+/// Runs `part`; what it throws becomes a problem of the index. NewerSchema and SystemRefusal pass.
 void attempt(std::vector<std::string>& problems, const std::function<void()>& part) {
   try {
     part();
   } catch (const NewerSchema&) {
+    throw;
+  } catch (const SystemRefusal&) {
     throw;
   } catch (const std::runtime_error& error) {
     problems.emplace_back(error.what());
@@ -209,6 +214,8 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
     if (is_of_rows(path) && !tensor.position)
       throw UserError(cat("is not one contiguous piece of little-endian ",
                           integers ? "unsigned 64-bit integers" : "float32"));
+  } catch (const SystemRefusal&) {
+    throw;
   } catch (const std::runtime_error& error) {
     tensor.problem = error.what();
   }
@@ -251,6 +258,8 @@ FileIndex read_index(const std::string& path) {
       attempt(index.problems, [&] { read_group(file.id(), group, 1, index); });
     for (const char* group : {"optimizer", "strategy", "rows"})
       attempt(index.problems, [&] { read_group(file.id(), group, 2, index); });
+  } catch (const SystemRefusal& refusal) {
+    throw UnreadableFile(path, refusal.reason);
   } catch (const LibraryError& error) {
     throw UserError(
         cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ", error.what()));
@@ -265,6 +274,8 @@ void read_converted(const std::string& path, const StoredTensor& tensor, std::sp
     const File file = open_file(path);
     const Dataset dataset(H5Dopen2(file.id(), tensor.path.c_str(), H5P_DEFAULT), "H5Dopen2");
     check(H5Dread(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data()), "H5Dread");
+  } catch (const SystemRefusal& refusal) {
+    throw UnreadableFile(path, refusal.reason);
   } catch (const LibraryError& error) {
     throw UserError(cat("'", path, "' is damaged at /", tensor.path, ": ", error.what()));
   }

@@ -17,7 +17,7 @@ struct NewerSchema : UserError {
 namespace hdf5 {
 
 /// Reads everything but the values, as far as it can be read.
-/// @throws UserError if the file can't be opened or is no HDF5 file; NewerSchema.
+/// @throws UserError if the file can't be opened or is no HDF5 file; NewerSchema; UnreadableFile.
 FileIndex read_index(const std::string& path);
 
 /// Reads floating-point values that are not stored as plain float32 (compressed, float64 …), converted. `to`

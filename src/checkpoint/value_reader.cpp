@@ -80,6 +80,8 @@ std::string first_damage(const FileIndex& index, const std::function<void()>& mo
     for (const StoredTensor& tensor : index.tensors)
       if (tensor.checksum && reader.checksum(tensor, moved) != *tensor.checksum)
         return cat("the values of /", tensor.path, " are not those that were written (the checksum differs)");
+  } catch (const UnreadableFile&) {
+    throw;
   } catch (const UserError& error) {
     return error.what();
   }

@@ -34,7 +34,7 @@ class ValueReader {
 
 /// Verifies index and values. @returns the first thing that is wrong, as the end of a sentence that begins
 /// with the file; empty if the file is good. Tensors without a checksum count as good.
-/// @param moved called as the disk goes on
+/// @param moved called as the disk goes on. @throws UnreadableFile.
 std::string first_damage(
     const FileIndex& index, const std::function<void()>& moved = [] {});
 

@@ -9,6 +9,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
+#include "src/files/disk_file.hpp"
 #include "src/files/files.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/model_state.hpp"
@@ -31,12 +32,24 @@ LoadedCheckpoint unpack(const std::string& text) {
   return checkpoint;
 }
 
+/// Runs `read`. @throws UserError with the remedy, where it throws UnreadableFile: an older checkpoint in its
+/// place would lose the steps between them.
+template <class Read>
+auto refusing_unreadable(Read read) {
+  try {
+    return read();
+  } catch (const UnreadableFile& error) {
+    throw UserError(
+        cat(error.what(), "; nothing was changed: make it readable, or move it away to use an older one"));
+  }
+}
+
 /// Collective. Runs `read` on rank 0 and gives its state to the others; nothing if it found nothing.
 template <class Read>
 std::optional<LoadedCheckpoint> read_on_root(const mpi::Communicator& world, Read read) {
   std::optional<LoadedCheckpoint> found;
   agree(world, [&] {
-    if (world.is_root()) found = read();
+    if (world.is_root()) found = refusing_unreadable(read);
   });
   std::string text = found ? pack(*found) : std::string();
   world.broadcast(text);
@@ -277,23 +290,25 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
   agree(world, [&] {
     const mpi::Working working(*assembly.watchdog, "reading the checkpoint");
     check_training_data(checkpoint, assembly.training_data->size());
-    const bool same_strategy = is_of_same_strategy(checkpoint, assembly);
-    continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
-    if (same_strategy) continuation.numbers = state.numbers;
-    if (!same_strategy)
-      continuation.note = cat("the checkpoint has not all that this strategy keeps, it is of ",
-                              kinds_of(read_saved_deck(state.deck)), ": all workers begin with its model");
-    else if (parts > 0 && !continuation.own_state)
-      continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
-                              " begin with its model, what each held for itself is left");
-    assembly.loss_scale.set_numbers(state.numbers);
-    if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
-    if (continuation.own_state)
-      restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
-    else if (world.is_root())
-      restore_shared(checkpoint, same_strategy, assembly);
-    // Worker 0 tells the servers.
-    if (assembly.embeddings && world.is_root()) assembly.servers->set_row_files(row_files_of(checkpoint));
+    refusing_unreadable([&] {
+      const bool same_strategy = is_of_same_strategy(checkpoint, assembly);
+      continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
+      if (same_strategy) continuation.numbers = state.numbers;
+      if (!same_strategy)
+        continuation.note = cat("the checkpoint has not all that this strategy keeps, it is of ",
+                                kinds_of(read_saved_deck(state.deck)), ": all workers begin with its model");
+      else if (parts > 0 && !continuation.own_state)
+        continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
+                                " begin with its model, what each held for itself is left");
+      assembly.loss_scale.set_numbers(state.numbers);
+      if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
+      if (continuation.own_state)
+        restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
+      else if (world.is_root())
+        restore_shared(checkpoint, same_strategy, assembly);
+      // Worker 0 tells the servers.
+      if (assembly.embeddings && world.is_root()) assembly.servers->set_row_files(row_files_of(checkpoint));
+    });
   });
   return continuation;
 }

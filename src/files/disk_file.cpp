@@ -22,7 +22,16 @@ UserError failure(const char* action, const std::string& path, int reason) {
   return UserError(cat("cannot ", action, " '", path, "': ", std::strerror(reason)));
 }
 
+/// Why a file cannot be opened: another thing has its name, none has, or nothing is known.
+[[noreturn]] void fail_to_open(const std::string& path, int reason) {
+  if (reason == ENOENT || reason == ENOTDIR || reason == EISDIR) throw failure("open", path, reason);
+  throw UnreadableFile(path, std::strerror(reason));
+}
+
 }  // namespace
+
+UnreadableFile::UnreadableFile(const std::string& path, const std::string& reason)
+    : UserError(cat("cannot read '", path, "': ", reason)) {}
 
 DiskFile::DiskFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
 
@@ -35,10 +44,10 @@ DiskFile::~DiskFile() {
 
 DiskFile DiskFile::open(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw failure("open", path, errno);
+  if (descriptor < 0) fail_to_open(path, errno);
   DiskFile file(descriptor, path);
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) throw failure("open", path, errno);
+  if (::fstat(descriptor, &status) != 0) throw UnreadableFile(path, std::strerror(errno));
   if (S_ISDIR(status.st_mode)) throw failure("read", path, EISDIR);
   return file;
 }
@@ -57,7 +66,7 @@ DiskFile DiskFile::in_memory(const std::string& purpose) {
 
 std::int64_t DiskFile::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) throw failure("read", path_, errno);
+  if (::fstat(descriptor_, &status) != 0) throw UnreadableFile(path_, std::strerror(errno));
   return status.st_size;
 }
 
@@ -65,7 +74,7 @@ void DiskFile::read(std::int64_t position, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t count = ::pread(descriptor_, to.data(), to.size(), position);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw failure("read", path_, errno);
+    if (count < 0) throw UnreadableFile(path_, std::strerror(errno));
     if (count == 0) throw UserError(cat("cannot read '", path_, "': it ends too early"));
     to = to.subspan(static_cast<std::size_t>(count));
     position += count;

@@ -6,12 +6,21 @@
 #include <span>
 #include <string>
 
+#include "kernels/error.hpp"
+
 namespace flotilla {
+
+/// The system cannot read a file that is there (an input/output error, a stale handle, no permission, no file
+/// descriptor left …), so that nothing is known of its contents: it is not a damaged file.
+struct UnreadableFile : UserError {
+  UnreadableFile(const std::string& path, const std::string& reason);
+};
 
 /// An open file. Everything that fails is a UserError naming the file and the system's reason.
 class DiskFile {
  public:
-  static DiskFile open(const std::string& path);    ///< For reading. @throws UserError, for a folder too.
+  /// For reading. @throws UnreadableFile, or else UserError where there is no such file or it is a folder.
+  static DiskFile open(const std::string& path);
   static DiskFile create(const std::string& path);  ///< For writing, emptied.
   /// A nameless file in memory, for writing and reading.
   static DiskFile in_memory(const std::string& purpose);
@@ -23,7 +32,7 @@ class DiskFile {
   ~DiskFile();
 
   std::int64_t size() const;
-  /// @throws UserError if the file ends before.
+  /// @throws UserError if the file ends before; UnreadableFile.
   void read(std::int64_t position, std::span<std::byte> to) const;
   void write(std::int64_t position, std::span<const std::byte> from);
   /// Returns when these bytes are on their way to the disk and have left memory; not all file systems do

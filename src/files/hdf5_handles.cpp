@@ -2,8 +2,7 @@
 #include "src/files/hdf5_handles.hpp"
 
 #include <algorithm>
-
-#include "kernels/error.hpp"
+#include <string_view>
 
 namespace flotilla::hdf5 {
 
@@ -21,6 +20,28 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* text) {
   return 0;
 }
 
+/// The system's reason in an entry of HDF5's file driver, "…, errno = 5, error message = 'Input/output
+/// error', …"; of lstat() HDF5 keeps no reason.
+herr_t take_reason(unsigned, const H5E_error2_t* entry, void* reason) {
+  constexpr std::string_view mark = "error message = '";
+  const std::string_view text = entry->desc == nullptr ? "" : entry->desc;
+  auto& found = *static_cast<std::string*>(reason);
+  if (const std::size_t begin = text.find(mark); begin != std::string_view::npos) {
+    const std::string_view rest = text.substr(begin + mark.size());
+    found = rest.substr(0, rest.find('\''));
+  } else if (text.starts_with("can't retrieve stat info")) {
+    found = text;
+  }
+  return found.empty() ? 0 : 1;  // 1 ends the walk
+}
+
+/// Why the system refused what failed last; empty: it was not the system.
+std::string reason_of_system() {
+  std::string reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_reason, &reason);
+  return reason;
+}
+
 }  // namespace
 
 std::string last_error() {
@@ -31,6 +52,7 @@ std::string last_error() {
 }
 
 void fail(const char* call, std::source_location at) {
+  if (const std::string reason = reason_of_system(); !reason.empty()) throw SystemRefusal(call, reason, at);
   throw LibraryError(call, last_error(), at);
 }
 

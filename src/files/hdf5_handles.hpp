@@ -8,12 +8,21 @@
 #include <string>
 #include <utility>
 
+#include "kernels/error.hpp"
+
 namespace flotilla::hdf5 {
+
+/// A call of HDF5 that failed because the system refused one of its own.
+struct SystemRefusal : LibraryError {
+  SystemRefusal(const char* call, std::string why, std::source_location at)
+      : LibraryError(call, why, at), reason(std::move(why)) {}
+  std::string reason;  ///< "Input/output error"
+};
 
 /// What HDF5's error stack of this thread says, from the innermost call: "truncated file: eof = 96 …".
 std::string last_error();
 
-/// @returns `result`. @throws LibraryError with HDF5's own text if it is negative.
+/// @returns `result`. @throws SystemRefusal, or else LibraryError with HDF5's own text, if it is negative.
 template <class Result>
 Result check(Result result, const char* call, std::source_location at = std::source_location::current());
 

@@ -33,7 +33,7 @@ bool has(const std::string& text, const std::string& part) {
 
 /// The words by which a message tells of a failing call, any of which will do.
 std::vector<std::string> signs_of(const FailingCall& call) {
-  if (call.word == "memory") return {"out of memory", "out_of_memory", "Cannot allocate memory", "bad_alloc"};
+  if (call.word == "memory") return {"out of memory", "out_of_memory", "Cannot allocate memory"};
   if (call.word == "map") return {"Cannot allocate memory", "out of memory"};
   if (call.word == "thread") return {"Resource temporarily unavailable"};
   if (call.word == "window" || call.word == "communicator" || call.word == "message")
@@ -77,6 +77,7 @@ int reported_step(const std::string& output) {
 std::string verdict_on(const Aftermath& after, const std::string& output) {
   if (after.exit_code < 0) return "it still ran after " + std::to_string(static_cast<int>(patience_s)) + " s";
   if (after.exit_code == 4) return "it takes it for an error of its own";
+  if (has(after.errors, "is damaged and was passed over")) return "it takes what it cannot read for damaged";
   if (has(after.errors, "nothing has moved")) return "it ended by the watchdog";
   if (after.exit_code != 0 && after.exit_code != 2 && after.exit_code != 3)
     return "exit code " + std::to_string(after.exit_code);

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -27,7 +28,59 @@ namespace {
 /// What opening a folder named "checkpoints" fails with; 0: nothing.
 std::atomic<int> folder_error = 0;
 
+/// What opening, or reading, the checkpoint of step 40 fails with; 0: nothing. Where `calls_before` is not
+/// 0, as many calls succeed before.
+std::atomic<int> open_error = 0;
+std::atomic<int> read_error = 0;
+std::atomic<int> calls_before = 0;
+
+bool is_of_step_40(const char* path) {
+  return std::string_view(path).ends_with("step-00000040.h5");
+}
+
+/// Whether this is the call to fail.
+bool fails_now(const std::atomic<int>& error) {
+  return error != 0 && --calls_before < 0;
+}
+
+bool open_fails(const char* path) {
+  if (!is_of_step_40(path) || !fails_now(open_error)) return false;
+  errno = open_error;
+  return true;
+}
+
 }  // namespace
+
+extern "C" int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return open_fails(path) ? -1 : static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+extern "C" int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return open_fails(path) ? -1 : static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+extern "C" ssize_t pread(int file, void* bytes, size_t count, off_t position) {
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  if (::readlink(link.c_str(), path.data(), path.size() - 1) > 0 && is_of_step_40(path.data()) &&
+      fails_now(read_error)) {
+    errno = read_error;
+    return -1;
+  }
+  return ::syscall(SYS_pread64, file, bytes, count, position);
+}
+
+extern "C" ssize_t pread64(int file, void* bytes, size_t count, off_t position) {
+  return pread(file, bytes, count, position);
+}
 
 extern "C" int openat(int folder, const char* path, int flags, ...) {
   va_list arguments;
@@ -109,6 +162,45 @@ TEST_F(Beginning, IsRefusedWhereTheFolderCannotBeRead) {
     EXPECT_NE(text.find(std::strerror(error)), std::string::npos) << text;
     EXPECT_NE(text.find("nothing was changed"), std::string::npos) << text;
   }
+  EXPECT_EQ(find()->state.step, 20);
+}
+
+// An older one in its place would lose the steps between them.
+TEST_F(Beginning, IsRefusedWhereTheNewestCheckpointCannotBeRead) {
+  write(20, {});
+  write(40, {});
+  world_.barrier();
+  int refusals = 0;
+  for (std::atomic<int>* const call : {&open_error, &read_error}) {
+    for (const int error : {EIO, ESTALE, EACCES, EMFILE, ENOMEM}) {
+      // Flotilla's own calls and those of HDF5, one after the other.
+      for (int before = 0;; ++before) {
+        calls_before = before;
+        *call = error;
+        const std::string text = refusal();
+        *call = 0;
+        world_.barrier();
+        if (text.empty()) break;
+        ++refusals;
+        EXPECT_NE(text.find(output_ + "/checkpoints/step-00000040.h5"), std::string::npos) << text;
+        EXPECT_NE(text.find(std::strerror(error)), std::string::npos) << text;
+        EXPECT_NE(text.find("nothing was changed: make it readable, or move it away to use an older one"),
+                  std::string::npos)
+            << text;
+      }
+    }
+  }
+  EXPECT_GE(refusals, 5 * (2 + 5)) << "opened by Flotilla and by HDF5, read piece by piece";
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_EQ(find()->state.step, 40);
+}
+
+TEST_F(Beginning, IsAnOlderCheckpointWhereTheNewestIsCutOff) {
+  write(20, {});
+  write(40, {});
+  if (world_.is_root()) fs::resize_file(output_ + "/checkpoints/step-00000040.h5", 1000);
+  world_.barrier();
+
   EXPECT_EQ(find()->state.step, 20);
 }
 
