@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 
 namespace flotilla {
 namespace {
@@ -22,6 +23,17 @@ constexpr const char* override_help =
 bool is_override(const std::string& text) {
   const auto equals = text.find('=');
   return equals != std::string::npos && text.find('/') > equals;
+}
+
+/// @throws UserError for a path that is not UTF-8. What is wrong with an override is told with its key, when
+/// the deck is read.
+void check_is_text(const std::string& argument) {
+  const bool is_option = argument.starts_with('-');
+  if (config::is_utf8(argument) || (is_override(argument) && !is_option)) return;
+  throw UserError(
+      cat("the argument ", config::quoted(argument),
+          " is not UTF-8, as decks, checkpoints and metrics are: rename that file or folder, or give "
+          "another path"));
 }
 
 /// The command line as it is being read: what CLI11 fills, and what it cannot tell apart.
@@ -40,6 +52,7 @@ class Parser {
   }
 
   std::variant<CommandLine, PrintedText> parse(const std::vector<std::string>& arguments) {
+    std::ranges::for_each(arguments, check_is_text);
     try {
       app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {

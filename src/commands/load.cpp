@@ -9,6 +9,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
+#include "src/config/values.hpp"
 #include "src/files/disk_file.hpp"
 #include "src/files/files.hpp"
 #include "src/job/failure.hpp"
@@ -79,7 +80,11 @@ std::string absolute(const std::string& file) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::absolute(file, error);
   if (error) throw UserError(cat("cannot find the folder of '", file, "': ", error.message()));
-  return path.lexically_normal().string();
+  std::string text = path.lexically_normal().string();
+  if (!config::is_utf8(text))  // ranks tell one another of it as JSON
+    throw UserError(
+        cat("the checkpoint is ", config::quoted(text), ", which is not UTF-8: rename that folder"));
+  return text;
 }
 
 LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content content) {

@@ -12,6 +12,8 @@
 namespace flotilla::test {
 namespace {
 
+using Arguments = std::vector<std::string>;
+
 const std::string deck = source_path("inputs/mnist_mlp.toml");
 
 /// Runs with a mistake and checks the way it is told.
@@ -69,6 +71,26 @@ TEST(BadInput, PathsThatNoCheckpointCouldNameAreRefused) {
   }
 }
 
+TEST(BadInput, ArgumentsThatAreNotTextAreRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path(
+      "a\xFF"
+      "b.h5");
+  write_file(path, "");
+  for (const Arguments& arguments :
+       {Arguments{"evaluate", path}, Arguments{"inspect", path}, Arguments{"inspect", "--json", path},
+        Arguments{"export", path, folder.path("out.h5")}, Arguments{"export", deck, path},
+        Arguments{"evaluate", deck, "--vectors=" + path}, Arguments{"train", path},
+        Arguments{"bench", "input", "--list", path}}) {
+    const Result result = flotilla(1, arguments);
+
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+    EXPECT_NE(result.errors.find("a\\xFFb.h5\" is not UTF-8"), std::string::npos) << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(folder.path("out.h5")));
+  }
+}
+
 TEST(BadInput, FoldersThatNoCheckpointCouldNameAreRefused) {
   const TemporaryFolder folder;
   const std::string here = folder.path(
@@ -81,6 +103,26 @@ TEST(BadInput, FoldersThatNoCheckpointCouldNameAreRefused) {
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_NE(result.errors.find("run.output is in \""), std::string::npos) << result.errors;
   EXPECT_TRUE(std::filesystem::is_empty(here));
+}
+
+TEST(BadInput, CheckpointsInFoldersThatAreNotTextAreRefused) {
+  const TemporaryFolder folder;
+  const std::string here = folder.path(
+      "a\xFF"
+      "b");
+  std::filesystem::create_directory(here);
+  ASSERT_EQ(
+      flotilla(1, {"train", deck, "train.epochs=0", "train.steps=1", "run.output=" + folder.path("run")})
+          .exit_code,
+      0);
+  std::filesystem::rename(folder.path("run"), here + "/run");
+
+  const Result result = run({"env", "--chdir=" + here, FLOTILLA_EXECUTABLE, "evaluate", "run"});
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.errors.find("a\\xFFb/run/checkpoints/step-00000001.h5\", which is not UTF-8"),
+            std::string::npos)
+      << result.errors;
 }
 
 TEST(BadInput, AMissingDeckIsTold) {
