@@ -3,9 +3,9 @@
 
 namespace flotilla::mpi {
 
-void all_reduce_now(Collectives& collectives, DeviceSpan<float> data) {
+void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite at) {
   collectives.ready(data);
-  collectives.all_reduce(data);
+  collectives.all_reduce(data, at);
   collectives.settle();
 }
 

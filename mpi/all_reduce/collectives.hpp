@@ -32,8 +32,8 @@ class Collectives {
   /// `data` is final. Nothing to do where a device's work is done when its calls return.
   virtual void ready(DeviceSpan<const float> /*data*/) {}
   /// Collective. data[i] ← Σ over ranks of data[i], in place, in an order that is the same in every run.
-  /// The result has identical bits on every rank.
-  virtual void all_reduce(DeviceSpan<float> data) = 0;
+  /// The result has identical bits on every rank. @param at the same on all ranks
+  virtual void all_reduce(DeviceSpan<float> data, CallSite at = {}) = 0;
   /// What is handed to the device from now on comes after the sums.
   virtual void settle() {}
   /// all_reduce() only hands work to the device and returns: the computing thread calls it.
@@ -50,7 +50,7 @@ class Collectives {
 };
 
 /// The sum is there for what is handed to the device next. By the thread that computes.
-void all_reduce_now(Collectives& collectives, DeviceSpan<float> data);
+void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite at = {});
 
 // The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices
 // there is staged_all_reduce.hpp.

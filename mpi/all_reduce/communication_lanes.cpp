@@ -19,12 +19,12 @@ CommunicationLanes::CommunicationLanes(std::span<Collectives* const> lanes, std:
   }
 }
 
-void CommunicationLanes::start(DeviceSpan<float> data) {
+void CommunicationLanes::start(DeviceSpan<float> data, CallSite at) {
   const Lane& lane = lanes_[next_];
   next_ = next_ + 1 == lanes_.size() ? 0 : next_ + 1;
-  if (lane.thread) return lane.thread->start(data);
+  if (lane.thread) return lane.thread->start(data, at);
   lane.collectives.ready(data);
-  lane.collectives.all_reduce(data);
+  lane.collectives.all_reduce(data, at);
 }
 
 void CommunicationLanes::finish() {

@@ -24,9 +24,10 @@ class CommunicationLanes {
   CommunicationLanes(std::span<Collectives* const> lanes, std::size_t capacity,
                      const std::function<void()>& on_failure, std::span<trace::Sink* const> sinks = {});
 
-  void start(DeviceSpan<float> data);  ///< Queues an all-reduce; `data` must stay untouched until finish().
-  void finish();                       ///< Returns when all that were started are done.
-  std::int64_t busy_ns() const;        ///< Time spent inside collectives so far, summed over the lanes.
+  /// Queues an all-reduce; `data` must stay untouched until finish(). @param at the same on all ranks
+  void start(DeviceSpan<float> data, CallSite at = {});
+  void finish();                 ///< Returns when all that were started are done.
+  std::int64_t busy_ns() const;  ///< Time spent inside collectives so far, summed over the lanes.
   std::size_t size() const { return lanes_.size(); }
 
  private:

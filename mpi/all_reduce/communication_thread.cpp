@@ -40,9 +40,13 @@ struct CommunicationThread::Impl {
   Collectives& collectives;
   std::function<void()> on_failure;
   trace::Sink* sink;
-  std::vector<DeviceSpan<float>> queue;  // of number i: [i % capacity]
-  std::size_t next_slot = 0;             // of the starting thread
-  std::uint32_t started_here = 0;        // as started, without the atomic
+  struct Call {
+    DeviceSpan<float> data;
+    CallSite at;
+  };
+  std::vector<Call> queue;         // number i: [i % capacity]
+  std::size_t next_slot = 0;       // of the starting thread
+  std::uint32_t started_here = 0;  // as started, without the atomic
   alignas(128) std::atomic<std::uint32_t> started{0};
   alignas(128) std::atomic<std::uint32_t> done{0};
   std::atomic<std::int64_t> busy_ns{0};
@@ -51,15 +55,15 @@ struct CommunicationThread::Impl {
   std::thread thread;
 
   void run();
-  void reduce(DeviceSpan<float> data);
+  void reduce(const Call& call);
   void wait();
 };
 
-void CommunicationThread::Impl::reduce(DeviceSpan<float> data) {
+void CommunicationThread::Impl::reduce(const Call& call) {
   const std::int64_t begin = trace::now_ns();
   {
     const trace::Span span("all-reduce");
-    collectives.all_reduce(data);
+    collectives.all_reduce(call.data, call.at);
   }
   busy_ns.fetch_add(trace::now_ns() - begin, std::memory_order_relaxed);
 }
@@ -109,12 +113,12 @@ CommunicationThread::~CommunicationThread() {
   impl_->thread.join();
 }
 
-void CommunicationThread::start(DeviceSpan<float> data) {
+void CommunicationThread::start(DeviceSpan<float> data, CallSite at) {
   Impl& impl = *impl_;
   require(impl.started_here - impl.done.load(std::memory_order_acquire) < impl.queue.size(), "more than ",
           impl.queue.size(), " all-reduces in flight");
   impl.collectives.ready(data);
-  impl.queue[impl.next_slot] = data;
+  impl.queue[impl.next_slot] = {data, at};
   impl.next_slot = impl.next_slot + 1 == impl.queue.size() ? 0 : impl.next_slot + 1;
   impl.started.store(++impl.started_here);
   impl.started.notify_one();

@@ -23,9 +23,10 @@ class CommunicationThread {
   CommunicationThread& operator=(const CommunicationThread&) = delete;
   ~CommunicationThread();  ///< Joins the idle thread; leaves it alone while an exception is being thrown.
 
-  void start(DeviceSpan<float> data);  ///< Queues an all-reduce; `data` must stay untouched until finish().
-  void finish();                       ///< Returns when all that were started are done and settled.
-  std::int64_t busy_ns() const;        ///< Time spent inside collectives so far.
+  /// Queues an all-reduce; `data` must stay untouched until finish(). @param at the same on all ranks
+  void start(DeviceSpan<float> data, CallSite at = {});
+  void finish();                 ///< Returns when all that were started are done and settled.
+  std::int64_t busy_ns() const;  ///< Time spent inside collectives so far.
 
  private:
   struct Impl;

@@ -74,14 +74,14 @@ class HierarchicalInMemory final : public Hierarchical {
                        Wire wire, SumOrder order)
       : Hierarchical(world, group, wire, order), group_(group, storage) {}
 
-  void all_reduce(DeviceSpan<float> array) override {
+  void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
-    const std::size_t offset = group_.meet(data);
+    const std::size_t offset = group_.meet(data, at);
     if (has_slice()) {
       const SliceBounds mine = slice_of(offset, data.size(), member(), slices());
       const auto own = static_cast<std::size_t>(member());
       sum_into(group_.arrays(), own, mine.begin, mine.end);
-      across().all_reduce(array.subspan(mine.begin - offset, mine.end - mine.begin));
+      across().all_reduce(array.subspan(mine.begin - offset, mine.end - mine.begin), at);
       copy_to_others(group_.arrays(), own, mine.begin, mine.end);
     }
     group_.part();
@@ -106,14 +106,14 @@ class HierarchicalOverMpi final : public Hierarchical {
   HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
       : Hierarchical(world, group, wire, order), inside_(new SliceExchange(group, slices(), Wire::float32)) {}
 
-  void all_reduce(DeviceSpan<float> array) override {
+  void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
-      inside_->reduce_scatter(piece);
+      inside_->reduce_scatter(piece, at);
       const SliceBounds mine = inside_->slice(piece.size());
-      if (has_slice()) across().all_reduce(array.subspan(offset + mine.begin, mine.end - mine.begin));
-      inside_->all_gather(piece);
+      if (has_slice()) across().all_reduce(array.subspan(offset + mine.begin, mine.end - mine.begin), at);
+      inside_->all_gather(piece, at);
     });
   }
 

@@ -15,10 +15,10 @@ class MpiAllReduce final : public Collectives {
 
   std::string_view name() const override { return "mpi"; }
   int ranks() const override { return group_.size(); }
-  void all_reduce(DeviceSpan<float> array) override {
+  void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
-      group_.all_reduce(data.subspan(offset, static_cast<std::size_t>(count)));
+      group_.all_reduce(data.subspan(offset, static_cast<std::size_t>(count)), Op::sum, at);
     });
   }
 
@@ -40,12 +40,12 @@ class SlicedAllReduce final : public Collectives {
 
   std::string_view name() const override { return "mpi"; }
   int ranks() const override { return exchange_->ranks(); }
-  void all_reduce(DeviceSpan<float> array) override {
+  void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
-      exchange_->reduce_scatter(piece);
-      exchange_->all_gather(piece);
+      exchange_->reduce_scatter(piece, at);
+      exchange_->all_gather(piece, at);
     });
   }
 

@@ -24,9 +24,9 @@ class SharedMemoryAllReduce final : public Collectives {
   std::string_view name() const override { return "shared-memory"; }
   int ranks() const override { return group_.size(); }
 
-  void all_reduce(DeviceSpan<float> array) override {
+  void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
-    const std::size_t offset = group_.meet(data);
+    const std::size_t offset = group_.meet(data, at);
     const SliceBounds mine = slice_of(offset, data.size(), group_.rank(), group_.size());
     sum_into_all(group_.arrays(), mine.begin, mine.end);
     group_.part();

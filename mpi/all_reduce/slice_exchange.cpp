@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/sum_arrays.hpp"
 #include "mpi/core/backoff.hpp"
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
@@ -102,9 +104,10 @@ const std::byte* SliceExchange::encoded(std::span<const float> data, SliceBounds
   return to;
 }
 
-void SliceExchange::reduce_scatter(std::span<float> data) {
+void SliceExchange::reduce_scatter(std::span<float> data, const CallSite& at) {
   require(data.size() <= largest_count, "an exchange of ", data.size(), " values at once");
   if (ranks() == 1) return;
+  const CollectiveScope call(group_, "reduce-scatter of slices", type_word<float>(), std::ssize(data), at);
   const SliceBounds mine = slice(data.size());
   const auto others = static_cast<std::size_t>(ranks() - 1);
   grown(incoming_, others * size_of(mine) * value_bytes_);
@@ -159,9 +162,10 @@ void SliceExchange::decode_and_add_up(std::span<float> data, SliceBounds mine) c
   }
 }
 
-void SliceExchange::all_gather(std::span<float> data) {
+void SliceExchange::all_gather(std::span<float> data, const CallSite& at) {
   require(data.size() <= largest_count, "an exchange of ", data.size(), " values at once");
   if (ranks() == 1) return;
+  const CollectiveScope call(group_, "all-gather of slices", type_word<float>(), std::ssize(data), at);
   const bool as_it_is = wire_ == Wire::float32;
   if (!as_it_is) {
     grown(incoming_, data.size() * value_bytes_);

@@ -32,9 +32,9 @@ class SliceExchange {
   }  ///< This rank's
   /// data[i] ← Σ over ranks for i in this rank's slice; the others' values stay. Added in the tree of
   /// sum_arrays.hpp; with a half wire in rank order.
-  void reduce_scatter(std::span<float> data);
+  void reduce_scatter(std::span<float> data, const CallSite& at);
   /// Every slice ← its owner's. With a half wire the owner, too, gets what it sent.
-  void all_gather(std::span<float> data);
+  void all_gather(std::span<float> data, const CallSite& at);
   std::size_t sent_bytes(std::size_t count) const;  ///< By this rank, in both together.
   std::vector<int> missing_ranks() const;           ///< Safe from another thread.
 

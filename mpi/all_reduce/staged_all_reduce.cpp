@@ -71,7 +71,7 @@ class StagedAllReduce final : public Collectives {
     parts_->marks.put([&] { return parts_->copies->mark(); });
   }
 
-  void all_reduce(DeviceSpan<float> data) override {
+  void all_reduce(DeviceSpan<float> data, CallSite at) override {
     if (ranks() == 1) return;
     const std::span<float> staged = place_of(data);
     {
@@ -79,7 +79,7 @@ class StagedAllReduce final : public Collectives {
       parts_->copies->download(parts_->marks.next(), data, staged);
       parts_->marks.take();
     }
-    parts_->sums->all_reduce(device_span(staged));
+    parts_->sums->all_reduce(device_span(staged), at);
     const trace::Span span("copy to the device");
     parts_->copies->upload(staged, data);
   }

@@ -2,11 +2,15 @@
 #include "mpi/core/communicator.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "mpi/core/backoff.hpp"
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/native.hpp"
 #include "mpi/core/pieces.hpp"
 
@@ -44,6 +48,42 @@ MPI_Op native(Op op) {
   return MPI_SUM;
 }
 
+/// In MPI_COMM_WORLD.
+int first_rank(MPI_Comm comm) {
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
+  check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  check(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+  const int first = 0;
+  int in_world = 0;
+  check(MPI_Group_translate_ranks(group, 1, &first, world, &in_world), "MPI_Group_translate_ranks");
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  return in_world;
+}
+
+template <Scalar T>
+void broadcast_pieces(MPI_Comm comm, std::span<T> data, int root, const CallSite& at) {
+  for_each_piece(data.size(), largest_piece, [&](std::size_t offset, int count) {
+    check(MPI_Bcast(data.data() + offset, count, type_of(T{}), root, comm), "MPI_Bcast", at.where);
+  });
+}
+
+template <Scalar T>
+void gather_pieces(MPI_Comm comm, int rank, std::span<const T> mine, std::span<T> all, const CallSite& at) {
+  if (mine.size() <= largest_piece) {
+    const int count = static_cast<int>(mine.size());
+    check(MPI_Allgather(mine.data(), count, type_of(T{}), all.data(), count, type_of(T{}), comm),
+          "MPI_Allgather", at.where);
+    return;
+  }
+  for (std::size_t from = 0; from * mine.size() < all.size(); ++from) {
+    const std::span part = all.subspan(mine.size() * from, mine.size());
+    if (static_cast<int>(from) == rank) std::ranges::copy(mine, part.begin());
+    broadcast_pieces(comm, part, static_cast<int>(from), at);
+  }
+}
+
 }  // namespace
 
 Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {
@@ -53,9 +93,10 @@ Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(h
 }
 
 Communicator Communicator::world() {
-  auto handle = std::make_unique<Handle>();
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &handle->comm), "MPI_Comm_dup");
-  return Communicator(std::move(handle));
+  static std::atomic<std::uint64_t> made{0};
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  return Communicator(std::make_unique<Handle>(comm, ++made));
 }
 
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -79,115 +120,122 @@ int Communicator::size() const {
   return handle_->size;
 }
 
-Communicator Communicator::collective_clone() const {
-  auto handle = std::make_unique<Handle>();
-  check(MPI_Comm_dup(handle_->comm, &handle->comm), "MPI_Comm_dup");
-  return Communicator(std::move(handle));
+Communicator NativeHandle::made(const Communicator& by, MPI_Comm comm) {
+  return Communicator(std::make_unique<Communicator::Handle>(comm, log(by).made(first_rank(comm))));
 }
 
-Communicator Communicator::split(int color) const {
-  auto handle = std::make_unique<Handle>();
-  check(MPI_Comm_split(handle_->comm, color, rank(), &handle->comm), "MPI_Comm_split");
-  return Communicator(std::move(handle));
+Communicator Communicator::collective_clone(CallSite at) const {
+  const CollectiveScope call(*this, "copy of the communicator", at);
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_dup(handle_->comm, &comm), "MPI_Comm_dup", at.where);
+  return NativeHandle::made(*this, comm);
 }
 
-Communicator Communicator::split_by_host() const {
-  auto handle = std::make_unique<Handle>();
-  check(MPI_Comm_split_type(handle_->comm, MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &handle->comm),
-        "MPI_Comm_split_type");
-  return Communicator(std::move(handle));
+Communicator Communicator::split(int color, CallSite at) const {
+  const CollectiveScope call(*this, "split of the communicator", at);
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_split(handle_->comm, color, rank(), &comm), "MPI_Comm_split", at.where);
+  return NativeHandle::made(*this, comm);
 }
 
-void Communicator::barrier() const {
-  check(MPI_Barrier(handle_->comm), "MPI_Barrier");
+Communicator Communicator::split_by_host(CallSite at) const {
+  const CollectiveScope call(*this, "split by host", at);
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(handle_->comm, MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &comm),
+        "MPI_Comm_split_type", at.where);
+  return NativeHandle::made(*this, comm);
 }
 
-void Communicator::patient_barrier() const {
+void Communicator::barrier(CallSite at) const {
+  const CollectiveScope call(*this, "barrier", at);
+  check(MPI_Barrier(handle_->comm), "MPI_Barrier", at.where);
+}
+
+void Communicator::patient_barrier(CallSite at) const {
+  // Not compared before: that would not be patient.
+  handle_->log.begin("barrier", "", -1, at);
+  const WaitingScope waiting(handle_->log);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(handle_->comm, &request), "MPI_Ibarrier");
+  check(MPI_Ibarrier(handle_->comm, &request), "MPI_Ibarrier", at.where);
   wait_until([&request] { return completed(request); }, Backoff(0, 0, patient_nap_ns));
 }
 
 template <Scalar T>
-void Communicator::broadcast(std::span<T> data, int root) const {
-  for_each_piece(data.size(), largest_piece, [&](std::size_t offset, int count) {
-    check(MPI_Bcast(data.data() + offset, count, type_of(T{}), root, handle_->comm), "MPI_Bcast");
-  });
+void Communicator::broadcast(std::span<T> data, int root, CallSite at) const {
+  const CollectiveScope call(*this, "broadcast", type_word<T>(), std::ssize(data), at);
+  broadcast_pieces(handle_->comm, data, root, at);
 }
 
-void Communicator::broadcast(std::string& text, int root) const {
+void Communicator::broadcast(std::string& text, int root, CallSite at) const {
+  const CollectiveScope call(*this, "broadcast of a text", at);
   auto length = static_cast<std::int64_t>(text.size());
-  broadcast(std::span(&length, 1), root);
+  broadcast_pieces(handle_->comm, std::span(&length, 1), root, at);
   text.resize(static_cast<std::size_t>(length));
-  broadcast(std::span(text.data(), text.size()), root);
+  broadcast_pieces(handle_->comm, std::span(text.data(), text.size()), root, at);
 }
 
 template <Number T>
-void Communicator::all_reduce(std::span<T> data, Op op) const {
+void Communicator::all_reduce(std::span<T> data, Op op, CallSite at) const {
+  const CollectiveScope call(*this, "all-reduce", type_word<T>(), std::ssize(data), at);
   for_each_piece(data.size(), largest_piece, [&](std::size_t offset, int count) {
     check(MPI_Allreduce(MPI_IN_PLACE, data.data() + offset, count, type_of(T{}), native(op), handle_->comm),
-          "MPI_Allreduce");
+          "MPI_Allreduce", at.where);
   });
 }
 
 template <Scalar T>
-std::vector<T> Communicator::all_gather(std::span<const T> mine) const {
+std::vector<T> Communicator::all_gather(std::span<const T> mine, CallSite at) const {
   std::vector<T> all(mine.size() * static_cast<std::size_t>(size()));
-  all_gather(mine, std::span<T>(all));
+  all_gather(mine, std::span<T>(all), at);
   return all;
 }
 
 template <Scalar T>
-void Communicator::all_gather(std::span<const T> mine, std::span<T> all) const {
+void Communicator::all_gather(std::span<const T> mine, std::span<T> all, CallSite at) const {
   require(all.size() == mine.size() * static_cast<std::size_t>(size()), "all_gather of ", mine.size(),
           " values of each of ", size(), " ranks into ", all.size());
-  if (mine.size() <= largest_piece) {
-    const int count = static_cast<int>(mine.size());
-    check(MPI_Allgather(mine.data(), count, type_of(T{}), all.data(), count, type_of(T{}), handle_->comm),
-          "MPI_Allgather");
-    return;
-  }
-  for (int from = 0; from < size(); ++from) {
-    const std::span part = all.subspan(mine.size() * static_cast<std::size_t>(from), mine.size());
-    if (from == rank()) std::ranges::copy(mine, part.begin());
-    broadcast(part, from);
-  }
+  const CollectiveScope call(*this, "all-gather", type_word<T>(), std::ssize(mine), at);
+  gather_pieces(handle_->comm, rank(), mine, all, at);
 }
 
-std::vector<std::string> Communicator::all_gather(const std::string& mine) const {
+std::vector<std::string> Communicator::all_gather(const std::string& mine, CallSite at) const {
+  const CollectiveScope call(*this, "all-gather of texts", at);
   const auto length = static_cast<std::int64_t>(mine.size());
-  const std::vector<std::int64_t> lengths = all_gather(std::span(&length, 1));
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()));
+  gather_pieces(handle_->comm, rank(), std::span(&length, 1), std::span(lengths), at);
   std::vector<std::string> all;
   for (int from = 0; from < size(); ++from) {
     std::string text = from == rank() ? mine : std::string();
     text.resize(static_cast<std::size_t>(lengths[static_cast<std::size_t>(from)]));
-    broadcast(std::span(text.data(), text.size()), from);
+    broadcast_pieces(handle_->comm, std::span(text.data(), text.size()), from, at);
     all.push_back(std::move(text));
   }
   return all;
 }
 
-template void Communicator::broadcast(std::span<float>, int) const;
-template void Communicator::broadcast(std::span<double>, int) const;
-template void Communicator::broadcast(std::span<std::int32_t>, int) const;
-template void Communicator::broadcast(std::span<std::int64_t>, int) const;
-template void Communicator::broadcast(std::span<std::byte>, int) const;
-template void Communicator::broadcast(std::span<char>, int) const;
-template void Communicator::all_reduce(std::span<float>, Op) const;
-template void Communicator::all_reduce(std::span<double>, Op) const;
-template void Communicator::all_reduce(std::span<std::int32_t>, Op) const;
-template void Communicator::all_reduce(std::span<std::int64_t>, Op) const;
-template std::vector<float> Communicator::all_gather(std::span<const float>) const;
-template std::vector<double> Communicator::all_gather(std::span<const double>) const;
-template std::vector<std::int32_t> Communicator::all_gather(std::span<const std::int32_t>) const;
-template std::vector<std::int64_t> Communicator::all_gather(std::span<const std::int64_t>) const;
-template std::vector<std::byte> Communicator::all_gather(std::span<const std::byte>) const;
-template std::vector<char> Communicator::all_gather(std::span<const char>) const;
-template void Communicator::all_gather(std::span<const float>, std::span<float>) const;
-template void Communicator::all_gather(std::span<const double>, std::span<double>) const;
-template void Communicator::all_gather(std::span<const std::int32_t>, std::span<std::int32_t>) const;
-template void Communicator::all_gather(std::span<const std::int64_t>, std::span<std::int64_t>) const;
-template void Communicator::all_gather(std::span<const std::byte>, std::span<std::byte>) const;
-template void Communicator::all_gather(std::span<const char>, std::span<char>) const;
+template void Communicator::broadcast(std::span<float>, int, CallSite) const;
+template void Communicator::broadcast(std::span<double>, int, CallSite) const;
+template void Communicator::broadcast(std::span<std::int32_t>, int, CallSite) const;
+template void Communicator::broadcast(std::span<std::int64_t>, int, CallSite) const;
+template void Communicator::broadcast(std::span<std::byte>, int, CallSite) const;
+template void Communicator::broadcast(std::span<char>, int, CallSite) const;
+template void Communicator::all_reduce(std::span<float>, Op, CallSite) const;
+template void Communicator::all_reduce(std::span<double>, Op, CallSite) const;
+template void Communicator::all_reduce(std::span<std::int32_t>, Op, CallSite) const;
+template void Communicator::all_reduce(std::span<std::int64_t>, Op, CallSite) const;
+template std::vector<float> Communicator::all_gather(std::span<const float>, CallSite) const;
+template std::vector<double> Communicator::all_gather(std::span<const double>, CallSite) const;
+template std::vector<std::int32_t> Communicator::all_gather(std::span<const std::int32_t>, CallSite) const;
+template std::vector<std::int64_t> Communicator::all_gather(std::span<const std::int64_t>, CallSite) const;
+template std::vector<std::byte> Communicator::all_gather(std::span<const std::byte>, CallSite) const;
+template std::vector<char> Communicator::all_gather(std::span<const char>, CallSite) const;
+template void Communicator::all_gather(std::span<const float>, std::span<float>, CallSite) const;
+template void Communicator::all_gather(std::span<const double>, std::span<double>, CallSite) const;
+template void Communicator::all_gather(std::span<const std::int32_t>, std::span<std::int32_t>,
+                                       CallSite) const;
+template void Communicator::all_gather(std::span<const std::int64_t>, std::span<std::int64_t>,
+                                       CallSite) const;
+template void Communicator::all_gather(std::span<const std::byte>, std::span<std::byte>, CallSite) const;
+template void Communicator::all_gather(std::span<const char>, std::span<char>, CallSite) const;
 
 }  // namespace flotilla::mpi

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "mpi/core/call_site.hpp"
+
 namespace flotilla::mpi {
 
 /// The life of MPI in this process: initialised with MPI_THREAD_MULTIPLE (required), errors returned, not
@@ -40,7 +42,10 @@ template <class T>
 concept Number = Scalar<T> && std::is_arithmetic_v<T> && !std::same_as<T, char>;
 
 /// A group of ranks and a private message space. Move-only: copying a communicator is a collective operation.
-/// Every call throws LibraryError, naming the MPI function, if MPI reports an error.
+/// Every call throws LibraryError, naming the MPI function and the place of the call, if MPI reports an
+/// error. Collective calls are noted with their place and step, and compared with those of the other ranks:
+/// once a rank has waited for a second (MismatchDetector), or, with set_collective_checks(), before each
+/// call; they throw InternalError then, on all ranks.
 class Communicator {
  public:
   static Communicator world();  ///< Collective. A private copy of MPI_COMM_WORLD.
@@ -54,25 +59,32 @@ class Communicator {
   int size() const;
   bool is_root() const { return rank() == 0; }
 
-  Communicator collective_clone() const;  ///< Collective. The same ranks, another message space.
-  Communicator split(int color) const;    ///< Collective. Equal colors form a group, ordered as here.
-  Communicator split_by_host() const;     ///< Collective. The ranks that can share memory with this one.
+  /// Collective. The same ranks, another message space.
+  Communicator collective_clone(CallSite at = {}) const;
+  /// Collective. Equal colors form a group, ordered as here.
+  Communicator split(int color, CallSite at = {}) const;
+  /// Collective. The ranks that can share memory with this one.
+  Communicator split_by_host(CallSite at = {}) const;
 
-  void barrier() const;  ///< Collective.
-  /// Collective. The same for a thread that has nothing better to do: it sleeps meanwhile.
-  void patient_barrier() const;
+  void barrier(CallSite at = {}) const;  ///< Collective.
+  /// Collective. A barrier for a thread that has nothing else to do: it sleeps meanwhile.
+  void patient_barrier(CallSite at = {}) const;
+  /// Collective. Any count, cut into pieces that fit an int.
   template <Scalar T>
-  void broadcast(std::span<T> data,
-                 int root = 0) const;  ///< Collective. Any count, cut into pieces that fit an int.
-  void broadcast(std::string& text, int root = 0) const;  ///< Collective. The length travels too.
+  void broadcast(std::span<T> data, int root = 0, CallSite at = {}) const;
+  /// Collective. The length travels too.
+  void broadcast(std::string& text, int root = 0, CallSite at = {}) const;
   template <Number T>
-  void all_reduce(std::span<T> data, Op op = Op::sum) const;  ///< Collective, in place.
+  void all_reduce(std::span<T> data, Op op = Op::sum, CallSite at = {}) const;  ///< Collective, in place.
+  /// Collective. Equal counts; in rank order.
   template <Scalar T>
-  std::vector<T> all_gather(std::span<const T> mine) const;  ///< Collective. Equal counts; in rank order.
-  /// Collective. The same into `all`, size() × mine.size() values; allocates nothing.
+  std::vector<T> all_gather(std::span<const T> mine, CallSite at = {}) const;
+  /// Collective. The values of all ranks, in rank order, into `all`, size() × mine.size() values; allocates
+  /// nothing.
   template <Scalar T>
-  void all_gather(std::span<const T> mine, std::span<T> all) const;
-  std::vector<std::string> all_gather(const std::string& mine) const;  ///< Collective. In rank order.
+  void all_gather(std::span<const T> mine, std::span<T> all, CallSite at = {}) const;
+  /// Collective. In rank order.
+  std::vector<std::string> all_gather(const std::string& mine, CallSite at = {}) const;
 
  private:
   struct Handle;

@@ -5,6 +5,7 @@
 
 #include <source_location>
 
+#include "mpi/core/collective_log.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/wire.hpp"
 
@@ -27,7 +28,10 @@ inline MPI_Datatype carrier_of(Wire wire) {
 }
 
 struct Communicator::Handle {
-  MPI_Comm comm = MPI_COMM_NULL;
+  Handle(MPI_Comm of, std::uint64_t name) : comm(of), log(name) {}
+
+  MPI_Comm comm;
+  CollectiveLog log;
   int rank = 0;
   int size = 1;
 };
@@ -35,6 +39,9 @@ struct Communicator::Handle {
 /// Lets the sources of mpi/ reach MPI's handle.
 struct NativeHandle {
   static MPI_Comm of(const Communicator& communicator) { return communicator.handle_->comm; }
+  /// What the last call on `by` has made.
+  static Communicator made(const Communicator& by, MPI_Comm comm);
+  static CollectiveLog& log(const Communicator& communicator) { return communicator.handle_->log; }
 };
 
 }  // namespace flotilla::mpi

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <source_location>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/core/backoff.hpp"
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
@@ -15,6 +18,10 @@ namespace flotilla::mpi {
 namespace {
 
 constexpr int note_tag = 7;
+
+/// What each worker tells in a meeting beside its values, in doubles.
+enum Told : std::size_t { told_stop, told_steps, told_values };
+
 constexpr int spins = 200;
 /// Between two looks of a worker that steps alone: a look may give the processor away.
 constexpr std::int64_t look_every_ns = 1'000'000;
@@ -22,24 +29,31 @@ constexpr std::int64_t look_every_ns = 1'000'000;
 /// An all-gather that goes on while its owner looks elsewhere. Its memory is made once.
 class Gathering {
  public:
-  Gathering(const Communicator& workers, std::size_t values)
+  Gathering(const Communicator& workers, const char* kind, std::size_t values)
       : comm_(NativeHandle::of(workers)),
+        log_(NativeHandle::log(workers)),
+        kind_(kind),
         mine_(values),
         all_(values * static_cast<std::size_t>(workers.size())) {}
 
   std::span<double> mine() { return mine_; }
   std::span<const double> all() const { return all_; }
   bool started() const { return started_; }
-  void start() {
+  /// @param step −1: ranks may differ
+  void start(std::int64_t step, std::source_location where = std::source_location::current()) {
+    log_.begin(kind_, type_word<double>(), std::ssize(mine_), {step, where});
     const auto count = static_cast<int>(mine_.size());
     check(MPI_Iallgather(mine_.data(), count, MPI_DOUBLE, all_.data(), count, MPI_DOUBLE, comm_, &request_),
           "MPI_Iallgather");
     started_ = true;
   }
   bool done() { return completed(request_); }
+  CollectiveLog& log() { return log_; }
 
  private:
   MPI_Comm comm_;
+  CollectiveLog& log_;
+  const char* kind_;
   std::vector<double> mine_;
   std::vector<double> all_;
   MPI_Request request_ = MPI_REQUEST_NULL;
@@ -53,8 +67,8 @@ struct Rendezvous::Impl {
       : meetings(group.collective_clone()),
         agreements(group.collective_clone()),
         notes(group.collective_clone()),
-        meeting(meetings, values + 1),
-        agreement(agreements, 2),
+        meeting(meetings, "meeting of workers", values + told_values),
+        agreement(agreements, "agreement on a stop", 2),
         sent(static_cast<std::size_t>(group.size()) + 1, MPI_REQUEST_NULL) {}
 
   bool alone() const { return notes.size() == 1; }
@@ -86,7 +100,7 @@ struct Rendezvous::Impl {
   void name(std::int64_t steps, double step_s) {
     agreement.mine()[0] = static_cast<double>(steps);
     agreement.mine()[1] = step_s;
-    agreement.start();
+    agreement.start(-1);
   }
 
   /// Where all meet once more. A meeting that everybody came to before anybody knew is over.
@@ -122,6 +136,7 @@ Rendezvous::~Rendezvous() {
   // What some have begun, all have to end; nobody needs the result.
   Gathering& agreement = impl_->agreement;
   if (!agreement.started()) impl_->name(0, 0.0);
+  const WaitingScope waiting(agreement.log());
   wait_until([&agreement] { return agreement.done(); }, Backoff(spins));
   MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
@@ -147,6 +162,7 @@ bool Rendezvous::must_meet(std::int64_t steps, double step_s) {
   own.look();
   if (!own.has_agreed) {
     if (!own.agreement.started()) own.name(steps, step_s);
+    const WaitingScope waiting(own.agreement.log());
     wait_until(
         [&own] {
           own.look();
@@ -171,16 +187,19 @@ double Rendezvous::catch_up_s() const {
   return longest_s;
 }
 
-bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::span<double> all) {
+bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::span<double> all,
+                      std::source_location where) {
   Impl& own = *impl_;
   own.look();
   std::span<double> record = own.meeting.mine();
-  require(mine.size() + 1 == record.size() &&
+  require(mine.size() + told_values == record.size() &&
               all.size() == mine.size() * (own.meeting.all().size() / record.size()),
           "a meeting of other values than agreed on");
-  record[0] = own.knows ? 1.0 : 0.0;
-  std::ranges::copy(mine, record.begin() + 1);
-  own.meeting.start();
+  record[told_stop] = own.knows ? 1.0 : 0.0;
+  record[told_steps] = static_cast<double>(steps);
+  std::ranges::copy(mine, record.begin() + told_values);
+  own.meeting.start(steps, where);
+  const WaitingScope waiting(own.meeting.log());
   const auto met = [&own, steps] {
     if (own.meeting.done()) return true;
     own.look();
@@ -194,8 +213,11 @@ bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::spa
   bool stop = false;
   for (std::size_t rank = 0; rank * record.size() < own.meeting.all().size(); ++rank) {
     const auto theirs = own.meeting.all().subspan(rank * record.size(), record.size());
-    stop = stop || theirs[0] > 0.0;
-    std::ranges::copy(theirs.subspan(1), all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size()));
+    require(theirs[told_steps] == static_cast<double>(steps), "worker ", own.notes.rank(),
+            " meets after step ", steps, ", worker ", rank, " after step ", theirs[told_steps]);
+    stop = stop || theirs[told_stop] > 0.0;
+    std::ranges::copy(theirs.subspan(told_values),
+                      all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size()));
   }
   own.knows = own.knows || stop;
   return stop;

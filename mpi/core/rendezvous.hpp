@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 
 #include "mpi/core/communicator.hpp"
@@ -38,7 +39,8 @@ class Rendezvous {
   double catch_up_s() const;
   /// Collective, `steps` being done. Every worker's values, in rank order, on every worker.
   /// @returns whether somebody wants to stop here, the same on every worker.
-  bool meet(std::int64_t steps, std::span<const double> mine, std::span<double> all);
+  bool meet(std::int64_t steps, std::span<const double> mine, std::span<double> all,
+            std::source_location where = std::source_location::current());
 
  private:
   struct Impl;

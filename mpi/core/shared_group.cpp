@@ -5,6 +5,7 @@
 #include <new>
 
 #include "kernels/error.hpp"
+#include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
 
@@ -15,7 +16,8 @@ enum NoteField : std::size_t { note_offset, note_count };
 }  // namespace
 
 SharedGroup::SharedGroup(const Communicator& group, SharedStorage& storage)
-    : flags_(group, sizeof(Arrivals)),
+    : group_(group.collective_clone()),
+      places_(group, sizeof(Place)),
       storage_(storage.mine()),
       rank_(group.rank()),
       barrier_(all_arrivals(), group.rank()) {
@@ -23,13 +25,13 @@ SharedGroup::SharedGroup(const Communicator& group, SharedStorage& storage)
   for (const int member : group.all_gather(std::span(&own, 1))) arrays_.push_back(storage.of(member).data());
 }
 
-Arrivals* SharedGroup::arrivals(int rank) const {
-  return std::launder(reinterpret_cast<Arrivals*>(flags_.of(rank).data()));
+SharedGroup::Place* SharedGroup::place(int rank) const {
+  return std::launder(reinterpret_cast<Place*>(places_.of(rank).data()));
 }
 
 std::vector<Arrivals*> SharedGroup::all_arrivals() const {
   std::vector<Arrivals*> all;
-  for (int rank = 0; rank < flags_.ranks(); ++rank) all.push_back(arrivals(rank));
+  for (int rank = 0; rank < places_.ranks(); ++rank) all.push_back(&place(rank)->arrivals);
   return all;
 }
 
@@ -41,19 +43,36 @@ std::size_t SharedGroup::locate(std::span<float> data) const {
   return static_cast<std::size_t>(data.data() - storage_.data());
 }
 
-std::size_t SharedGroup::meet(std::span<float> data) {
+std::size_t SharedGroup::meet(std::span<float> data, const CallSite& at) {
   const std::size_t offset = locate(data);
-  arrivals(rank_)->note = {offset, data.size()};
+  CollectiveLog& log = NativeHandle::log(group_);
+  log.begin("all-reduce in shared memory", type_word<float>(), std::ssize(data), at);
+  const WaitingScope waiting(log);
+  Place& mine = *place(rank_);
+  mine.arrivals.note = {offset, data.size()};
+  if (collective_checks()) mine.call = last_call(log);
   barrier_.arrive_and_wait();
+  if (collective_checks()) check_calls();
   check_notes();
   return offset;
 }
 
+void SharedGroup::part() {
+  const WaitingScope waiting(NativeHandle::log(group_));
+  barrier_.arrive_and_wait();
+}
+
+void SharedGroup::check_calls() const {
+  std::vector<RankCall> calls;
+  for (int rank = 0; rank < size(); ++rank) calls.push_back(place(rank)->call);
+  require_match(calls);
+}
+
 // A note is not written again before all have arrived at the second barrier.
 void SharedGroup::check_notes() const {
-  const Arrivals::Note& own = arrivals(rank_)->note;
+  const Arrivals::Note& own = place(rank_)->arrivals.note;
   for (int rank = 0; rank < size(); ++rank) {
-    const Arrivals::Note& other = arrivals(rank)->note;
+    const Arrivals::Note& other = place(rank)->arrivals.note;
     require(other[note_offset] == own[note_offset] && other[note_count] == own[note_count],
             "shared-memory all-reduce: rank ", rank_, " sums ", own[note_count], " values from ",
             own[note_offset], ", rank ", rank, " ", other[note_count], " from ", other[note_offset]);

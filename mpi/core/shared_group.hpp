@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/shared_barrier.hpp"
 #include "mpi/core/shared_storage.hpp"
 #include "mpi/core/shared_window.hpp"
@@ -24,19 +25,27 @@ class SharedGroup {
 
   /// Waits until all have come. `data`, at the same place of every rank's storage, may be read and written by
   /// all until part(). Returns its place. @throws InternalError if it lies elsewhere or ranks differ.
-  std::size_t meet(std::span<float> data);
-  void part() { barrier_.arrive_and_wait(); }  ///< Waits until all are done.
+  std::size_t meet(std::span<float> data, const CallSite& at);
+  void part();  ///< Waits until all are done.
 
   /// Not arrived where this rank waits now. Safe from another thread.
   std::vector<int> missing_ranks() const { return barrier_.missing_ranks(); }
 
  private:
-  Arrivals* arrivals(int rank) const;
+  /// What a rank has to say lies behind how often it has arrived.
+  struct Place {
+    Arrivals arrivals;
+    RankCall call;  ///< Where calls are checked
+  };
+
+  Place* place(int rank) const;
   std::vector<Arrivals*> all_arrivals() const;
   std::size_t locate(std::span<float> data) const;
   void check_notes() const;
+  void check_calls() const;
 
-  SharedWindow flags_;
+  Communicator group_;  ///< Calls are noted there
+  SharedWindow places_;
   std::span<float> storage_;
   int rank_;
   SharedBarrier barrier_;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/error.hpp"
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/native.hpp"
 #include "mpi/core/shared_memory_room.hpp"
 
@@ -32,9 +33,12 @@ SharedWindow::SharedWindow(const Communicator& host, std::size_t bytes, std::str
   const auto own_part = static_cast<std::int64_t>(bytes + alignment);
   const std::vector<std::int64_t> sizes = host.all_gather(std::span(&own_part, 1));
   void* own = nullptr;
-  check(MPI_Win_allocate_shared(static_cast<MPI_Aint>(own_part), 1, MPI_INFO_NULL, NativeHandle::of(host),
-                                &own, &window_),
-        "MPI_Win_allocate_shared");
+  {
+    const CollectiveScope call(host, "allocation of shared memory", {});
+    check(MPI_Win_allocate_shared(static_cast<MPI_Aint>(own_part), 1, MPI_INFO_NULL, NativeHandle::of(host),
+                                  &own, &window_),
+          "MPI_Win_allocate_shared");
+  }
   check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
   for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
     MPI_Aint size = 0;

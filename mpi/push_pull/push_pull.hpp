@@ -55,6 +55,8 @@ struct PushPullWires {
   Wire pull = Wire::float32;
   bool shared_memory = false;   ///< Within a host, the values of push-pulls
   std::size_t part_values = 0;  ///< Of a message, both ways; 0: all of a server's go in one
+  /// A push-pull is answered once all workers have begun theirs: it is announced as their collective call.
+  bool together = false;
 };
 
 /// Values of one server at most, and bytes of a payload: MPI 3 counts with int.

@@ -57,7 +57,7 @@ struct PushPullServer::Requests {
 
 PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers, std::size_t values,
                                PushPullWires wires, ServerRoom room)
-    : all_(all.collective_clone()),
+    : all_(push_pull_copy(all)),
       wires_(wires),
       in_parts_(room.parts),
       values_(values),

@@ -9,6 +9,10 @@
 
 namespace flotilla::mpi {
 
+Communicator push_pull_copy(const Communicator& all) {
+  return all.collective_clone();
+}
+
 HostRanks::HostRanks(const Communicator& all) : host_(all.split_by_host()) {
   const int mine = all.rank();
   const std::vector<std::int32_t> ranks = host_.all_gather(std::span(&mine, 1));

@@ -13,6 +13,9 @@ namespace flotilla::mpi {
 
 class SharedWindow;
 
+/// Collective over `all`: what workers and servers talk on, a copy.
+Communicator push_pull_copy(const Communicator& all);
+
 /// The ranks of `all` on this host.
 class HostRanks {
  public:

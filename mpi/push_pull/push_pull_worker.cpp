@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
@@ -71,7 +73,7 @@ struct PushPullWorker::Requests {
 };
 
 PushPullWorker::PushPullWorker(const Communicator& all, std::vector<ServerShare> shares, PushPullWires wires)
-    : all_(all.collective_clone()),
+    : all_(push_pull_copy(all)),
       wires_(wires),
       requests_(std::make_unique<Requests>(shares.size())),
       expected_(shares.size()) {
@@ -237,6 +239,7 @@ void PushPullWorker::start(const PushPullRequest& head, std::span<const float> f
   require(pending_ == 0, "a worker pushes or pulls while it still does");
   require(payloads.empty() || payloads.size() == links_.size(), payloads.size(), " payloads for ",
           links_.size(), " servers");
+  with_all_workers_ = false;
   from_ = from;
   to_ = to;
   for (std::size_t server = 0; server < links_.size(); ++server) {
@@ -284,9 +287,13 @@ void PushPullWorker::start_pull_array(std::int64_t step, std::int64_t array, std
 
 void PushPullWorker::start_push_pull(std::int64_t step, int batches, double learning_rate,
                                      std::span<const float> from, std::span<float> to,
-                                     std::span<const Payload> payloads) {
+                                     std::span<const Payload> payloads, std::source_location where) {
   start({.kind = RequestKind::push_pull, .batches = batches, .step = step, .learning_rate = learning_rate},
         from, to, payloads);
+  with_all_workers_ = wires_.together;
+  if (with_all_workers_)
+    NativeHandle::log(all_).begin("push to the servers and pull", type_word<float>(), std::ssize(from),
+                                  {step, where});
 }
 
 void PushPullWorker::start_rows(std::int64_t step, std::span<const Payload> payloads) {
@@ -329,6 +336,8 @@ bool PushPullWorker::test() {
 }
 
 void PushPullWorker::wait() {
+  std::optional<WaitingScope> waiting;
+  if (with_all_workers_) waiting.emplace(NativeHandle::log(all_));
   while (pending_ > 0) {
     int count = 0;
     check(MPI_Waitsome(requests_->size(), requests_->all.data(), &count, requests_->finished.data(),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,8 @@ class PushPullWorker {
   void start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads = {});
   /// Both in one request; the servers answer as their update mode has it.
   void start_push_pull(std::int64_t step, int batches, double learning_rate, std::span<const float> from,
-                       std::span<float> to, std::span<const Payload> payloads = {});
+                       std::span<float> to, std::span<const Payload> payloads = {},
+                       std::source_location where = std::source_location::current());
   /// Begins to fetch another of the servers' arrays, 1, 2, …, that lie as their values do.
   void start_pull_array(std::int64_t step, std::int64_t array, std::span<float> to);
   /// Payloads without values.
@@ -109,6 +111,7 @@ class PushPullWorker {
   std::span<float> to_;
   std::unique_ptr<Requests> requests_;
   std::size_t pending_ = 0;
+  bool with_all_workers_ = false;  ///< The exchange waits for the other workers'
   std::int64_t sent_bytes_ = 0;
   std::vector<std::atomic<int>> expected_;  ///< By server: values, a payload
 };

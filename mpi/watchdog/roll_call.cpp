@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/core/native.hpp"
+#include "mpi/watchdog/mismatch_detector.hpp"
+#include "mpi/watchdog/small_messages.hpp"
 
 namespace flotilla::mpi {
 
@@ -23,7 +23,6 @@ constexpr int question_tag = 3;
 constexpr int answer_tag = 4;
 constexpr std::size_t most_named = 8;
 constexpr std::int64_t least_patience_ns = 500'000'000;
-static_assert(std::is_trivially_copyable_v<Presence>, "travels as bytes");
 
 }  // namespace
 
@@ -53,37 +52,8 @@ struct RollCall::Impl {
   std::vector<double> heard_s;                // by the caller's clock
   std::vector<std::optional<Presence>> last;  // of this silence
   double now_s = 0;
-  // A message stays until it is sent, which to a rank that is gone it never is.
-  struct Message {
-    Presence content;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-  std::deque<Message> sent;
-
-  MPI_Comm comm() const { return NativeHandle::of(world); }
-
-  void send(const Presence& mine, int to, int tag) {
-    Message& message = sent.emplace_back(Message{.content = mine});
-    check(MPI_Isend(&message.content, sizeof(Presence), MPI_BYTE, to, tag, comm(), &message.request),
-          "MPI_Isend");
-  }
-
-  /// Progress for what was sent.
-  void forget_what_arrived() {
-    while (!sent.empty() && completed(sent.front().request)) sent.pop_front();
-  }
-
-  /// The next message of that kind, if one is there: its sender and content.
-  std::optional<std::pair<int, Presence>> receive(int tag) {
-    int there = 0;
-    MPI_Status status;
-    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm(), &there, &status), "MPI_Iprobe");
-    if (there == 0) return std::nullopt;
-    Presence content;
-    const int from = status.MPI_SOURCE;
-    check(MPI_Recv(&content, sizeof(content), MPI_BYTE, from, tag, comm(), MPI_STATUS_IGNORE), "MPI_Recv");
-    return std::pair(from, content);
-  }
+  SmallMessages messages{world};
+  MismatchDetector mismatches{messages, world.rank(), place_names()};
 
   void note(int rank, const Presence& presence) {
     answers[static_cast<std::size_t>(rank)] = presence;
@@ -93,6 +63,11 @@ struct RollCall::Impl {
   bool is_mine(std::size_t rank) const { return static_cast<int>(rank) == world.rank(); }
   std::string place(std::size_t rank) const {
     return hosts[rank].empty() ? cat("rank ", rank) : cat("rank ", rank, " on ", hosts[rank]);
+  }
+  std::vector<std::string> place_names() const {
+    std::vector<std::string> names;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) names.push_back(place(rank));
+    return names;
   }
   std::string places(const std::vector<std::size_t>& ranks) const;
 };
@@ -106,14 +81,12 @@ std::string RollCall::Impl::places(const std::vector<std::size_t>& ranks) const 
 }
 
 RollCall::RollCall(const Communicator& world, std::vector<std::string> hosts)
-    : impl_(std::make_unique<Impl>(
-          Impl{.world = world.collective_clone(),
-               .hosts = std::move(hosts),
-               .answers = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
-               .owing = std::vector<bool>(static_cast<std::size_t>(world.size())),
-               .heard_s = std::vector<double>(static_cast<std::size_t>(world.size())),
-               .last = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
-               .sent = {}})) {
+    : impl_(new Impl{.world = world.collective_clone(),
+                     .hosts = std::move(hosts),
+                     .answers = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size())),
+                     .owing = std::vector<bool>(static_cast<std::size_t>(world.size())),
+                     .heard_s = std::vector<double>(static_cast<std::size_t>(world.size())),
+                     .last = std::vector<std::optional<Presence>>(static_cast<std::size_t>(world.size()))}) {
   require(impl_->hosts.size() == impl_->answers.size(), "a roll call of ", impl_->answers.size(),
           " ranks with ", impl_->hosts.size(), " hosts");
 }
@@ -125,21 +98,26 @@ void RollCall::set_time(double now_s) {
 }
 
 void RollCall::answer(const Presence& mine) {
-  impl_->forget_what_arrived();
-  while (const auto question = impl_->receive(question_tag)) {
+  impl_->messages.release_sent();
+  while (const auto question = impl_->messages.receive<Presence>(question_tag)) {
     impl_->note(question->first, question->second);  // who asks says how it is
-    impl_->send(mine, question->first, answer_tag);
+    impl_->messages.send(mine, question->first, answer_tag);
   }
-  while (const auto reply = impl_->receive(answer_tag)) {
+  while (const auto reply = impl_->messages.receive<Presence>(answer_tag)) {
     impl_->note(reply->first, reply->second);
     impl_->owing[static_cast<std::size_t>(reply->first)] = false;
   }
+  impl_->mismatches.poll(mine.quiet_s);
+}
+
+const std::string& RollCall::mismatch() const {
+  return impl_->mismatches.finding();
 }
 
 void RollCall::call(const Presence& mine) {
   for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
     if (impl_->is_mine(rank) || impl_->owing[rank]) continue;
-    impl_->send(mine, static_cast<int>(rank), question_tag);
+    impl_->messages.send(mine, static_cast<int>(rank), question_tag);
     impl_->owing[rank] = true;
   }
 }

@@ -55,6 +55,9 @@ class RollCall {
   bool somebody_moved_within(double seconds) const;
   /// After ask(): did a lower rank answer whose watchdog ends the job too? Then that one speaks.
   bool left_to_another() const;
+  /// Mismatched collective calls or a deadlock of them, once a rank has waited for a second; on rank 0, as
+  /// far as answer() and ask() have found out. Empty: none.
+  const std::string& mismatch() const;
   /// After ask(): "rank 3 on node7 does not answer; the others wait in the same place". `missing`: ranks that
   /// have not arrived at the collective that this one waits in.
   std::string text(const Presence& mine, const std::vector<int>& missing) const;

@@ -167,14 +167,17 @@ struct Watchdog::Impl {
       const bool moved = worked() || beat != seen;
       if (moved) quiet_s = called_s = 0;
       seen = beat;
+      std::string mismatch;
       with_roll_call([&](RollCall& call) {
         call.set_time(watched_s);
         if (moved) call.begin_silences();
         call.answer(presence(false));
+        mismatch = call.mismatch();
         if (limit_s <= 0 || quiet_s < called_s + limit_s / calls_per_limit) return;
         called_s = quiet_s;
         call.call(presence(false));
       });
+      if (!mismatch.empty()) return say_and_leave(mismatch);
       // While the others were asked this process may have gone on, and they may have ended.
       const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat && !worked(); };
       if (limit_s > 0 && quiet_s > limit_s && !others_live() && still_quiet()) {
@@ -288,6 +291,12 @@ struct Watchdog::Impl {
       details = call.text(here, not_arrived);
     });
     if (!details.empty()) sentence += "; " + details;
+    say_and_leave(sentence);
+  }
+
+  /// Ends the process with a sentence that needs no more details.
+  void say_and_leave(const std::string& sentence) {
+    leave_within(patience_with_on_hang_s, exit_library_error);
     on_hang(sentence);
     _exit(exit_library_error);
   }

@@ -108,7 +108,8 @@ std::vector<CheckpointPart> gather_parts(const Desk& desk, const std::string& st
           -1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<CheckpointPart> parts;
   std::string failure;
-  for (const std::string& text : desk.workers.exchange ? desk.workers.exchange(mine) : std::vector{mine}) {
+  for (const std::string& text :
+       desk.workers.exchange ? desk.workers.exchange(mine, step) : std::vector{mine}) {
     const nlohmann::json json = nlohmann::json::parse(text);
     auto theirs = json.at("error").get<std::string>();
     if (json.at("step") != step || json.at("stage") != stage)

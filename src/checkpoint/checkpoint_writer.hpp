@@ -27,8 +27,8 @@ struct SaveReport {
 struct SavingWorkers {
   int rank = 0;  ///< Worker 0 writes the checkpoint, and reports
   /// Collective over the workers, on their writing threads: each gives a text and gets those of all, in the
-  /// order of ranks. Null: this worker saves alone.
-  std::function<std::vector<std::string>(const std::string&)> exchange{};
+  /// order of ranks; the step is that of the checkpoint, the same on all. Null: this worker saves alone.
+  std::function<std::vector<std::string>(const std::string&, std::int64_t step)> exchange{};
 };
 
 /// What is to be saved; servers have written their parts before, and the state names them. The sources are

@@ -10,6 +10,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/machine/processors.hpp"
+#include "mpi/core/collective_log.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/rank_list.hpp"
 #include "mpi/start/binding.hpp"
@@ -31,6 +32,7 @@ bool steps_together(const Config& config) {
 int under_watch(
     const Config& config, const mpi::Communicator& world, FailureHandler& failure,
     const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work) {
+  mpi::set_collective_checks(config.run.check_collectives);
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   auto watchdog = std::make_unique<mpi::Watchdog>(
       config.run.watchdog_s,
@@ -47,6 +49,9 @@ int under_watch(
   } catch (const AgreedFailure& error) {
     agreed = error;
   }
+  // All leave together: one that is alone here is named, with where the others are.
+  watchdog->beat("waiting for the end of the run", -1);
+  world.patient_barrier();
   watchdog.reset();
   if (agreed) throw AgreedFailure(*agreed);
   return exit_code;

@@ -27,11 +27,12 @@ struct RunConfig {
   std::string resume = "auto";   ///< "auto", "never" or a checkpoint (file or folder)
   std::int64_t log_every = 100;  ///< steps
   bool trace = false;
-  double watchdog_s = 300.0;    ///< 0: off
-  bool check_network = true;    ///< Measure it at the start, with several hosts
-  double time_limit_s = 0.0;    ///< Since the start of the process; 0: none
-  double stop_margin_s = 10.0;  ///< Before Slurm's limit, at least
-  bool reproducible = false;    ///< The same bits for every number of workers
+  double watchdog_s = 300.0;       ///< 0: off
+  bool check_network = true;       ///< Measure it at the start, with several hosts
+  bool check_collectives = false;  ///< Compare each collective call before it is made
+  double time_limit_s = 0.0;       ///< Since the start of the process; 0: none
+  double stop_margin_s = 10.0;     ///< Before Slurm's limit, at least
+  bool reproducible = false;       ///< The same bits for every number of workers
   std::int64_t virtual_shards = 8;
   std::int64_t agreement_every = 0;  ///< steps; 0: at reports and checkpoints only
   EmulatedStragglerConfig emulate_straggler;

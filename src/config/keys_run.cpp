@@ -44,6 +44,13 @@ std::vector<Key> run_and_device_keys() {
        .rule = any(),
        .help = "With several hosts: measure the network between them at the start, for about a second, and "
                "name what is slow"},
+      {.path = "run.check_collectives",
+       .field = field<&Config::run, &RunConfig::check_collectives>,
+       .rule = any(),
+       .help =
+           "Ranks compare each collective call (kind, values, place in the source, step) before they make "
+           "it, and end the job where they differ. For tests: without it they compare once a rank has waited "
+           "for a second"},
       {.path = "run.time_limit_s",
        .field = field<&Config::run, &RunConfig::time_limit_s>,
        .rule = at_least(0, most_seconds),

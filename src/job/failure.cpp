@@ -23,14 +23,15 @@ constexpr std::chrono::seconds patience_with_speaker{10};
 std::atomic<FailureHandler*> at_terminate{nullptr};
 
 /// Collective. What `work` threw on each rank: "2message"; empty: all well.
-std::vector<std::string> errors_of(const mpi::Communicator& world, const std::function<void()>& work) {
+std::vector<std::string> errors_of(const mpi::Communicator& world, const std::function<void()>& work,
+                                   const mpi::CallSite& at) {
   std::string mine;
   try {
     work();
   } catch (const std::exception& error) {
     mine = cat(exit_code_of(error), text_of(error));
   }
-  return world.all_gather(mine);
+  return world.all_gather(mine, at);
 }
 
 }  // namespace
@@ -106,21 +107,21 @@ void FailureHandler::end_job_for_current_exception() {
   }
 }
 
-void agree(const mpi::Communicator& world, const std::function<void()>& work) {
-  const std::vector<std::string> errors = errors_of(world, work);
+void agree(const mpi::Communicator& world, const std::function<void()>& work, mpi::CallSite at) {
+  const std::vector<std::string> errors = errors_of(world, work, at);
   const auto failed = std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
   if (failed == errors.end()) return;
   std::string text = failed->substr(1);
   if (failed != errors.begin()) {
-    const std::vector<std::string> hosts = world.all_gather(mpi::host_name());
+    const std::vector<std::string> hosts = world.all_gather(mpi::host_name(), at);
     text = cat("on ", hosts[static_cast<std::size_t>(failed - errors.begin())], ": ", text);
   }
   throw AgreedFailure(text, failed->front() - '0');
 }
 
 void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
-           const std::function<void()>& work) {
-  const std::vector<std::string> errors = errors_of(world, work);
+           const std::function<void()>& work, mpi::CallSite at) {
+  const std::vector<std::string> errors = errors_of(world, work, at);
   const auto failed = std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
   if (failed == errors.end()) return;
   std::set<int> good;

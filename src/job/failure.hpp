@@ -66,13 +66,13 @@ struct AgreedFailure : std::runtime_error {
 /// Collective. Runs `work`, which must not communicate, on every rank. If it threw anywhere, every rank
 /// throws the error of the lowest rank that failed as an AgreedFailure, which names the host unless that is
 /// rank 0, which often works alone.
-void agree(const mpi::Communicator& world, const std::function<void()>& work);
+void agree(const mpi::Communicator& world, const std::function<void()>& work, mpi::CallSite at = {});
 
 /// Collective. The same for work that all ranks do: the error names the hosts on which it failed, where
 /// others have none, or else the lowest rank that failed, where not all did.
 /// @param places of all ranks of `world`
 void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
-           const std::function<void()>& work);
+           const std::function<void()>& work, mpi::CallSite at = {});
 
 /// Runs `work`, which throws the same UserError on every rank or on none, because nothing in it depends on
 /// the rank or its host. What some ranks alone may lack (a file, memory, a device) belongs into agree().

@@ -40,9 +40,9 @@ double Meeting::sum_of(Told::What what) const {
   return sum;
 }
 
-StepOutcome Meeting::meet(std::int64_t steps) {
+StepOutcome Meeting::meet(std::int64_t steps, std::source_location where) {
   StepOutcome outcome;
-  outcome.stop = rendezvous_.meet(steps, mine_, all_);
+  outcome.stop = rendezvous_.meet(steps, mine_, all_, where);
   mine_[Told::samples_since] = mine_[Told::loss_since] = 0.0;
   outcome.samples = sum_of(Told::samples);
   const double count = std::max(1.0, outcome.samples);
@@ -53,7 +53,7 @@ StepOutcome Meeting::meet(std::int64_t steps) {
 }
 
 std::int64_t Meeting::sent_bytes() const {
-  return static_cast<std::int64_t>((Told::count + 1) * sizeof(double)) * (workers_ - 1);
+  return static_cast<std::int64_t>((Told::count + 2) * sizeof(double)) * (workers_ - 1);
 }
 
 }  // namespace flotilla

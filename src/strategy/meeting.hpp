@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <source_location>
 #include <vector>
 
 #include "mpi/core/rendezvous.hpp"
@@ -25,7 +26,7 @@ class Meeting {
   /// since the last meeting.
   void tell(const StepOutcome& mine);
   /// Collective, `steps` being done. @returns what the last of them came to over all workers
-  StepOutcome meet(std::int64_t steps);
+  StepOutcome meet(std::int64_t steps, std::source_location where = std::source_location::current());
   /// Of all workers in the steps told between the last two meetings.
   double samples_since() const { return sum_of(Told::samples_since); }
   double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum over the samples

@@ -26,7 +26,8 @@ void SyncAllReduce::start() {
 }
 
 /// Workers that held scales of their own may have to share one now.
-void SyncAllReduce::resume(const Resumption&) {
+void SyncAllReduce::resume(const Resumption& resumed) {
+  step_ = resumed.steps;
   if (!together_) return;
   LossScale::State state = parts_.loss_scale.state();
   parts_.workers.broadcast(std::span<double>(state));
@@ -65,13 +66,13 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
   // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
   const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
-    parts_.lanes->start(complete(started_));
+    parts_.lanes->start(complete(started_), step_);
 }
 
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  mpi::all_reduce_now(parts_.collectives, complete(bucket));
+  mpi::all_reduce_now(parts_.collectives, complete(bucket), step);
 }
 
 /// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
@@ -79,7 +80,7 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
   if (parts_.exact == nullptr) return;
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
-  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_));
+  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_), step);
   times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
 }
 
@@ -114,6 +115,7 @@ void SyncAllReduce::reduce(std::int64_t step) {
 StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t begin_ns = trace::now_ns();
   if (together_) reduce(info.step);
+  step_ = info.step + 1;
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 

@@ -84,6 +84,7 @@ class SyncAllReduce : public Strategy {
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
   bool together_ = true;
+  std::int64_t step_ = 0;    ///< The one whose gradients become ready
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
   LateSums late_;
   std::int64_t not_taken_ = 0;  ///< Steps that the judge has told of last, and the optimizer has counted

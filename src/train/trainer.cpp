@@ -113,7 +113,7 @@ void Trainer::check_agreement() {
   last_agreed_step_ = step_;
   agreement_due_ = false;
   assembly_.watchdog->beat("comparing the workers' models", step_);
-  const auto different = agreement_.compare(assembly_.strategy->alike());
+  const auto different = agreement_.compare(assembly_.strategy->alike(), step_);
   if (!different) return;
   saves_.finish();
   parts_.failure.end_job_together(
@@ -340,7 +340,7 @@ Ending Trainer::run() {
   report_waiting();
   report_input();
   report_processors();
-  assembly_.world.barrier();
+  assembly_.world.barrier(step_);
   assembly_.watchdog->beat("ending", step_);
   return {.reason = stopped ? stop_reason_ : "done",
           .step = step_,
@@ -373,9 +373,9 @@ void Trainer::check_finite(const StrategyState& state) {
     if (what.empty() && !assembly_.device->flat().all_finite(array.values))
       what = cat("a value of ", array.group, " is not finite");
   std::int32_t worker = what.empty() ? assembly_.world.size() : assembly_.world.rank();
-  assembly_.world.all_reduce(std::span(&worker, 1), mpi::Op::min);
+  assembly_.world.all_reduce(std::span(&worker, 1), mpi::Op::min, step_);
   if (worker == assembly_.world.size()) return;
-  assembly_.world.broadcast(what, worker);
+  assembly_.world.broadcast(what, worker, step_);
   end_diverged(what);
 }
 
@@ -415,7 +415,8 @@ void Trainer::end_diverged_alone(const std::string& what) {
 
 /// Collective. The first layer whose output is not finite, on the lowest rank that has one.
 std::string Trainer::where_not_finite() const {
-  const std::vector<std::string> layers = assembly_.world.all_gather(assembly_.network->first_non_finite());
+  const std::vector<std::string> layers =
+      assembly_.world.all_gather(assembly_.network->first_non_finite(), step_);
   for (std::size_t rank = 0; rank < layers.size(); ++rank)
     if (!layers[rank].empty())
       return cat("the output of ", layers[rank], " is not finite on rank ", rank, "; ");

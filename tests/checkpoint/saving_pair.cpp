@@ -19,9 +19,10 @@ Snapshot own_snapshot(std::int64_t step, int rank) {
 SavingPair::SavingPair(const std::string& folder, std::int64_t keep) {
   for (int rank = 0; rank < 2; ++rank)
     writers_.push_back(std::make_unique<CheckpointWriter>(
-        folder, keep, SavingWorkers{.rank = rank, .exchange = [this, rank](const std::string& mine) {
-                                      return exchange(static_cast<std::size_t>(rank), mine);
-                                    }}));
+        folder, keep,
+        SavingWorkers{.rank = rank, .exchange = [this, rank](const std::string& mine, std::int64_t) {
+                        return exchange(static_cast<std::size_t>(rank), mine);
+                      }}));
 }
 
 void SavingPair::start(std::int64_t step, int rank, std::shared_ptr<ValueSource> own,

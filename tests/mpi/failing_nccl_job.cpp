@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/core/collective_log.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "tests/mpi/fake_nccl/fake_cuda.hpp"
 #include "tests/mpi/fake_nccl/fake_nccl.hpp"
@@ -52,6 +53,35 @@ void lose_the_network(const Communicator& world, NativeStream stream) {
   }
 }
 
+/// The job is aborted while the watchdog asks for errors.
+void abort_while_asked(const Communicator& world, NativeStream stream) {
+  const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);
+  flotilla::test::slow_fake_down();
+  std::thread([&] {
+    while (true) collectives->failure();
+  }).detach();
+  std::this_thread::sleep_for(50ms);
+  flotilla::mpi::abort_job(flotilla::exit_user_error);
+}
+
+/// In step 5 the last rank leaves an all-reduce out; all wait for the device in the end.
+void leave_one_out(const Communicator& world, NativeStream stream, bool checked) {
+  flotilla::mpi::set_collective_checks(checked);
+  flotilla::mpi::Watchdog watchdog(
+      60.0, [](const std::string& sentence) { end_job(sentence, flotilla::exit_library_error); },
+      std::make_unique<flotilla::mpi::RollCall>(world, std::vector<std::string>{"h0", "h1"}));
+  std::vector<float> memory(1000);
+  const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);
+  try {
+    for (int step = 0; step < 10; ++step)
+      if (step != 5 || world.rank() == 0) all_reduce_now(*collectives, {memory.data(), memory.size()}, step);
+  } catch (const flotilla::InternalError& error) {
+    end_job(error.what(), flotilla::exit_internal_error);  // while what is queued on the device is there
+  }
+  collectives->wait();
+  while (world.rank() != 0) std::this_thread::sleep_for(1s);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,6 +91,8 @@ int main(int argc, char** argv) {
   try {
     if (std::string(argv[1]) == "give-up") give_up(world, stream);
     if (std::string(argv[1]) == "network") lose_the_network(world, stream);
+    if (std::string(argv[1]) == "asked") abort_while_asked(world, stream);
+    if (std::string(argv[1]) == "leaves-out") leave_one_out(world, stream, std::string(argv[2]) == "checked");
   } catch (const flotilla::UserError& error) {
     end_job(error.what(), flotilla::exit_user_error);
   }

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 namespace flotilla::test {
@@ -20,7 +19,8 @@ namespace {
 bool is_running(const std::string& mark) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "cmdline");
-    const std::string line(std::istreambuf_iterator<char>(file), {});
+    std::string line;
+    std::getline(file, line);  // fails where the process is gone by now
     if (line.find(mark) != std::string::npos) return true;
   }
   return false;

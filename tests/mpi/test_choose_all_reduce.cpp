@@ -21,7 +21,7 @@ class Pausing final : public Collectives {
   Pausing(std::string_view name, std::chrono::microseconds pause) : name_(name), pause_(pause) {}
   std::string_view name() const override { return name_; }
   int ranks() const override { return 1; }
-  void all_reduce(DeviceSpan<float>) override {
+  void all_reduce(DeviceSpan<float>, CallSite) override {
     ++calls;
     std::this_thread::sleep_for(pause_);
   }

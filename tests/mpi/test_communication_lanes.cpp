@@ -37,7 +37,7 @@ class Noting final : public Collectives {
       : inside_(inside), together_(together) {}
   std::string_view name() const override { return "noting"; }
   int ranks() const override { return 1; }
-  void all_reduce(DeviceSpan<float> data) override {
+  void all_reduce(DeviceSpan<float> data, CallSite) override {
     calls.push_back(static_cast<int>(host_span(data)[0]));
     if (inside_ == nullptr) return;
     ++*inside_;
@@ -58,7 +58,7 @@ class Queueing final : public Collectives {
   std::string_view name() const override { return "queueing"; }
   int ranks() const override { return 1; }
   void ready(DeviceSpan<const float> data) override { note("ready", data); }
-  void all_reduce(DeviceSpan<float> data) override {
+  void all_reduce(DeviceSpan<float> data, CallSite) override {
     note("all-reduce", data);
     threads.insert(std::this_thread::get_id());
   }

@@ -24,7 +24,7 @@ class Slow final : public Collectives {
   explicit Slow(std::chrono::microseconds duration) : duration_(duration) {}
   std::string_view name() const override { return "slow"; }
   int ranks() const override { return 1; }
-  void all_reduce(DeviceSpan<float> data) override {
+  void all_reduce(DeviceSpan<float> data, CallSite) override {
     std::this_thread::sleep_for(duration_);
     for (float& x : host_span(data)) x = 2 * x + static_cast<float>(calls);
     ++calls;
@@ -137,7 +137,7 @@ TEST(CommunicationThread, IsLeftAloneWhileAnExceptionIsThrown) {
    public:
     std::string_view name() const override { return "endless"; }
     int ranks() const override { return 1; }
-    void all_reduce(DeviceSpan<float>) override {
+    void all_reduce(DeviceSpan<float>, CallSite) override {
       entered = true;
       while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
     }

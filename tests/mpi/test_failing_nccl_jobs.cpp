@@ -29,4 +29,28 @@ TEST(FailingNcclJob, EndsWhereNcclTellsOfAnErrorThatNoCallReturned) {
   EXPECT_NE(outcome.output.find(aborted), std::string::npos) << outcome.output;
 }
 
+TEST(FailingNcclJob, AsksNoCommunicatorThatIsGivenUp) {
+  const Outcome outcome = launch(FAILING_NCCL_JOB, 2, "asked");
+
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_NE(outcome.output.find(aborted), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("is used that was given up"), std::string::npos) << outcome.output;
+}
+
+TEST(FailingNcclJob, NamesARankThatLeavesACallOut) {
+  const Outcome checked = launch(FAILING_NCCL_JOB, 2, "leaves-out checked");
+  const Outcome waited = launch(FAILING_NCCL_JOB, 2, "leaves-out unchecked");
+
+  EXPECT_EQ(checked.exit_code, 4) << checked.output;
+  EXPECT_NE(checked.output.find("mismatched collective calls: rank 0 in NCCL all-reduce of 1000 float "
+                                "values (step 5, "),
+            std::string::npos)
+      << checked.output;
+  EXPECT_EQ(waited.exit_code, 3) << waited.output;
+  EXPECT_NE(waited.output.find("mismatched collective calls: rank 0 on h0 in NCCL all-reduce of 1000 "
+                               "float values (step "),
+            std::string::npos)
+      << waited.output;
+}
+
 }  // namespace

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -30,17 +31,15 @@ void check(cudaError_t code, const char* call, std::source_location at) {
 }
 
 struct NcclCommunicator::State {
-  int rank = 0;
-  int size = 1;
+  Communicator ranks;  ///< Calls are announced and compared there
   ncclComm_t handle = nullptr;
+  std::mutex mutex{};  ///< While the handle is polled, or given up: what NCCL frees, no call may use
   std::atomic<bool> aborted{false};
   std::optional<AtAbort> at_abort{};
 };
 
 NcclCommunicator::NcclCommunicator(const Communicator& group, int ordinal)
-    : state_(std::make_unique<State>()) {
-  state_->rank = group.rank();
-  state_->size = group.size();
+    : state_(new State{.ranks = group.collective_clone()}) {
   check(cudaSetDevice(ordinal), "cudaSetDevice");
   ncclUniqueId id{};
   if (group.is_root()) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -53,10 +52,9 @@ NcclCommunicator::NcclCommunicator(const Communicator& group, int ordinal)
   // Calls that return at once would be finished by a thread that NCCL starts for each of them, and no event
   // could be recorded before. What hangs here is ended by the watchdog all the same.
   config.blocking = 1;
-  check(ncclCommInitRankConfig(&state_->handle, state_->size, id, state_->rank, &config),
-        "ncclCommInitRankConfig");
+  check(ncclCommInitRankConfig(&state_->handle, size(), id, rank(), &config), "ncclCommInitRankConfig");
   state_->at_abort.emplace([state = state_.get()] {
-    // Only from here on: what NCCL frees, no call may use any more.
+    const std::lock_guard lock(state->mutex);
     state->aborted.store(true);
     ncclCommAbort(state->handle);
   });
@@ -72,10 +70,14 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 int NcclCommunicator::rank() const {
-  return state_->rank;
+  return state_->ranks.rank();
 }
 int NcclCommunicator::size() const {
-  return state_->size;
+  return state_->ranks.size();
+}
+
+CollectiveScope NcclCommunicator::announce(const char* kind, std::size_t count, const CallSite& at) const {
+  return {state_->ranks, kind, type_word<float>(), static_cast<std::int64_t>(count), at};
 }
 
 ncclComm_t NcclCommunicator::handle() const {
@@ -84,7 +86,9 @@ ncclComm_t NcclCommunicator::handle() const {
 }
 
 std::string NcclCommunicator::failure() const {
-  if (state_->aborted.load()) return {};
+  // ncclCommAbort may take long, and the watchdog that asks must not wait for it.
+  const std::unique_lock lock(state_->mutex, std::try_to_lock);
+  if (!lock || state_->aborted.load()) return {};
   ncclResult_t code = ncclSuccess;
   const ncclResult_t asked = ncclCommGetAsyncError(state_->handle, &code);
   if (asked != ncclSuccess) code = asked;

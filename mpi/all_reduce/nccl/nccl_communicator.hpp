@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mpi/all_reduce/nccl/nccl_native.hpp"
+#include "mpi/core/collective_scope.hpp"
 #include "mpi/core/communicator.hpp"
 
 namespace flotilla::mpi {
@@ -21,6 +22,8 @@ class NcclCommunicator {
 
   int rank() const;
   int size() const;
+  /// Before a call of `count` floats, and over once it is handed to the device.
+  CollectiveScope announce(const char* kind, std::size_t count, const CallSite& at) const;
   /// For calls. Does not return once the job is being aborted.
   ncclComm_t handle() const;
   /// What went wrong beside the calls; empty: nothing. Safe from another thread.

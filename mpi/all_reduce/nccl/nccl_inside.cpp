@@ -35,7 +35,8 @@ DeviceSpan<float> NcclInside::mine(DeviceSpan<float> data) const {
   return part_of(data, slices(data.size()).of(communicator_.rank()));
 }
 
-void NcclInside::reduce_scatter(DeviceSpan<float> data, cudaStream_t stream) const {
+void NcclInside::reduce_scatter(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) const {
+  const CollectiveScope call = communicator_.announce("NCCL reduce-scatter", data.size(), at);
   const EvenSlices all = slices(data.size());
   const DeviceSpan<float> rest = part_of(data, all.rest());
   const ncclComm_t communicator = communicator_.handle();
@@ -51,7 +52,8 @@ void NcclInside::reduce_scatter(DeviceSpan<float> data, cudaStream_t stream) con
   });
 }
 
-void NcclInside::all_gather(DeviceSpan<float> data, cudaStream_t stream) const {
+void NcclInside::all_gather(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) const {
+  const CollectiveScope call = communicator_.announce("NCCL all-gather", data.size(), at);
   const EvenSlices all = slices(data.size());
   const DeviceSpan<float> rest = part_of(data, all.rest());
   const ncclComm_t communicator = communicator_.handle();

@@ -21,8 +21,8 @@ class NcclInside {
 
   /// What this rank holds the group's sum of between the two.
   DeviceSpan<float> mine(DeviceSpan<float> data) const;
-  void reduce_scatter(DeviceSpan<float> data, cudaStream_t stream) const;
-  void all_gather(DeviceSpan<float> data, cudaStream_t stream) const;
+  void reduce_scatter(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) const;
+  void all_gather(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) const;
   std::size_t sent_bytes(std::size_t count) const;
   std::string failure() const { return communicator_.failure(); }
 

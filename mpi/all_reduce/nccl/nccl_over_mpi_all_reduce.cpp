@@ -40,16 +40,16 @@ class NcclOverMpi final : public Collectives {
     ++marked_;
   }
 
-  void all_reduce(DeviceSpan<float> data) override {
+  void all_reduce(DeviceSpan<float> data, CallSite at) override {
     require(taken_ < marked_.load(), "an all-reduce of what is not ready");
     check(cudaSetDevice(compute_.ordinal), "cudaSetDevice");  // of this thread
     // Where more calls wait than there are marks, this one was recorded anew: it waits for more than it must.
     check(cudaStreamWaitEvent(stream_.handle(), marks_[taken_++ % marks_.size()].get(), 0),
           "cudaStreamWaitEvent");
     if (data.empty()) return;
-    inside_.reduce_scatter(data, stream_.handle());
-    if (const DeviceSpan<float> mine = inside_.mine(data); !mine.empty()) sum_across(mine);
-    inside_.all_gather(data, stream_.handle());
+    inside_.reduce_scatter(data, stream_.handle(), at);
+    if (const DeviceSpan<float> mine = inside_.mine(data); !mine.empty()) sum_across(mine, at);
+    inside_.all_gather(data, stream_.handle(), at);
   }
 
   void settle() override { stream_.lead_device(); }
@@ -68,14 +68,14 @@ class NcclOverMpi final : public Collectives {
   }
 
  private:
-  void sum_across(DeviceSpan<float> mine) {
+  void sum_across(DeviceSpan<float> mine, const CallSite& at) {
     require(mine.size() <= staging_.size(), "staging ", mine.size(), " floats in ", staging_.size());
     const DeviceSpan<float> host = staging_.span().subspan(0, mine.size());
     const std::size_t bytes = mine.size() * sizeof(float);
     check(cudaMemcpyAsync(host.address(), mine.address(), bytes, cudaMemcpyDeviceToHost, stream_.handle()),
           "cudaMemcpyAsync");
     stream_.wait();
-    across_->all_reduce(host);
+    across_->all_reduce(host, at);
     // The next call's copy to the host comes after this one: one buffer is enough.
     check(cudaMemcpyAsync(mine.address(), host.address(), bytes, cudaMemcpyHostToDevice, stream_.handle()),
           "cudaMemcpyAsync");

@@ -12,16 +12,16 @@ class NcclQueue : public Collectives {
  public:
   explicit NcclQueue(NativeStream compute) : stream_(compute) {}
 
-  void all_reduce(DeviceSpan<float> data) final {
+  void all_reduce(DeviceSpan<float> data, CallSite at) final {
     stream_.follow_device();
-    if (!data.empty()) launch(data, stream_.handle());
+    if (!data.empty()) launch(data, stream_.handle(), at);
   }
   void settle() final { stream_.lead_device(); }
   void wait() final { stream_.wait(); }
   bool queues() const final { return true; }
 
  private:
-  virtual void launch(DeviceSpan<float> data, cudaStream_t stream) = 0;
+  virtual void launch(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) = 0;
 
   NcclStream stream_;
 };

@@ -29,4 +29,12 @@ Notice exchange(const mpi::RoleCommunicators& roles, const Notice& notice) {
   return received;
 }
 
+void broadcast_piece(const mpi::RoleCommunicators& roles, std::span<float> piece) {
+  roles.all().broadcast(piece, speaker_of(roles));
+}
+
+std::vector<std::string> gather_texts(const mpi::RoleCommunicators& roles, const std::string& mine) {
+  return roles.all().all_gather(mine);
+}
+
 }  // namespace flotilla

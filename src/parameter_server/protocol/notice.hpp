@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "mpi/core/role_communicators.hpp"
 
@@ -19,6 +21,12 @@ struct Notice {
 /// Collective over all ranks: worker 0's notice on each. @throws AgreedFailure on the servers if it tells of
 /// a failure
 Notice exchange(const mpi::RoleCommunicators& roles, const Notice& notice);
+
+/// Collective over all ranks: a piece of worker 0's arrays on each.
+void broadcast_piece(const mpi::RoleCommunicators& roles, std::span<float> piece);
+
+/// Collective over all ranks: the texts of each, in the order of the ranks.
+std::vector<std::string> gather_texts(const mpi::RoleCommunicators& roles, const std::string& mine);
 
 /// The world rank that speaks for the workers: worker 0's.
 int speaker_of(const mpi::RoleCommunicators& roles);

@@ -82,7 +82,8 @@ mpi::PushPullWires wires_of(const Config& config) {
   return {.push = mpi::wire_of(server.wire),
           .pull = mpi::Wire::float32,
           .shared_memory = server.shared_memory,
-          .part_values = whole ? 0 : part};
+          .part_values = whole ? 0 : part,
+          .together = server.mode == "sync"};
 }
 
 }  // namespace flotilla

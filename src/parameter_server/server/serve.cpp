@@ -35,7 +35,7 @@ void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, con
   for (std::int64_t number = 0; number < head.at("arrays").get<std::int64_t>(); ++number) {
     for (std::size_t begin = 0; begin < size; begin += fill_piece) {
       const auto values = std::span(piece).first(std::min(fill_piece, size - begin));
-      roles.all().broadcast(values, speaker_of(roles));
+      broadcast_piece(roles, values);
       shard.load(number, begin, values);
     }
   }
@@ -102,7 +102,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     watchdog.beat("waiting for the end", mode->updates());
     std::string lines;
     for (const std::string& line : mode->report()) lines += line + "\n";
-    roles.all().all_gather(lines);
+    gather_texts(roles, lines);
     return exchange(roles, {}).exit_code;
   });
 }

@@ -36,6 +36,10 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
     case mpi::RequestKind::push_pull:
       require(!pushes_[worker] || !pushes_[worker]->complete, "worker ", request.worker,
               " pushes twice in a step");
+      for (const auto& push : pushes_)
+        require(!push || push->head.step == request.head.step, "worker ", request.worker, " pushes step ",
+                request.head.step, ", worker ", push ? push->worker : 0, " step ",
+                push ? push->head.step : 0);
       if (!pushes_[worker]) ++pushed_;
       pushes_[worker] = request;
       break;

@@ -142,7 +142,7 @@ Model Geo::consensus() {
 StrategyState Geo::state() {
   parts_.watchdog.beat("averaging the optimizers' state", steps_);
   // Before anybody pushes again: worker 0 has had the servers' rows saved.
-  if (parts_.embeddings != nullptr) parts_.workers.barrier();
+  if (parts_.embeddings != nullptr) parts_.workers.barrier(steps_);
   StrategyState state{.shared = live(),
                       .own = state_arrays(parts_.model, &optimizer_),
                       .numbers = {},
@@ -156,7 +156,7 @@ StrategyState Geo::state() {
     Storage& mean = slot_means_[i];
     if (mean.size() == 0) mean = parts_.device.allocate(slots[i].values.size());
     parts_.device.flat().copy(slots[i].values, mean.span());
-    parts_.workers.all_reduce(parts_.push_room.take(mean.span()));
+    parts_.workers.all_reduce(parts_.push_room.take(mean.span()), mpi::Op::sum, steps_);
     parts_.push_room.give_back(mean.span());
     parts_.device.flat().scale(mean.span(), 1.0F / static_cast<float>(parts_.workers.size()));
     state.shared[2 + i].values = mean.span();

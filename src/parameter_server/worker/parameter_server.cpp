@@ -143,7 +143,7 @@ StrategyState ParameterServer::state() {
       parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
     }
   }
-  if (independent_) parts_.workers.barrier();  // before anybody pushes again
+  if (independent_) parts_.workers.barrier(steps_);  // before anybody pushes again
   state.shared = live();
   return state;
 }

@@ -79,7 +79,7 @@ StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t step
   servers.start_pull(steps - 1, worker.pull_room.room_for(pulled));
   servers.wait();
   worker.pull_room.give_back(pulled);
-  worker.workers.barrier();
+  worker.workers.barrier(steps - 1);
   return outcome;
 }
 

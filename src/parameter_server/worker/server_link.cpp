@@ -52,7 +52,7 @@ void ServerLink::fill(std::span<const float> values, std::span<const std::span<c
           to[i] = at < leading ? 0.0F : slots[number - 1][at - leading];
         }
       }
-      roles_.all().broadcast(to, speaker_of(roles_));
+      broadcast_piece(roles_, to);
     }
   }
 }
@@ -101,7 +101,7 @@ std::vector<std::string> ServerLink::leave() {
   exchange_->farewell();
   phase_ = Phase::left;
   std::vector<std::string> lines;
-  for (const std::string& text : roles_.all().all_gather(std::string())) {
+  for (const std::string& text : gather_texts(roles_, {})) {
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
   }

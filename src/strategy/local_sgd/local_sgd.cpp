@@ -143,7 +143,7 @@ StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
 }
 
 void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
-  mpi::all_reduce_now(collectives, values);
+  mpi::all_reduce_now(collectives, values, steps_ - 1);
   times_.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }

@@ -84,7 +84,7 @@ std::span<const float> AgreementCheck::values(const Tensor& tensor, const Model&
   return room_.read(part);
 }
 
-std::optional<Disagreement> AgreementCheck::compare(const Model& model) {
+std::optional<Disagreement> AgreementCheck::compare(const Model& model, mpi::CallSite at) {
   if (world_.size() == 1 || model.parameters.empty()) return std::nullopt;
   const trace::Span span("agreement check");
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -92,7 +92,7 @@ std::optional<Disagreement> AgreementCheck::compare(const Model& model) {
     hashes_[i] = held ? hash_of(std::as_bytes(values(tensors_[i], model))) : 0;
   }
   const std::array<std::int64_t, 1> mine{hash_of(std::as_bytes(std::span(hashes_)))};
-  world_.all_gather(std::span<const std::int64_t>(mine), std::span(combined_));
+  world_.all_gather(std::span<const std::int64_t>(mine), std::span(combined_), at);
   const bool agreed =
       std::ranges::all_of(combined_, [&](std::int64_t hash) { return hash == combined_.front(); });
   if (agreed) return std::nullopt;

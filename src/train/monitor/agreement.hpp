@@ -35,7 +35,7 @@ class AgreementCheck {
   AgreementCheck(const mpi::Communicator& world, const Network& network);
 
   /// Collective. Nothing if all hold the same; the training thread allocates then nothing.
-  std::optional<Disagreement> compare(const Model& model);
+  std::optional<Disagreement> compare(const Model& model, mpi::CallSite at = {});
 
  private:
   struct Tensor {

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace {
@@ -35,8 +37,14 @@ int launches = 0;
 int group_depth = 0;
 std::atomic<int> aborts{0};
 std::atomic<bool> broken{false};
+std::atomic<bool> slow{false};
 bool refuses_next = false;
 std::vector<flotilla::test::FakeLaunch> launched;
+
+/// So that other threads come in between.
+void take_time() {
+  if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
 
 FakeCommunicator* communicator_of(ncclComm_t handle) {
   return reinterpret_cast<FakeCommunicator*>(handle);
@@ -117,6 +125,10 @@ void break_fake_network() {
   broken = true;
 }
 
+void slow_fake_down() {
+  slow = true;
+}
+
 void refuse_next_fake_call() {
   refuses_next = true;
 }
@@ -172,11 +184,14 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 ncclResult_t ncclCommAbort(ncclComm_t) {
   ++aborts;
   std::fputs("fake NCCL: aborted\n", stderr);
+  take_time();
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* code) {
   *code = broken ? ncclRemoteError : ncclSuccess;
+  take_time();
+  if (aborts > 0) std::fputs("fake NCCL: a communicator is used that was given up\n", stderr);
   return ncclSuccess;
 }
 

@@ -25,6 +25,7 @@ int fake_aborts();         ///< Communicators that it gave up with ncclCommAbort
 
 /// From now on ncclCommGetAsyncError tells of a failure of the network.
 void break_fake_network();
+void slow_fake_down();  ///< Calls that abort or ask for errors take a while.
 /// The next collective is refused by ncclInvalidUsage.
 void refuse_next_fake_call();
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/core/collective_mismatch.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "kernels/error.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr std::size_t most_named = 8;
+
+struct Member {
+  int rank = 0;
+  const CollectiveHistory* history = nullptr;
+};
+using Members = std::map<std::uint64_t, std::vector<Member>>;
+
+/// By communicator.
+Members members_of(const RankHistories& ranks) {
+  Members members;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank]) continue;
+    for (const CollectiveHistory& history : *ranks[rank])
+      members[history.communicator].push_back({static_cast<int>(rank), &history});
+  }
+  return members;
+}
+
+/// The ranks of `calls` that made this one.
+std::string callers(const CollectiveCall& call, std::span<const RankCall> calls,
+                    std::span<const std::string> names) {
+  std::string text;
+  std::size_t found = 0;
+  for (const RankCall& other : calls) {
+    if (other.call != call || ++found > most_named) continue;
+    const auto rank = static_cast<std::size_t>(other.rank);
+    text += (text.empty() ? "" : ", ") + (names.empty() ? cat("rank ", rank) : names[rank]);
+  }
+  return found > most_named ? cat(text, " and ", found - most_named, " more") : text;
+}
+
+std::string mismatch_on(const std::vector<Member>& members, std::span<const std::string> names) {
+  std::map<std::int64_t, std::vector<RankCall>> by_number;
+  for (const auto& [rank, history] : members)
+    for (std::int64_t number = history->first; number <= history->begun; ++number)
+      by_number[number].push_back({rank, history->call(number)});
+  for (const auto& [number, calls] : by_number)
+    if (std::string text = text_of_mismatch(calls, names); !text.empty()) return text;
+  return {};
+}
+
+/// A thread that is in a call, and which others it waits for.
+struct Waiting {
+  Member who;
+  std::vector<std::size_t> waits_for{};
+  bool for_ever = true;
+};
+
+std::vector<Waiting> find_waiting(const Members& members) {
+  std::vector<Waiting> all;
+  std::map<std::pair<int, std::int32_t>, std::size_t> by_thread;
+  for (const auto& [communicator, group] : members)
+    for (const Member& member : group)
+      if (member.history->waiting != 0) {
+        by_thread[{member.rank, member.history->thread}] = all.size();
+        all.push_back({member});
+      }
+  for (Waiting& waiting : all) {
+    const CollectiveHistory& own = *waiting.who.history;
+    for (const auto& [rank, history] : members.at(own.communicator)) {
+      if (history->begun >= own.begun) continue;
+      const auto caller = by_thread.find({rank, history->thread});
+      if (caller != by_thread.end()) waiting.waits_for.push_back(caller->second);
+    }
+  }
+  return all;
+}
+
+/// Leaves those that wait for ever: for one that does.
+void drop_those_that_go_on(std::vector<Waiting>& all) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Waiting& waiting : all) {
+      const bool stays =
+          std::ranges::any_of(waiting.waits_for, [&](std::size_t i) { return all[i].for_ever; });
+      if (!waiting.for_ever || stays) continue;
+      waiting.for_ever = false;
+      changed = true;
+    }
+  }
+}
+
+}  // namespace
+
+std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const std::string> names) {
+  std::vector<CollectiveCall> different;
+  for (const RankCall& call : calls)
+    if (std::ranges::find(different, call.call) == different.end()) different.push_back(call.call);
+  if (different.size() < 2) return {};
+  std::string text = "mismatched collective calls";
+  for (std::size_t i = 0; i < std::min(different.size(), most_named); ++i)
+    text += cat(i == 0 ? ": " : "; ", callers(different[i], calls, names), " in ", different[i].text());
+  return text;
+}
+
+std::string find_mismatch(const RankHistories& ranks, std::span<const std::string> names) {
+  for (const auto& [communicator, members] : members_of(ranks))
+    if (std::string text = mismatch_on(members, names); !text.empty()) return text;
+  return {};
+}
+
+std::vector<WaitingRank> find_deadlock(const RankHistories& ranks) {
+  const Members members = members_of(ranks);
+  std::vector<Waiting> all = find_waiting(members);
+  drop_those_that_go_on(all);
+  const auto first = std::ranges::find(all, true, &Waiting::for_ever);
+  std::vector<std::size_t> path;
+  for (auto at = static_cast<std::size_t>(first - all.begin()); at < all.size();) {
+    if (const auto seen = std::ranges::find(path, at); seen != path.end()) {
+      path.erase(path.begin(), seen);
+      break;
+    }
+    path.push_back(at);
+    at = *std::ranges::find_if(all[at].waits_for, [&](std::size_t i) { return all[i].for_ever; });
+  }
+  std::vector<WaitingRank> cycle;
+  for (const std::size_t at : path)
+    cycle.push_back({all[at].who.rank, all[at].who.history->communicator, all[at].who.history->begun});
+  return cycle;
+}
+
+std::string text_of_deadlock(const std::vector<WaitingRank>& deadlock, const RankHistories& ranks,
+                             std::span<const std::string> names) {
+  std::string text = "deadlock of collective calls";
+  for (std::size_t i = 0; i < std::min(deadlock.size(), most_named); ++i) {
+    const auto rank = static_cast<std::size_t>(deadlock[i].rank);
+    const auto history =
+        std::ranges::find(*ranks[rank], deadlock[i].communicator, &CollectiveHistory::communicator);
+    text += cat(i == 0 ? ": " : "; ", names[rank], " in ", history->call(deadlock[i].number).text());
+  }
+  return text;
+}
+
+}  // namespace flotilla::mpi

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/watchdog/mismatch_detector.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "kernels/trace.hpp"
+
+namespace flotilla::mpi {
+
+namespace {
+
+constexpr int request_tag = 5;
+constexpr int question_tag = 6;
+constexpr int answer_tag = 7;
+constexpr double waited_long_s = 1.0;
+constexpr double patience_s = 1.0;
+/// Between two rounds, so that a thousand ranks that wait often cost rank 0 little.
+constexpr double per_rank_s = 0.004;
+
+/// One of a rank's histories.
+struct Answer {
+  std::int64_t round = 0;
+  std::int64_t following = 0;  ///< Histories of that rank that are still to come in this round
+  CollectiveHistory history{};
+};
+
+double now_in_seconds() {
+  return static_cast<double>(trace::now_ns()) * 1e-9;
+}
+
+}  // namespace
+
+MismatchDetector::MismatchDetector(SmallMessages& messages, int rank, std::vector<std::string> names)
+    : messages_(messages),
+      rank_(rank),
+      names_(std::move(names)),
+      incoming_(names_.size()),
+      answers_(names_.size()) {}
+
+/// Whether this rank has waited for so long that it asks for a round, and it is time to.
+bool MismatchDetector::has_waited(double now_s, double quiet_s) {
+  const auto before = std::exchange(waits_, {});
+  bool long_enough = quiet_s >= waited_long_s;
+  for (const auto& [communicator, number] : CollectiveLog::waiting()) {
+    const auto known = before.find(communicator);
+    const bool same = known != before.end() && known->second.first == number;
+    const double since_s = same ? known->second.second : now_s;
+    waits_[communicator] = {number, since_s};
+    long_enough = long_enough || now_s - since_s >= waited_long_s;
+  }
+  return long_enough && now_s - requested_s_ >= waited_long_s;
+}
+
+void MismatchDetector::poll(double quiet_s) {
+  if (names_.size() == 1 || !finding_.empty()) return;
+  const double now_s = now_in_seconds();
+  const bool waits = has_waited(now_s, quiet_s);
+  if (waits) requested_s_ = now_s;
+  if (rank_ != 0) {
+    if (waits) messages_.send(std::byte{}, 0, request_tag);
+    return answer_questions();
+  }
+  requested_ = requested_ || waits;
+  take_requests();
+  if (requested_ && !asking_ && now_s >= next_s_) ask(now_s);
+  take_answers();
+  const bool all = std::ranges::all_of(answers_, [](const auto& answer) { return answer.has_value(); });
+  if (asking_ && (all || now_s - asked_s_ > patience_s)) conclude(now_s);
+}
+
+void MismatchDetector::take_requests() {
+  while (messages_.receive<std::byte>(request_tag)) requested_ = true;
+}
+
+/// Begins a round.
+void MismatchDetector::ask(double now_s) {
+  requested_ = false;
+  asking_ = true;
+  asked_s_ = now_s;
+  ++round_;
+  std::ranges::fill(incoming_, std::vector<CollectiveHistory>());
+  std::ranges::fill(answers_, std::nullopt);
+  answers_.front() = CollectiveLog::all();
+  for (std::size_t rank = 1; rank < names_.size(); ++rank)
+    messages_.send(round_, static_cast<int>(rank), question_tag);
+}
+
+void MismatchDetector::answer_questions() {
+  while (const auto question = messages_.receive<std::int64_t>(question_tag)) {
+    const std::vector<CollectiveHistory> all = CollectiveLog::all();
+    auto following = static_cast<std::int64_t>(all.size());
+    for (const CollectiveHistory& history : all)
+      messages_.send(Answer{.round = question->second, .following = --following, .history = history}, 0,
+                     answer_tag);
+  }
+}
+
+void MismatchDetector::take_answers() {
+  while (const auto message = messages_.receive<Answer>(answer_tag)) {
+    const auto& [from, answer] = *message;
+    if (!asking_ || answer.round != round_) continue;
+    const auto rank = static_cast<std::size_t>(from);
+    incoming_[rank].push_back(answer.history);
+    if (answer.following == 0) answers_[rank] = std::exchange(incoming_[rank], {});
+  }
+}
+
+/// A deadlock counts where two rounds in succession found it: each of its ranks was in its call from its
+/// first answer to its second, so all of them were at the moment between the rounds.
+void MismatchDetector::conclude(double now_s) {
+  asking_ = false;
+  next_s_ = now_s + std::max(1.0, per_rank_s * static_cast<double>(names_.size()));
+  finding_ = find_mismatch(answers_, names_);
+  if (!finding_.empty()) return;
+  const std::vector<WaitingRank> deadlock = find_deadlock(answers_);
+  if (!deadlock.empty() && deadlock == deadlock_) {
+    finding_ = text_of_deadlock(deadlock, answers_, names_);
+  } else if (deadlock_ = deadlock; !deadlock_.empty()) {
+    ask(now_s);
+  }
+}
+
+}  // namespace flotilla::mpi
