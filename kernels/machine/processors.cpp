@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/control_groups.hpp"
 
 namespace flotilla::mpi {
 
@@ -127,34 +128,21 @@ double share(const std::string& quota, const std::string& period) {
   return allowed > 0.0 && of > 0.0 ? allowed / of : 0.0;
 }
 
-double limit_of_group(const std::string& group) {
-  const std::string both = first_line(group + "/cpu.max");
-  if (!both.empty()) return share(both, both.substr(std::min(both.size(), both.find(' '))));
-  return share(first_line(group + "/cpu.cfs_quota_us"), first_line(group + "/cpu.cfs_period_us"));
+double limit_of(const ControlGroup& group) {
+  if (group.version == 1)
+    return share(first_line(group.folder + "/cpu.cfs_quota_us"),
+                 first_line(group.folder + "/cpu.cfs_period_us"));
+  const std::string both = first_line(group.folder + "/cpu.max");
+  return share(both, both.substr(std::min(both.size(), both.find(' '))));
 }
 
-/// The smallest limit of this process's control group and those above it. In a container the path may be the
-/// host's: what is not there is passed over, and the top is the container's own.
+/// The smallest limit of this process's control groups.
 void find_quota(const std::string& root, Processors& found) {
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string top = root + "/sys/fs/cgroup";
-    if (controllers != ",,") {  // version 1
-      if (controllers.find(",cpu,") == controllers.npos) continue;
-      top += "/cpu";
-    }
-    for (fs::path path = fs::path(line.substr(second + 1)).relative_path();; path = path.parent_path()) {
-      const std::string group = path.empty() ? top : top + "/" + path.string();
-      const double limit = limit_of_group(group);
-      if (limit > 0.0 && (found.quota == 0.0 || limit < found.quota)) {
-        found.quota = limit;
-        found.quota_group = group;
-      }
-      if (path.empty()) break;
+  for (const ControlGroup& group : control_groups(root, "cpu")) {
+    const double limit = limit_of(group);
+    if (limit > 0.0 && (found.quota == 0.0 || limit < found.quota)) {
+      found.quota = limit;
+      found.quota_group = group.folder;
     }
   }
 }
