@@ -38,6 +38,10 @@ void Device::stage_bytes(const ByteImages& /*host*/, Tensor& /*to*/) {
   throw InternalError(cat("the device ", name(), " takes no images of bytes"));
 }
 
+ImageOperations& Device::images() {
+  throw InternalError(cat("the device \"", name(), "\" has no operations on images"));
+}
+
 Storage Device::pinned(std::size_t count) {
   return HostMemory().allocate(count);
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/image_operations.hpp"
 
-#include "kernels/device.hpp"
 #include "kernels/error.hpp"
 
 namespace flotilla {
-
-ImageOperations& Device::images() {
-  throw InternalError(cat("the device \"", name(), "\" has no operations on images"));
-}
 
 void update_running_statistics(FlatMath& flat, GivenStatistics batch, std::int64_t count, float momentum,
                                Statistics running) {

@@ -15,7 +15,6 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
 #include "src/files/disk_file.hpp"
@@ -170,8 +169,12 @@ void CheckpointFolder::make_parts(std::int64_t step) const {
   make_folder(parts_folder(path_of(step)));
 }
 
+std::string CheckpointFolder::file_name(std::int64_t step) {
+  return cat("step-", padded(step, 8), ".h5");
+}
+
 std::string CheckpointFolder::path_of(std::int64_t step) const {
-  return (fs::path(folder_) / CheckpointWriter::file_name(step)).string();
+  return (fs::path(folder_) / file_name(step)).string();
 }
 
 std::string CheckpointFolder::part_path(std::int64_t step, int worker) const {
@@ -270,10 +273,6 @@ std::string part_damage(const std::string& checkpoint, const CheckpointPart& par
   } catch (const UserError& error) {
     return cat(name, "cannot be read: ", error.what());
   }
-}
-
-std::string CheckpointWriter::file_name(std::int64_t step) {
-  return cat("step-", padded(step, 8), ".h5");
 }
 
 std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {

@@ -19,7 +19,8 @@ class CheckpointFolder {
 
   /// If it is not there; it then outlives a crash of the machine. @throws UserError naming it.
   void make() const;
-  void make_parts(std::int64_t step) const;  ///< The folder of that step's parts, likewise.
+  void make_parts(std::int64_t step) const;         ///< The folder of that step's parts, likewise.
+  static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
   std::string path_of(std::int64_t step) const;
   std::string part_path(std::int64_t step, int worker) const;  ///< "…/step-00000400.parts/worker-0003.h5"
   std::string server_part_path(std::int64_t step, int server) const;  ///< "…/server-0003.h5", likewise

@@ -64,7 +64,6 @@ class CheckpointWriter {
   void finish();                    ///< Waits until nothing is being written.
   bool finish_for(double seconds);  ///< The same. @returns whether it has come to that.
   std::int64_t movements() const;   ///< How often the disk has been seen to go on.
-  static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"
 
  private:
   struct Impl;

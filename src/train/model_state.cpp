@@ -5,7 +5,6 @@
 #include <map>
 
 #include "kernels/error.hpp"
-#include "kernels/host_room.hpp"
 
 namespace flotilla {
 
@@ -37,26 +36,6 @@ std::vector<StateGroup> state_groups(const Network& network, std::span<const Sta
     groups.push_back({array.group, statistics ? network.statistics() : network.parameters(), array.values});
   }
   return groups;
-}
-
-std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer) {
-  std::vector<StateArray> arrays = {{"parameters", StateArray::Layout::parameters, model.parameters},
-                                    {"statistics", StateArray::Layout::statistics, model.statistics}};
-  if (optimizer != nullptr)
-    for (const OptimizerSlot& slot : optimizer->slots())
-      arrays.push_back({"optimizer/" + slot.name, StateArray::Layout::parameters, slot.values});
-  return arrays;
-}
-
-void broadcast(Device& device, const mpi::Communicator& workers, std::span<const StateArray> arrays) {
-  if (workers.size() == 1) return;
-  std::size_t largest = 0;
-  for (const StateArray& array : arrays) largest = std::max(largest, array.values.size());
-  HostRoom room(device, largest);
-  for (const StateArray& array : arrays) {
-    workers.broadcast(room.take(array.values));
-    room.give_back(array.values);
-  }
 }
 
 std::vector<CheckpointTensor> checkpoint_tensors(const Network& network, std::span<const StateArray> arrays) {

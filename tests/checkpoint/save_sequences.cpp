@@ -161,7 +161,7 @@ class Run {
     return {};
   }
 
-  std::string path_of(std::int64_t step) const { return folder_.path(CheckpointWriter::file_name(step)); }
+  std::string path_of(std::int64_t step) const { return folder_.path(CheckpointFolder::file_name(step)); }
   bool good(const std::string& path) const {
     const CheckpointState state = read_checkpoint(path).state;
     for (const auto* parts : {&state.parts, &state.server_parts})

@@ -16,7 +16,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 void write_step(const std::string& folder, std::int64_t step) {
-  write_checkpoint_file(folder + "/" + CheckpointWriter::file_name(step), sample_snapshot(step));
+  write_checkpoint_file(folder + "/" + CheckpointFolder::file_name(step), sample_snapshot(step));
 }
 
 /// What find_newest_good returns, and what it said about others.
@@ -36,9 +36,9 @@ Found search(const std::string& folder) {
 }  // namespace
 
 TEST(CheckpointFolder, NamesFilesByStepWithEightDigitsOrMore) {
-  EXPECT_EQ(CheckpointWriter::file_name(400), "step-00000400.h5");
-  EXPECT_EQ(CheckpointWriter::file_name(0), "step-00000000.h5");
-  EXPECT_EQ(CheckpointWriter::file_name(1234567890), "step-1234567890.h5");
+  EXPECT_EQ(CheckpointFolder::file_name(400), "step-00000400.h5");
+  EXPECT_EQ(CheckpointFolder::file_name(0), "step-00000000.h5");
+  EXPECT_EQ(CheckpointFolder::file_name(1234567890), "step-1234567890.h5");
 }
 
 TEST(CheckpointFolder, FindsTheNewestByNumberInARunsFolderAndInItsCheckpoints) {

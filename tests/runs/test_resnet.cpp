@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/runs/program.hpp"
 
 // Residual networks in the program: what their statistics and names go through. Images are random, as small
@@ -57,7 +57,7 @@ class Resnet : public ::testing::Test {
     return flotilla(ranks, more);
   }
   static std::string checkpoint(int step, const std::string& sub_folder = "") {
-    return path("run/checkpoints/" + sub_folder + CheckpointWriter::file_name(step));
+    return path("run/checkpoints/" + sub_folder + CheckpointFolder::file_name(step));
   }
   static std::vector<double> losses(const std::string& output) {
     std::vector<double> found;
@@ -71,14 +71,14 @@ TemporaryFolder* Resnet::folder = nullptr;
 
 TEST_F(Resnet, GoesOnWithTheSameBitsAndStatistics) {
   fs::create_directories(path("half/checkpoints"));
-  fs::copy_file(checkpoint(2), path("half/checkpoints/" + CheckpointWriter::file_name(2)));
+  fs::copy_file(checkpoint(2), path("half/checkpoints/" + CheckpointFolder::file_name(2)));
 
   const Result resumed = train("half", {"train.steps=4", "model.recompute=blocks"});
 
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_NE(resumed.output.find("recompute    saves "), std::string::npos) << resumed.output;
   const Snapshot expected = read_checkpoint(checkpoint(4));
-  const Snapshot found = read_checkpoint(path("half/checkpoints/" + CheckpointWriter::file_name(4)));
+  const Snapshot found = read_checkpoint(path("half/checkpoints/" + CheckpointFolder::file_name(4)));
   EXPECT_EQ(found.values, expected.values);
   const std::vector<double> whole = losses("run");
   EXPECT_EQ(losses("half"), std::vector(whole.begin() + 2, whole.end()));

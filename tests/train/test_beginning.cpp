@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/commands/load.hpp"
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
@@ -132,7 +132,7 @@ class Beginning : public testing::Test {
     snapshot.tensors = {{.path = "parameters/a", .shape = {1}}};
     snapshot.values = {0.5F};
     fs::create_directories(output_ + "/checkpoints");
-    write_checkpoint_file(output_ + "/checkpoints/" + CheckpointWriter::file_name(step), snapshot);
+    write_checkpoint_file(output_ + "/checkpoints/" + CheckpointFolder::file_name(step), snapshot);
   }
 
   mpi::Communicator world_ = mpi::Communicator::world();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/commands/load.hpp"
 #include "src/train/saving_workers.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -188,7 +189,7 @@ class Saving : public testing::Test {
   }
   ~Saving() override { world_.barrier(); }
   std::string checkpoint(std::int64_t step) const {
-    return folder_ + "/" + CheckpointWriter::file_name(step);
+    return folder_ + "/" + CheckpointFolder::file_name(step);
   }
 
   mpi::Communicator world_ = mpi::Communicator::world();
