@@ -30,6 +30,7 @@ tools=(
   clang-format-14
   clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
   hdf5-tools shellcheck
+  mold  # Links the tests in less time
   iproute2 procps util-linux   # tests/hosts: hosts made of namespaces
   slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge  # and a Slurm over them
 )

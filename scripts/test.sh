@@ -36,6 +36,7 @@ jobs=$(build_jobs)
 launcher=()
 if command -v ccache >/dev/null; then
   launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
 fi
 say "test: building in $build, $jobs compilers at once, warnings are errors"
 if ! cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON "${launcher[@]}" ||
