@@ -17,8 +17,8 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
-#include "src/files/disk_file.hpp"
-#include "src/files/files.hpp"
+#include "src/files/file_error.hpp"
+#include "src/files/folders.hpp"
 
 namespace flotilla {
 

@@ -10,7 +10,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/disk_file.hpp"
+#include "src/files/file.hpp"
 #include "src/files/hdf5_handles.hpp"
 
 namespace flotilla::hdf5 {
@@ -248,7 +248,7 @@ void read_group(hid_t file, const std::string& path, int depth, FileIndex& index
 FileIndex read_index(const std::string& path) {
   FileIndex index;
   index.path = path;
-  index.bytes = DiskFile::open(path).size();
+  index.bytes = flotilla::File::open(path).size();
   const Session session;
   try {
     const File file = open_file(path);

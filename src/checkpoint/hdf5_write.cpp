@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/hdf5_write.hpp"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,7 +15,7 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/disk_file.hpp"
+#include "src/files/file.hpp"
 #include "src/files/hdf5_handles.hpp"
 
 namespace flotilla::hdf5 {
@@ -27,7 +30,7 @@ PropertyList timeless(hid_t kind) {
 }
 
 /// Creates an HDF5 file whose bytes go to `memory`.
-File create_file(const DiskFile& memory) {
+File create_file(const flotilla::File& memory) {
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   check(H5Pset_driver(access.id(), H5FD_SEC2, nullptr), "H5Pset_driver");
   check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
@@ -42,7 +45,8 @@ File create_file(const DiskFile& memory) {
   File file(H5Fcreate("/dev/null", H5F_ACC_TRUNC, creation.id(), access.id()), "H5Fcreate");
   void* descriptor = nullptr;
   check(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor), "H5Fget_vfd_handle");
-  memory.replace(*static_cast<int*>(descriptor));
+  if (::dup3(memory.descriptor(), *static_cast<int*>(descriptor), O_CLOEXEC) < 0)
+    throw LibraryError("dup3", system_message(errno));
   return file;
 }
 
@@ -144,7 +148,7 @@ void check_size_limit(std::span<const StoredTensor> tensors, const CheckpointSta
 }
 
 /// Everything in the file outside the values of datasets.
-std::vector<Piece> pieces_between(const DiskFile& memory, std::span<const StoredTensor> tensors,
+std::vector<Piece> pieces_between(const flotilla::File& memory, std::span<const StoredTensor> tensors,
                                   const FilePlan& plan) {
   std::map<std::int64_t, std::int64_t> values;  // position → bytes
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -168,7 +172,7 @@ std::vector<Piece> pieces_between(const DiskFile& memory, std::span<const Stored
 FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState* state) {
   check_size_limit(tensors, state);
   const Session session;
-  const DiskFile memory = DiskFile::in_memory("checkpoint structure");
+  const flotilla::File memory = flotilla::File::in_memory("checkpoint structure");
   FilePlan plan;
   {
     File file = create_file(memory);
@@ -181,7 +185,7 @@ FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState*
     }
     file.close("H5Fclose");
   }
-  plan.bytes = memory.size();
+  plan.bytes = memory.size_now();
   plan.structure = pieces_between(memory, tensors, plan);
   return plan;
 }

@@ -86,7 +86,7 @@ void RowFileWriter::write(std::size_t number, const RowPiece& piece) {
 }
 
 RowFileReader::RowFileReader(const std::string& path)
-    : index_(hdf5::read_index(path)), file_(DiskFile::open(path)) {
+    : index_(hdf5::read_index(path)), file_(File::open(path)) {
   if (const std::string problem = index_problem(index_); !problem.empty())
     throw UserError(cat("'", path, "' is damaged: ", problem));
   for (const StoredTensor& tensor : index_.tensors)

@@ -12,7 +12,7 @@
 #include "src/checkpoint/file_index.hpp"
 #include "src/checkpoint/write_file.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/disk_file.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 
@@ -106,7 +106,7 @@ class RowFileReader : public TableSource {
   void compare_checksums(const Progress& progress) const;
 
   FileIndex index_;
-  DiskFile file_;
+  File file_;
   std::vector<RowTable> tables_;
   std::vector<Progress> progress_;
   std::vector<std::uint64_t> keys_;

@@ -19,7 +19,7 @@ constexpr std::size_t piece_values = std::size_t{1} << 18;
 
 }  // namespace
 
-ValueReader::ValueReader(const FileIndex& index) : index_(index), file_(DiskFile::open(index.path)) {}
+ValueReader::ValueReader(const FileIndex& index) : index_(index), file_(File::open(index.path)) {}
 
 void ValueReader::pieces(const StoredTensor& tensor,
                          const std::function<void(std::span<const float>)>& take) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/checkpoint/file_index.hpp"
-#include "src/files/disk_file.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 
@@ -27,7 +27,7 @@ class ValueReader {
 
  private:
   const FileIndex& index_;
-  DiskFile file_;
+  File file_;
   std::vector<float> scratch_;
   std::vector<std::byte> bytes_;
 };

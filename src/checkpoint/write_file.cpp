@@ -15,7 +15,7 @@
 #include "src/checkpoint/hdf5_write.hpp"
 #include "src/checkpoint/value_reader.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/disk_file.hpp"
+#include "src/files/folders.hpp"
 
 namespace flotilla {
 
@@ -66,18 +66,12 @@ std::string temporary_name(const std::string& path) {
   return cat(path, ".tmp-", ::getpid());
 }
 
-NewFile::NewFile(std::string path, std::span<const CheckpointTensor> tensors)
-    : path_(std::move(path)),
-      temporary_(temporary_name(path_)),
-      tensors_(without_values(tensors)),
+NewFile::NewFile(const std::string& path, std::span<const CheckpointTensor> tensors)
+    : tensors_(without_values(tensors)),
       positions_(hdf5::plan_file(tensors_, nullptr).positions),
       written_(tensors_.size()),
       sums_(tensors_.size()),
-      file_(DiskFile::create(temporary_)) {}
-
-NewFile::~NewFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
+      file_(path, temporary_name(path)) {}
 
 void NewFile::write(std::size_t tensor, std::span<const float> values) {
   require(static_cast<std::int64_t>(values.size()) == tensors_[tensor].shape.size(),
@@ -93,7 +87,7 @@ void NewFile::append(std::size_t tensor, std::span<const std::byte> values) {
     // Summed and copied by the system while it is in the processor's cache.
     const auto piece = values.first(std::min(piece_bytes, values.size()));
     sums_[tensor].add(piece);
-    file_.write(positions_[tensor] + written, piece);
+    file_.file().write(positions_[tensor] + written, piece);
     written += static_cast<std::int64_t>(piece.size());
     values = values.subspan(piece.size());
   }
@@ -105,29 +99,27 @@ CheckpointPart NewFile::complete(const CheckpointState* state, const std::functi
     tensors_[i].checksum = sums_[i].value();
   }
   const hdf5::FilePlan plan = hdf5::plan_file(tensors_, state);
-  require(plan.positions == positions_, "the values of '", path_, "' were written to other places");
+  require(plan.positions == positions_, "the values of '", file_.path(), "' were written to other places");
   for (const hdf5::Piece& piece : plan.structure) {
-    file_.write(piece.position, piece.bytes);
+    file_.file().write(piece.position, piece.bytes);
     moved();
   }
   // Piece by piece, so that a slow disk is seen to move.
   for (std::int64_t begin = 0; begin < plan.bytes; begin += flush_bytes) {
-    file_.push_out(begin, std::min(flush_bytes, plan.bytes - begin));
+    file_.file().push_out(begin, std::min(flush_bytes, plan.bytes - begin));
     moved();
   }
-  file_.sync();
-  file_.close();
+  file_.complete();
   moved();
-  if (state != nullptr) verify(temporary_, tensors_, *state, moved);
-  return {.name = std::filesystem::path(path_).filename().string(),
+  if (state != nullptr) verify(file_.temporary(), tensors_, *state, moved);
+  return {.name = std::filesystem::path(file_.path()).filename().string(),
           .bytes = plan.bytes,
           .checksum = state == nullptr ? 0 : index_checksum(*state, tensors_)};
 }
 
 void NewFile::give_name() {
-  rename_file(temporary_, path_);
-  temporary_.clear();
-  sync_folder(folder_of(path_));
+  file_.give_name();
+  sync_folder(folder_of(file_.path()));
 }
 
 void check_output_file(const std::string& out, const std::string& in) {

@@ -10,8 +10,8 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/file_index.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/disk_file.hpp"
 
 namespace flotilla {
 
@@ -21,10 +21,7 @@ namespace flotilla {
 class NewFile {
  public:
   /// Makes the file under a temporary name. @throws UserError.
-  NewFile(std::string path, std::span<const CheckpointTensor> tensors);
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile();  ///< Removes it unless it has its name.
+  NewFile(const std::string& path, std::span<const CheckpointTensor> tensors);
 
   /// Hands the plain values of a tensor to the system. @throws UserError.
   void write(std::size_t tensor, std::span<const float> values);
@@ -38,16 +35,14 @@ class NewFile {
   /// Once it is complete: replaces what has that name. @throws UserError; if it has its name then, that may
   /// not outlive a crash of the machine.
   void give_name();
-  bool has_name() const { return temporary_.empty(); }
+  bool has_name() const { return file_.has_name(); }
 
  private:
-  std::string path_;
-  std::string temporary_;
   std::vector<StoredTensor> tensors_;
   std::vector<std::int64_t> positions_;
   std::vector<std::int64_t> written_;  ///< Bytes of each tensor
   std::vector<Checksum> sums_;
-  DiskFile file_;
+  AtomicFile file_;
 };
 
 /// A name that the reader would not find is a mistake of the caller. @throws InternalError.

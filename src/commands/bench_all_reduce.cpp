@@ -8,7 +8,7 @@
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/bench_all_reduce.hpp"
 #include "src/commands/bench_device_all_reduce.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
 

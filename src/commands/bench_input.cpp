@@ -13,7 +13,7 @@
 #include "src/commands/load.hpp"
 #include "src/data/dealing.hpp"
 #include "src/data/loader.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
 
 namespace flotilla {

@@ -15,7 +15,7 @@
 #include "src/commands/load.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/commands/with_servers.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/saving_workers.hpp"
 #include "src/train/trainer.hpp"

@@ -9,7 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 
 namespace flotilla {
 

@@ -37,7 +37,7 @@ class IdxDataset final : public Dataset {
       throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels.path, " holds ",
                           labels.items, " labels; give two files that belong together"));
     }
-    labels.bytes.read(labels.begin, labels_);
+    labels.bytes.read(labels.begin, std::as_writable_bytes(std::span(labels_)));
     for (std::int64_t i = 0; i < size(); ++i) check_label(i, labels_[static_cast<std::size_t>(i)]);
   }
 
@@ -56,7 +56,7 @@ class IdxDataset final : public Dataset {
     std::int64_t byte = images_.begin + i * images_.item_bytes();
     while (!to.empty()) {
       const std::size_t count = std::min(to.size(), chunk_bytes);
-      images_.bytes.read(byte, std::span(pixels).first(count));
+      images_.bytes.read(byte, std::as_writable_bytes(std::span(pixels).first(count)));
       convert(std::span(pixels).first(count), to.data());
       to = to.subspan(count);
       byte += static_cast<std::int64_t>(count);
@@ -70,7 +70,7 @@ class IdxDataset final : public Dataset {
   std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
                           std::span<std::uint8_t> to) const override {
     check(i, to.size());
-    images_.bytes.read(images_.begin + i * images_.item_bytes(), to);
+    images_.bytes.read(images_.begin + i * images_.item_bytes(), std::as_writable_bytes(to));
     return labels_[static_cast<std::size_t>(i)];
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/data/data_file.hpp"
 #include "src/files/gzip_reader.hpp"
 
 namespace flotilla {
@@ -92,7 +93,7 @@ void inflate(IdxFile& idx, IdxKind kind, GzipReader& reader) {
   inflate_into(reader, copy, wanted);
   if (copy.size() < wanted) throw UserError(wrong_length(idx, kind, copy.size()));
   // Asking for one byte more also makes zlib compare the checksum.
-  std::array<std::uint8_t, 1> more{};
+  std::array<std::byte, 1> more{};
   if (reader.read(more) > 0) throw UserError(wrong_length(idx, kind, wanted + 1));
   std::ostringstream megabytes;
   megabytes << std::fixed << std::setprecision(1) << static_cast<double>(wanted) * 1e-6;
@@ -106,7 +107,7 @@ void inflate(IdxFile& idx, IdxKind kind, GzipReader& reader) {
 IdxFile open_idx(const std::string& path, IdxKind kind) {
   const std::int64_t header_bytes = kind == IdxKind::images ? 16 : 8;
   IdxFile idx{.path = path,
-              .bytes = File::open(path),
+              .bytes = open_data_file(path),
               .begin = header_bytes,
               .header_bytes = header_bytes,
               .storage = {}};
@@ -115,11 +116,11 @@ IdxFile open_idx(const std::string& path, IdxKind kind) {
   if (GzipReader::recognises(idx.bytes)) {
     const File compressed = std::move(idx.bytes);
     GzipReader reader(compressed);
-    const std::size_t got = reader.read(room);
+    const std::size_t got = reader.read(std::as_writable_bytes(room));
     parse_header(idx, kind, room.first(got));
     inflate(idx, kind, reader);
   } else {
-    const std::size_t got = idx.bytes.read_some(0, room);
+    const std::size_t got = idx.bytes.read_some(0, std::as_writable_bytes(room));
     parse_header(idx, kind, room.first(got));
     const std::int64_t there = idx.bytes.size() - header_bytes;
     if (there != idx.items * idx.item_bytes()) throw UserError(wrong_length(idx, kind, there));

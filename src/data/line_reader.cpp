@@ -67,8 +67,9 @@ bool LineReader::read_more() {
   filled_ = kept;
   if (ended_) return false;
   if (kept + step_ > buffer_.size()) buffer_.resize(kept + step_ + most_step);
-  const std::span room(reinterpret_cast<std::uint8_t*>(buffer_.data()) + kept, step_);
-  const std::size_t got = file_->read_some(window_ + static_cast<std::int64_t>(kept), room);
+  const std::span<char> room = std::span(buffer_).subspan(kept, step_);
+  const std::size_t got =
+      file_->read_some(window_ + static_cast<std::int64_t>(kept), std::as_writable_bytes(room));
   filled_ += got;
   ended_ = got < step_;
   step_ = std::min(2 * step_, most_step);
@@ -76,13 +77,13 @@ bool LineReader::read_more() {
 }
 
 std::int64_t line_number(const File& file, std::int64_t begin) {
-  std::vector<std::uint8_t> block(most_step);
+  std::vector<std::byte> block(most_step);
   std::int64_t number = 1;
   for (std::int64_t at = 0; at < begin;) {
     const auto room = static_cast<std::size_t>(std::min<std::int64_t>(begin - at, most_step));
     const std::size_t got = file.read_some(at, std::span(block).first(room));
     if (got == 0) break;
-    number += std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(got), '\n');
+    number += std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(got), std::byte{'\n'});
     at += static_cast<std::int64_t>(got);
   }
   return number;

@@ -2,32 +2,21 @@
 #include "src/files/file.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
-
-#include "kernels/error.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// What to do about a file that cannot be opened, by errno.
-const char* remedy(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR: return "check the path (paths in a deck are relative to the deck, in a list to its root)";
-    case EACCES:
-    case EPERM: return "give yourself the right to read it (chmod, or the group it belongs to)";
-    case EMFILE:
-    case ENFILE: return "raise the limit of open files (ulimit -n)";
-    default: return "check that it can be read on this host";
-  }
+const char* more_room(int /*error*/) {
+  return "set TMPDIR to a folder with more space, or gunzip the file once";
 }
 
 /// Saves an eighth of the time of small reads. Only the owner may; for others it stays as it is.
@@ -48,46 +37,57 @@ int make_nameless(const std::string& folder) {
 
 }  // namespace
 
-File::File(int descriptor, std::string name, std::int64_t size)
-    : descriptor_(descriptor), name_(std::move(name)), size_(size) {}
+File::File(int descriptor, std::string name, Remedy remedy)
+    : descriptor_(descriptor), name_(std::move(name)), remedy_(remedy) {}
 
-File File::open(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for somebody to write.
+File File::open(const std::string& path, Remedy remedy) {
+  // O_NONBLOCK: to open a FIFO must not wait for a process that writes.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    const int error = errno;
-    throw UserError(cat(path, ": cannot be opened: ", std::strerror(error), "; ", remedy(error)));
-  }
-  File file(descriptor, path, 0);
+  if (descriptor < 0) fail_to_read(path, errno, remedy);
+  File file(descriptor, path, remedy);
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) {
-    throw UserError(cat(path, ": cannot be examined: ", std::strerror(errno), "; ", remedy(errno)));
-  }
-  if (S_ISDIR(status.st_mode)) throw UserError(cat(path, ": is a folder; name a file in it"));
-  if (!S_ISREG(status.st_mode)) {
-    throw UserError(cat(path, ": is not a regular file; samples are read in any order, so save it as one"));
-  }
+  if (::fstat(descriptor, &status) != 0) fail_to_read(path, errno, remedy);
+  if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR, remedy);
+  if (!S_ISREG(status.st_mode))
+    throw UserError(cat("cannot read '", path,
+                        "': it is not a regular file; it is read in any order, so save it as one"));
   file.size_ = status.st_size;
   skip_access_times(descriptor);
   return file;
 }
 
+File File::create(const std::string& path, std::string name, Remedy remedy) {
+  if (name.empty()) name = path;
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) fail_to_write(name, errno, remedy, "create");
+  return {descriptor, std::move(name), remedy};
+}
+
 File File::temporary(const std::string& folder, const std::string& purpose) {
   const int descriptor = make_nameless(folder);
-  if (descriptor < 0) {
-    throw UserError(cat(folder, ": ", purpose, " cannot be made in this folder: ", std::strerror(errno),
+  if (descriptor < 0)
+    throw UserError(cat(folder, ": ", purpose, " cannot be made in this folder: ", system_message(errno),
                         "; set TMPDIR to a folder that you can write to"));
-  }
   skip_access_times(descriptor);
-  return {descriptor, cat(purpose, " in ", folder), 0};
+  return {descriptor, cat(purpose, " in ", folder), more_room};
+}
+
+File File::in_memory(const std::string& purpose) {
+  const int descriptor = ::memfd_create(purpose.c_str(), MFD_CLOEXEC);
+  if (descriptor < 0) throw LibraryError("memfd_create", system_message(errno));
+  return {descriptor, cat("a file in memory (", purpose, ")"), nullptr};
 }
 
 File::File(File&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), name_(std::move(other.name_)), size_(other.size_) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      name_(std::move(other.name_)),
+      remedy_(other.remedy_),
+      size_(other.size_) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(name_, other.name_);
+  std::swap(remedy_, other.remedy_);
   std::swap(size_, other.size_);
   return *this;
 }
@@ -96,27 +96,51 @@ File::~File() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-std::size_t File::read_some(std::int64_t begin, std::span<std::uint8_t> to) const {
+std::int64_t File::size_now() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_to_read(name_, errno, remedy_);
+  return status.st_size;
+}
+
+std::size_t File::read_some(std::int64_t begin, std::span<std::byte> to) const {
   std::size_t done = 0;
   while (done < to.size()) {
     const std::int64_t at = begin + static_cast<std::int64_t>(done);
     const ssize_t got = ::pread(descriptor_, to.data() + done, to.size() - done, at);
     if (got == 0) break;
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      throw UserError(cat(name_, ": reading at byte ", at, " failed: ", std::strerror(errno),
-                          "; check the disk or the network file system that it lies on"));
-    }
+    if (got < 0) fail_to_read(name_, errno, remedy_);
     done += static_cast<std::size_t>(got);
   }
   return done;
 }
 
-void File::read(std::int64_t begin, std::span<std::uint8_t> to) const {
+void File::read(std::int64_t begin, std::span<std::byte> to) const {
   const std::size_t got = read_some(begin, to);
   if (got == to.size()) return;
-  throw UserError(cat(name_, ": ends at byte ", begin + static_cast<std::int64_t>(got), ", but had ", size_,
-                      " bytes when it was opened; do not change data during a run"));
+  throw UserError(cat("cannot read '", name_, "': it ends at byte ", begin + static_cast<std::int64_t>(got),
+                      ", but had ", size_, " bytes when it was opened; do not change it while it is read"));
+}
+
+std::string File::text() const {
+  std::string text(static_cast<std::size_t>(size_), '\0');
+  read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void File::write(std::int64_t begin, std::span<const std::byte> from) {
+  while (!from.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, from.data(), from.size(), begin);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_to_write(name_, errno, remedy_);
+    from = from.subspan(static_cast<std::size_t>(written));
+    begin += written;
+  }
+}
+
+void File::append(std::span<const std::byte> from) {
+  write(size_, from);
+  size_ += std::ssize(from);
 }
 
 void File::reserve(std::int64_t bytes) {
@@ -127,22 +151,24 @@ void File::reserve(std::int64_t bytes) {
   const bool known = ::fstatvfs(descriptor_, &disk) == 0;
   const auto free = static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
   throw UserError(cat(name_, ": needs ", bytes, " bytes", known ? cat(", ", free, " are free there") : "",
-                      ": ", std::strerror(error),
+                      ": ", system_message(error),
                       "; set TMPDIR to a folder with more space (each rank of a host makes "
                       "a copy of its own), or gunzip the file once"));
 }
 
-void File::append(std::span<const std::uint8_t> from) {
-  while (!from.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, from.data(), from.size(), size_);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      throw UserError(cat(name_, ": writing failed after ", size_, " bytes: ", std::strerror(errno),
-                          "; set TMPDIR to a folder with more space, or gunzip the file once"));
-    }
-    size_ += written;
-    from = from.subspan(static_cast<std::size_t>(written));
-  }
+void File::push_out(std::int64_t begin, std::int64_t bytes) {
+  // What fails here fails again in sync().
+  ::sync_file_range(descriptor_, begin, bytes,
+                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
+void File::sync() {
+  if (::fsync(descriptor_) != 0) fail_to_write(name_, errno, remedy_);
+}
+
+void File::close() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor >= 0 && ::close(descriptor) != 0) fail_to_write(name_, errno, remedy_);
 }
 
 std::string temporary_folder() {

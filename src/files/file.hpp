@@ -6,18 +6,25 @@
 #include <span>
 #include <string>
 
+#include "src/files/file_error.hpp"
+
 namespace flotilla {
 
-/// An open file, read at given positions, so that several threads may share it. Move-only. Failures are
-/// UserErrors that name the file and the remedy.
+/// An open file, read and written at given positions, so that several threads may share it. Move-only. What
+/// fails is a UserError that names the file, the system's reason and the remedy that the file was opened
+/// with; UnreadableFile where the system cannot read.
 class File {
  public:
-  /// Opens a regular file for reading. @throws UserError if it is missing, unreadable or a folder.
-  static File open(const std::string& path);
+  /// Opens a regular file for reading. @throws UserError if it is missing or something else.
+  static File open(const std::string& path, Remedy remedy = nullptr);
+  /// For writing and reading, emptied. @param name in messages; empty: `path`
+  static File create(const std::string& path, std::string name = {}, Remedy remedy = nullptr);
   /// A new file without a name in `folder`: it vanishes with this object or with the process. `purpose`
   /// ("the inflated copy of train.gz") names it in messages. @throws UserError if the folder cannot be
   /// written.
   static File temporary(const std::string& folder, const std::string& purpose);
+  /// A nameless file in memory, for writing and reading.
+  static File in_memory(const std::string& purpose);
 
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -26,23 +33,33 @@ class File {
   ~File();
 
   const std::string& name() const { return name_; }
+  /// For calls of the system that this class does not have.
+  int descriptor() const { return descriptor_; }
   std::int64_t size() const { return size_; }  ///< Bytes, when opened or appended last.
+  std::int64_t size_now() const;               ///< Bytes, whoever wrote them.
   /// Reads from byte `begin` on; fewer bytes only at the end of the file.
-  std::size_t read_some(std::int64_t begin, std::span<std::uint8_t> to) const;
+  std::size_t read_some(std::int64_t begin, std::span<std::byte> to) const;
   /// @throws UserError if the file ends before `to` is full.
-  void read(std::int64_t begin, std::span<std::uint8_t> to) const;
+  void read(std::int64_t begin, std::span<std::byte> to) const;
+  std::string text() const;  ///< All of it.
+  void write(std::int64_t begin, std::span<const std::byte> from);
+  void append(std::span<const std::byte> from);  ///< Behind what was appended before.
   /// Temporary files only. Keeps room for `bytes` on the disk, where its file system can do that; appended
   /// bytes take it up. Several processes that do so get no more than there is. @throws UserError if there is
   /// too little.
   void reserve(std::int64_t bytes);
-  /// Temporary files only. @throws UserError with the remedy if the disk is full.
-  void append(std::span<const std::uint8_t> from);
+  /// Returns when these bytes are on their way to the disk and have left memory; not all file systems do
+  /// that.
+  void push_out(std::int64_t begin, std::int64_t bytes);
+  void sync();   ///< Returns when all that was written is on the disk.
+  void close();  ///< Reports what the destructor would swallow.
 
  private:
-  File(int descriptor, std::string name, std::int64_t size);
+  File(int descriptor, std::string name, Remedy remedy);
 
   int descriptor_ = -1;
   std::string name_;
+  Remedy remedy_ = nullptr;
   std::int64_t size_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t input_bytes = 256 * 1024;
 constexpr std::size_t output_bytes = 256 * 1024;
-constexpr std::array<std::uint8_t, 2> gzip_magic = {0x1f, 0x8b};
+constexpr std::array<std::byte, 2> gzip_magic = {std::byte{0x1f}, std::byte{0x8b}};
 constexpr int gzip_only = 16 + MAX_WBITS;
 constexpr std::int64_t most_shrinking = 1032;  // zlib's technical details
 constexpr std::int64_t usual_shrinking = 100;
@@ -23,7 +23,7 @@ constexpr std::int64_t always_inflated = std::int64_t{64} << 20;  // whatever th
 }  // namespace
 
 bool GzipReader::recognises(const File& file) {
-  std::array<std::uint8_t, 2> begin{};
+  std::array<std::byte, 2> begin{};
   return file.read_some(0, begin) == begin.size() && begin == gzip_magic;
 }
 
@@ -43,7 +43,7 @@ std::int64_t GzipReader::at() const {
 bool GzipReader::refill() {
   if (stream_.avail_in > 0) return true;
   const std::size_t got = file_.read_some(taken_, input_);
-  stream_.next_in = input_.data();
+  stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
   stream_.avail_in = static_cast<uInt>(got);
   taken_ += static_cast<std::int64_t>(got);
   return got > 0;
@@ -52,7 +52,7 @@ bool GzipReader::refill() {
 bool GzipReader::next_member() {
   const std::int64_t end = at();
   if (!refill()) return false;
-  std::array<std::uint8_t, 2> begin{};
+  std::array<std::byte, 2> begin{};
   if (file_.read_some(end, begin) < begin.size() || begin != gzip_magic) {
     throw UserError(cat(file_.name(), ": has ", file_.size() - end,
                         " bytes after the end of its gzip data (byte ", end,
@@ -63,7 +63,7 @@ bool GzipReader::next_member() {
   return true;
 }
 
-std::size_t GzipReader::read(std::span<std::uint8_t> to) {
+std::size_t GzipReader::read(std::span<std::byte> to) {
   std::size_t done = 0;
   while (done < to.size() && !ended_) {
     if (!refill()) {
@@ -71,7 +71,7 @@ std::size_t GzipReader::read(std::span<std::uint8_t> to) {
                           " without an end; copy or download the file again"));
     }
     const std::size_t room = std::min<std::size_t>(to.size() - done, std::numeric_limits<uInt>::max());
-    stream_.next_out = to.data() + done;
+    stream_.next_out = reinterpret_cast<Bytef*>(to.data() + done);
     stream_.avail_out = static_cast<uInt>(room);
     const int code = inflate(&stream_, Z_NO_FLUSH);
     done += room - stream_.avail_out;
@@ -97,7 +97,7 @@ namespace {
 std::int64_t least_inflated_bytes(const File& compressed) {
   std::array<std::uint8_t, 4> end{};
   if (compressed.size() < std::ssize(end)) return 0;
-  compressed.read(compressed.size() - std::ssize(end), end);
+  compressed.read(compressed.size() - std::ssize(end), std::as_writable_bytes(std::span(end)));
   const auto said = static_cast<std::int64_t>(end[0] | std::uint32_t{end[1]} << 8 |
                                               std::uint32_t{end[2]} << 16 | std::uint32_t{end[3]} << 24);
   const bool plausible = said >= compressed.size() && said / usual_shrinking <= compressed.size();
@@ -107,7 +107,7 @@ std::int64_t least_inflated_bytes(const File& compressed) {
 }  // namespace
 
 void inflate_into(GzipReader& reader, File& copy, std::int64_t most) {
-  std::vector<std::uint8_t> block(output_bytes);
+  std::vector<std::byte> block(output_bytes);
   while (most > 0) {
     const auto room = static_cast<std::size_t>(std::min<std::int64_t>(most, output_bytes));
     const std::size_t got = reader.read(std::span(block).first(room));
@@ -123,7 +123,7 @@ File inflated_copy(const File& compressed) {
   GzipReader reader(compressed);
   const std::int64_t most = std::max(always_inflated, compressed.size() * log_shrinking);
   inflate_into(reader, copy, most);
-  std::array<std::uint8_t, 1> more{};
+  std::array<std::byte, 1> more{};
   if (reader.read(more) > 0)
     throw UserError(cat(compressed.name(), ": has ", compressed.size(), " bytes and inflates to more than ",
                         most,

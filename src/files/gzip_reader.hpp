@@ -27,7 +27,7 @@ class GzipReader {
 
   /// The next inflated bytes; fewer only at the end, which is reached when the checksums were right.
   /// @throws UserError if the file is damaged or truncated or goes on after its end.
-  std::size_t read(std::span<std::uint8_t> to);
+  std::size_t read(std::span<std::byte> to);
   /// Whether so many bytes can be in the file at all: gzip makes data smaller by a factor of 1032 at most.
   bool can_hold(std::int64_t bytes) const;
 
@@ -37,7 +37,7 @@ class GzipReader {
   std::int64_t at() const;  ///< Byte of the compressed file that comes next
 
   const File& file_;
-  std::vector<std::uint8_t> input_;
+  std::vector<std::byte> input_;
   std::int64_t taken_ = 0;  ///< Bytes of the file handed to zlib so far
   bool ended_ = false;
   z_stream stream_{};

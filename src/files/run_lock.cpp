@@ -11,7 +11,8 @@
 #include <thread>
 
 #include "kernels/error.hpp"
-#include "src/files/files.hpp"
+#include "src/files/file_error.hpp"
+#include "src/files/write_fully.hpp"
 
 namespace flotilla {
 

@@ -14,7 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/host_lines.hpp"
-#include "src/files/files.hpp"
+#include "src/files/write_fully.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {

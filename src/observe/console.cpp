@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/files/files.hpp"
+#include "src/files/write_fully.hpp"
 
 namespace flotilla {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
 
 namespace flotilla {

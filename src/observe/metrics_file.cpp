@@ -10,7 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
+#include "src/files/file_error.hpp"
+#include "src/files/folders.hpp"
+#include "src/files/write_fully.hpp"
 
 namespace flotilla {
 
@@ -36,13 +39,13 @@ MetricsFile::MetricsFile(std::string path) : path_(std::move(path)) {
 MetricsFile::MetricsFile(std::string path, std::int64_t resumed_step) : path_(std::move(path)) {
   if (is_there(path_)) {
     std::ifstream before(path_);
-    if (!before) throw UserError(cat("cannot read ", path_, ": ", system_message(errno)));
+    if (!before) fail_to_read(path_, errno);
     AtomicFile after(path_);
     std::string line;
     while (std::getline(before, line)) {
       if (!is_after(line, resumed_step)) after.append(line + '\n');
     }
-    if (before.bad()) throw UserError(cat("cannot read ", path_, ": ", system_message(errno)));
+    if (before.bad()) fail_to_read(path_, errno);
     after.commit();
   }
   open_file(0);
@@ -54,7 +57,7 @@ MetricsFile::~MetricsFile() {
 
 void MetricsFile::open_file(int flags) {
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0666);
-  if (descriptor_ < 0) throw UserError(cat("cannot write ", path_, ": ", system_message(errno)));
+  if (descriptor_ < 0) fail_to_write(path_, errno);
 }
 
 int MetricsFile::write(const std::string& line) {

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "kernels/error.hpp"
-#include "src/files/files.hpp"
+#include "src/files/file_error.hpp"
+#include "src/files/write_fully.hpp"
 
 namespace flotilla {
 

@@ -15,7 +15,9 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
+#include "src/files/file_error.hpp"
+#include "src/files/folders.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/metrics_schema.hpp"

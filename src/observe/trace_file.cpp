@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 
 namespace flotilla {
 

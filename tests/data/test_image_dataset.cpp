@@ -79,11 +79,11 @@ TEST_F(Images, ThatAreBadOrVanishDuringARunAreToldWithLineAndPath) {
   EXPECT_EQ(error_of(*data, 0), "");
   EXPECT_EQ(error_of(*data, 1), folder.path("train.txt:2: ") + file(1) + ": is empty; mend it");
   EXPECT_EQ(error_of(*data, 2),
-            folder.path("train.txt:4: ") + file(2) +
-                ": cannot be opened: No such file or directory; check the path (paths in a deck are relative "
+            folder.path("train.txt:4: ") + "cannot open '" + file(2) +
+                "': No such file or directory; check the path (paths in a deck are relative "
                 "to the deck, in a list to its root); mend it");
-  EXPECT_EQ(error_of(*data, 3),
-            folder.path("train.txt:5: ") + file(3) + ": is a folder; name a file in it; mend it");
+  EXPECT_EQ(error_of(*data, 3), folder.path("train.txt:5: ") + "cannot open '" + file(3) +
+                                    "': Is a directory; name a file in it; mend it");
 }
 
 TEST_F(Images, ThatAreCachedAreReadOnce) {

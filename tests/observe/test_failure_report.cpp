@@ -51,7 +51,9 @@ TEST(ReportFailure, WritesTheLineEvenIfTheFileCannotBeWritten) {
   report_failure(failure, "/proc/nowhere");
 
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(text.find(failure_line(failure) + "\nflotilla: cannot write /proc/nowhere/failure.json"), 0U)
+  EXPECT_EQ(
+      text.find(failure_line(failure) + "\nflotilla: cannot make the folder of '/proc/nowhere/failure.json'"),
+      0U)
       << text;
 }
 

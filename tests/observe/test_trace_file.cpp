@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/files/files.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/observe/trace_file.hpp"
 #include "tests/observe/read_back.hpp"
 #include "tests/support/temporary_folder.hpp"

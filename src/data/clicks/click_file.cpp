@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/line_reader.hpp"
 #include "src/files/gzip_reader.hpp"
 
@@ -14,10 +15,10 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t samples_checked = 100;
-constexpr std::array<std::uint8_t, 3> byte_order_mark = {0xEF, 0xBB, 0xBF};
+constexpr std::array<std::byte, 3> byte_order_mark = {std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};
 
 std::int64_t text_begin(const File& file) {
-  std::array<std::uint8_t, 3> begin{};
+  std::array<std::byte, 3> begin{};
   return file.read_some(0, begin) == begin.size() && begin == byte_order_mark ? 3 : 0;
 }
 
@@ -75,7 +76,7 @@ class Scan {
 
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
                           LabelsSeen& labels) {
-  ClickFile file{.path = path, .bytes = File::open(path), .index = LineIndex(most_entries)};
+  ClickFile file{.path = path, .bytes = open_data_file(path), .index = LineIndex(most_entries)};
   if (GzipReader::recognises(file.bytes)) {
     const File compressed = std::move(file.bytes);
     file.bytes = inflated_copy(compressed);

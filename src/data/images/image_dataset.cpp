@@ -9,8 +9,8 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/images/file_cache.hpp"
-#include "src/files/file.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {
@@ -70,11 +70,11 @@ class ImageDataset final : public Dataset {
     if (cache_) {
       if (const auto cached = cache_->find(i); !cached.empty()) return cached;
     }
-    const File file = File::open(list_.path(i));
+    const File file = open_data_file(list_.path(i));
     if (file.size() > most_file_bytes)
       throw BadImage(cat("has ", file.size(), " bytes, too many for an image"));
     buffer.resize(static_cast<std::size_t>(file.size()));
-    file.read(0, {reinterpret_cast<std::uint8_t*>(buffer.data()), buffer.size()});
+    file.read(0, buffer);
     if (cache_) cache_->keep(i, buffer);
     return buffer;
   }

@@ -10,9 +10,9 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/shown.hpp"
 #include "src/data/staging/stage_plan.hpp"
-#include "src/files/file.hpp"
 
 namespace flotilla {
 
@@ -70,9 +70,7 @@ std::string read_text(const std::string& path) {
   if (fs::is_directory(path, error)) {
     throw UserError(cat(path, ": is a folder, not a list; name a file, or use data.kind = \"image-folder\""));
   }
-  const File file = File::open(path);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  std::string text = open_data_file(path).text();
   if (text.find('\0') != std::string::npos) {
     throw UserError(cat(path,
                         ": is not a text file in UTF-8; give a list with one image a line: path, "

@@ -20,9 +20,10 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/staging/staged_copy.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/files.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {
@@ -100,7 +101,7 @@ class Manifest {
   explicit Manifest(std::string path) : path_(std::move(path)) {
     std::error_code error;
     if (!fs::exists(path_, error)) return;
-    const std::string text = read_small_file(path_);
+    const std::string text = open_data_file(path_).text();
     for (std::size_t at = 0; at + 17 < text.size();) {
       const std::size_t end = std::min(text.find('\0', at), text.size());
       if (const auto sum = from_hexadecimal(text.substr(at, 16)); sum && end > at + 17)

@@ -18,7 +18,6 @@ std::uint64_t copy_and_verify(const StagedFile& file, const std::string& copy, c
                               std::atomic<std::int64_t>& copied);
 
 std::uint64_t checksum_of_copy(const std::string& path);  ///< XXH3. @throws UserError
-std::string read_small_file(const std::string& path);     ///< @throws UserError
 
 /// Removes from `unfinished` what no process writes any more.
 void remove_copies_of_the_dead(const std::string& unfinished);
