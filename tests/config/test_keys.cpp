@@ -23,8 +23,8 @@ std::multiset<const void*> addresses_of_fields(const Config& config) {
   const auto& [run, device, model, data, train, optimizer, schedule, strategy, roles, server, checkpoint,
                validation, resolved_text] = config;
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, straggler] = run;
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, straggler] = run;
+    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m);
     const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
     add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
   }
