@@ -111,9 +111,4 @@ void Operation::run(std::initializer_list<const void*> addresses) {
   check(dnnl_stream_wait(scope_->stream().get()), "dnnl_stream_wait");
 }
 
-int Operation::reorders() const {
-  return static_cast<int>(
-      std::count_if(passages_.begin(), passages_.end(), [](const Passage& p) { return p.reordered; }));
-}
-
 }  // namespace flotilla

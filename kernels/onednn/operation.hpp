@@ -32,7 +32,6 @@ class Operation {
   bool made() const { return scope_ != nullptr; }
   /// Addresses in the order of the operands. @throws LibraryError
   void run(std::initializer_list<const void*> addresses);
-  int reorders() const;  ///< Operands that are reordered in each run.
 
  private:
   struct Step {

@@ -325,16 +325,6 @@ void PushPullWorker::finish(std::span<const int> indices) {
   }
 }
 
-bool PushPullWorker::test() {
-  if (pending_ == 0) return true;
-  int count = 0;
-  check(MPI_Testsome(requests_->size(), requests_->all.data(), &count, requests_->finished.data(),
-                     MPI_STATUSES_IGNORE),
-        "MPI_Testsome");
-  finish(std::span(requests_->finished).first(static_cast<std::size_t>(count)));
-  return pending_ == 0;
-}
-
 void PushPullWorker::wait() {
   std::optional<WaitingScope> waiting;
   if (with_all_workers_) waiting.emplace(NativeHandle::log(all_));

@@ -58,7 +58,6 @@ class PushPullWorker {
   void start_rows(std::int64_t step, std::span<const Payload> payloads);
   void start_command(std::int64_t step, std::span<const Payload> payloads);
   void start_pause(std::int64_t step);
-  bool test();      ///< Whether the exchange is over.
   void wait();      ///< Until it is.
   void farewell();  ///< Tells all servers that nothing more will come, after what is on its way.
 
