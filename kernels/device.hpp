@@ -9,12 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/device_scalar.hpp"
 #include "kernels/flat_math.hpp"
 #include "kernels/host_batch.hpp"
 #include "kernels/image_operations.hpp"
-#include "kernels/late.hpp"
+#include "kernels/overflow_guard.hpp"
 #include "kernels/precision.hpp"
-#include "kernels/step_judge.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -94,7 +94,8 @@ class SoftmaxLoss {
   virtual void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) = 0;
   /// dlogits = scale · (softmax(logits) − target), zero in padding rows. Uses what forward left; dlogits may
   /// be logits.
-  virtual void backward(const Tensor& logits, const Targets& targets, Late<float> scale, Tensor& dlogits) = 0;
+  virtual void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> scale,
+                        Tensor& dlogits) = 0;
 };
 
 /// Copies between a device and the host beside computing: of one other thread (a communication lane). Each
@@ -168,7 +169,7 @@ class Device {
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
   /// Null: the host asks flat() whether a step is finite. For devices that run ahead of the host.
-  virtual std::unique_ptr<StepJudge> step_judge(const JudgeSpec& /*spec*/) { return {}; }
+  virtual std::unique_ptr<OverflowGuard> overflow_guard(const OverflowGuardSpec& /*spec*/) { return {}; }
   /// Convolution, batch norm, pooling, dropout. @throws InternalError where a device has none.
   virtual ImageOperations& images();
   virtual FlatMath& flat() = 0;  ///< Operations on flat arrays: optimizers, norms, axpy.

@@ -18,9 +18,9 @@ struct ScaleRule {
 
 struct ScaleState {
   float scale = 1.0F;
-  std::int64_t good = 0;      ///< Steps in a row
-  std::int64_t in_a_row = 0;  ///< Steps that overflowed, the last ones at this scale
-  std::int64_t skipped = 0;   ///< Steps that overflowed, since the start of training
+  std::int64_t good = 0;                   ///< Steps in a row
+  std::int64_t consecutive_overflows = 0;  ///< Steps that overflowed, the last ones at this scale
+  std::int64_t skipped = 0;                ///< Steps that overflowed, since the start of training
 };
 
 inline constexpr float least_loss_scale = 1.0F;
@@ -34,15 +34,15 @@ constexpr void follow(const ScaleRule& rule, ScaleState& state, bool finite) {
   if (!finite) {
     state.good = 0;
     ++state.skipped;
-    ++state.in_a_row;
-    if (can_fall(rule, state) && state.in_a_row >= rule.backoff_every) {
+    ++state.consecutive_overflows;
+    if (can_fall(rule, state) && state.consecutive_overflows >= rule.backoff_every) {
       const float lower = rule.backoff * state.scale;
       state.scale = lower < least_loss_scale ? least_loss_scale : lower;
-      state.in_a_row = 0;
+      state.consecutive_overflows = 0;
     }
     return;
   }
-  state.in_a_row = 0;
+  state.consecutive_overflows = 0;
   if (!rule.dynamic || ++state.good < rule.growth_every) return;
   state.good = 0;
   const float grown = rule.growth * state.scale;

@@ -52,7 +52,7 @@ void Network::loss_forward(const Targets& targets, DeviceSpan<float> sums) {
   loss_->forward(logits(), targets, sums);
 }
 
-Tensor& Network::backward_loss(const Targets& targets, Late<float> scale) {
+Tensor& Network::backward_loss(const Targets& targets, DeviceScalar<float> scale) {
   const trace::Span span("loss backward");
   require(memory_.purpose() == Purpose::training, "a network for inference has no backward pass");
   loss_->backward(logits(), targets, scale, dlogits_);

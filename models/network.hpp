@@ -46,7 +46,7 @@ class Network {
   /// Gradients of scale · (sum of the batch's losses). As layers finish, last first, calls on_ready(begin):
   /// the gradients from `begin` to the end of the arena are final. The last call has begin = 0.
   template <class OnReady>
-  void backward(const Targets& targets, Late<float> scale, OnReady&& on_ready) {
+  void backward(const Targets& targets, DeviceScalar<float> scale, OnReady&& on_ready) {
     OutputGradient dy{.first = &backward_loss(targets, scale)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
       dy = layers_[i]->backward(input_of(i), dy);
@@ -67,7 +67,7 @@ class Network {
  private:
   void stage(const HostBatch& batch);
   void loss_forward(const Targets& targets, DeviceSpan<float> sums);
-  Tensor& backward_loss(const Targets& targets, Late<float> scale);
+  Tensor& backward_loss(const Targets& targets, DeviceScalar<float> scale);
   void keep_input_gradient(const Tensor* gradient);
   const Tensor& input_of(std::size_t layer) const { return layer == 0 ? input_ : *outputs_[layer - 1]; }
 

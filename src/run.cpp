@@ -159,7 +159,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   std::optional<flotilla::StopListener> listener;
 
   // 4. MPI; everything below is destroyed before it.
-  const bool strangers = flotilla::slurm_tasks_are_strangers();
+  const bool strangers = flotilla::slurm_tasks_disconnected();
   try {
     if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
     flotilla::mpi::Environment environment(argc, argv);

@@ -45,7 +45,7 @@ class CudaConv2d : public Conv2d {
   Storage weight_;    // in half precision: the copy
   Storage gradient_;  // in half precision: of the weight
   Storage input_;     // of one that came plain or with fewer channels
-  LastCall last_call_;
+  GraphReleaseGuard last_call_;
 };
 
 }  // namespace flotilla

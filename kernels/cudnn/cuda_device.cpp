@@ -70,8 +70,8 @@ class CudaDevice : public Device {
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
     return make_softmax_loss(context(), spec);
   }
-  std::unique_ptr<StepJudge> step_judge(const JudgeSpec& spec) override {
-    return make_step_judge(context(), spec);
+  std::unique_ptr<OverflowGuard> overflow_guard(const OverflowGuardSpec& spec) override {
+    return make_overflow_guard(context(), spec);
   }
   ImageOperations& images() override { return images_; }
   FlatMath& flat() override { return scope_->loops().flat(); }

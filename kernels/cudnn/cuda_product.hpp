@@ -49,7 +49,7 @@ class CudaProduct {
   MatrixLayout d_;
   bool fused_;
   cublasLtMatmulAlgo_t algorithm_{};
-  LastCall last_call_;
+  GraphReleaseGuard last_call_;
 };
 
 }  // namespace flotilla

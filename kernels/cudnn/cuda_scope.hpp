@@ -29,7 +29,7 @@ class CudaScope {
   cudnnHandle_t cudnn() const { return cudnn_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
   DeviceLoops& loops() const { return listed_loops_ ? *listed_loops_ : *plain_loops_; }
-  /// plan.method(arguments…): now, or with the work that is kept back. The plan has a LastCall.
+  /// plan.method(arguments…): now, or with the work that is kept back. The plan has a GraphReleaseGuard.
   template <auto method, class Plan, class... Arguments>
   void hand_out(Plan& plan, const Arguments&... arguments) {
     if (list_) {
@@ -68,12 +68,12 @@ class CudaScope {
 };
 
 /// The last member of a plan that hands out calls of itself: they are done before the rest of it goes.
-class LastCall {
+class GraphReleaseGuard {
  public:
-  explicit LastCall(std::shared_ptr<const CudaScope> scope) : scope_(std::move(scope)) {}
-  LastCall(const LastCall&) = delete;
-  LastCall& operator=(const LastCall&) = delete;
-  ~LastCall() { scope_->before_release(); }
+  explicit GraphReleaseGuard(std::shared_ptr<const CudaScope> scope) : scope_(std::move(scope)) {}
+  GraphReleaseGuard(const GraphReleaseGuard&) = delete;
+  GraphReleaseGuard& operator=(const GraphReleaseGuard&) = delete;
+  ~GraphReleaseGuard() { scope_->before_release(); }
 
  private:
   std::shared_ptr<const CudaScope> scope_;

@@ -69,7 +69,8 @@ class ListedLoops : public DeviceLoops {
     list_.add<&DeviceLoops::pool_backward>(loops_, spec, chosen, dy, dx);
   }
 
-  void dropout(const DropoutSpec& spec, Late<std::uint64_t> step, GivenValues from, Values to) override {
+  void dropout(const DropoutSpec& spec, DeviceScalar<std::uint64_t> step, GivenValues from,
+               Values to) override {
     list_.add<&DeviceLoops::dropout>(loops_, spec, late(step), from, to);
   }
 
@@ -78,7 +79,7 @@ class ListedLoops : public DeviceLoops {
     list_.add<&DeviceLoops::softmax_loss>(loops_, spec, logits, late(targets), normalisers, sums);
   }
   void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
-                             DeviceSpan<const float> normalisers, Late<float> scale,
+                             DeviceSpan<const float> normalisers, DeviceScalar<float> scale,
                              Values dlogits) override {
     list_.add<&DeviceLoops::softmax_loss_backward>(loops_, spec, logits, late(targets), normalisers,
                                                    late(scale), dlogits);
@@ -87,20 +88,19 @@ class ListedLoops : public DeviceLoops {
   void flag_not_finite(GivenValues x, DeviceSpan<float> flag) override {
     list_.add<&DeviceLoops::flag_not_finite>(loops_, x, flag);
   }
-  void judge(const JudgeSpec& spec, Late<float> learning_rate, double summed, DeviceSpan<float> flag,
-             Judgement* judgement, DeviceSpan<float> tells) override {
-    list_.add<&DeviceLoops::judge>(loops_, spec, late(learning_rate), summed, flag, judgement, tells);
+  void check_overflow(const OverflowGuardSpec& spec, DeviceScalar<float> learning_rate, double summed,
+                      DeviceSpan<float> flag, ScalerState* state, DeviceSpan<float> report) override {
+    list_.add<&DeviceLoops::check_overflow>(loops_, spec, late(learning_rate), summed, flag, state, report);
   }
-  void restore(const Judgement* judgement, DeviceSpan<const float> before,
-               DeviceSpan<float> values) override {
-    list_.add<&DeviceLoops::restore>(loops_, judgement, before, values);
+  void restore(const ScalerState* state, DeviceSpan<const float> before, DeviceSpan<float> values) override {
+    list_.add<&DeviceLoops::restore>(loops_, state, before, values);
   }
 
  private:
   /// On the device when the work is done, where it does not lie there yet.
   template <class T>
-  Late<T> late(const Late<T>& number) {
-    return number.is_known() ? Late<T>(list_.number(number.get())) : number;
+  DeviceScalar<T> late(const DeviceScalar<T>& number) {
+    return number.is_known() ? DeviceScalar<T>(list_.number(number.get())) : number;
   }
   DeviceTargets late(DeviceTargets targets) {
     targets.other_share = late(targets.other_share);

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/late.hpp"
+#include "kernels/device_scalar.hpp"
 
 namespace flotilla {
 

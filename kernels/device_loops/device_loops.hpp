@@ -7,10 +7,10 @@
 #include <string>
 
 #include "kernels/device.hpp"
+#include "kernels/device_scalar.hpp"
 #include "kernels/host_batch.hpp"
-#include "kernels/late.hpp"
+#include "kernels/overflow_guard.hpp"
 #include "kernels/precision.hpp"
-#include "kernels/step_judge.hpp"
 
 namespace flotilla {
 
@@ -69,13 +69,13 @@ struct DeviceTargets {
   const std::int32_t* labels = nullptr;  ///< (batch)
   std::int64_t valid = 0;
   const std::int32_t* other_labels = nullptr;  ///< (batch), or null
-  Late<float> other_share = 0.0F;
+  DeviceScalar<float> other_share = 0.0F;
   friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
 };
 
-/// What a StepJudge keeps on the device.
-struct Judgement {
-  UpdateNumbers update;  ///< Of the step that was judged last
+/// What an OverflowGuard keeps on the device between steps.
+struct ScalerState {
+  UpdateNumbers update;  ///< Of the last step that was checked
   float backward_scale = 1.0F;
   ScaleState state;
   std::int64_t steps = 0;  ///< That the optimizer has taken
@@ -134,22 +134,23 @@ class DeviceLoops {
                              Values dx) = 0;
 
   /// As Dropout: forward and backward alike.
-  virtual void dropout(const DropoutSpec& spec, Late<std::uint64_t> step, GivenValues from, Values to) = 0;
+  virtual void dropout(const DropoutSpec& spec, DeviceScalar<std::uint64_t> step, GivenValues from,
+                       Values to) = 0;
 
   /// As SoftmaxLoss; `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
   virtual void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
                             DeviceSpan<float> normalisers, DeviceSpan<float> sums) = 0;
   virtual void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits,
                                      const DeviceTargets& targets, DeviceSpan<const float> normalisers,
-                                     Late<float> scale, Values dlogits) = 0;
+                                     DeviceScalar<float> scale, Values dlogits) = 0;
 
   /// flag[0] ← 1 if a value is NaN or infinite; else it stays. The host does not wait.
   virtual void flag_not_finite(GivenValues x, DeviceSpan<float> flag) = 0;
-  /// As StepJudge::judge, of what flag_not_finite has found; the flag is 0 afterwards.
-  virtual void judge(const JudgeSpec& spec, Late<float> learning_rate, double summed, DeviceSpan<float> flag,
-                     Judgement* judgement, DeviceSpan<float> tells) = 0;
-  /// As StepJudge::restore. Sizes equal.
-  virtual void restore(const Judgement* judgement, DeviceSpan<const float> before,
+  /// As OverflowGuard::check, of what flag_not_finite has found; the flag is 0 afterwards.
+  virtual void check_overflow(const OverflowGuardSpec& spec, DeviceScalar<float> learning_rate, double summed,
+                              DeviceSpan<float> flag, ScalerState* state, DeviceSpan<float> report) = 0;
+  /// As OverflowGuard::restore. Sizes equal.
+  virtual void restore(const ScalerState* state, DeviceSpan<const float> before,
                        DeviceSpan<float> values) = 0;
 };
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/device_loops/launch.hpp"
+#include "kernels/device_scalar.hpp"
 #include "kernels/dropout_mask.hpp"
-#include "kernels/late.hpp"
 
 namespace flotilla::loops {
 
@@ -13,7 +13,7 @@ namespace flotilla::loops {
 template <class T>
 struct DropValues {
   DropoutSpec spec;
-  Late<std::uint64_t> step;
+  DeviceScalar<std::uint64_t> step;
   std::uint32_t threshold = 0;
   float factor = 1.0F;
   const T* from = nullptr;
@@ -33,7 +33,8 @@ struct DropValues {
 };
 
 template <class Space, class T>
-void dropout(const Space& space, const DropoutSpec& spec, Late<std::uint64_t> step, const T* from, T* to) {
+void dropout(const Space& space, const DropoutSpec& spec, DeviceScalar<std::uint64_t> step, const T* from,
+             T* to) {
   for_each_pack<4>(
       space, "dropout", spec.input.size(),
       DropValues<T>{spec, step, dropout_threshold(spec), 1.0F / (1.0F - spec.probability), from, to});

@@ -7,10 +7,10 @@
 #include "kernels/device_loops/casts.hpp"
 #include "kernels/device_loops/device_flat.hpp"
 #include "kernels/device_loops/dropout.hpp"
-#include "kernels/device_loops/judging.hpp"
 #include "kernels/device_loops/loss.hpp"
 #include "kernels/device_loops/norm_backward.hpp"
 #include "kernels/device_loops/norm_forward.hpp"
+#include "kernels/device_loops/overflow_loops.hpp"
 #include "kernels/device_loops/pooling.hpp"
 #include "kernels/device_loops/value_checks.hpp"
 #include "kernels/image_checks.hpp"
@@ -169,7 +169,8 @@ class KokkosLoops : public DeviceLoops {
     with_one(dx, [&](auto* result) { loops::pool_backward(space_, spec, chosen, at(dy, result), result); });
   }
 
-  void dropout(const DropoutSpec& spec, Late<std::uint64_t> step, GivenValues from, Values to) override {
+  void dropout(const DropoutSpec& spec, DeviceScalar<std::uint64_t> step, GivenValues from,
+               Values to) override {
     check_spec(spec);
     loops::check_size("dropout's output", to, spec.input.size());
     loops::check_like("dropout's input", from, to);
@@ -186,7 +187,7 @@ class KokkosLoops : public DeviceLoops {
     });
   }
   void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
-                             DeviceSpan<const float> normalisers, Late<float> scale,
+                             DeviceSpan<const float> normalisers, DeviceScalar<float> scale,
                              Values dlogits) override {
     loops::check_loss(spec, logits, targets, normalisers.size());
     loops::check_like("the logits' gradient", dlogits, logits);
@@ -204,19 +205,18 @@ class KokkosLoops : public DeviceLoops {
                                                 loops::FlagNotFinite<T>{values, flag.address()});
     });
   }
-  void judge(const JudgeSpec& spec, Late<float> learning_rate, double summed, DeviceSpan<float> flag,
-             Judgement* judgement, DeviceSpan<float> tells) override {
-    require(flag.size() == 1 && tells.size() == told_floats, "a judge has one flag and tells ", told_floats,
-            " values");
+  void check_overflow(const OverflowGuardSpec& spec, DeviceScalar<float> learning_rate, double summed,
+                      DeviceSpan<float> flag, ScalerState* state, DeviceSpan<float> report) override {
+    require(flag.size() == 1 && report.size() == report_floats,
+            "an overflow check has one flag and a report of ", report_floats, " values");
     loops::for_each(
-        space_, "judge", 1,
-        loops::JudgeStep{spec, learning_rate, summed, flag.address(), judgement, tells.address()});
+        space_, "check_overflow", 1,
+        loops::CheckOverflow{spec, learning_rate, summed, flag.address(), state, report.address()});
   }
-  void restore(const Judgement* judgement, DeviceSpan<const float> before,
-               DeviceSpan<float> values) override {
+  void restore(const ScalerState* state, DeviceSpan<const float> before, DeviceSpan<float> values) override {
     require(before.size() == values.size(), "restore ", values.size(), " values from ", before.size());
     loops::for_each(space_, "restore", static_cast<std::int64_t>(values.size()),
-                    loops::RestoreValues{judgement, before.address(), values.address()});
+                    loops::RestoreValues{state, before.address(), values.address()});
   }
 
  private:

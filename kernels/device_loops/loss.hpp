@@ -130,7 +130,7 @@ template <class T>
 struct LossGradient {
   std::uint32_t classes = 0;
   float smoothing = 0.0F;
-  Late<float> scale = 1.0F;
+  DeviceScalar<float> scale = 1.0F;
   const T* logits = nullptr;
   DeviceTargets targets;
   const float* normalisers = nullptr;
@@ -154,7 +154,7 @@ struct LossGradient {
 
 template <class Space, class T>
 void softmax_loss_backward(const Space& space, const SoftmaxLossSpec& spec, const T* logits,
-                           const DeviceTargets& targets, const float* normalisers, Late<float> scale,
+                           const DeviceTargets& targets, const float* normalisers, DeviceScalar<float> scale,
                            T* dlogits) {
   const std::int64_t size = spec.batch * spec.classes;
   require(size <= 0x7FFFFFFF, "logits of ", size, " values are too many for 32-bit indices");

@@ -159,7 +159,8 @@ class LoopsSoftmaxLoss : public SoftmaxLoss {
     context_.loops.softmax_loss(spec_, values_of(logits, context_.precision), on_device(targets),
                                 normalisers_.span(), sums);
   }
-  void backward(const Tensor& logits, const Targets& targets, Late<float> scale, Tensor& dlogits) override {
+  void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> scale,
+                Tensor& dlogits) override {
     check_targets(spec_, targets);
     check_shape("the logits' gradient", dlogits, logits.shape());
     context_.loops.softmax_loss_backward(spec_, values_of(logits, context_.precision), on_device(targets),

@@ -35,7 +35,8 @@ GivenValues values_of(const Tensor& tensor, Precision precision);
 std::unique_ptr<BatchNorm> make_batch_norm(const LoopsContext& context, const BatchNormSpec& spec);
 std::unique_ptr<Pool2d> make_pool2d(const LoopsContext& context, const Pool2dSpec& spec);
 std::unique_ptr<Dropout> make_dropout(const LoopsContext& context, const DropoutSpec& spec);
-std::unique_ptr<StepJudge> make_step_judge(const LoopsContext& context, const JudgeSpec& spec);
+std::unique_ptr<OverflowGuard> make_overflow_guard(const LoopsContext& context,
+                                                   const OverflowGuardSpec& spec);
 /// forward() uploads the labels by Device::upload; backward() reads those.
 std::unique_ptr<SoftmaxLoss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec);
 

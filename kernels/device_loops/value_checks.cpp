@@ -63,7 +63,7 @@ void check_loss(const SoftmaxLossSpec& spec, const GivenValues& logits, const De
   require(spec.classes <= 0x7FFFFFFF, "there are too many classes: ", spec.classes);
   require(targets.valid >= 0 && targets.valid <= spec.batch, targets.valid, " valid rows of ", spec.batch);
   require(targets.valid == 0 || targets.labels != nullptr, "the labels must be there");
-  require(targets.other_share == Late<float>(0.0F) || targets.other_labels != nullptr,
+  require(targets.other_share == DeviceScalar<float>(0.0F) || targets.other_labels != nullptr,
           "the other labels must be there");
   require(normalisers == static_cast<std::size_t>(2 * spec.batch), "the normalisers must be ", 2 * spec.batch,
           " values, got ", normalisers);

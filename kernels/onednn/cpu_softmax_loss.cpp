@@ -113,7 +113,7 @@ void CpuSoftmaxLoss::forward(const Tensor& logits, const Targets& targets, Devic
   out[sum_samples] += static_cast<float>(targets.valid);
 }
 
-void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, Late<float> given_scale,
+void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> given_scale,
                               Tensor& dlogits) {
   check_loss(spec_, logits, targets);
   require(dlogits.shape() == logits.shape(), "the logits' gradient must have their shape");

@@ -14,7 +14,8 @@ class CpuSoftmaxLoss : public SoftmaxLoss {
  public:
   CpuSoftmaxLoss(int threads, const SoftmaxLossSpec& spec, const HostMemory& memory);
   void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) override;
-  void backward(const Tensor& logits, const Targets& targets, Late<float> scale, Tensor& dlogits) override;
+  void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> scale,
+                Tensor& dlogits) override;
 
  private:
   struct Row {

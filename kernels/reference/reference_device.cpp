@@ -6,10 +6,10 @@
 #include "kernels/error.hpp"
 #include "kernels/plan_checks.hpp"
 #include "kernels/reference/loops.hpp"
-#include "kernels/reference/own_memory.hpp"
 #include "kernels/reference/reference_flat.hpp"
 #include "kernels/reference/reference_images.hpp"
 #include "kernels/reference/rounding.hpp"
+#include "kernels/reference/tagged_memory.hpp"
 
 namespace flotilla {
 
@@ -74,7 +74,8 @@ class ReferenceSoftmaxLoss : public SoftmaxLoss {
     reference::softmax_loss_forward<float>(spec_, host(logits.span()), targets, host(sums));
   }
 
-  void backward(const Tensor& logits, const Targets& targets, Late<float> scale, Tensor& dlogits) override {
+  void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> scale,
+                Tensor& dlogits) override {
     check_loss(spec_, logits, targets);
     require(dlogits.shape() == logits.shape(), "the logits' gradient must have their shape");
     reference::softmax_loss_backward<float>(spec_, host(logits.span()), targets, double{scale.get()},
@@ -137,7 +138,7 @@ class ReferenceDevice : public Device {
  private:
   Precision precision_;
   reference::Rounding rounding_{precision_};
-  reference::OwnMemory memory_;
+  reference::TaggedMemory memory_;
   ReferenceFlat flat_;
   ReferenceImages images_{memory_, rounding_};
 };

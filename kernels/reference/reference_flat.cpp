@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/error.hpp"
-#include "kernels/reference/own_memory.hpp"
+#include "kernels/reference/tagged_memory.hpp"
 
 namespace flotilla {
 

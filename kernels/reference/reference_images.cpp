@@ -78,7 +78,7 @@ class ReferenceConv2d : public Conv2d {
 
 class ReferenceBatchNorm : public BatchNorm {
  public:
-  ReferenceBatchNorm(const BatchNormSpec& spec, const reference::OwnMemory& memory,
+  ReferenceBatchNorm(const BatchNormSpec& spec, const reference::TaggedMemory& memory,
                      reference::Rounding rounding)
       : spec_(spec), rounding_(rounding) {
     check_spec(spec);

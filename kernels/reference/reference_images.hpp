@@ -2,15 +2,15 @@
 #pragma once
 
 #include "kernels/image_operations.hpp"
-#include "kernels/reference/own_memory.hpp"
 #include "kernels/reference/rounding.hpp"
+#include "kernels/reference/tagged_memory.hpp"
 
 namespace flotilla {
 
 /// Operations on images as plain loops in double; every tensor is plain.
 class ReferenceImages : public ImageOperations {
  public:
-  ReferenceImages(const reference::OwnMemory& memory, reference::Rounding rounding)
+  ReferenceImages(const reference::TaggedMemory& memory, reference::Rounding rounding)
       : memory_(memory), rounding_(rounding) {}
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
@@ -26,7 +26,7 @@ class ReferenceImages : public ImageOperations {
   void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
 
  private:
-  reference::OwnMemory memory_;
+  reference::TaggedMemory memory_;
   reference::Rounding rounding_;
 };
 

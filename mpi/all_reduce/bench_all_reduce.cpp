@@ -86,9 +86,9 @@ class Bench {
     const std::size_t count = bytes / sizeof(float);
     std::vector<float> own(count);
     std::vector<float> other(options_.in_place_only ? 0 : count);
-    std::vector<Contestant> contestants = line_up(own, other);
-    take_turns(world_, contestants, options_.rounds);
-    for (const Contestant& contestant : contestants) on_row(contestant.row);
+    std::vector<Candidate> candidates = line_up(own, other);
+    take_turns(world_, candidates, options_.rounds);
+    for (const Candidate& candidate : candidates) on_row(candidate.row);
   }
 
  private:
@@ -116,8 +116,8 @@ class Bench {
         {algorithm, wire, options_.communicators, [lanes](std::span<float> data) { lanes->sum(data); }});
   }
 
-  std::vector<Contestant> line_up(std::span<float> own, std::span<float> other) {
-    std::vector<Contestant> all;
+  std::vector<Candidate> line_up(std::span<float> own, std::span<float> other) {
+    std::vector<Candidate> all;
     const auto enter = [&](AllReduceBenchRow row, std::span<float> data, std::span<float> result,
                            std::function<void()> sum) {
       row.bytes = own.size_bytes();

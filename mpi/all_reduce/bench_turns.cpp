@@ -13,24 +13,24 @@ namespace flotilla::mpi {
 namespace {
 
 /// This rank's time of one of `calls` calls. Begins together; ends when all have ended.
-double time_us(const Communicator& world, const Contestant& contestant, int calls) {
+double time_us(const Communicator& world, const Candidate& candidate, int calls) {
   world.barrier();
   const std::int64_t begin = trace::now_ns();
-  for (int call = 0; call < calls; ++call) contestant.sum();
-  contestant.wait();
+  for (int call = 0; call < calls; ++call) candidate.sum();
+  candidate.wait();
   const std::int64_t end = trace::now_ns();
   world.barrier();
   return static_cast<double>(end - begin) / 1e3 / calls;
 }
 
 /// Collective. What the ranks found, put together.
-void finish(const Communicator& world, Contestant& contestant) {
-  std::vector<double>& times = contestant.times_us;
+void finish(const Communicator& world, Candidate& candidate) {
+  std::vector<double>& times = candidate.times_us;
   world.all_reduce(std::span(times), Op::max);
   std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  int correct = contestant.row.correct ? 1 : 0;
+  int correct = candidate.row.correct ? 1 : 0;
   world.all_reduce(std::span(&correct, 1), Op::min);
-  AllReduceBenchRow& row = contestant.row;
+  AllReduceBenchRow& row = candidate.row;
   const double n = world.size();
   row.correct = correct == 1;
   row.time_us = times[times.size() / 2];
@@ -52,27 +52,27 @@ void BenchLanes::sum(DeviceSpan<float> data) {
   lanes_.finish();
 }
 
-void take_turns(const Communicator& world, std::span<Contestant> contestants, std::size_t rounds) {
-  const std::size_t bytes = contestants.front().row.bytes;
+void take_turns(const Communicator& world, std::span<Candidate> candidates, std::size_t rounds) {
+  const std::size_t bytes = candidates.front().row.bytes;
   // Enough for a median, within some seconds per size.
   if (rounds == 0) rounds = std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 7, 101) | 1;
   // A call that takes about a microsecond is measured in a row of them, as in nccl-tests.
   const int calls = bytes <= (std::size_t{64} << 10) ? 20 : 1;
   constexpr std::size_t warm_up = 2;  // page faults
-  for (Contestant& contestant : contestants) contestant.row.correct = true;
+  for (Candidate& candidate : candidates) candidate.row.correct = true;
   for (std::size_t round = 0; round < rounds + warm_up; ++round) {
-    for (Contestant& contestant : contestants) {
-      contestant.fill();
-      double one_us = time_us(world, contestant, 1);
-      contestant.row.correct &= contestant.is_exact();
+    for (Candidate& candidate : candidates) {
+      candidate.fill();
+      double one_us = time_us(world, candidate, 1);
+      candidate.row.correct &= candidate.is_exact();
       if (calls > 1) {
-        contestant.clear();  // sums of sums would leave the range of float
-        one_us = time_us(world, contestant, calls);
+        candidate.clear();  // sums of sums would leave the range of float
+        one_us = time_us(world, candidate, calls);
       }
-      if (round >= warm_up) contestant.times_us.push_back(one_us);
+      if (round >= warm_up) candidate.times_us.push_back(one_us);
     }
   }
-  for (Contestant& contestant : contestants) finish(world, contestant);
+  for (Candidate& candidate : candidates) finish(world, candidate);
 }
 
 }  // namespace flotilla::mpi

@@ -13,7 +13,7 @@
 namespace flotilla::mpi {
 
 /// One algorithm that takes part in the turns at one size.
-struct Contestant {
+struct Candidate {
   AllReduceBenchRow row{};
   std::function<void()> fill{};      ///< With what adds up exactly…
   std::function<bool()> is_exact{};  ///< …as is checked after a call
@@ -34,8 +34,8 @@ class BenchLanes {
   CommunicationLanes lanes_;
 };
 
-/// Collective. Measures contestants of one size by turns, `rounds` of them (0: enough for a median within
+/// Collective. Measures candidates of one size by turns, `rounds` of them (0: enough for a median within
 /// some seconds), and completes their rows, the same on every rank.
-void take_turns(const Communicator& world, std::span<Contestant> contestants, std::size_t rounds);
+void take_turns(const Communicator& world, std::span<Candidate> candidates, std::size_t rounds);
 
 }  // namespace flotilla::mpi

@@ -116,12 +116,12 @@ class Link {
 };
 
 /// Between the leaders of the hosts, whose ranks are the hosts' numbers.
-class Tournament {
+class PairwiseLinkTest {
  public:
-  Tournament(const Communicator& leaders, const std::function<void(int)>& beat)
+  PairwiseLinkTest(const Communicator& leaders, const std::function<void(int)>& beat)
       : leaders_(leaders), beat_(beat) {}
 
-  std::vector<LinkFigures> play() {
+  std::vector<LinkFigures> run() {
     const std::vector<int> rounds = rounds_to_play(leaders_.size(), most_rounds);
     const double patience_s = std::min(longest_round_s, budget_s / static_cast<double>(rounds.size()));
     std::vector<LinkFigures> all;
@@ -182,9 +182,9 @@ NetworkReport check_network(const Communicator& world, const std::vector<Place>&
   const Communicator peers = world.split(leads ? 0 : 1);
   std::vector<double> flat;  // a, b, latency, bytes a second
   if (leads) {
-    Tournament tournament(peers, beat);
-    std::vector<LinkFigures> links = tournament.play();
-    tournament.repeat(links, names);
+    PairwiseLinkTest link_test(peers, beat);
+    std::vector<LinkFigures> links = link_test.run();
+    link_test.repeat(links, names);
     for (const LinkFigures& link : links)
       for (const double value :
            {static_cast<double>(link.a), static_cast<double>(link.b), link.latency_us, link.bytes_per_s})

@@ -27,8 +27,8 @@ namespace {
 
 /// What the writing thread and its owner share. The thread holds it too: it outlives an owner that is
 /// destroyed while an exception is being thrown.
-struct Desk {
-  Desk(std::string path, std::int64_t how_many, SavingWorkers all)
+struct WriterState {
+  WriterState(std::string path, std::int64_t how_many, SavingWorkers all)
       : folder(std::move(path)), keep(how_many), workers(std::move(all)) {}
 
   CheckpointFolder folder;
@@ -45,42 +45,42 @@ struct Desk {
   std::vector<SaveReport> reports;
 };
 
-void write_values(NewFile& file, ValueSource& source, Desk& desk) {
+void write_values(NewFile& file, ValueSource& source, WriterState& writer) {
   for (std::size_t i = 0; i < source.tensors().size(); ++i) {
-    if (desk.given_up) throw UserError("the program ended meanwhile");
+    if (writer.given_up) throw UserError("the program ended meanwhile");
     file.append(i, source.bytes(i));
-    ++desk.movements;
+    ++writer.movements;
   }
 }
 
-void sources_are_read(Desk& desk) {
+void sources_are_read(WriterState& writer) {
   {
-    const std::lock_guard lock(desk.mutex);
-    desk.read = true;
+    const std::lock_guard lock(writer.mutex);
+    writer.read = true;
   }
-  desk.changed.notify_all();
+  writer.changed.notify_all();
 }
 
 /// A file with values and without a name yet.
-struct Draft {
+struct PendingFiles {
   std::optional<NewFile> checkpoint;
   std::optional<NewFile> part;
 };
 
 /// Writes what the sources give: from then on they may change.
-void write_drafts(Desk& desk, Draft& draft) {
-  const Save& save = desk.save;
-  desk.folder.make();  // somebody may have removed it, and with it the work of hours
+void write_pending_files(WriterState& writer, PendingFiles& pending) {
+  const Save& save = writer.save;
+  writer.folder.make();  // somebody may have removed it, and with it the work of hours
   if (save.shared) {
     require_readable_names(save.shared->tensors());
-    draft.checkpoint.emplace(desk.folder.path_of(save.state.step), save.shared->tensors());
-    write_values(*draft.checkpoint, *save.shared, desk);
+    pending.checkpoint.emplace(writer.folder.path_of(save.state.step), save.shared->tensors());
+    write_values(*pending.checkpoint, *save.shared, writer);
   }
   if (save.own) {
-    desk.folder.make_parts(save.state.step);
+    writer.folder.make_parts(save.state.step);
     require_readable_names(save.own->tensors());
-    draft.part.emplace(desk.folder.part_path(save.state.step, desk.workers.rank), save.own->tensors());
-    write_values(*draft.part, *save.own, desk);
+    pending.part.emplace(writer.folder.part_path(save.state.step, writer.workers.rank), save.own->tensors());
+    write_values(*pending.part, *save.own, writer);
   }
 }
 
@@ -100,16 +100,16 @@ bool has_parts(const Save& save) {
 /// Tells the others of this worker's part at a stage of a save. @returns the parts of all. @throws UserError
 /// if one failed, or is at another stage or in another save: its part is not of this checkpoint.
 /// @param stage how far the save has come: "complete", "named", "saved"
-std::vector<CheckpointPart> gather_parts(const Desk& desk, const std::string& stage,
+std::vector<CheckpointPart> gather_parts(const WriterState& writer, const std::string& stage,
                                          const CheckpointPart& part, const std::string& error) {
-  const std::int64_t step = desk.save.state.step;
+  const std::int64_t step = writer.save.state.step;
   const std::string mine =
       nlohmann::json{{"step", step}, {"stage", stage}, {"part", part}, {"error", error}}.dump(
           -1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<CheckpointPart> parts;
   std::string failure;
   for (const std::string& text :
-       desk.workers.exchange ? desk.workers.exchange(mine, step) : std::vector{mine}) {
+       writer.workers.exchange ? writer.workers.exchange(mine, step) : std::vector{mine}) {
     const nlohmann::json json = nlohmann::json::parse(text);
     auto theirs = json.at("error").get<std::string>();
     if (json.at("step") != step || json.at("stage") != stage)
@@ -135,25 +135,25 @@ std::string error_of(Work work) {
 
 /// The parts get their names together, once all are complete: a checkpoint of the same step, of a run that
 /// was set back, may be there, and be good until then. @returns what the checkpoint is to say of them.
-std::vector<CheckpointPart> complete_parts(Desk& desk, NewFile* part, std::string error) {
+std::vector<CheckpointPart> complete_parts(WriterState& writer, NewFile* part, std::string error) {
   CheckpointPart mine;
-  const CheckpointState state = state_of_part(desk.save);
-  if (error.empty()) error = error_of([&] { mine = part->complete(&state, [&] { ++desk.movements; }); });
-  if (desk.given_up) throw UserError(error);  // the others are not there any more
-  gather_parts(desk, "complete", mine, error);
-  return gather_parts(desk, "named", mine, error_of([&] { part->give_name(); }));
+  const CheckpointState state = state_of_part(writer.save);
+  if (error.empty()) error = error_of([&] { mine = part->complete(&state, [&] { ++writer.movements; }); });
+  if (writer.given_up) throw UserError(error);  // the others are not there any more
+  gather_parts(writer, "complete", mine, error);
+  return gather_parts(writer, "named", mine, error_of([&] { part->give_name(); }));
 }
 
 /// Completes the checkpoint itself, whose parts have their names, and removes older ones once it is there.
 /// @returns its bytes; into `warning` goes what failed after that. @throws UserError if it is not there.
-std::int64_t complete_checkpoint(Desk& desk, NewFile& file, const CheckpointState& state,
+std::int64_t complete_checkpoint(WriterState& writer, NewFile& file, const CheckpointState& state,
                                  std::string& warning) {
-  const std::string path = desk.folder.path_of(state.step);
-  const auto moved = [&] { ++desk.movements; };
-  if (has_parts(desk.save)) {
+  const std::string path = writer.folder.path_of(state.step);
+  const auto moved = [&] { ++writer.movements; };
+  if (has_parts(writer.save)) {
     sync_folder(folder_of(path));  // the parts' folder in it
     // To open a folder makes a network file system ask which names others have given in it.
-    sync_folder(folder_of(desk.folder.part_path(state.step, 0)));
+    sync_folder(folder_of(writer.folder.part_path(state.step, 0)));
   }
   for (const auto* parts : {&state.parts, &state.server_parts}) {
     for (const CheckpointPart& part : *parts) {
@@ -166,40 +166,42 @@ std::int64_t complete_checkpoint(Desk& desk, NewFile& file, const CheckpointStat
   if (!file.has_name()) throw UserError(warning);
   require_written(path, written);
   // Where it may not outlive a crash of the machine, the older ones are still needed.
-  if (warning.empty()) warning = error_of([&] { desk.folder.saved(state.step, desk.keep, moved); });
+  if (warning.empty()) warning = error_of([&] { writer.folder.saved(state.step, writer.keep, moved); });
   return written.bytes;
 }
 
 /// Fills bytes, which all wrote, and warning of `report`. @throws UserError if the checkpoint was not saved.
-void complete(Desk& desk, Draft& draft, std::string error, SaveReport& report) {
-  CheckpointState state = desk.save.state;
-  if (desk.save.own) {
-    state.parts = complete_parts(desk, draft.part ? &*draft.part : nullptr, std::move(error));
+void complete(WriterState& writer, PendingFiles& pending, std::string error, SaveReport& report) {
+  CheckpointState state = writer.save.state;
+  if (writer.save.own) {
+    state.parts = complete_parts(writer, pending.part ? &*pending.part : nullptr, std::move(error));
   } else if (!error.empty()) {
     throw UserError(error);
   }
   error = error_of([&] {
-    if (draft.checkpoint) report.bytes = complete_checkpoint(desk, *draft.checkpoint, state, report.warning);
+    if (pending.checkpoint)
+      report.bytes = complete_checkpoint(writer, *pending.checkpoint, state, report.warning);
   });
   for (const auto* parts : {&state.parts, &state.server_parts})
     for (const CheckpointPart& part : *parts) report.bytes += part.bytes;
   // No worker has saved before the checkpoint is there.
-  if (desk.save.own) gather_parts(desk, "saved", {}, error);
+  if (writer.save.own) gather_parts(writer, "saved", {}, error);
   if (!error.empty()) throw UserError(error);
 }
 
-SaveReport write(Desk& desk) {
-  const std::int64_t step = desk.save.state.step;
-  SaveReport report{.step = step, .path = desk.folder.path_of(step), .bytes = 0, .write_s = 0.0, .error = {}};
+SaveReport write(WriterState& writer) {
+  const std::int64_t step = writer.save.state.step;
+  SaveReport report{
+      .step = step, .path = writer.folder.path_of(step), .bytes = 0, .write_s = 0.0, .error = {}};
   const auto begin = std::chrono::steady_clock::now();
-  Draft draft;
-  std::string error = error_of([&] { write_drafts(desk, draft); });
-  sources_are_read(desk);
-  error = error_of([&] { complete(desk, draft, error, report); });
+  PendingFiles pending;
+  std::string error = error_of([&] { write_pending_files(writer, pending); });
+  sources_are_read(writer);
+  error = error_of([&] { complete(writer, pending, error, report); });
   if (!error.empty()) {
     report.error = cat("the checkpoint of step ", step, " was not saved: ", error);
     report.warning.clear();
-    if (has_parts(desk.save) && desk.workers.rank == 0) desk.folder.remove_orphaned_parts(step);
+    if (has_parts(writer.save) && writer.workers.rank == 0) writer.folder.remove_orphaned_parts(step);
   } else if (!report.warning.empty()) {
     report.warning = cat("the checkpoint of step ", step, " was saved, but then: ", report.warning);
   }
@@ -207,28 +209,28 @@ SaveReport write(Desk& desk) {
   return report;
 }
 
-void serve(Desk& desk) {
-  std::unique_lock lock(desk.mutex);
+void serve(WriterState& writer) {
+  std::unique_lock lock(writer.mutex);
   for (;;) {
-    desk.changed.wait(lock, [&] { return desk.pending || desk.closing; });
-    if (!desk.pending) return;
+    writer.changed.wait(lock, [&] { return writer.pending || writer.closing; });
+    if (!writer.pending) return;
     lock.unlock();
-    SaveReport report = write(desk);
+    SaveReport report = write(writer);
     lock.lock();
-    desk.reports.push_back(std::move(report));
-    desk.pending = false;
-    desk.changed.notify_all();
+    writer.reports.push_back(std::move(report));
+    writer.pending = false;
+    writer.changed.notify_all();
   }
 }
 
 /// Starts a thread that takes no signals: requests to stop are the main thread's, and a write beyond a limit
 /// (SIGXFSZ) is to fail instead of ending the program.
-std::thread start_quietly(std::shared_ptr<Desk> desk) {
+std::thread start_quietly(std::shared_ptr<WriterState> writer) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread([desk = std::move(desk)] { serve(*desk); });
+  std::thread thread([writer = std::move(writer)] { serve(*writer); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }
@@ -236,28 +238,28 @@ std::thread start_quietly(std::shared_ptr<Desk> desk) {
 }  // namespace
 
 struct CheckpointWriter::Impl {
-  std::shared_ptr<Desk> desk;  // Shared with the thread, see Desk
-  std::thread thread;          ///< From the first save on: most workers never save
+  std::shared_ptr<WriterState> writer;  // Shared with the thread, see WriterState
+  std::thread thread;                   ///< From the first save on: most workers never save
   int exceptions = std::uncaught_exceptions();
 };
 
 CheckpointWriter::CheckpointWriter(std::string folder, std::int64_t keep, SavingWorkers workers)
     : impl_(std::make_unique<Impl>()) {
   require(keep >= 1, "at least one checkpoint must be kept, got ", keep);
-  impl_->desk = std::make_shared<Desk>(std::move(folder), keep, std::move(workers));
-  if (impl_->desk->workers.rank == 0) impl_->desk->folder.remove_unfinished();
+  impl_->writer = std::make_shared<WriterState>(std::move(folder), keep, std::move(workers));
+  if (impl_->writer->workers.rank == 0) impl_->writer->folder.remove_unfinished();
 }
 
 CheckpointWriter::~CheckpointWriter() {
   if (!impl_->thread.joinable()) return;
   {
-    const std::lock_guard lock(impl_->desk->mutex);
-    impl_->desk->closing = true;
+    const std::lock_guard lock(impl_->writer->mutex);
+    impl_->writer->closing = true;
   }
-  impl_->desk->changed.notify_all();
+  impl_->writer->changed.notify_all();
   if (std::uncaught_exceptions() > impl_->exceptions) {
     // Not for the disk, but for what still uses things that are about to be destroyed.
-    impl_->desk->given_up = true;
+    impl_->writer->given_up = true;
     wait_until_read();
     impl_->thread.detach();
   } else {
@@ -267,45 +269,45 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::start(Save save) {
   finish();
-  if (!impl_->thread.joinable()) impl_->thread = start_quietly(impl_->desk);
+  if (!impl_->thread.joinable()) impl_->thread = start_quietly(impl_->writer);
   {
-    const std::lock_guard lock(impl_->desk->mutex);
-    impl_->desk->save = std::move(save);
-    impl_->desk->pending = true;
-    impl_->desk->read = false;
+    const std::lock_guard lock(impl_->writer->mutex);
+    impl_->writer->save = std::move(save);
+    impl_->writer->pending = true;
+    impl_->writer->read = false;
   }
-  impl_->desk->changed.notify_all();
+  impl_->writer->changed.notify_all();
 }
 
 void CheckpointWriter::wait_until_read() {
-  std::unique_lock lock(impl_->desk->mutex);
-  impl_->desk->changed.wait(lock, [&] { return impl_->desk->read; });
+  std::unique_lock lock(impl_->writer->mutex);
+  impl_->writer->changed.wait(lock, [&] { return impl_->writer->read; });
 }
 
 bool CheckpointWriter::wait_until_read_for(double seconds) {
-  std::unique_lock lock(impl_->desk->mutex);
-  return impl_->desk->changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                                       [&] { return impl_->desk->read; });
+  std::unique_lock lock(impl_->writer->mutex);
+  return impl_->writer->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                         [&] { return impl_->writer->read; });
 }
 
 std::vector<SaveReport> CheckpointWriter::reports() {
-  const std::lock_guard lock(impl_->desk->mutex);
-  return std::exchange(impl_->desk->reports, {});
+  const std::lock_guard lock(impl_->writer->mutex);
+  return std::exchange(impl_->writer->reports, {});
 }
 
 void CheckpointWriter::finish() {
-  std::unique_lock lock(impl_->desk->mutex);
-  impl_->desk->changed.wait(lock, [&] { return !impl_->desk->pending; });
+  std::unique_lock lock(impl_->writer->mutex);
+  impl_->writer->changed.wait(lock, [&] { return !impl_->writer->pending; });
 }
 
 bool CheckpointWriter::finish_for(double seconds) {
-  std::unique_lock lock(impl_->desk->mutex);
-  return impl_->desk->changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                                       [&] { return !impl_->desk->pending; });
+  std::unique_lock lock(impl_->writer->mutex);
+  return impl_->writer->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                         [&] { return !impl_->writer->pending; });
 }
 
 std::int64_t CheckpointWriter::movements() const {
-  return impl_->desk->movements.load();
+  return impl_->writer->movements.load();
 }
 
 }  // namespace flotilla

@@ -79,34 +79,34 @@ class DeviceBench {
     for (std::size_t bytes = arguments_.min_bytes; bytes <= arguments_.max_bytes; bytes *= 2) {
       const DeviceSpan<float> data = all.subspan(0, bytes / sizeof(float));
       const std::span<float> copy = std::span(host).first(data.size());
-      mpi::Contestant contestant;
-      contestant.row = {.algorithm = strategy.all_reduce,
-                        .wire = plan.wire,
-                        .communicators = plan.communicators,
-                        .bytes = data.size() * sizeof(float)};
-      contestant.fill = [&] {
+      mpi::Candidate candidate;
+      candidate.row = {.algorithm = strategy.all_reduce,
+                       .wire = plan.wire,
+                       .communicators = plan.communicators,
+                       .bytes = data.size() * sizeof(float)};
+      candidate.fill = [&] {
         mpi::fill_for_exact_sum(copy, plan.wire, world_.rank(), world_.size());
         device_.upload(copy, data);
         device_.synchronize();
       };
-      contestant.is_exact = [&] {
+      candidate.is_exact = [&] {
         device_.download(data, copy);
         return mpi::is_exact_sum(copy, plan.wire, world_.size());
       };
-      contestant.clear = [&] {
+      candidate.clear = [&] {
         device_.flat().fill(data, 0.0F);
         device_.synchronize();
       };
-      contestant.sum = [&] {
+      candidate.sum = [&] {
         if (lanes > 1) return together.sum(data);
         mpi::all_reduce_now(reduction.first(), data);
       };
-      contestant.wait = [&] {
+      candidate.wait = [&] {
         for (mpi::Collectives* const lane : collectives) lane->wait();
         device_.synchronize();
       };
-      mpi::take_turns(world_, std::span(&contestant, 1), 0);
-      on_row(contestant.row);
+      mpi::take_turns(world_, std::span(&candidate, 1), 0);
+      on_row(candidate.row);
     }
   }
 

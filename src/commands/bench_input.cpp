@@ -11,7 +11,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/commands/load.hpp"
-#include "src/data/dealing.hpp"
+#include "src/data/assign_shards.hpp"
 #include "src/data/loader.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
@@ -75,7 +75,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);
-    sharding = dealt(make_sharding(fitting, data->size(), world.size()), *data, config.data.deal);
+    sharding = assign_shards(make_sharding(fitting, data->size(), world.size()), *data, config.data.deal);
   });
   LoaderOptions options = loader_options(config.data);
   options.mixup = config.train.mixup;

@@ -228,7 +228,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                               {"samples_per_s", samples_per_s},
                               {"operations_alone_us", alone_s * 1e6},
                               {"fraction", alone_s / step_median_s}};
-  if (assembly.loss_scale.looks()) json["skipped_steps"] = assembly.loss_scale.skipped();
+  if (assembly.loss_scale.enabled()) json["skipped_steps"] = assembly.loss_scale.skipped();
   for (const auto& [phase, seconds] : phases) json[cat(phase, "_us")] = seconds * 1e6;
   for (const Kind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},

@@ -66,7 +66,7 @@ void print_memory(Assembly& assembly, const HostMemory& host, std::span<const St
     in_windows += bytes_of(array->values()) - array->device_bytes();
     on_host += array->mirror_bytes();
   }
-  for (const auto* room : {&assembly.push_room, &assembly.pull_room})
+  for (const auto* room : {&assembly.push_staging, &assembly.pull_staging})
     if (*room) on_host += (*room)->bytes();
   const std::int64_t shard_sums = assembly.shard_sums ? assembly.shard_sums->bytes() : 0;
   const std::int64_t known = parameters + statistics + gradients + strategy - in_windows + slots +

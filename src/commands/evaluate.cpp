@@ -140,7 +140,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   NetworkInputs inputs;
   if (embeddings) inputs = [&](const Batch& batch) { return embeddings->features(batch); };
   const Evaluation result = evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1,
-                                     foretells_clicks(config.model), on_batch, inputs);
+                                     predicts_clicks(config.model), on_batch, inputs);
   agree(world, [&] {
     if (std::isfinite(result.loss)) return;
     throw UserError(cat(checkpoint.path, ": its loss on ", data->description(), " is ",

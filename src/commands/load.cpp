@@ -14,7 +14,7 @@
 #include "src/files/folders.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/model_state.hpp"
-#include "src/train/own_source.hpp"
+#include "src/train/worker_state_source.hpp"
 
 namespace flotilla {
 

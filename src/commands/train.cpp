@@ -172,7 +172,7 @@ void introduce(const std::string& deck, const StartUp& start, Assembly& assembly
   reporter.say(cat("deck         ", deck));
   reporter.say(cat("output       ", config.run.output));
   introduce_hosts(start, assembly, reporter);
-  if (assembly.loss_scale.looks()) reporter.say(cat("loss scale   ", assembly.loss_scale.text()));
+  if (assembly.loss_scale.enabled()) reporter.say(cat("loss scale   ", assembly.loss_scale.text()));
   reporter.say(cat("training     ", assembly.training_data->description()));
   if (assembly.validation_data) reporter.say(cat("validation   ", assembly.validation_data->description()));
   reporter.say(
@@ -362,8 +362,9 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .step = ending.step,
                    .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
                    .peak_memory_bytes = largest[0],
-                   .skipped_steps = assembly.loss_scale.looks() ? std::optional(assembly.loss_scale.skipped())
-                                                                : std::nullopt});
+                   .skipped_steps = assembly.loss_scale.enabled()
+                                        ? std::optional(assembly.loss_scale.skipped())
+                                        : std::nullopt});
   } catch (const UserError& error) {
     if (!ending.stopped) throw;
     reporter->warn(error.what());

@@ -79,7 +79,7 @@ struct ModelConfig {
   std::int64_t embedding_width = 10;
   std::string embeddings = "shared";  ///< "shared", "per-slot"
   double embedding_scale = 0.01;      ///< Bound of the uniform initial values
-  /// Of a user's own model: what the deck gives, by "<kind>.<key>" (own_keys.hpp)
+  /// Of a user's own model: what the deck gives, by "<kind>.<key>" (custom_keys.hpp)
   std::map<std::string, config::Value> own;
 };
 

@@ -24,7 +24,7 @@ std::vector<Key> local_sgd_keys();
 std::vector<Key> server_keys();
 std::vector<Key> checkpoint_and_validation_keys();
 
-/// The whole table, to add the keys of a user's own models to (own_keys.hpp).
+/// The whole table, to add the keys of a user's own models to (custom_keys.hpp).
 std::vector<Key>& key_table();
 
 // What the entries are written with.

@@ -87,7 +87,7 @@ SlurmTime slurm_time() {
   return time;
 }
 
-bool slurm_tasks_are_strangers() {
+bool slurm_tasks_disconnected() {
   const auto tasks = whole_number(environment("SLURM_STEP_NUM_TASKS"));
   if (!tasks || *tasks < 2) return false;
   const auto names = {"PMIX_RANK", "PMI_RANK", "PMI_FD", "OMPI_COMM_WORLD_SIZE"};

@@ -23,7 +23,7 @@ SlurmTime slurm_time();
 
 /// Whether srun started several tasks as one step and told none of them how to find the others: each would
 /// train alone. To be asked before MPI is initialised, which may set what is looked at.
-bool slurm_tasks_are_strangers();
+bool slurm_tasks_disconnected();
 
 /// Whether this is the task of the step that speaks for all.
 bool slurm_first_task();

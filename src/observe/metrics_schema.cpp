@@ -52,7 +52,8 @@ void describe(const StepReport& report, Visitor& key) {
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("auc", report.auc, "",
-      "area under the ROC curve, of clicks: the epoch's samples so far, each foretold before it was learned");
+      "area under the ROC curve, of clicks: the epoch's samples so far, each predicted before it was "
+      "learned");
   key("batch_auc", report.batch_auc, "", "the same of the last 20 batches of each worker");
   key("wait_s", report.wait_s, "s",
       "a step's wait for the other workers and the wire, mean over the workers; this and the next are absent "
@@ -79,7 +80,7 @@ void describe(const ValidationReport& report, Visitor& key) {
   key("auc_bound", report.auc_bound, "", "how far auc may be from that without bins");
   key("pr_auc", report.pr_auc, "", "area under the precision-recall curve");
   key("log_loss", report.log_loss, "nats", "mean over the samples, without train.label_smoothing");
-  key("calibration", report.calibration, "", "clicks foretold per click; null without clicks");
+  key("calibration", report.calibration, "", "clicks predicted per click; null without clicks");
 }
 
 template <class Visitor>

@@ -43,7 +43,7 @@ struct StepReport {
   std::optional<std::int64_t> skipped_steps{};
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
-  std::optional<double> auc{};  ///< Of a model that foretells clicks, as is the next
+  std::optional<double> auc{};  ///< Of a model that predicts clicks, as is the next
   std::optional<double> batch_auc{};
   std::optional<double> wait_s{};  ///< Of a meeting of all workers, mean over them; absent with one; so are
   std::optional<double> compute_s{};  ///< the next ones
@@ -60,7 +60,7 @@ struct ValidationReport {
   double accuracy_top1 = 0.0;
   double accuracy_top5 = 0.0;
   std::int64_t samples = 0;
-  std::optional<double> auc{};  ///< Of a model that foretells clicks; so are the next ones
+  std::optional<double> auc{};  ///< Of a model that predicts clicks; so are the next ones
   std::optional<double> auc_bound{};
   std::optional<double> pr_auc{};
   std::optional<double> log_loss{};

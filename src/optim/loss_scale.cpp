@@ -15,7 +15,7 @@ constexpr std::array<const char*, std::tuple_size_v<LossScale::State>> names = {
 }  // namespace
 
 LossScale::LossScale(const LossScaleConfig& config)
-    : looks_(true),
+    : enabled_(true),
       rule_{.dynamic = config.kind == "dynamic",
             .growth = static_cast<float>(config.growth),
             .backoff = static_cast<float>(config.backoff),
@@ -29,20 +29,20 @@ std::string LossScale::text() const {
 }
 
 LossScale::State LossScale::state() const {
-  return {double{now_.scale}, static_cast<double>(now_.good), static_cast<double>(now_.in_a_row),
+  return {double{now_.scale}, static_cast<double>(now_.good), static_cast<double>(now_.consecutive_overflows),
           static_cast<double>(now_.skipped)};
 }
 
 void LossScale::set_state(const State& state) {
   if (rule_.dynamic) now_.scale = static_cast<float>(state[0]);
   now_.good = static_cast<std::int64_t>(state[1]);
-  now_.in_a_row = static_cast<std::int64_t>(state[2]);
+  now_.consecutive_overflows = static_cast<std::int64_t>(state[2]);
   now_.skipped = static_cast<std::int64_t>(state[3]);
 }
 
 std::map<std::string, double> LossScale::numbers() const {
   std::map<std::string, double> numbers;
-  if (!looks_) return numbers;
+  if (!enabled_) return numbers;
   const State values = state();
   for (std::size_t i = 0; i < values.size(); ++i) numbers[names[i]] = values[i];
   return numbers;
@@ -52,7 +52,7 @@ void LossScale::set_numbers(const std::map<std::string, double>& numbers) {
   State values = state();
   for (std::size_t i = 0; i < values.size(); ++i)
     if (const auto found = numbers.find(names[i]); found != numbers.end()) values[i] = found->second;
-  if (looks_) set_state(values);
+  if (enabled_) set_state(values);
 }
 
 LossScale make_loss_scale(const DeviceConfig& device) {

@@ -18,36 +18,36 @@ namespace flotilla {
 ///     overflow  good ← 0, bad + 1;  bad = backoff_every: scale ← max(1, backoff · scale), bad ← 0
 ///     else      bad ← 0, good + 1;  good = growth_every: scale ← growth · scale if finite, good ← 0
 ///
-/// A static scale stays. All that follow the same verdicts have the same scale.
+/// A static scale stays. Scales that follow the same sequence of steps are equal.
 class LossScale {
  public:
-  LossScale() = default;  ///< 1, and no step is looked at.
+  LossScale() = default;  ///< 1, and no step is checked.
   explicit LossScale(const LossScaleConfig& config);
 
-  bool looks() const { return looks_; }  ///< Whether steps are looked at, and those that overflow skipped.
+  /// Whether steps are checked for overflow, and those that overflow skipped.
+  bool enabled() const { return enabled_; }
   float scale() const { return now_.scale; }
-  void follow(bool finite) {
-    flotilla::follow(rule_, now_, finite);
-  }                                                        ///< After each step that was looked at.
-  std::int64_t skipped() const { return now_.skipped; }    ///< Steps, since the start of training.
-  std::int64_t in_a_row() const { return now_.in_a_row; }  ///< Of them, the last ones at this scale.
+  void follow(bool finite) { flotilla::follow(rule_, now_, finite); }  ///< After each step that was checked
+  std::int64_t skipped() const { return now_.skipped; }                ///< Steps since the start of training
+  /// Steps that overflowed one after another at the present scale.
+  std::int64_t consecutive_overflows() const { return now_.consecutive_overflows; }
   bool can_fall() const { return flotilla::can_fall(rule_, now_); }
   const ScaleRule& rule() const { return rule_; }
   const ScaleState& now() const { return now_; }
   std::string text() const;  ///< "dynamic, now 32768"
 
   /// For checkpoints: "loss_scale", "loss_scale_good", "loss_scale_bad", "skipped_steps"; empty where no step
-  /// is looked at.
+  /// is checked.
   std::map<std::string, double> numbers() const;
   /// Takes them over where they are there. A static scale stays the deck's.
   void set_numbers(const std::map<std::string, double>& numbers);
-  /// The same state in a fixed size, to be sent.
+  /// The state in a fixed size, to be sent to other workers.
   using State = std::array<double, 4>;
   State state() const;
   void set_state(const State& state);
 
  private:
-  bool looks_ = false;
+  bool enabled_ = false;
   ScaleRule rule_;
   ScaleState now_;
 };

@@ -38,7 +38,7 @@ class Optimizer {
   /// / micro-steps, times clip_factor). `gradients` are only read. Allocates nothing.
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
             double gradient_scale);
-  /// One step with numbers that lie on the device (StepJudge::judge), which may say that it is not taken:
+  /// One step with numbers that lie on the device (OverflowGuard::check), which may say that it is not taken:
   /// then steps() counts one too many. Not for optimizers that need norms.
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers);
 

@@ -9,18 +9,18 @@
 
 namespace flotilla {
 
-/// Floats at the start of a worker's gradient array: the loss sums of the step and the votes to stop. The
-/// step's statistics (Arenas::step_statistics) follow, then the gradients. What stands before the gradients
-/// travels in the last bucket, so that it costs no collective of its own.
-inline constexpr std::int64_t passenger_floats = ArenaLayout::alignment;
-/// Where in them a worker votes to stop; LossSum says where the loss sums are.
-inline constexpr std::size_t passenger_stop = 8;
+/// Floats in the header of a worker's gradient array: the loss sums of the step (LossSum has their indices)
+/// and the votes to stop. The step's statistics (Arenas::step_statistics) follow, then the gradients. Header
+/// and statistics travel in the last bucket, so that they need no collective of their own.
+inline constexpr std::int64_t header_floats = ArenaLayout::alignment;
+/// Index of a worker's vote to stop in the header.
+inline constexpr std::size_t header_stop = 8;
 
-/// Where, after the sum, a StepJudge tells what became of the step: told_floats.
-inline constexpr std::size_t passenger_tells = 10;
+/// Index of the OverflowGuard's report in the header after the sum: report_floats.
+inline constexpr std::size_t header_report = 10;
 
-/// Where it says, to the servers of server.mode = "sync", that its gradients are not finite.
-inline constexpr std::size_t passenger_skip = 9;
+/// Index of the flag that tells the servers of server.mode = "sync" that the gradients are not finite.
+inline constexpr std::size_t header_skip = 9;
 
 /// A range of the gradient array (floats) that is summed over the workers at once.
 struct Bucket {

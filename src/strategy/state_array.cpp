@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/host_room.hpp"
+#include "kernels/host_staging.hpp"
 
 namespace flotilla {
 
@@ -20,10 +20,10 @@ void broadcast(Device& device, const mpi::Communicator& workers, std::span<const
   if (workers.size() == 1) return;
   std::size_t largest = 0;
   for (const StateArray& array : arrays) largest = std::max(largest, array.values.size());
-  HostRoom room(device, largest);
+  HostStaging staging(device, largest);
   for (const StateArray& array : arrays) {
-    workers.broadcast(room.take(array.values));
-    room.give_back(array.values);
+    workers.broadcast(staging.map(array.values));
+    staging.unmap(array.values);
   }
 }
 

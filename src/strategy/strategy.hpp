@@ -26,14 +26,14 @@ struct StepOutcome {
   double loss = 0.0;           ///< Mean over the samples
   double accuracy_top1 = 0.0;  ///< In [0, 1]
   double accuracy_top5 = 0.0;
-  bool stop = false;  ///< Some worker was asked to stop; every worker sees the same verdict
+  bool stop = false;  ///< Some worker was asked to stop; equal on every worker
   double samples = 0.0;
   std::int64_t period = 0;      ///< Of local SGD, from now on; 0: none
   std::string note{};           ///< For the log
   bool late = false;            ///< Of the step before
   bool all_workers = true;      ///< Over the samples of all workers, the same on each; else of this one alone
   bool skipped = false;         ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
-  bool hopeless = false;        ///< … and no smaller scale would help
+  bool unrecoverable = false;   ///< … and no smaller scale would help
   bool skipped_by_all = false;  ///< The same on all workers
 };
 

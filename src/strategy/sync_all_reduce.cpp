@@ -7,17 +7,18 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
-#include "src/strategy/verdict.hpp"
+#include "src/strategy/overflow.hpp"
 
 namespace flotilla {
 
 SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
       averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
-      leading_(static_cast<std::size_t>(passenger_floats) + parts_.model.statistics.size()),
+      leading_(static_cast<std::size_t>(header_floats) + parts_.model.statistics.size()),
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
       late_(parts_.device) {
-  if (parts_.judge != nullptr) statistics_before_ = parts_.device.allocate(parts_.model.statistics.size());
+  if (parts_.overflow_guard != nullptr)
+    statistics_before_ = parts_.device.allocate(parts_.model.statistics.size());
 }
 
 void SyncAllReduce::start() {
@@ -36,7 +37,8 @@ void SyncAllReduce::resume(const Resumption& resumed) {
 }
 
 void SyncAllReduce::begin_judging() {
-  if (parts_.judge != nullptr) parts_.judge->begin(parts_.loss_scale.now(), parts_.optimizer.steps());
+  if (parts_.overflow_guard != nullptr)
+    parts_.overflow_guard->begin(parts_.loss_scale.now(), parts_.optimizer.steps());
 }
 
 void SyncAllReduce::clear_gradients() {
@@ -58,7 +60,7 @@ DeviceSpan<float> SyncAllReduce::complete(std::size_t bucket) {
 }
 
 void SyncAllReduce::vote_to_stop() {
-  parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
+  parts_.device.flat().fill(parts_.gradients.subspan(header_stop, 1), 1.0F);
 }
 
 void SyncAllReduce::gradient_ready(std::int64_t begin) {
@@ -89,7 +91,7 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
 void SyncAllReduce::update_statistics() {
   const auto running = parts_.model.statistics;
   if (running.empty()) return;
-  const auto step = parts_.gradients.subspan(passenger_floats, running.size());
+  const auto step = parts_.gradients.subspan(header_floats, running.size());
   FlatMath& flat = parts_.device.flat();
   flat.scale(running, statistics_decay_);
   flat.axpy(1.0F / static_cast<float>(averaged()), step, running);
@@ -119,7 +121,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   const std::int64_t reduced_ns = trace::now_ns();
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
-  StepOutcome found = parts_.judge == nullptr ? update_if_finite(info) : update_as_judged(info);
+  StepOutcome found = parts_.overflow_guard == nullptr ? update_if_finite(info) : update_guarded(info);
   parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
   found.skipped_by_all = found.skipped;
@@ -131,21 +133,21 @@ StepOutcome SyncAllReduce::update_if_finite(const StepInfo& info) {
   const trace::Span span("optimizer");
   const bool taken = can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
   if (taken) update(info.learning_rate);
-  judge(taken, parts_.loss_scale, found);
+  update_loss_scale(taken, parts_.loss_scale, found);
   return found;
 }
 
 /// The host hands out the update without knowing whether it is taken.
-StepOutcome SyncAllReduce::update_as_judged(const StepInfo& info) {
-  const auto tells = parts_.gradients.subspan(passenger_tells, told_floats);
-  const UpdateNumbers* const numbers = parts_.judge->judge(
-      parts_.gradients, static_cast<float>(info.learning_rate), static_cast<double>(averaged()), tells);
+StepOutcome SyncAllReduce::update_guarded(const StepInfo& info) {
+  const auto report = parts_.gradients.subspan(header_report, report_floats);
+  const UpdateNumbers* const numbers = parts_.overflow_guard->check(
+      parts_.gradients, static_cast<float>(info.learning_rate), static_cast<double>(averaged()), report);
   StepOutcome found = outcome(info);
   const trace::Span span("optimizer");
   const auto statistics = parts_.model.statistics;
   if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
   update_statistics();
-  if (!statistics.empty()) parts_.judge->restore(statistics_before_.span(), statistics);
+  if (!statistics.empty()) parts_.overflow_guard->restore(statistics_before_.span(), statistics);
   parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
   parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
   return found;
@@ -153,7 +155,7 @@ StepOutcome SyncAllReduce::update_as_judged(const StepInfo& info) {
 
 /// Of what the workers' sums came to. Before they are cleared.
 StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
-  std::array<float, passenger_floats> sums{};
+  std::array<float, header_floats> sums{};
   const auto all = parts_.gradients.subspan(0, sums.size());
   if (info.outcome_now) {
     late_.forget();
@@ -165,12 +167,12 @@ StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
   StepOutcome found{.loss = sums[sum_loss] / samples,
                     .accuracy_top1 = sums[sum_top1] / samples,
                     .accuracy_top5 = sums[sum_top5] / samples,
-                    .stop = sums[passenger_stop] > 0.0F,
+                    .stop = sums[header_stop] > 0.0F,
                     .samples = sums[sum_samples],
                     .late = !info.outcome_now};
-  if (parts_.judge != nullptr) {
-    const auto tells = std::span<const float>(sums).subspan(passenger_tells, told_floats);
-    not_taken_ = learn(tells, parts_.loss_scale, found);
+  if (parts_.overflow_guard != nullptr) {
+    const auto report = std::span<const float>(sums).subspan(header_report, report_floats);
+    not_taken_ = adopt_device_result(report, parts_.loss_scale, found);
   }
   return found;
 }

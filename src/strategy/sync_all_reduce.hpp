@@ -10,7 +10,7 @@
 #include "src/optim/loss_scale.hpp"
 #include "src/optim/optimizer.hpp"
 #include "src/strategy/buckets.hpp"
-#include "src/strategy/late_sums.hpp"
+#include "src/strategy/delayed_metrics.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/strategy/strategy.hpp"
 
@@ -37,7 +37,8 @@ class SyncAllReduce : public Strategy {
     std::int64_t micro_steps = 1;
     ShardSums* shards = nullptr;  ///< With run.reproducible; the micro-steps are shards then
     double clip_norm = 0.0;       ///< Of the averaged gradient; 0: none
-    StepJudge* judge = nullptr;   ///< Decides on the device whether steps are taken; null: the host does
+    OverflowGuard* overflow_guard =
+        nullptr;  ///< Decides on the device whether steps are taken; null: the host does
   };
   explicit SyncAllReduce(Parts parts);
 
@@ -72,7 +73,7 @@ class SyncAllReduce : public Strategy {
   void update_statistics();
   void update(double learning_rate);
   StepOutcome update_if_finite(const StepInfo& info);
-  StepOutcome update_as_judged(const StepInfo& info);
+  StepOutcome update_guarded(const StepInfo& info);
   StepOutcome outcome(const StepInfo& info);
   DeviceSpan<float> parameter_gradients() const {
     return parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
@@ -86,9 +87,10 @@ class SyncAllReduce : public Strategy {
   bool together_ = true;
   std::int64_t step_ = 0;    ///< The one whose gradients become ready
   std::size_t started_ = 0;  ///< Buckets of this step already handed over
-  LateSums late_;
-  std::int64_t not_taken_ = 0;  ///< Steps that the judge has told of last, and the optimizer has counted
-  Storage statistics_before_;   ///< With a judge: of the step that it may undo
+  DelayedMetrics late_;
+  std::int64_t not_taken_ =
+      0;  ///< Steps in the last report of the guard that the optimizer counted and the device skipped
+  Storage statistics_before_;  ///< With an overflow guard: of the step that it may undo
 };
 
 }  // namespace flotilla

@@ -8,7 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
-#include "src/data/dealing.hpp"
+#include "src/data/assign_shards.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/same_data.hpp"
 #include "src/parameter_server/rows/row_rule.hpp"
@@ -136,8 +136,8 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
                           validation_data->description(), "), those of data.train ",
                           training_data->sample_shape().text(), " (", training_data->description(),
                           "); give two sets of one shape"));
-    sharding =
-        dealt(make_sharding(config, training_data->size(), world.size()), *training_data, config.data.deal);
+    sharding = assign_shards(make_sharding(config, training_data->size(), world.size()), *training_data,
+                             config.data.deal);
     straggler.emplace(config.run.emulate_straggler, world.rank(), world.size());
     network = make_network(*device, config,
                            {.sample = training_data->sample_shape(),
@@ -155,7 +155,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
     // The library may order weights by the batch as well; both read one arena.
     if (validation_network && validation_network->parameters().order() != network->parameters().order())
       validation_network.reset();
-    buckets = cut_buckets(network->layout(), passenger_floats + network->statistics().layout().size(),
+    buckets = cut_buckets(network->layout(), header_floats + network->statistics().layout().size(),
                           static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
                           static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
     const auto saved = [&](const char* choice) {
@@ -195,7 +195,7 @@ Assembly::Assembly(const Config& deck, const mpi::Communicator& all_ranks, Failu
   }
   if (servers != nullptr)
     servers->open({.layout = network->layout(),
-                   .leading = passenger_floats + static_cast<std::int64_t>(model.statistics.size()),
+                   .leading = header_floats + static_cast<std::int64_t>(model.statistics.size()),
                    .micro_steps = sharding.micro_steps,
                    .workers = world.size()});
   missing.emplace(*watchdog, [this] {
@@ -225,8 +225,8 @@ void Assembly::bind(Network& bound, const Model& with) const {
   bound.bind({.parameters = with.parameters,
               .gradients = trains ? parameter_gradients() : DeviceSpan<float>{},
               .statistics = with.statistics,
-              .step_statistics = trains ? gradients.subspan(passenger_floats, with.statistics.size())
-                                        : DeviceSpan<float>{}});
+              .step_statistics =
+                  trains ? gradients.subspan(header_floats, with.statistics.size()) : DeviceSpan<float>{}});
 }
 
 void Assembly::evaluate_with(const Model& evaluated) {
@@ -237,16 +237,16 @@ void Assembly::train_with(const Model& trained) {
   bind(*network, trained);
 }
 
-/// Where nothing but the verdict would make the host wait for a step.
-std::unique_ptr<StepJudge> Assembly::make_judge() const {
-  if (!loss_scale.looks() || config.strategy.kind != "all-reduce" || config.train.gradient_clip_norm > 0.0 ||
-      needs_norms(config.optimizer)) {
+/// Only where the overflow check would be all that makes the host wait for a step.
+std::unique_ptr<OverflowGuard> Assembly::make_overflow_guard() const {
+  if (!loss_scale.enabled() || config.strategy.kind != "all-reduce" ||
+      config.train.gradient_clip_norm > 0.0 || needs_norms(config.optimizer)) {
     return nullptr;
   }
-  return device->step_judge({.rule = loss_scale.rule(),
-                             .loss_divisor = loss_divisor(),
-                             .beta1 = static_cast<float>(config.optimizer.beta1),
-                             .beta2 = static_cast<float>(config.optimizer.beta2)});
+  return device->overflow_guard({.rule = loss_scale.rule(),
+                                 .loss_divisor = loss_divisor(),
+                                 .beta1 = static_cast<float>(config.optimizer.beta1),
+                                 .beta2 = static_cast<float>(config.optimizer.beta2)});
 }
 
 float Assembly::loss_divisor() const {
@@ -254,13 +254,14 @@ float Assembly::loss_divisor() const {
   return static_cast<float>(sharding.batch * (averages ? sharding.micro_steps : 1));
 }
 
-Late<float> Assembly::backward_scale() const {
-  return judge ? judge->backward_scale() : Late<float>(loss_scale.scale() / loss_divisor());
+DeviceScalar<float> Assembly::backward_scale() const {
+  return overflow_guard ? overflow_guard->backward_scale()
+                        : DeviceScalar<float>(loss_scale.scale() / loss_divisor());
 }
 
 std::unique_ptr<Strategy> Assembly::make_strategy() {
   if (servers != nullptr) return make_served_strategy();
-  judge = make_judge();
+  overflow_guard = make_overflow_guard();
   auto steps = std::make_unique<SyncAllReduce>(
       SyncAllReduce::Parts{.device = *device,
                            .workers = step_group ? step_group->workers : world,
@@ -276,7 +277,7 @@ std::unique_ptr<Strategy> Assembly::make_strategy() {
                            .micro_steps = sharding.micro_steps,
                            .shards = shard_sums.get(),
                            .clip_norm = config.train.gradient_clip_norm,
-                           .judge = judge.get()});
+                           .overflow_guard = overflow_guard.get()});
   if (config.strategy.kind == "all-reduce") return steps;
   return std::make_unique<LocalSgd>(LocalSgd::Parts{
       .device = *device,
@@ -302,8 +303,8 @@ std::unique_ptr<Strategy> Assembly::make_served_strategy() {
                             .model = model,
                             .values = served_values,
                             .gradients = gradients,
-                            .push_room = *push_room,
-                            .pull_room = *pull_room,
+                            .push_staging = *push_staging,
+                            .pull_staging = *pull_staging,
                             .micro_steps = sharding.micro_steps,
                             .embeddings = embeddings.get()};
   if (config.server.mode == "geo") return std::make_unique<Geo>(worker, *optimizer);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
-#include "kernels/host_room.hpp"
+#include "kernels/host_staging.hpp"
 #include "models/network.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
@@ -80,17 +80,17 @@ struct Assembly {
   ReducedArray models;                          ///< Holds model and consensus, or served_values
   ReducedArray summed;                          ///< Holds gradients
   Model model;
-  Model consensus;                    ///< Local SGD: room for a model that is not this worker's
-  DeviceSpan<float> gradients;        ///< Passengers, step statistics, gradients (buckets.hpp)
-  DeviceSpan<float> served_values;    ///< With servers: passengers, statistics, parameters
-  std::optional<HostRoom> push_room;  ///< With servers, to whom host memory goes
-  std::optional<HostRoom> pull_room;
+  Model consensus;                          ///< Local SGD: room for a model that is not this worker's
+  DeviceSpan<float> gradients;              ///< Header, step statistics, gradients (buckets.hpp)
+  DeviceSpan<float> served_values;          ///< With servers: the header, statistics, parameters
+  std::optional<HostStaging> push_staging;  ///< With servers, to whom host memory goes
+  std::optional<HostStaging> pull_staging;
   Storage validation_sums;
   std::unique_ptr<Optimizer>
-      optimizer;                     ///< Null where servers run it, but for worker 0, which saves its state
-  LossScale loss_scale;              ///< This worker's
-  std::unique_ptr<StepJudge> judge;  ///< Null: the host decides whether a step is taken
-  std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
+      optimizer;         ///< Null where servers run it, but for worker 0, which saves its state
+  LossScale loss_scale;  ///< This worker's
+  std::unique_ptr<OverflowGuard> overflow_guard;  ///< Null: the host decides whether a step is taken
+  std::unique_ptr<ShardSums> shard_sums;          ///< Null: not run.reproducible
   std::vector<Bucket> buckets;
   Reduction reduction;                                     ///< Of gradients
   Reduction averaging;                                     ///< Local SGD: of models
@@ -112,7 +112,7 @@ struct Assembly {
   }
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
   /// What backward multiplies the sum of a batch's losses with.
-  Late<float> backward_scale() const;
+  DeviceScalar<float> backward_scale() const;
   /// The strategy's, and what synchronised batch norm and rows wait for around forward and backward.
   StrategyTimes times() const;
   Network& evaluator() { return validation_network ? *validation_network : *network; }
@@ -123,7 +123,7 @@ struct Assembly {
 
  private:
   void bind(Network& bound, const Model& with) const;
-  std::unique_ptr<StepJudge> make_judge() const;
+  std::unique_ptr<OverflowGuard> make_overflow_guard() const;
   float loss_divisor() const;
   std::unique_ptr<Strategy> make_strategy();
   std::unique_ptr<Strategy> make_served_strategy();

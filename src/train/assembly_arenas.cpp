@@ -19,7 +19,7 @@ void Assembly::lay_out(AllReducePlan plan, AllReducePlan averaging_plan) {
   };
   model = model_at(0);
   if (averages) consensus = model_at(model_count);
-  const std::size_t leading = static_cast<std::size_t>(passenger_floats) + model.statistics.size();
+  const std::size_t leading = static_cast<std::size_t>(header_floats) + model.statistics.size();
   const mpi::Communicator& steps_host = step_group ? step_group->host : *host;
   const std::size_t summed_count = leading + model.parameters.size();
   fit_to_shared_memory(plan, automatic, summed_count, world);
@@ -45,15 +45,15 @@ void Assembly::lay_out(AllReducePlan plan, AllReducePlan averaging_plan) {
 void Assembly::lay_out_served() {
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
-  const std::size_t leading = static_cast<std::size_t>(passenger_floats) + statistics_count;
+  const std::size_t leading = static_cast<std::size_t>(header_floats) + statistics_count;
   models = ReducedArray(*device, leading + parameter_count, {}, *host);
   summed = ReducedArray(*device, leading + parameter_count, {}, *host);
   served_values = models.values();
   gradients = summed.values();
-  push_room.emplace(*device, gradients.size());
-  pull_room.emplace(*device, served_values.size());
+  push_staging.emplace(*device, gradients.size());
+  pull_staging.emplace(*device, served_values.size());
   model = {served_values.subspan(leading, parameter_count),
-           served_values.subspan(static_cast<std::size_t>(passenger_floats), statistics_count)};
+           served_values.subspan(static_cast<std::size_t>(header_floats), statistics_count)};
 }
 
 }  // namespace flotilla

@@ -29,7 +29,7 @@ using NetworkInputs = std::function<HostBatch(const Batch&)>;
 /// size.
 /// @param sums loss_sums floats of scratch on the device
 /// @param parts that each worker computes one after another: the bits depend on their number over all workers
-/// @param clicks the model foretells clicks: its metrics of them too
+/// @param clicks the model predicts clicks: its metrics of them too
 /// @param on_batch called after each batch: network.logits() are its rows'
 /// @param inputs what the network gets for a batch; empty: the batch's own
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,

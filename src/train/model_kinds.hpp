@@ -10,7 +10,7 @@
 #include "models/network.hpp"
 #include "models/worker_exchange.hpp"
 #include "src/config/config.hpp"
-#include "src/config/own_keys.hpp"
+#include "src/config/custom_keys.hpp"
 
 namespace flotilla {
 
@@ -32,7 +32,7 @@ using NetworkMaker =
 /// What model.kind names.
 struct ModelKind {
   std::string name;
-  std::vector<config::OwnKey> keys{};  ///< In decks: [model.<name>]; config::own_value reads them
+  std::vector<config::CustomKey> keys{};  ///< In decks: [model.<name>]; config::own_value reads them
   NetworkMaker make;
 };
 

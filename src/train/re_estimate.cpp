@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/re_estimate.hpp"
 
-#include "kernels/host_room.hpp"
+#include "kernels/host_staging.hpp"
 
 namespace flotilla {
 
 void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& loader, std::int64_t batches) {
   FlatMath& flat = assembly.device->flat();
-  const auto batchs_own = assembly.gradients.subspan(passenger_floats, model.statistics.size());
+  const auto batchs_own = assembly.gradients.subspan(header_floats, model.statistics.size());
   assembly.train_with(model);
   flat.fill(model.statistics, 0.0F);
   for (std::int64_t i = 0; i < batches; ++i) {
@@ -24,9 +24,9 @@ void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& load
   assembly.device->finish_staging();
   flat.fill(batchs_own, 0.0F);
   assembly.train_with(assembly.model);
-  HostRoom room(*assembly.device, model.statistics.size());
-  assembly.world.all_reduce(room.take(model.statistics));
-  room.give_back(model.statistics);
+  HostStaging staging(*assembly.device, model.statistics.size());
+  assembly.world.all_reduce(staging.map(model.statistics));
+  staging.unmap(model.statistics);
 }
 
 }  // namespace flotilla

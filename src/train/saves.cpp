@@ -43,8 +43,8 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
   const bool parts = place.consensus && !state.own.empty();
   if (!place.shared && !parts) return;
   if (parts && !place.own)
-    place.own = std::make_shared<OwnSource>(*assembly_.network, state.own,
-                                            assembly_.embeddings ? assembly_.embeddings->local() : nullptr);
+    place.own = std::make_shared<WorkerStateSource>(
+        *assembly_.network, state.own, assembly_.embeddings ? assembly_.embeddings->local() : nullptr);
   wait_for_disk(place, [&](double seconds) { return place.writer->finish_for(seconds); });
   if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
   if (parts) place.own->take(state.own);

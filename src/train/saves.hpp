@@ -11,7 +11,7 @@
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/train/assembly.hpp"
-#include "src/train/own_source.hpp"
+#include "src/train/worker_state_source.hpp"
 
 namespace flotilla {
 
@@ -44,11 +44,11 @@ class Saves {
  private:
   struct Place {
     CheckpointWriter* writer;
-    bool consensus;                         ///< Else this worker's own model
-    bool speaks;                            ///< Its saves are those of the reports
-    std::shared_ptr<StateSource> shared{};  ///< For Save, which says why it is not owned alone
-    std::shared_ptr<OwnSource> own{};       ///< Null: not needed so far
-    std::string failure{};                  ///< Why the newest save failed; empty: it did not
+    bool consensus;                            ///< Else this worker's own model
+    bool speaks;                               ///< Its saves are those of the reports
+    std::shared_ptr<StateSource> shared{};     ///< For Save, which says why it is not owned alone
+    std::shared_ptr<WorkerStateSource> own{};  ///< Null: not needed so far
+    std::string failure{};                     ///< Why the newest save failed; empty: it did not
   };
   void start(Place& place, const CheckpointState& counters, const StrategyState& state);
   static bool tells(const Place& place);

@@ -55,13 +55,13 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       begin_ns_(trace::now_ns()),
       saves_(parts_.assembly, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
-      waiting_(assembly_.world),
+      stragglers_(assembly_.world),
       agreement_(assembly_.world, *assembly_.network) {
   for (const StateArray& array : assembly_.strategy->live())
     saved_floats_ += static_cast<std::int64_t>(array.values.size());
   if (assembly_.embeddings)
-    gradient_room_.emplace(*assembly_.device, static_cast<std::size_t>(assembly_.network->input_size()));
-  if (!foretells_clicks(config_.model)) return;
+    gradient_staging_.emplace(*assembly_.device, static_cast<std::size_t>(assembly_.network->input_size()));
+  if (!predicts_clicks(config_.model)) return;
   clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
   logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
 }
@@ -173,7 +173,7 @@ StepOutcome Trainer::step(Loader& loader) {
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
   const DeviceSpan<float> sums = strategy.loss_sums();
-  const Late<float> scale = assembly_.backward_scale();
+  const DeviceScalar<float> scale = assembly_.backward_scale();
   const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
@@ -223,9 +223,9 @@ StepOutcome Trainer::step(Loader& loader) {
                             .mean_step_s = mean_step_s(),
                             .meet = meets,
                             .outcome_now = meets || !assembly_.device->runs_ahead() ||
-                                           (assembly_.loss_scale.looks() && !assembly_.judge)});
+                                           (assembly_.loss_scale.enabled() && !assembly_.overflow_guard)});
   assembly_.device->submit();
-  waiting_.after_step(strategy.times().meetings, spending());
+  stragglers_.after_step(strategy.times().meetings, step_times());
   times_.read_ns = loader.read_ns();
   ++times_.steps;
   ++step_;
@@ -257,7 +257,7 @@ HostBatch Trainer::input_of(const Batch& batch) {
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
   if (!assembly_.embeddings) return;
   const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, gradient_room_->read(gradient), assembly_.loss_scale);
+  assembly_.embeddings->add_gradient(batch, gradient_staging_->read(gradient), assembly_.loss_scale);
   if (!assembly_.looks_ahead()) return;
   ahead_ = &take_batch(loader);
   assembly_.embeddings->look_ahead(*ahead_);
@@ -278,9 +278,9 @@ void Trainer::pause_if_emulated(std::int64_t compute_ns) {
   times_.backward_ns -= pause_ns;
 }
 
-Spending Trainer::spending() const {
+StepTimes Trainer::step_times() const {
   const StrategyTimes strategy = assembly_.times();
-  Spending total{.wait_ns = strategy.exposed_comm_ns};
+  StepTimes total{.wait_ns = strategy.exposed_comm_ns};
   total[Phase::input] = times_.input_ns;
   total[Phase::compute] = times_.forward_ns + times_.backward_ns;
   total[Phase::optimizer] = strategy.optimizer_ns;
@@ -351,7 +351,7 @@ Ending Trainer::run() {
 
 /// A NaN that max pooling hides from the loss has reached the statistics.
 void Trainer::check_finite(const StepOutcome& outcome) {
-  if (outcome.skipped) return check_hope(outcome);
+  if (outcome.skipped) return check_overflow_limit(outcome);
   const bool loss_is_finite = std::isfinite(outcome.loss);
   if (loss_is_finite && (outcome.late || assembly_.device->flat().all_finite(assembly_.model.statistics)))
     return;
@@ -380,13 +380,13 @@ void Trainer::check_finite(const StrategyState& state) {
 }
 
 /// A step that overflowed is skipped, unless a smaller loss scale would not have helped.
-void Trainer::check_hope(const StepOutcome& outcome) {
-  if (!outcome.hopeless) return;
+void Trainer::check_overflow_limit(const StepOutcome& outcome) {
+  if (!outcome.unrecoverable) return;
   const LossScale& scale = assembly_.loss_scale;
-  const std::string what =
-      cat(scale.in_a_row(), " steps in a row overflowed in ", config_.device.precision, " at the loss scale ",
-          scale.scale(), ", which cannot fall any further (device.precision = \"bfloat16\" needs none",
-          config_.device.loss_scale.kind == "static" ? "; try a smaller one" : "", ")");
+  const std::string what = cat(scale.consecutive_overflows(), " steps in a row overflowed in ",
+                               config_.device.precision, " at the loss scale ", scale.scale(),
+                               ", which cannot fall any further (device.precision = \"bfloat16\" needs none",
+                               config_.device.loss_scale.kind == "static" ? "; try a smaller one" : "", ")");
   if (outcome.skipped_by_all) end_diverged(what);
   end_diverged_alone(what);
 }

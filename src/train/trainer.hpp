@@ -16,7 +16,7 @@
 #include "src/train/monitor/input_need.hpp"
 #include "src/train/monitor/processor_waiting.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
-#include "src/train/monitor/waiting.hpp"
+#include "src/train/monitor/straggler_monitor.hpp"
 #include "src/train/save_clock.hpp"
 #include "src/train/saves.hpp"
 
@@ -101,7 +101,7 @@ class Trainer {
   std::vector<CheckpointPart> save_rows_of_servers(const CheckpointState& state);
   void log_clicks(const Batch& batch);
   void pause_if_emulated(std::int64_t compute_ns);
-  Spending spending() const;
+  StepTimes step_times() const;
   void report_waiting();
   InputTimes all_input_times() const;
   InputTimes input_times() const;
@@ -116,7 +116,7 @@ class Trainer {
   void validate();
   void check_finite(const StepOutcome& outcome);
   void check_finite(const StrategyState& state);
-  void check_hope(const StepOutcome& outcome);
+  void check_overflow_limit(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
   [[noreturn]] void end_diverged_alone(const std::string& what);
   std::string divergence(const std::string& what, const std::string& where) const;
@@ -160,12 +160,12 @@ class Trainer {
   bool processors_told_ = false;
   Saves saves_;
   ReplacedSamples replaced_;
-  WaitingLog waiting_;
+  StragglerMonitor stragglers_;
   AgreementCheck agreement_;
-  std::optional<ClickLog> clicks_;         ///< Of a model that foretells clicks
-  std::vector<float> logits_;              ///< Its last
-  std::optional<HostRoom> gradient_room_;  ///< For the gradient of the input, with embeddings
-  const Batch* ahead_ = nullptr;           ///< Taken for the next step; null: not yet
+  std::optional<ClickLog> clicks_;               ///< Of a model that predicts clicks
+  std::vector<float> logits_;                    ///< Its last
+  std::optional<HostStaging> gradient_staging_;  ///< For the gradient of the input, with embeddings
+  const Batch* ahead_ = nullptr;                 ///< Taken for the next step; null: not yet
   std::int64_t last_agreed_step_ = -1;
   bool agreement_due_ = false;
 };

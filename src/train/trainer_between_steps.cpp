@@ -19,7 +19,8 @@ namespace flotilla {
 void Trainer::report(const StepOutcome& outcome) {
   assembly_.watchdog->beat("reporting", step_);
   const StrategyTimes strategy = assembly_.times();
-  const Waiting waiting = assembly_.strategy->independent() ? Waiting() : waiting_.gather();
+  const StragglerReport stragglers =
+      assembly_.strategy->independent() ? StragglerReport() : stragglers_.gather();
   const std::int64_t steps = times_.steps - mark_.times.steps;
   const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
   std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
@@ -42,17 +43,17 @@ void Trainer::report(const StepOutcome& outcome) {
                     .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
                     .accuracy_top1 = outcome.accuracy_top1,
                     .accuracy_top5 = outcome.accuracy_top5};
-  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)];
-  if (waiting.meetings > 0) {
-    report.wait_s = waiting.wait_s / static_cast<double>(steps);
-    report.compute_s = waiting.compute_s / static_cast<double>(steps);
+  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(stragglers.slowest)];
+  if (stragglers.meetings > 0) {
+    report.wait_s = stragglers.wait_s / static_cast<double>(steps);
+    report.compute_s = stragglers.compute_s / static_cast<double>(steps);
     report.slowest_rank = slowest.rank;
     report.slowest_host = slowest.host;
-    report.slowest_phase = waiting.phase;
-    report.slowest_times = waiting.times_last;
-    report.slowest_cost_s = waiting.cost_s;
+    report.slowest_phase = stragglers.phase;
+    report.slowest_times = stragglers.times_last;
+    report.slowest_cost_s = stragglers.cost_s;
   }
-  if (const LossScale& scale = assembly_.loss_scale; scale.looks()) {
+  if (const LossScale& scale = assembly_.loss_scale; scale.enabled()) {
     report.loss_scale = double{scale.scale()};
     report.skipped_steps = scale.skipped();
   }
@@ -62,8 +63,8 @@ void Trainer::report(const StepOutcome& outcome) {
     report.batch_auc = areas.batch_auc;
   }
   parts_.reporter.step(report);
-  if (waiting.stands_out())
-    parts_.reporter.say(cat("straggler    ", waiting.text(slowest.rank, slowest.host)));
+  if (stragglers.stands_out())
+    parts_.reporter.say(cat("straggler    ", stragglers.text(slowest.rank, slowest.host)));
   if (!input_told_ && input_times().stands_out()) {
     input_told_ = true;
     parts_.reporter.say(cat("input        ", input_advice(input_times(), input_means())));
@@ -89,16 +90,16 @@ void Trainer::estimate_statistics(const Model& model) {
 
 /// Over the whole run.
 void Trainer::report_waiting() {
-  const Waiting waiting = waiting_.whole();
-  if (waiting.meetings == 0) return;
-  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(waiting.slowest)];
+  const StragglerReport stragglers = stragglers_.whole();
+  if (stragglers.meetings == 0) return;
+  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(stragglers.slowest)];
   if (const std::string emulated = assembly_.straggler->description(); !emulated.empty())
     parts_.reporter.say(cat("straggler    emulated: ", emulated));
-  if (waiting.stands_out())
-    parts_.reporter.say(cat("straggler    in the whole run ", waiting.text(slowest.rank, slowest.host)));
+  if (stragglers.stands_out())
+    parts_.reporter.say(cat("straggler    in the whole run ", stragglers.text(slowest.rank, slowest.host)));
   parts_.reporter.log(
       fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
-                  waiting_.times_last(), waiting.meetings, waiting_.cost_s(),
+                  stragglers_.times_last(), stragglers.meetings, stragglers_.cost_s(),
                   seconds(assembly_.times().exposed_comm_ns)));
 }
 

@@ -21,7 +21,7 @@ declare -A needless=(
   [make_reduction]='needless: a rehearsal before the first step, whose sums are not read'
 )
 
-unit_tests=(test_gpu_device test_gpu_order test_gpu_linear test_gpu_conv2d test_gpu_judge test_fake_gpu)
+unit_tests=(test_gpu_device test_gpu_order test_gpu_linear test_gpu_conv2d test_gpu_overflow_guard test_fake_gpu)
 on_fake_gpu=$build/tests/cuda/flotilla_on_fake_gpu
 test_nccl=$build/tests/mpi/test_nccl
 mnist=("$source/inputs/mnist_mlp.toml" train.batch_size=32 train.steps=8 run.log_every=1 validation.every=0 device.kind=cuda
@@ -122,7 +122,7 @@ while read -r call line; do
     printf '%-22s %-70s %s\n' "$call" "$line" "${needless[${caller%+*}]}"
     continue
   fi
-  for one in test_gpu_order test_gpu_device test_fake_gpu test_gpu_conv2d test_gpu_linear test_gpu_judge test_nccl "${!ways[@]}"; do
+  for one in test_gpu_order test_gpu_device test_fake_gpu test_gpu_conv2d test_gpu_linear test_gpu_overflow_guard test_nccl "${!ways[@]}"; do
     places=$(awk -v c="$call" -v l="$line" -v o="$one" '$1 == c && $2 == l && $3 == o { print $4 }' lines | sort -u | tr '\n' ' ')
     [[ -n $places ]] || continue
     for ((seed = 0; seed < seeds; ++seed)); do

@@ -12,7 +12,7 @@ namespace {
 using Pairs = std::vector<HostPair>;
 const std::vector<std::string> names = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"};
 
-TEST(Tournament, LetsEachMeetEachOnce) {
+TEST(PairwiseLinkTest, LetsEachMeetEachOnce) {
   for (int hosts = 0; hosts <= 17; ++hosts) {
     std::set<HostPair> met;
     for (int round = 0; round < tournament_rounds(hosts); ++round) {
@@ -28,7 +28,7 @@ TEST(Tournament, LetsEachMeetEachOnce) {
   }
 }
 
-TEST(Tournament, PlaysSomeRoundsOnlyWithManyHosts) {
+TEST(PairwiseLinkTest, PlaysSomeRoundsOnlyWithManyHosts) {
   EXPECT_EQ(rounds_to_play(2, 15), std::vector<int>{0});
   EXPECT_EQ(rounds_to_play(4, 15), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(rounds_to_play(1, 15), std::vector<int>{});

@@ -62,7 +62,7 @@ TEST(LossScale, DoesNotFallBelowOne) {
 
   EXPECT_EQ(scale.scale(), 1.0F);
   EXPECT_FALSE(scale.can_fall());
-  EXPECT_EQ(scale.in_a_row(), 1);
+  EXPECT_EQ(scale.consecutive_overflows(), 1);
 }
 
 TEST(LossScale, DoesNotGrowToInfinity) {
@@ -80,7 +80,7 @@ TEST(LossScale, ThatIsStaticStaysAndCounts) {
 
   EXPECT_EQ(scale.scale(), 128.0F);
   EXPECT_EQ(scale.skipped(), 6);
-  EXPECT_EQ(scale.in_a_row(), 2);
+  EXPECT_EQ(scale.consecutive_overflows(), 2);
   EXPECT_FALSE(scale.can_fall());
 }
 
@@ -112,15 +112,15 @@ TEST(LossScale, IsOneWhereNobodyLooks) {
 
   none.set_numbers(LossScale(small()).numbers());
 
-  EXPECT_FALSE(none.looks());
+  EXPECT_FALSE(none.enabled());
   EXPECT_EQ(none.scale(), 1.0F);
   EXPECT_TRUE(none.numbers().empty());
 }
 
 TEST(LossScale, IsForFloat16Only) {
-  EXPECT_TRUE(make_loss_scale({.precision = "float16"}).looks());
-  EXPECT_FALSE(make_loss_scale({.precision = "bfloat16"}).looks());
-  EXPECT_FALSE(make_loss_scale({.precision = "float32"}).looks());
+  EXPECT_TRUE(make_loss_scale({.precision = "float16"}).enabled());
+  EXPECT_FALSE(make_loss_scale({.precision = "bfloat16"}).enabled());
+  EXPECT_FALSE(make_loss_scale({.precision = "float32"}).enabled());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct Clicks {
   }
 };
 
-/// Clicks foretold with errors: differences of logits normal around −1, more where there was a click.
+/// Clicks predicted with errors: differences of logits normal around −1, more where there was a click.
 inline Clicks random_clicks(std::uint64_t seed, std::int64_t samples, double spread = 1.0) {
   Random random(seed, random_data);
   Clicks clicks;

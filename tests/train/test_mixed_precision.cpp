@@ -48,7 +48,7 @@ TEST(MixedPrecision, LeavesEverythingAloneInAStepThatOverflows) {
 
   EXPECT_TRUE(outcome.skipped);
   EXPECT_TRUE(outcome.skipped_by_all);
-  EXPECT_FALSE(outcome.hopeless);
+  EXPECT_FALSE(outcome.unrecoverable);
   EXPECT_NEAR(outcome.loss, std::log(2.0), 0.5);
   EXPECT_EQ(run.parameters(), before);
   EXPECT_EQ(run.assembly.optimizer->steps(), 0);
@@ -178,9 +178,9 @@ TEST(MixedPrecision, EachWorkerOfLocalSgdHasAScaleOfItsOwn) {
 
 TEST(MixedPrecision, AStaticScaleThatOverflowsForEverIsHopeless) {
   TestRun run({"device.loss_scale.kind=static", "device.loss_scale.value=1e12"});
-  for (int i = 0; i < 99; ++i) EXPECT_FALSE(run.step().hopeless) << i;
+  for (int i = 0; i < 99; ++i) EXPECT_FALSE(run.step().unrecoverable) << i;
 
-  EXPECT_TRUE(run.step().hopeless);
+  EXPECT_TRUE(run.step().unrecoverable);
 }
 
 TEST(MixedPrecision, ALossThatIsNotFiniteIsHopelessAtTheLeastScale) {
@@ -193,8 +193,8 @@ TEST(MixedPrecision, ALossThatIsNotFiniteIsHopelessAtTheLeastScale) {
 
   EXPECT_FALSE(std::isfinite(above.loss));
   EXPECT_TRUE(above.skipped);
-  EXPECT_FALSE(above.hopeless);
-  EXPECT_TRUE(least.hopeless);
+  EXPECT_FALSE(above.unrecoverable);
+  EXPECT_TRUE(least.unrecoverable);
 }
 
 TEST(MixedPrecision, NobodyLooksInBfloat16) {

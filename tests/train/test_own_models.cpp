@@ -155,7 +155,7 @@ TEST_F(OwnModels, AreRefusedWhereTheNetworkIsNotTheOneAskedFor) {
 }
 
 TEST_F(OwnModels, AreRefusedUnderNamesThatAreTakenOrNone) {
-  const auto add = [](const std::string& name, std::vector<config::OwnKey> keys) {
+  const auto add = [](const std::string& name, std::vector<config::CustomKey> keys) {
     add_model({.name = name, .keys = std::move(keys), .make = make_own});
   };
 

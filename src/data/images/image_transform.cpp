@@ -18,7 +18,7 @@ namespace flotilla {
 namespace {
 
 /// What a thread keeps from image to image.
-struct Workshop {
+struct ThreadScratch {
   std::unique_ptr<ImageDecoder> jpeg = make_jpeg_decoder();
   std::unique_ptr<ImageDecoder> png = make_png_decoder();
   std::unique_ptr<Resizer> bilinear = make_resizer(ResizeFilter::bilinear);
@@ -28,9 +28,9 @@ struct Workshop {
   Resizer& resizer(ResizeFilter filter) { return filter == ResizeFilter::bilinear ? *bilinear : *antialias; }
 };
 
-Workshop& workshop_of_this_thread() {
-  thread_local Workshop workshop;
-  return workshop;
+ThreadScratch& thread_scratch() {
+  thread_local ThreadScratch scratch;
+  return scratch;
 }
 
 /// What of an image becomes a sample: a part of it, x.source by y.source pixels, and its axes.
@@ -44,9 +44,9 @@ struct Cut {
 class OpenImage {
  public:
   OpenImage(std::span<const std::byte> file, const ImageTransformSpec& spec)
-      : workshop_(workshop_of_this_thread()),
+      : scratch_(thread_scratch()),
         filter_(spec.filter),
-        decoder_(recognise_image(file) == FileKind::jpeg ? *workshop_.jpeg : *workshop_.png),
+        decoder_(recognise_image(file) == FileKind::jpeg ? *scratch_.jpeg : *scratch_.png),
         turning_(spec.exif_orientation ? exif_orientation(file) : 1, decoder_.open(file)) {
     const Extent extent = turning_.upright();
     if (extent.width > spec.max_pixels / extent.height) {
@@ -61,18 +61,18 @@ class OpenImage {
   /// @param to and how: as Resizer::run
   template <class... To>
   void resize(const Cut& cut, const To&... to) {
-    Resizer& resizer = workshop_.resizer(filter_);
+    Resizer& resizer = scratch_.resizer(filter_);
     Box part = resizer.prepare(cut.x, cut.y);
     part.x += cut.source.x;
     part.y += cut.source.y;
     decoder_.start(turning_.stored(part));
     if (turning_.nothing()) return resizer.run(decoder_, to...);
-    workshop_.turned.read(decoder_, turning_, part);
-    resizer.run(workshop_.turned, to...);
+    scratch_.turned.read(decoder_, turning_, part);
+    resizer.run(scratch_.turned, to...);
   }
 
  private:
-  Workshop& workshop_;
+  ThreadScratch& scratch_;
   ResizeFilter filter_;
   ImageDecoder& decoder_;
   Turning turning_;

@@ -132,7 +132,7 @@ Staging stage_files(const StagePlan& plan, const std::string& folder, const Stag
   const std::string below = folder + "/" + plan.name();
   const std::string unfinished = below + unfinished_name;
   make_folder(unfinished);
-  remove_copies_of_the_dead(unfinished);
+  remove_stale_copies(unfinished);
   const Manifest manifest(below + manifest_name);
   std::set<std::string> parents;
   std::vector<char> missing(plan.files.size(), 0);

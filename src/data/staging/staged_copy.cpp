@@ -123,7 +123,7 @@ std::uint64_t checksum_of_copy(const std::string& path) {
   return read_pieces(open_data_file(path), [](std::span<const std::byte>) {});
 }
 
-void remove_copies_of_the_dead(const std::string& unfinished) {
+void remove_stale_copies(const std::string& unfinished) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(unfinished, error), end; !error && at != end;
        at.increment(error)) {

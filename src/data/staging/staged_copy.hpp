@@ -20,6 +20,6 @@ std::uint64_t copy_and_verify(const StagedFile& file, const std::string& copy, c
 std::uint64_t checksum_of_copy(const std::string& path);  ///< XXH3. @throws UserError
 
 /// Removes from `unfinished` what no process writes any more.
-void remove_copies_of_the_dead(const std::string& unfinished);
+void remove_stale_copies(const std::string& unfinished);
 
 }  // namespace flotilla

@@ -15,7 +15,7 @@ namespace flotilla {
 /// What the servers must know of the model, which only workers make: a server opens no data.
 ///
 /// What travels is laid out as a worker's gradient array (src/strategy/buckets.hpp): `leading` floats
-/// (passengers and statistics), which are server 0's, then the parameters.
+/// (header and statistics), which are server 0's, then the parameters.
 struct ServePlan {
   ArenaLayout layout{};          ///< Of the parameters
   std::int64_t leading = 0;      ///< Floats

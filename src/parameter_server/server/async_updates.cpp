@@ -15,7 +15,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+constexpr auto header_size = static_cast<std::size_t>(header_floats);
 
 /// 0, 1, 2, 3–4, 5–8 …
 std::size_t bin_of(std::int64_t updates) {
@@ -88,12 +88,12 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
 }
 
 /// Server 0 alone has them: the sums over the workers of what each pushed last.
-void AsyncUpdates::tell_passengers(Worker& worker) {
-  std::copy_n(worker.push->values.begin(), passengers, worker.passengers.begin());
+void AsyncUpdates::share_header(Worker& worker) {
+  std::copy_n(worker.push->values.begin(), header_size, worker.header_sums.begin());
   float* sums = parts().shard.values().address();
-  std::fill_n(sums, passengers, 0.0F);
+  std::fill_n(sums, header_size, 0.0F);
   for (const Worker& other : workers_)
-    for (std::size_t i = 0; i < passengers; ++i) sums[i] += other.passengers[i];
+    for (std::size_t i = 0; i < header_size; ++i) sums[i] += other.header_sums[i];
 }
 
 /// What is here of its push and was not updated yet.
@@ -108,7 +108,7 @@ void AsyncUpdates::update(Worker& worker) {
 
 void AsyncUpdates::update(Worker& worker, std::size_t end) {
   const trace::Span span("update");
-  if (worker.updated == 0 && parts().shard.leading() > 0) tell_passengers(worker);
+  if (worker.updated == 0 && parts().shard.leading() > 0) share_header(worker);
   if (worker.learns()) learn(worker, end);
   worker.updated = end;
 }
@@ -121,7 +121,7 @@ void AsyncUpdates::learn(Worker& worker, std::size_t end) {
   const DeviceSpan<float> running = shard.statistics();
   if (worker.updated == 0 && !running.empty()) {
     if (!adds_differences_) flat.scale(running, statistics_decay(parts().micro_steps * request.head.batches));
-    flat.axpy(1.0F, pushed.subspan(passengers, running.size()), running);
+    flat.axpy(1.0F, pushed.subspan(header_size, running.size()), running);
   }
   if (adds_differences_) {
     const std::size_t begin = std::max(worker.updated, shard.leading());

@@ -51,14 +51,14 @@ class AsyncUpdates : public UpdateMode {
     bool left = false;
     bool learns() const { return push->head.batches > 0; }  ///< Else its steps overflowed.
     bool pauses = false;  ///< It waits for other workers, which must not wait for it
-    std::array<float, passenger_floats> passengers{};
+    std::array<float, header_floats> header_sums{};
   };
 
   void update(Worker& worker);
   void update(Worker& worker, std::size_t end);
   void learn(Worker& worker, std::size_t end);
   void finish(Worker& worker);
-  void tell_passengers(Worker& worker);
+  void share_header(Worker& worker);
   void answer(Worker& worker);
   bool too_far_ahead(const Worker& worker) const;
   void answer_who_may_go_on();

@@ -47,8 +47,8 @@ Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& 
 
 DeviceSpan<float> Shard::statistics() {
   if (leading_ == 0) return {};
-  const auto passengers = static_cast<std::size_t>(passenger_floats);
-  return values_.span().subspan(passengers, leading_ - passengers);
+  const auto header_size = static_cast<std::size_t>(header_floats);
+  return values_.span().subspan(header_size, leading_ - header_size);
 }
 
 std::span<float> Shard::host_array(std::int64_t number) {

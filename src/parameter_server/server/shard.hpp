@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// What one server holds: its share of the parameters (of server 0 behind passengers and statistics), packed
+/// What one server holds: its share of the parameters (of server 0 behind the header and statistics), packed
 /// in the order of the arena, and the optimizer's slots for it.
 class Shard {
  public:

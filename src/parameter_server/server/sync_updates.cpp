@@ -130,13 +130,13 @@ void SyncUpdates::update(std::size_t end) {
   const DeviceSpan<const float> gradients = sum(updated_, end);
   const double share = 1.0 / static_cast<double>(pushed_);
   const bool begins = updated_ == 0 && shard.leading() > 0;
-  const auto passengers = static_cast<std::size_t>(passenger_floats);
-  if (begins) flat.copy(gradients.subspan(0, passengers), shard.values().subspan(0, passengers));
+  const auto header_size = static_cast<std::size_t>(header_floats);
+  if (begins) flat.copy(gradients.subspan(0, header_size), shard.values().subspan(0, header_size));
   const std::size_t begin = std::exchange(updated_, end);
   if (skips()) return;
   if (const DeviceSpan<float> running = shard.statistics(); begins && !running.empty()) {
     flat.scale(running, statistics_decay(parts().micro_steps));
-    flat.axpy(static_cast<float>(share), gradients.subspan(passengers, running.size()), running);
+    flat.axpy(static_cast<float>(share), gradients.subspan(header_size, running.size()), running);
   }
   const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
   const double scale = share * clip_factor(of_parameters, share);

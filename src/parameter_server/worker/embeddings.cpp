@@ -100,7 +100,7 @@ std::span<float> Embeddings::gradients() {
 void Embeddings::add_gradient(const Batch& batch, std::span<const float> gradient, const LossScale& scale) {
   const trace::Span span("gradients of rows");
   training_.backward(batch, gradient, gradients());
-  if (scale.looks()) {
+  if (scale.enabled()) {
     finite_ = std::ranges::all_of(gradients(), [](float value) { return std::isfinite(value); });
     for (float& value : gradients()) value *= 1.0F / scale.scale();
   }

@@ -6,13 +6,13 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
-#include "src/strategy/verdict.hpp"
+#include "src/strategy/overflow.hpp"
 
 namespace flotilla {
 
 namespace {
 
-constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+constexpr auto header_size = static_cast<std::size_t>(header_floats);
 
 }  // namespace
 
@@ -26,9 +26,9 @@ Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
 
 Model Geo::model_in(Storage& array) const {
   const std::size_t statistics = parts_.model.statistics.size();
-  const std::size_t leading = passengers + statistics;
+  const std::size_t leading = header_size + statistics;
   return {array.span().subspan(leading, parts_.values.size() - leading),
-          array.span().subspan(passengers, statistics)};
+          array.span().subspan(header_size, statistics)};
 }
 
 void Geo::start() {
@@ -41,7 +41,7 @@ void Geo::start() {
 void Geo::resume(const Resumption& resumed) {
   steps_ = resumed.steps;
   // What all had pushed is worker 0's memory of it, too.
-  if (resumed.own_state) parts_.servers.fill(parts_.push_room.read(old_.span()), {}, 0);
+  if (resumed.own_state) parts_.servers.fill(parts_.push_staging.read(old_.span()), {}, 0);
 }
 
 std::vector<StateArray> Geo::live() {
@@ -59,10 +59,10 @@ void Geo::update(const StepInfo& info) {
   const std::int64_t begin_ns = trace::now_ns();
   FlatMath& flat = parts_.device.flat();
   const DeviceSpan<float> running = parts_.model.statistics;
-  const std::size_t leading = passengers + running.size();
+  const std::size_t leading = header_size + running.size();
   if (!running.empty()) {
     flat.scale(running, statistics_decay(parts_.micro_steps));
-    flat.axpy(1.0F, parts_.gradients.subspan(passengers, running.size()), running);
+    flat.axpy(1.0F, parts_.gradients.subspan(header_size, running.size()), running);
   }
   const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
   const double scale = 1.0 / double{parts_.loss_scale.scale()};
@@ -75,8 +75,8 @@ void Geo::update(const StepInfo& info) {
 /// Takes over what the servers have: the others' differences.
 void Geo::follow() {
   FlatMath& flat = parts_.device.flat();
-  const std::size_t rest = parts_.values.size() - passengers;
-  const auto behind = [&](DeviceSpan<float> array) { return array.subspan(passengers, rest); };
+  const std::size_t rest = parts_.values.size() - header_size;
+  const auto behind = [&](DeviceSpan<float> array) { return array.subspan(header_size, rest); };
   const DeviceSpan<float> difference = behind(pushed_.span());
   flat.copy(behind(servers_.span()), difference);
   flat.axpy(-1.0F, behind(old_.span()), difference);
@@ -93,12 +93,12 @@ void Geo::exchange(std::int64_t step) {
   flat.axpy(-1.0F, old_.span(), pushed);
   const float share = 1.0F / static_cast<float>(parts_.workers.size());
   flat.scale(pushed, share);
-  flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+  flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
   if (parts_.embeddings != nullptr) parts_.embeddings->push_differences(share);
   times_.sent_bytes += flotilla::exchange(
       parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
-  const std::size_t rest = pushed.size() - passengers;
-  flat.axpy(1.0F, pushed.subspan(passengers, rest), old_.span().subspan(passengers, rest));
+  const std::size_t rest = pushed.size() - header_size;
+  flat.axpy(1.0F, pushed.subspan(header_size, rest), old_.span().subspan(header_size, rest));
   follow();
   since_push_ = 0;
 }
@@ -108,8 +108,8 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, false);
   const bool taken = can_be_taken(parts_);
   if (taken) update(info);
-  judge(taken, parts_.loss_scale, own);
-  keep_to_itself(parts_.device, own, parts_.gradients);
+  update_loss_scale(taken, parts_.loss_scale, own);
+  exclude_own_sums(parts_.device, own, parts_.gradients);
   StepOutcome outcome = own;
   outcome.stop = false;
   ++since_push_;
@@ -128,8 +128,8 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }
   outcome.skipped = own.skipped;
-  outcome.hopeless = own.hopeless;
-  parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
+  outcome.unrecoverable = own.unrecoverable;
+  parts_.device.flat().fill(parts_.gradients.subspan(0, header_size + parts_.model.statistics.size()), 0.0F);
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   return outcome;
 }
@@ -156,8 +156,8 @@ StrategyState Geo::state() {
     Storage& mean = slot_means_[i];
     if (mean.size() == 0) mean = parts_.device.allocate(slots[i].values.size());
     parts_.device.flat().copy(slots[i].values, mean.span());
-    parts_.workers.all_reduce(parts_.push_room.take(mean.span()), mpi::Op::sum, steps_);
-    parts_.push_room.give_back(mean.span());
+    parts_.workers.all_reduce(parts_.push_staging.map(mean.span()), mpi::Op::sum, steps_);
+    parts_.push_staging.unmap(mean.span());
     parts_.device.flat().scale(mean.span(), 1.0F / static_cast<float>(parts_.workers.size()));
     state.shared[2 + i].values = mean.span();
   }

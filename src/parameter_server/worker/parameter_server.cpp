@@ -7,13 +7,13 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
-#include "src/strategy/verdict.hpp"
+#include "src/strategy/overflow.hpp"
 
 namespace flotilla {
 
 namespace {
 
-constexpr auto passengers = static_cast<std::size_t>(passenger_floats);
+constexpr auto header_size = static_cast<std::size_t>(header_floats);
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void ParameterServer::vote_to_stop() {
   if (meeting_) {
     meeting_->ask_to_stop();
   } else {
-    parts_.device.flat().fill(parts_.gradients.subspan(passenger_stop, 1), 1.0F);
+    parts_.device.flat().fill(parts_.gradients.subspan(header_stop, 1), 1.0F);
   }
 }
 
@@ -50,7 +50,7 @@ void ParameterServer::vote_to_stop() {
 void ParameterServer::unscale() {
   const float scale = parts_.loss_scale.scale();
   if (scale == 1.0F) return;
-  const std::size_t leading = passengers + parts_.model.statistics.size();
+  const std::size_t leading = header_size + parts_.model.statistics.size();
   parts_.device.flat().scale(parts_.gradients.subspan(leading, parts_.gradients.size() - leading),
                              1.0F / scale);
 }
@@ -59,11 +59,11 @@ void ParameterServer::unscale() {
 void ParameterServer::merge() {
   FlatMath& flat = parts_.device.flat();
   const std::size_t statistics = parts_.model.statistics.size();
-  const std::size_t rest = parts_.gradients.size() - passengers;
+  const std::size_t rest = parts_.gradients.size() - header_size;
   if (batches_ == 0) flat.fill(merged_.span(), 0.0F);
   if (statistics > 0)
-    flat.scale(merged_.span().subspan(passengers, statistics), statistics_decay(parts_.micro_steps));
-  flat.axpy(1.0F, parts_.gradients.subspan(passengers, rest), merged_.span().subspan(passengers, rest));
+    flat.scale(merged_.span().subspan(header_size, statistics), statistics_decay(parts_.micro_steps));
+  flat.axpy(1.0F, parts_.gradients.subspan(header_size, rest), merged_.span().subspan(header_size, rest));
 }
 
 void ParameterServer::exchange(const StepInfo& info) {
@@ -72,9 +72,9 @@ void ParameterServer::exchange(const StepInfo& info) {
   DeviceSpan<float> pushed = parts_.gradients;
   if (push_every_ > 1) {
     pushed = merged_.span();
-    const std::size_t leading = passengers + parts_.model.statistics.size();
+    const std::size_t leading = header_size + parts_.model.statistics.size();
     FlatMath& flat = parts_.device.flat();
-    flat.copy(parts_.gradients.subspan(0, passengers), pushed.subspan(0, passengers));
+    flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
     if (batches_ > 0)
       flat.scale(pushed.subspan(leading, pushed.size() - leading), 1.0F / static_cast<float>(batches_));
   }
@@ -98,10 +98,10 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     ++batches_;
   }
   if (independent_) {
-    judge(finite, parts_.loss_scale, own);
-    keep_to_itself(parts_.device, own, parts_.gradients);
+    update_loss_scale(finite, parts_.loss_scale, own);
+    exclude_own_sums(parts_.device, own, parts_.gradients);
   } else if (!finite) {
-    parts_.device.flat().fill(parts_.gradients.subspan(passenger_skip, 1), 1.0F);
+    parts_.device.flat().fill(parts_.gradients.subspan(header_skip, 1), 1.0F);
   }
   ++since_push_;
   const bool meets = meeting_ && (info.meet || stops_after(parts_, *meeting_, info));
@@ -109,12 +109,12 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   if (exchanges) exchange(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
-  if (!independent_) {  // the same verdict on every worker, and on the servers
-    judge(!outcome.skipped, parts_.loss_scale, outcome);
+  if (!independent_) {  // decided alike on every worker and server
+    update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;
     if (!outcome.skipped) ++optimizer_steps_;
   }
-  parts_.device.flat().fill(parts_.gradients.subspan(0, passengers + parts_.model.statistics.size()), 0.0F);
+  parts_.device.flat().fill(parts_.gradients.subspan(0, header_size + parts_.model.statistics.size()), 0.0F);
   if (meets) {
     outcome = meet(parts_, *meeting_, steps_, own, parts_.values);
     times_.sent_bytes += meeting_->sent_bytes();
@@ -123,7 +123,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   }
   if (independent_) {
     outcome.skipped = own.skipped;
-    outcome.hopeless = own.hopeless;
+    outcome.unrecoverable = own.unrecoverable;
   }
   if (meets || !independent_) ++times_.meetings;
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;

@@ -8,21 +8,21 @@
 
 #include "kernels/error.hpp"
 #include "src/strategy/buckets.hpp"
-#include "src/strategy/verdict.hpp"
+#include "src/strategy/overflow.hpp"
 
 namespace flotilla {
 
 void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps) {
-  worker.workers.broadcast(worker.pull_room.take(worker.values));
-  worker.pull_room.give_back(worker.values);
-  std::vector<HostRoom> rooms;
+  worker.workers.broadcast(worker.pull_staging.map(worker.values));
+  worker.pull_staging.unmap(worker.values);
+  std::vector<HostStaging> rooms;
   std::vector<std::span<const float>> arrays;
   if (slots != nullptr)
     for (const OptimizerSlot& slot : slots->slots()) {
       rooms.emplace_back(worker.device, slot.values.size());
       arrays.push_back(rooms.back().read(slot.values));
     }
-  worker.servers.fill(worker.pull_room.read(worker.values), arrays, optimizer_steps);
+  worker.servers.fill(worker.pull_staging.read(worker.values), arrays, optimizer_steps);
 }
 
 bool can_be_taken(const ServedWorker& worker) {
@@ -31,16 +31,16 @@ bool can_be_taken(const ServedWorker& worker) {
 }
 
 StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers) {
-  std::array<float, passenger_floats> sums{};
+  std::array<float, header_floats> sums{};
   device.download(array.subspan(0, sums.size()), sums);
   const double samples = std::max(1.0F, sums[sum_samples]);
   return {.loss = sums[sum_loss] / samples,
           .accuracy_top1 = sums[sum_top1] / samples,
           .accuracy_top5 = sums[sum_top5] / samples,
-          .stop = sums[passenger_stop] > 0.0F,
+          .stop = sums[header_stop] > 0.0F,
           .samples = sums[sum_samples],
           .all_workers = all_workers,
-          .skipped = sums[passenger_skip] > 0.0F};
+          .skipped = sums[header_skip] > 0.0F};
 }
 
 std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
@@ -49,9 +49,10 @@ std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
   const auto payloads =
       worker.embeddings == nullptr ? std::span<const mpi::Payload>() : worker.embeddings->payloads();
   servers.start_push_pull(what.step, static_cast<int>(what.batches), what.learning_rate,
-                          worker.push_room.read(what.from), worker.pull_room.room_for(what.to), payloads);
+                          worker.push_staging.read(what.from), worker.pull_staging.map_for_writing(what.to),
+                          payloads);
   servers.wait();
-  worker.pull_room.give_back(what.to);
+  worker.pull_staging.unmap(what.to);
   if (worker.embeddings != nullptr) worker.embeddings->finish();
   return servers.sent_bytes() - sent_before;
 }
@@ -76,9 +77,9 @@ StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t step
   const StepOutcome outcome = meeting.meet(steps);
   worker.watchdog.beat("pull from the servers", steps - 1);
   mpi::PushPullWorker& servers = worker.servers.exchange();
-  servers.start_pull(steps - 1, worker.pull_room.room_for(pulled));
+  servers.start_pull(steps - 1, worker.pull_staging.map_for_writing(pulled));
   servers.wait();
-  worker.pull_room.give_back(pulled);
+  worker.pull_staging.unmap(pulled);
   worker.workers.barrier(steps - 1);
   return outcome;
 }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/host_room.hpp"
+#include "kernels/host_staging.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
 #include "src/optim/loss_scale.hpp"
@@ -25,8 +25,8 @@ struct ServedWorker {
   Model model;                  ///< Inside `values`
   DeviceSpan<float> values;     ///< Passengers, statistics, parameters
   DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients
-  HostRoom& push_room;          ///< For what goes to servers
-  HostRoom& pull_room;          ///< And what comes from there
+  HostStaging& push_staging;    ///< For what goes to servers
+  HostStaging& pull_staging;    ///< And what comes from there
   std::int64_t micro_steps = 1;
   Embeddings* embeddings = nullptr;  ///< Null: the model has none
 };
@@ -37,7 +37,7 @@ void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t opt
 /// Whether the step's gradients are finite, those of rows too; or nobody looks.
 bool can_be_taken(const ServedWorker& worker);
 
-/// What the sums at the start of `array` (passengers) say.
+/// What the sums at the start of `array` (the header) say.
 StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers);
 
 struct PushAndPull {

@@ -32,7 +32,7 @@ class ServerLink {
   void set_folder(const std::string& folder) { folder_ = folder; }
   /// What the servers are to hold. They are ready then to be filled.
   void open(ServePlan plan);
-  /// Worker 0's arrays, whatever the others give: passengers, statistics and parameters; then the optimizer's
+  /// Worker 0's arrays, whatever the others give: the header, statistics and parameters; then the optimizer's
   /// slots, of parameters. Servers answer from now on. @param optimizer_steps done
   void fill(std::span<const float> values, std::span<const std::span<const float>> slots,
             std::int64_t optimizer_steps);

@@ -104,7 +104,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
     parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
   outcome.skipped = own.skipped;
-  outcome.hopeless = own.hopeless;
+  outcome.unrecoverable = own.unrecoverable;
   outcome.skipped_by_all = own.skipped && everybody;
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   parts_.steps->step_together(together_in(steps));

@@ -70,7 +70,7 @@ std::string Disagreement::text(int workers, std::int64_t step) const {
 }
 
 AgreementCheck::AgreementCheck(const mpi::Communicator& world, const Network& network)
-    : world_(world), room_(network.device(), largest_tensor(network)) {
+    : world_(world), staging_(network.device(), largest_tensor(network)) {
   for (const Slice& slice : network.layout().slices()) tensors_.push_back({&slice, false});
   for (const Slice& slice : network.statistics().layout().slices()) tensors_.push_back({&slice, true});
   hashes_.resize(tensors_.size());
@@ -81,7 +81,7 @@ std::span<const float> AgreementCheck::values(const Tensor& tensor, const Model&
   const auto all = tensor.statistic ? model.statistics : model.parameters;
   const auto part = all.subspan(static_cast<std::size_t>(tensor.slice->offset),
                                 static_cast<std::size_t>(tensor.slice->size));
-  return room_.read(part);
+  return staging_.read(part);
 }
 
 std::optional<Disagreement> AgreementCheck::compare(const Model& model, mpi::CallSite at) {

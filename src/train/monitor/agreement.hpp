@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host_room.hpp"
+#include "kernels/host_staging.hpp"
 #include "models/network.hpp"
 #include "mpi/core/communicator.hpp"
 #include "src/strategy/state_array.hpp"
@@ -48,7 +48,7 @@ class AgreementCheck {
 
   const mpi::Communicator& world_;
   std::vector<Tensor> tensors_;
-  HostRoom room_;                       ///< For one of them
+  HostStaging staging_;                 ///< For one of them
   std::vector<std::int64_t> hashes_;    ///< Of the tensors
   std::vector<std::int64_t> combined_;  ///< Of all hashes_, by rank
 };

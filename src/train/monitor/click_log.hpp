@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// How well the samples of training are foretold, each before it is learned: all since clear(), and those of
+/// How well the samples of training are predicted, each before it is learned: all since clear(), and those of
 /// the last batches, as in the original's examples. Predictions that are NaN are left out: such a run ends.
 class ClickLog {
  public:

@@ -11,11 +11,11 @@
 
 namespace flotilla {
 
-// How well clicks are foretold; docs/metrics.md has the definitions. Everything is counted in integers, so
+// How well clicks are predicted; docs/metrics.md has the definitions. Everything is counted in integers, so
 // that the counts of several workers add up to exactly those of one that saw all samples.
 
 /// Whether the model's two classes are "not clicked" and "clicked".
-inline bool foretells_clicks(const ModelConfig& model) {
+inline bool predicts_clicks(const ModelConfig& model) {
   return model.kind == "ctr-dnn";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/strategy/late_sums.hpp"
+#include "src/strategy/delayed_metrics.hpp"
 
 #include <algorithm>
 
@@ -7,14 +7,14 @@ namespace flotilla {
 
 namespace {
 
-constexpr auto floats = static_cast<std::size_t>(passenger_floats);
+constexpr auto floats = static_cast<std::size_t>(header_floats);
 
 }  // namespace
 
-LateSums::LateSums(Device& device)
+DelayedMetrics::DelayedMetrics(Device& device)
     : device_(device), lane_(device.copy_lane()), kept_{device.allocate(floats), device.allocate(floats)} {}
 
-void LateSums::exchange(DeviceSpan<const float> sums, std::span<float> before) {
+void DelayedMetrics::exchange(DeviceSpan<const float> sums, std::span<float> before) {
   device_.flat().copy(sums, kept_[next_].span());
   const CopyLane::Mark mark = lane_->mark();
   next_ = 1 - next_;
@@ -26,7 +26,7 @@ void LateSums::exchange(DeviceSpan<const float> sums, std::span<float> before) {
   mark_ = mark;
 }
 
-void LateSums::forget() {
+void DelayedMetrics::forget() {
   if (!mark_) return;
   std::array<float, floats> unread{};
   lane_->download(*mark_, kept_[1 - next_].span(), unread);

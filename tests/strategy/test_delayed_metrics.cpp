@@ -46,9 +46,9 @@ struct Steps : TrainingRun {
   std::int64_t step_ = 0;
 };
 
-class LateSums : public testing::TestWithParam<const char*> {};
+class DelayedMetrics : public testing::TestWithParam<const char*> {};
 
-TEST_P(LateSums, AreThoseOfTheStepBefore) {
+TEST_P(DelayedMetrics, AreThoseOfTheStepBefore) {
   Steps steps(GetParam());
 
   std::vector<double> losses;
@@ -57,7 +57,7 @@ TEST_P(LateSums, AreThoseOfTheStepBefore) {
   EXPECT_EQ(losses, (std::vector<double>{0.0, 1.0, 2.0, 3.0}));
 }
 
-TEST_P(LateSums, AreLeftOutWhereTheOutcomeIsWantedNow) {
+TEST_P(DelayedMetrics, AreLeftOutWhereTheOutcomeIsWantedNow) {
   Steps steps(GetParam());
 
   std::vector<double> losses;
@@ -70,7 +70,7 @@ TEST_P(LateSums, AreLeftOutWhereTheOutcomeIsWantedNow) {
   EXPECT_EQ(losses, (std::vector<double>{1.0, 0.0, 3.0, 0.0, 4.0}));
 }
 
-TEST_P(LateSums, TellOfAWishToStopOneStepLater) {
+TEST_P(DelayedMetrics, TellOfAWishToStopOneStepLater) {
   Steps steps(GetParam());
   const bool wishes = steps.world.is_root();
 
@@ -82,7 +82,7 @@ TEST_P(LateSums, TellOfAWishToStopOneStepLater) {
   EXPECT_EQ(next.samples, 4.0 * steps.world.size());
   EXPECT_FALSE(steps.finish(1.0F, true).late);
 }
-INSTANTIATE_TEST_SUITE_P(Devices, LateSums, testing::Values("cpu", "reference"),
+INSTANTIATE_TEST_SUITE_P(Devices, DelayedMetrics, testing::Values("cpu", "reference"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/reference/own_memory.hpp"
+#include "kernels/reference/tagged_memory.hpp"
 
 #include <memory>
 
 namespace flotilla::reference {
 
-Storage OwnMemory::allocate(std::size_t count) const {
+Storage TaggedMemory::allocate(std::size_t count) const {
   if (count == 0) return {};
   const auto real = std::make_shared<Storage>(memory_.allocate(count));
   const auto address = reinterpret_cast<std::uintptr_t>(real->span().address());

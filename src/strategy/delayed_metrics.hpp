@@ -11,14 +11,14 @@
 
 namespace flotilla {
 
-/// Hands out what leads a step's gradients one step late, when the device has long computed it.
-class LateSums {
+/// Returns the header of a step's gradients one step later, so that the host does not wait for the device.
+class DelayedMetrics {
  public:
-  explicit LateSums(Device& device);
-  /// Keeps `sums`, passenger_floats of the device, as they will be. @param before those kept last; zeros:
+  explicit DelayedMetrics(Device& device);
+  /// Keeps `sums`, header_floats of the device, as they will be. @param before those kept last; zeros:
   /// none
   void exchange(DeviceSpan<const float> sums, std::span<float> before);
-  void forget();  ///< Of what was kept last nobody wants to know.
+  void forget();  ///< Drops what was kept last.
 
  private:
   Device& device_;

@@ -28,19 +28,19 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
     const auto device = test::gpu({.graphs = graphs});
     FlatMath& flat = device->flat();
     LossScale scale(restless());
-    const auto judge =
-        device->step_judge({.rule = scale.rule(), .loss_divisor = 8.0F, .beta1 = 0.9F, .beta2 = 0.99F});
-    judge->begin(scale.now(), 0);
+    const auto guard =
+        device->overflow_guard({.rule = scale.rule(), .loss_divisor = 8.0F, .beta1 = 0.9F, .beta2 = 0.99F});
+    guard->begin(scale.now(), 0);
     constexpr std::size_t size = 40;
     const std::array<FlatRange, 1> ranges = {{{.offset = 0, .count = size, .weight_decay = 0.01F}}};
     std::vector<float> initial = test::exact_values(size, 1);
-    // One by the judge, one told by the host.
+    // One by the guard, one reported by the host.
     std::array<Storage, 2> parameters = {test::storage_of(*device, initial),
                                          test::storage_of(*device, initial)};
     std::array<Storage, 2> first = {device->allocate(size), device->allocate(size)};
     std::array<Storage, 2> second = {device->allocate(size), device->allocate(size)};
     Storage backward = device->allocate(1);
-    Storage tells = device->allocate(told_floats);
+    Storage report = device->allocate(report_floats);
     std::int64_t taken = 0;
     float lowest = scale.scale();
 
@@ -52,7 +52,7 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
       Storage gradients = test::storage_of(*device, values);
       const double gradient_scale = 1.0 / (4.0 * double{scale.scale()});
 
-      const UpdateNumbers* const numbers = judge->judge(gradients.span(), rate, 4.0, tells.span());
+      const UpdateNumbers* const numbers = guard->check(gradients.span(), rate, 4.0, report.span());
       UpdateInput in{.parameters = parameters[0].span(),
                      .gradients = gradients.span(),
                      .ranges = ranges,
@@ -71,8 +71,8 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
       lowest = std::min(lowest, scale.scale());
 
       const LossScale::State state = scale.state();
-      const std::vector<float> told = test::read(*device, tells);
-      EXPECT_EQ(std::vector<double>(told.begin(), told.end()),
+      const std::vector<float> reported = test::read(*device, report);
+      EXPECT_EQ(std::vector<double>(reported.begin(), reported.end()),
                 std::vector<double>(state.begin(), state.end()))
           << "step " << step;
       EXPECT_EQ(test::read(*device, parameters[0]), test::read(*device, parameters[1])) << "step " << step;
@@ -86,8 +86,9 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
 
 TEST_F(Judge, BackwardMultipliesWithTheScaleOfThatStep) {
   const auto device = test::gpu();
-  const auto judge = device->step_judge({.rule = {.dynamic = true, .backoff = 0.5F}, .loss_divisor = 8.0F});
-  judge->begin({.scale = 64.0F}, 0);
+  const auto guard =
+      device->overflow_guard({.rule = {.dynamic = true, .backoff = 0.5F}, .loss_divisor = 8.0F});
+  guard->begin({.scale = 64.0F}, 0);
   const auto loss = device->softmax_loss({.batch = 1, .classes = 2});
   const std::vector<std::int32_t> labels = {0};
   const Targets targets{.labels = labels, .valid = 1};
@@ -95,13 +96,13 @@ TEST_F(Judge, BackwardMultipliesWithTheScaleOfThatStep) {
   const Tensor logits = test::staged(*device, {1, 2}, equal);
   Tensor dlogits = device->tensor({1, 2});
   Storage sums = device->allocate(loss_sums);
-  Storage tells = device->allocate(told_floats);
+  Storage report = device->allocate(report_floats);
   Storage bad = test::storage_of(*device, {std::numeric_limits<float>::quiet_NaN()});
 
   for (const float scale : {64.0F, 32.0F, 16.0F}) {
     loss->forward(logits, targets, sums.span());
-    loss->backward(logits, targets, judge->backward_scale(), dlogits);
-    judge->judge(bad.span(), 0.1F, 1.0, tells.span());
+    loss->backward(logits, targets, guard->backward_scale(), dlogits);
+    guard->check(bad.span(), 0.1F, 1.0, report.span());
 
     EXPECT_EQ(test::values_of(*device, dlogits), (std::vector<float>{-scale / 16.0F, scale / 16.0F}));
   }
@@ -109,16 +110,16 @@ TEST_F(Judge, BackwardMultipliesWithTheScaleOfThatStep) {
 
 TEST_F(Judge, RestoresWhatAStepMustNotChange) {
   const auto device = test::gpu();
-  const auto judge = device->step_judge({.rule = {}, .loss_divisor = 1.0F});
-  judge->begin({}, 0);
+  const auto guard = device->overflow_guard({.rule = {}, .loss_divisor = 1.0F});
+  guard->begin({}, 0);
   const Storage before = test::storage_of(*device, {1, 2, 3});
-  Storage tells = device->allocate(told_floats);
+  Storage report = device->allocate(report_floats);
   for (const float gradient : {1.0F, std::numeric_limits<float>::infinity(), 1.0F}) {
     Storage values = test::storage_of(*device, {4, 5, 6});
     Storage gradients = test::storage_of(*device, {gradient});
 
-    judge->judge(gradients.span(), 0.1F, 1.0, tells.span());
-    judge->restore(before.span(), values.span());
+    guard->check(gradients.span(), 0.1F, 1.0, report.span());
+    guard->restore(before.span(), values.span());
 
     const std::vector<float> expected =
         gradient == 1.0F ? std::vector<float>{4, 5, 6} : std::vector<float>{1, 2, 3};

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/train/monitor/waiting.hpp"
+#include "src/train/monitor/straggler_monitor.hpp"
 #include "tests/support/allocation_count.hpp"
 #include "tests/train/training_run.hpp"
 
@@ -35,60 +35,60 @@ class Story {
 
  private:
   const mpi::Communicator& world_;
-  Spending total_;
+  StepTimes total_;
   std::int64_t meetings_ = 0;
 
  public:
-  WaitingLog log;
+  StragglerMonitor log;
 };
 
-TEST(WaitingLog, NamesTheWorkerThePhaseAndTheCost) {
+TEST(StragglerMonitor, NamesTheWorkerThePhaseAndTheCost) {
   const auto world = mpi::Communicator::world();
   Story story(world);
   for (int i = 0; i < 75; ++i) story.step(1, 20 * ms, Phase::optimizer);
   for (int i = 0; i < 25; ++i) story.step(0, 2 * ms, Phase::input);
 
-  const Waiting waiting = story.log.gather();
+  const StragglerReport report = story.log.gather();
 
-  EXPECT_TRUE(waiting.stands_out());
-  EXPECT_NEAR(waiting.elapsed_s, 75 * 0.031 + 25 * 0.013, 1e-6);
-  EXPECT_NEAR(waiting.compute_s, 1.0, 1e-6);
-  EXPECT_EQ(waiting.text(waiting.slowest, "node7"),
+  EXPECT_TRUE(report.stands_out());
+  EXPECT_NEAR(report.elapsed_s, 75 * 0.031 + 25 * 0.013, 1e-6);
+  EXPECT_NEAR(report.compute_s, 1.0, 1e-6);
+  EXPECT_EQ(report.text(report.slowest, "node7"),
             "rank 1 on node7: last 75 of 100 times, in the optimizer, cost all 57 % (1.5 s)");
 }
 
-TEST(WaitingLog, BeginsAnewAfterAReportAndRemembersTheWhole) {
+TEST(StragglerMonitor, BeginsAnewAfterAReportAndRemembersTheWhole) {
   const auto world = mpi::Communicator::world();
   Story story(world);
   for (int i = 0; i < 10; ++i) story.step(1, 20 * ms, Phase::saving);
   story.log.gather();
   for (int i = 0; i < 20; ++i) story.step(0, 30 * ms, Phase::input);
 
-  const Waiting second = story.log.gather();
-  const Waiting whole = story.log.whole();
+  const StragglerReport second = story.log.gather();
+  const StragglerReport whole = story.log.whole();
 
   EXPECT_EQ(second.text(second.slowest, "a"),
-            "rank 0 on a: last 20 of 20 times, in waiting for input, cost all 73 % (0.60 s)");
+            "rank 0 on a: last 20 of 20 times, in report for input, cost all 73 % (0.60 s)");
   EXPECT_EQ(whole.text(whole.slowest, "a"),
-            "rank 0 on a: last 20 of 30 times, in waiting for input, cost all 53 % (0.60 s)");
+            "rank 0 on a: last 20 of 30 times, in report for input, cost all 53 % (0.60 s)");
   EXPECT_EQ(story.log.times_last(), world.rank() == 0 ? 20 : world.rank() == 1 ? 10 : 0);
 }
 
-TEST(WaitingLog, NamesNobodyWhereAllAreEven) {
+TEST(StragglerMonitor, NamesNobodyWhereAllAreEven) {
   const auto world = mpi::Communicator::world();
   Story story(world);
   for (int i = 0; i < 100; ++i) story.step(i % world.size(), 8 * ms, Phase::compute);
 
-  const Waiting waiting = story.log.gather();
+  const StragglerReport report = story.log.gather();
 
-  EXPECT_EQ(waiting.meetings, 100);
-  EXPECT_FALSE(waiting.stands_out());
+  EXPECT_EQ(report.meetings, 100);
+  EXPECT_FALSE(report.stands_out());
 }
 
-TEST(WaitingLog, BlamesCommunicationWhereNoPhaseGrew) {
+TEST(StragglerMonitor, BlamesCommunicationWhereNoPhaseGrew) {
   const auto world = mpi::Communicator::world();
-  WaitingLog log(world);
-  Spending total;
+  StragglerMonitor log(world);
+  StepTimes total;
   for (int i = 1; i <= 100; ++i) {
     total.wait_ns += world.rank() == 1 ? 5 * ms : 10 * ms;
     total[Phase::compute] += 10 * ms;
@@ -98,37 +98,37 @@ TEST(WaitingLog, BlamesCommunicationWhereNoPhaseGrew) {
   EXPECT_EQ(log.gather().phase, "communication");
 }
 
-TEST(WaitingLog, KeepsASampleOfMoreThanItHasRoomFor) {
+TEST(StragglerMonitor, KeepsASampleOfMoreThanItHasRoomFor) {
   const auto world = mpi::Communicator::world();
   Story story(world, 16);
   for (int i = 0; i < 100; ++i) story.step(1, 20 * ms, Phase::compute);
 
-  const Waiting waiting = story.log.gather();
+  const StragglerReport report = story.log.gather();
 
-  EXPECT_EQ(waiting.meetings, 100);
-  EXPECT_EQ(waiting.times_last, 100);
-  EXPECT_NEAR(waiting.cost_s, 2.0, 1e-6);
+  EXPECT_EQ(report.meetings, 100);
+  EXPECT_EQ(report.times_last, 100);
+  EXPECT_NEAR(report.cost_s, 2.0, 1e-6);
 }
 
-TEST(WaitingLog, CountsMeetingsNotSteps) {
+TEST(StragglerMonitor, CountsMeetingsNotSteps) {
   const auto world = mpi::Communicator::world();
-  WaitingLog log(world);
-  Spending total;
+  StragglerMonitor log(world);
+  StepTimes total;
   for (int step = 1; step <= 100; ++step) {
     total[Phase::input] += world.rank() == 0 ? 10 * ms : 0;
     if (step % 4 == 0) total.wait_ns += world.rank() == 0 ? 0 : 40 * ms;
     log.after_step(step / 4, total);
   }
 
-  const Waiting waiting = log.gather();
+  const StragglerReport report = log.gather();
 
-  EXPECT_EQ(waiting.meetings, 25);
-  EXPECT_EQ(waiting.slowest, 0);
-  EXPECT_EQ(waiting.phase, "waiting for input");
-  EXPECT_NEAR(waiting.cost_s, 1.0, 1e-6);
+  EXPECT_EQ(report.meetings, 25);
+  EXPECT_EQ(report.slowest, 0);
+  EXPECT_EQ(report.phase, "report for input");
+  EXPECT_NEAR(report.cost_s, 1.0, 1e-6);
 }
 
-TEST(WaitingLog, AllocatesNothingInAStep) {
+TEST(StragglerMonitor, AllocatesNothingInAStep) {
   const auto world = mpi::Communicator::world();
   Story story(world, 16);
   const std::int64_t before = test::allocations_of_this_thread();
@@ -146,8 +146,8 @@ TEST(EmulatedStraggler, IsFoundInATraining) {
        {std::vector<std::string>{}, {"strategy.bucket_mb=0.02", "strategy.last_bucket_mb=0.001"}}) {
     TrainingRun run(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                     std::vector<std::string>{"train.global_batch_size=32"} + slow_rank + buckets);
-    WaitingLog log(run.world);
-    Spending total;
+    StragglerMonitor log(run.world);
+    StepTimes total;
     for (int i = 1; i <= 20; ++i) {
       run.step();
       total.wait_ns = run.assembly.times().exposed_comm_ns;
@@ -156,12 +156,12 @@ TEST(EmulatedStraggler, IsFoundInATraining) {
       log.after_step(i, total);
     }
 
-    const Waiting waiting = log.gather();
+    const StragglerReport report = log.gather();
 
-    EXPECT_EQ(waiting.slowest, 1);
-    EXPECT_EQ(waiting.phase, "the emulated pause");
-    EXPECT_GT(waiting.times_last, 10);
-    EXPECT_GT(waiting.cost_s, 0.2);
+    EXPECT_EQ(report.slowest, 1);
+    EXPECT_EQ(report.phase, "the emulated pause");
+    EXPECT_GT(report.times_last, 10);
+    EXPECT_GT(report.cost_s, 0.2);
     EXPECT_EQ(total[Phase::pause] > 0, run.world.rank() == 1);
   }
 }

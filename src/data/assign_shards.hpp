@@ -10,6 +10,6 @@ namespace flotilla {
 
 /// Gives each worker samples of its own if `how` (data.deal) is "files" or "bytes".
 /// @throws UserError if one gets none
-Sharding dealt(Sharding sharding, const Dataset& data, const std::string& how);
+Sharding assign_shards(Sharding sharding, const Dataset& data, const std::string& how);
 
 }  // namespace flotilla

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/data/dealing.hpp"
+#include "src/data/assign_shards.hpp"
 
 namespace flotilla {
 
-Sharding dealt(Sharding sharding, const Dataset& data, const std::string& how) {
+Sharding assign_shards(Sharding sharding, const Dataset& data, const std::string& how) {
   if (how == "samples") return sharding;
   sharding.shares = data.deal(how, sharding.workers);
   check_sharding(sharding);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/train/monitor/lateness.hpp"
+#include "src/train/monitor/last_arrivals.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -8,10 +8,10 @@
 
 namespace flotilla {
 
-Lateness::Lateness(int workers)
+LastArrivals::LastArrivals(int workers)
     : times_last(static_cast<std::size_t>(workers)), cost_ns(static_cast<std::size_t>(workers)) {}
 
-void Lateness::record(std::span<const std::int64_t> waits_ns) {
+void LastArrivals::record(std::span<const std::int64_t> waits_ns) {
   require(waits_ns.size() == cost_ns.size(), "waits of ", waits_ns.size(), " workers of ", cost_ns.size());
   if (waits_ns.size() < 2) return;
   const auto last = static_cast<std::size_t>(std::ranges::min_element(waits_ns) - waits_ns.begin());

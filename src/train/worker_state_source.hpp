@@ -13,10 +13,10 @@ namespace flotilla {
 
 /// A worker's part of a checkpoint: arrays of its own, and of an embedding table the rows that it trains,
 /// which are copied.
-class OwnSource : public ValueSource {
+class WorkerStateSource : public ValueSource {
  public:
   /// @param rows null: none. What is given must outlive this.
-  OwnSource(const Network& network, std::span<const StateArray> arrays, const LocalRows* rows);
+  WorkerStateSource(const Network& network, std::span<const StateArray> arrays, const LocalRows* rows);
   /// The next save is of these, as StateSource::take has it, and of the rows that there are now.
   void take(std::span<const StateArray> arrays);
   bool copies() const { return arrays_.copies(); }

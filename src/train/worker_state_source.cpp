@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/train/own_source.hpp"
+#include "src/train/worker_state_source.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -21,15 +21,16 @@ RowTable describe(const LocalRows& rows) {
 
 }  // namespace
 
-OwnSource::OwnSource(const Network& network, std::span<const StateArray> arrays, const LocalRows* rows)
+WorkerStateSource::WorkerStateSource(const Network& network, std::span<const StateArray> arrays,
+                                     const LocalRows* rows)
     : arrays_(network, arrays), rows_(rows), tensors_(arrays_.tensors().begin(), arrays_.tensors().end()) {}
 
-void OwnSource::take(std::span<const StateArray> arrays) {
+void WorkerStateSource::take(std::span<const StateArray> arrays) {
   arrays_.take(arrays);
   if (rows_ != nullptr) take_rows();
 }
 
-void OwnSource::take_rows() {
+void WorkerStateSource::take_rows() {
   keys_ = rows_->sorted_keys();
   const RowTable table = describe(*rows_);
   row_arrays_.resize(1 + table.slots.size());
@@ -41,14 +42,14 @@ void OwnSource::take_rows() {
   std::ranges::copy(datasets_of(table), std::back_inserter(tensors_));
 }
 
-std::span<const float> OwnSource::values(std::size_t tensor) {
+std::span<const float> WorkerStateSource::values(std::size_t tensor) {
   const std::size_t arrays = arrays_.tensors().size();
   if (tensor < arrays) return arrays_.values(tensor);
   require(tensor > arrays, "keys of rows are no values");
   return row_arrays_[tensor - arrays - 1];
 }
 
-std::span<const std::byte> OwnSource::bytes(std::size_t tensor) {
+std::span<const std::byte> WorkerStateSource::bytes(std::size_t tensor) {
   if (tensor == arrays_.tensors().size()) return std::as_bytes(std::span(keys_));
   return std::as_bytes(values(tensor));
 }

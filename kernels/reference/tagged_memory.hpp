@@ -12,7 +12,7 @@
 namespace flotilla::reference {
 
 /// Zeroed memory on 64 bytes; counts what is alive. Its storages may outlive it.
-class OwnMemory {
+class TaggedMemory {
  public:
   Storage allocate(std::size_t count) const;  ///< `count` floats. @throws std::bad_alloc
   std::int64_t allocated_bytes() const { return memory_.allocated_bytes(); }

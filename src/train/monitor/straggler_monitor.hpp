@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "src/train/monitor/lateness.hpp"
+#include "src/train/monitor/last_arrivals.hpp"
 
 namespace flotilla {
 
@@ -16,16 +16,16 @@ enum class Phase { input, compute, optimizer, saving, validation, pause, rest };
 inline constexpr std::size_t phase_count = 7;
 
 /// Where a worker's time went since the start of training, ns.
-struct Spending {
+struct StepTimes {
   std::int64_t wait_ns = 0;  ///< For the others and for the wire
   std::array<std::int64_t, phase_count> phase_ns{};
 
   std::int64_t& operator[](Phase phase) { return phase_ns[static_cast<std::size_t>(phase)]; }
-  Spending& operator-=(const Spending& other);
+  StepTimes& operator-=(const StepTimes& other);
 };
 
 /// Who kept the others waiting and with what, over some meetings of all workers.
-struct Waiting {
+struct StragglerReport {
   std::int64_t meetings = 0;
   double elapsed_s = 0.0;  ///< Between them
   double wait_s = 0.0;     ///< Of it, mean over the workers: for the others and for the wire
@@ -45,36 +45,36 @@ struct Waiting {
 
 /// Finds stragglers by what the workers waited for each other, which each of them measures anyway: no barrier
 /// and no common clock.
-class WaitingLog {
+class StragglerMonitor {
  public:
   /// Room for `capacity` meetings between two reports; of more, every second, fourth … is kept.
-  explicit WaitingLog(const mpi::Communicator& world, std::size_t capacity = 1024);
+  explicit StragglerMonitor(const mpi::Communicator& world, std::size_t capacity = 1024);
 
   /// After every step: this worker's totals, and how often all workers have met so far. Allocates nothing.
-  void after_step(std::int64_t meetings, const Spending& total);
+  void after_step(std::int64_t meetings, const StepTimes& total);
   /// Collective, where all workers are after the same step. Over the meetings since the last call.
-  Waiting gather();
+  StragglerReport gather();
   /// Over all calls of gather().
-  Waiting whole() const;
+  StragglerReport whole() const;
   std::int64_t times_last() const { return whole_.times_last[own()]; }  ///< This worker, over all calls
   double cost_s() const { return static_cast<double>(whole_.cost_ns[own()]) * 1e-9; }
 
  private:
-  void keep(const Spending& spent);
+  void keep(const StepTimes& spent);
   std::size_t own() const { return static_cast<std::size_t>(world_.rank()); }
-  Lateness lateness_of_kept(std::vector<int>& last_of) const;
+  LastArrivals arrivals_of_kept(std::vector<int>& last_of) const;
 
   const mpi::Communicator& world_;
-  std::vector<Spending> kept_;  ///< What was spent before each meeting that is kept
+  std::vector<StepTimes> kept_;  ///< What was spent before each meeting that is kept
   std::size_t count_ = 0;
   std::int64_t stride_ = 1;  ///< One in so many meetings is kept
   std::int64_t met_ = 0;     ///< Since the last report
   std::int64_t meetings_ = 0;
-  Spending at_meeting_;  ///< Totals at the last meeting
-  Spending at_report_;
+  StepTimes at_meeting_;  ///< Totals at the last meeting
+  StepTimes at_report_;
 
-  Lateness whole_;
-  Waiting sums_;                      ///< Of all reports
+  LastArrivals whole_;
+  StragglerReport sums_;              ///< Of all reports
   std::vector<double> phase_cost_s_;  ///< By worker and phase: what all reports blamed on it
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/config/own_keys.hpp"
+#include "src/config/custom_keys.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -16,7 +16,7 @@ bool is_bare(const std::string& name) {
   });
 }
 
-Key make_key(const std::string& kind, const OwnKey& own) {
+Key make_key(const std::string& kind, const CustomKey& own) {
   Key key{.path = "model." + kind + "." + own.name,
           .field = {},
           .rule = own.rule,
@@ -33,7 +33,7 @@ Key make_key(const std::string& kind, const OwnKey& own) {
   return key;
 }
 
-void check(const std::string& kind, const OwnKey& own, const Key& key) {
+void check(const std::string& kind, const CustomKey& own, const Key& key) {
   if (!is_bare(own.name))
     throw UserError(cat("the model ", quoted(kind), " has a key ", quoted(own.name),
                         ": letters, digits, - and _ make a name"));
@@ -44,7 +44,7 @@ void check(const std::string& kind, const OwnKey& own, const Key& key) {
 
 }  // namespace
 
-void add_model_kind(const std::string& kind, const std::vector<OwnKey>& keys) {
+void add_model_kind(const std::string& kind, const std::vector<CustomKey>& keys) {
   std::vector<Key>& table = key_table();
   Key& selector = *std::ranges::find(table, "model.kind", &Key::path);
   if (!is_bare(kind) || find_key("model." + kind) != nullptr)
@@ -54,7 +54,7 @@ void add_model_kind(const std::string& kind, const std::vector<OwnKey>& keys) {
     throw UserError(cat("there is a model ", quoted(kind), " already"));
   selector.rule.choices.push_back(kind);
   std::ranges::find(table, "model.classes", &Key::path)->condition.values.push_back(kind);
-  for (const OwnKey& own : keys) {
+  for (const CustomKey& own : keys) {
     Key key = make_key(kind, own);
     check(kind, own, key);
     // Behind [model], before the next table.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/strategy/verdict.hpp"
+#include "src/strategy/overflow.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,40 +10,41 @@ namespace {
 
 /// Enough for a dynamic scale to come down from anywhere, and for a static one that a few bad batches are
 /// none.
-constexpr std::int64_t hopeless_in_a_row = 100;
+constexpr std::int64_t unrecoverable_overflows = 100;
 
 void tell(bool taken, bool at_the_least, const LossScale& scale, StepOutcome& outcome) {
   outcome.skipped = !taken;
-  outcome.hopeless =
-      !taken && at_the_least && (!std::isfinite(outcome.loss) || scale.in_a_row() >= hopeless_in_a_row);
+  outcome.unrecoverable =
+      !taken && at_the_least &&
+      (!std::isfinite(outcome.loss) || scale.consecutive_overflows() >= unrecoverable_overflows);
 }
 
 }  // namespace
 
 bool can_be_taken(Device& device, const LossScale& scale, DeviceSpan<const float> gradients) {
-  return !scale.looks() || device.flat().all_finite(gradients);
+  return !scale.enabled() || device.flat().all_finite(gradients);
 }
 
-void judge(bool taken, LossScale& scale, StepOutcome& outcome) {
-  if (!scale.looks()) return;
+void update_loss_scale(bool taken, LossScale& scale, StepOutcome& outcome) {
+  if (!scale.enabled()) return;
   const bool least = !scale.can_fall();
   scale.follow(taken);
   tell(taken, least, scale, outcome);
 }
 
-std::int64_t learn(std::span<const float> tells, LossScale& scale, StepOutcome& outcome) {
-  if (tells[told_scale] == 0.0F) return 0;  // No step has been judged yet.
+std::int64_t adopt_device_result(std::span<const float> report, LossScale& scale, StepOutcome& outcome) {
+  if (report[report_scale] == 0.0F) return 0;  // No step has been checked yet.
   const bool least = !scale.can_fall();
   const std::int64_t before = scale.skipped();
   LossScale::State state{};
-  std::copy(tells.begin(), tells.end(), state.begin());
+  std::copy(report.begin(), report.end(), state.begin());
   scale.set_state(state);
   const std::int64_t skipped = scale.skipped() - before;
   tell(skipped == 0, least, scale, outcome);
   return skipped;
 }
 
-void keep_to_itself(Device& device, StepOutcome& outcome, DeviceSpan<float> array) {
+void exclude_own_sums(Device& device, StepOutcome& outcome, DeviceSpan<float> array) {
   if (!outcome.skipped || std::isfinite(outcome.loss)) return;
   device.flat().fill(array.subspan(0, loss_sums), 0.0F);
   outcome.samples = 0.0;

@@ -6,15 +6,15 @@ namespace flotilla {
 /// A number that work on a device takes: known when the work is handed out, or read from the device's memory
 /// when it is done. Work that is done again without being handed out anew (a graph) takes new numbers so.
 template <class T>
-class Late {
+class DeviceScalar {
  public:
-  constexpr Late() = default;
-  constexpr Late(T value) : value_(value) {}  ///< Implicit: most are known.
-  constexpr explicit Late(const T* address) : address_(address) {}
+  constexpr DeviceScalar() = default;
+  constexpr DeviceScalar(T value) : value_(value) {}  ///< Implicit: most are known.
+  constexpr explicit DeviceScalar(const T* address) : address_(address) {}
 
   constexpr bool is_known() const { return address_ == nullptr; }
   constexpr T get() const { return address_ == nullptr ? value_ : *address_; }
-  friend bool operator==(const Late&, const Late&) = default;
+  friend bool operator==(const DeviceScalar&, const DeviceScalar&) = default;
 
  private:
   T value_{};

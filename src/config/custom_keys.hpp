@@ -12,7 +12,7 @@
 namespace flotilla::config {
 
 /// A key of a user's own model. In decks it stands in the table [model.<kind>].
-struct OwnKey {
+struct CustomKey {
   std::string name;  ///< "blocks"
   Value value;       ///< The default; its type is the key's
   std::string help;  ///< One line without a full stop
@@ -22,7 +22,7 @@ struct OwnKey {
 /// Makes a kind of model known: model.kind takes it, its keys may be given, and a run resumes only with the
 /// same values. Before the first deck is read. @throws UserError for a name that is taken or none in TOML, or
 /// a default that breaks its rule.
-void add_model_kind(const std::string& kind, const std::vector<OwnKey>& keys);
+void add_model_kind(const std::string& kind, const std::vector<CustomKey>& keys);
 
 /// What holds for a key of the deck's own model, given or by default.
 Value own_value(const Config& config, const std::string& name);

@@ -9,19 +9,19 @@
 
 namespace flotilla::loops {
 
-/// One thread: the verdict on a step.
-struct JudgeStep {
-  JudgeSpec spec;
-  Late<float> learning_rate;
+/// One thread: whether a step is taken, and the next loss scale.
+struct CheckOverflow {
+  OverflowGuardSpec spec;
+  DeviceScalar<float> learning_rate;
   double summed = 1.0;
   float* flag = nullptr;  ///< 0: finite; is 0 again afterwards
-  Judgement* judgement = nullptr;
-  float* tells = nullptr;
+  ScalerState* state = nullptr;
+  float* report = nullptr;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t) const {
     const bool taken = *flag == 0.0F;
     *flag = 0.0F;
-    Judgement next = *judgement;
+    ScalerState next = *state;
     if (taken) ++next.steps;
     next.update = {
         .learning_rate = learning_rate.get(),
@@ -31,11 +31,11 @@ struct JudgeStep {
         .taken = taken ? 1.0F : 0.0F};
     follow(spec.rule, next.state, taken);
     next.backward_scale = next.state.scale / spec.loss_divisor;
-    *judgement = next;
-    tells[told_scale] = next.state.scale;
-    tells[told_good] = static_cast<float>(next.state.good);
-    tells[told_in_a_row] = static_cast<float>(next.state.in_a_row);
-    tells[told_skipped] = static_cast<float>(next.state.skipped);
+    *state = next;
+    report[report_scale] = next.state.scale;
+    report[report_good] = static_cast<float>(next.state.good);
+    report[report_consecutive] = static_cast<float>(next.state.consecutive_overflows);
+    report[report_skipped] = static_cast<float>(next.state.skipped);
   }
 
   KOKKOS_INLINE_FUNCTION static float correction(float beta, std::int64_t steps) {
@@ -45,11 +45,11 @@ struct JudgeStep {
 };
 
 struct RestoreValues {
-  const Judgement* judgement = nullptr;
+  const ScalerState* state = nullptr;
   const float* before = nullptr;
   float* values = nullptr;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    if (judgement->update.taken == 0.0F) values[i] = before[i];
+    if (state->update.taken == 0.0F) values[i] = before[i];
   }
 };
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/device.hpp"
+
+namespace flotilla {
+
+/// Gives the host access to arrays of a device, one at a time. Where the device shares the host's memory the
+/// spans are the arrays themselves; else they are copies in pinned memory that is allocated once.
+class HostStaging {
+ public:
+  /// @param floats of the largest array; `device` must outlive this
+  HostStaging(Device& device, std::size_t floats);
+
+  std::span<const float> read(DeviceSpan<const float> values);
+  /// Of a tensor in plain layout, converted to float.
+  std::span<const float> read(const Tensor& values);
+  /// A copy to change; call unmap() afterwards.
+  std::span<float> map(DeviceSpan<float> values);
+  /// As map(), with unspecified contents.
+  std::span<float> map_for_writing(DeviceSpan<float> values);
+  /// Writes what map() or map_for_writing() returned for `values` back to the device.
+  void unmap(DeviceSpan<float> values);
+  std::int64_t bytes() const { return static_cast<std::int64_t>(staging_.size() * sizeof(float)); }
+
+ private:
+  std::span<float> first(std::size_t count);
+
+  Device& device_;
+  Storage staging_;  ///< Nothing where memory is shared
+};
+
+}  // namespace flotilla
