@@ -86,17 +86,18 @@ void time_steps(Device& device, std::int64_t count, const Step& step, std::vecto
 }
 
 /// The operations of one step on its own buffers, in the state that the last step left.
-std::vector<Operation> operations_of(Assembly& assembly, const Targets& targets) {
-  Network& network = *assembly.network;
-  const DeviceSpan<float> sums = assembly.validation_sums.span().subspan(0, loss_sums);
+std::vector<Operation> operations_of(RunParts& run, const Targets& targets) {
+  Network& network = *run.model.network;
+  const DeviceSpan<float> sums = run.model.validation_sums.span().subspan(0, loss_sums);
   std::vector<Operation> operations;
   for (TimedOperation& operation : network.operations(targets, sums))
     operations.push_back({std::move(operation), {}});
-  if (assembly.servers != nullptr) return operations;  // the optimizer is theirs
+  if (run.machine.servers != nullptr) return operations;  // the optimizer is theirs
   operations.push_back({{"optimizer", "optimizer", 0.0,
-                         [&assembly] {
-                           assembly.optimizer->step(assembly.model.parameters, assembly.parameter_gradients(),
-                                                    0.0, 1.0 / double{assembly.loss_scale.scale()});
+                         [&run] {
+                           run.model.optimizer->step(run.model.weights.parameters,
+                                                     run.model.parameter_gradients(), 0.0,
+                                                     1.0 / double{run.model.loss_scale.scale()});
                          }},
                         {}});
   return operations;
@@ -153,7 +154,7 @@ class StepTable {
 
 int bench_worker(const BenchStepArguments& arguments, const Config& config, const mpi::Communicator& world,
                  ServerLink* servers, FailureHandler& failure, mpi::Watchdog& watchdog) {
-  Assembly assembly(config, world, failure, watchdog, {}, {}, servers);
+  RunParts run(config, world, failure, watchdog, {}, {}, servers);
   Reporter reporter({.folder = "", .rank = world.rank()});
   const std::string folder = cat(config.run.output, "/bench-", arguments.steps);
   std::unique_ptr<CheckpointWriter> writer;
@@ -162,37 +163,37 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
     if (arguments.checkpoint_every > 0)
       writer = std::make_unique<CheckpointWriter>(folder + "/checkpoints", 1, saving);
   });
-  Trainer trainer({.assembly = assembly,
+  Trainer trainer({.run = run,
                    .reporter = reporter,
                    .writers = {.shared = writer.get()},
                    .failure = failure,
                    .loading = loader_options(config.data),
                    .build = ""},
                   {});
-  assembly.strategy->start();
-  const bool ahead = assembly.device->runs_ahead();
+  run.sync.strategy->start();
+  const bool ahead = run.machine.device->runs_ahead();
   std::unique_ptr<Loader> loader = trainer.make_loader();
   if (ahead)
     loader = end_job_on_failure(failure, [&] { return std::make_unique<ResidentBatch>(std::move(loader)); });
   for (std::int64_t i = 0; i < std::max<std::int64_t>(3, arguments.steps / 10); ++i)
     end_job_on_failure(failure, [&] { return trainer.step(*loader); });
   const KeptTargets targets = end_job_on_failure(failure, [&] { return KeptTargets(loader->next()); });
-  std::vector<Operation> operations = operations_of(assembly, targets.view());
+  std::vector<Operation> operations = operations_of(run, targets.view());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
   constexpr std::int64_t rounds = 20;
   std::vector<double> step_s;
   const PhaseTimes before = trainer.times();
-  const StrategyTimes strategy_before = assembly.times();
+  const StrategyTimes strategy_before = run.sync.times();
   for (std::int64_t round = 0; round < rounds; ++round) {
     const auto step = [&] {
       end_job_on_failure(failure, [&] { return trainer.step(*loader); });
       if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0)
         trainer.save();
     };
-    time_steps(*assembly.device, std::max<std::int64_t>(1, arguments.steps / rounds), step, step_s);
+    time_steps(*run.machine.device, std::max<std::int64_t>(1, arguments.steps / rounds), step, step_s);
     world.barrier();
-    time_alone(*assembly.device, operations, std::max<std::int64_t>(1, arguments.steps / rounds));
+    time_alone(*run.machine.device, operations, std::max<std::int64_t>(1, arguments.steps / rounds));
     world.barrier();
   }
   if (writer) {
@@ -203,7 +204,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   }
 
   const PhaseTimes& after = trainer.times();
-  const StrategyTimes strategy = assembly.times();
+  const StrategyTimes strategy = run.sync.times();
   const auto steps = static_cast<double>(after.steps - before.steps);
   const auto mean_s = [&](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const std::vector<std::pair<std::string, double>> phases = {
@@ -218,17 +219,17 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   double alone_s = 0.0;
   for (const Kind& kind : kinds) alone_s += kind.seconds;
   const double step_median_s = median(step_s);
-  const double samples_per_s = static_cast<double>(assembly.sharding.global_batch()) / step_median_s;
+  const double samples_per_s = static_cast<double>(run.data.sharding.global_batch()) / step_median_s;
   nlohmann::ordered_json json{{"deck", arguments.deck},
                               {"workers", world.size()},
-                              {"device", assembly.device->description()},
-                              {"global_batch_size", assembly.sharding.global_batch()},
+                              {"device", run.machine.device->description()},
+                              {"global_batch_size", run.data.sharding.global_batch()},
                               {"steps", after.steps - before.steps},
                               {"step_us", step_median_s * 1e6},
                               {"samples_per_s", samples_per_s},
                               {"operations_alone_us", alone_s * 1e6},
                               {"fraction", alone_s / step_median_s}};
-  if (assembly.loss_scale.enabled()) json["skipped_steps"] = assembly.loss_scale.skipped();
+  if (run.model.loss_scale.enabled()) json["skipped_steps"] = run.model.loss_scale.skipped();
   for (const auto& [phase, seconds] : phases) json[cat(phase, "_us")] = seconds * 1e6;
   for (const Kind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},
@@ -242,10 +243,10 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                                   {"us", operation.median_s() * 1e6},
                                   {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
-    print_line(cat(assembly.device->description(), ", ", world.size(), " worker(s), global batch ",
-                   assembly.sharding.global_batch(),
+    print_line(cat(run.machine.device->description(), ", ", world.size(), " worker(s), global batch ",
+                   run.data.sharding.global_batch(),
                    servers == nullptr ? ", all-reduce " : ", parameter-server ",
-                   servers == nullptr ? assembly.reduction.description : config.server.mode));
+                   servers == nullptr ? run.sync.reduction.description : config.server.mode));
     const StepTable table(step_median_s);
     print_line("operations alone, sums of medians");
     for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);

@@ -42,48 +42,48 @@ struct HostMemory {
   std::int64_t peak = 0;
 };
 
-void print_memory(Assembly& assembly, const HostMemory& host, std::span<const StateSource> sources) {
+void print_memory(RunParts& run, const HostMemory& host, std::span<const StateSource> sources) {
   const auto line = [](const char* what, std::int64_t bytes) {
     print_line(fmt::format("  {:<28}{:>12.1f} MiB", what, static_cast<double>(bytes) / (1024.0 * 1024.0)));
   };
-  const ActivationMemory& memory = assembly.network->memory();
+  const ActivationMemory& memory = run.model.network->memory();
   std::int64_t slots = 0;
-  if (assembly.optimizer)
-    for (const OptimizerSlot& slot : assembly.optimizer->slots()) slots += bytes_of(slot.values);
-  const std::int64_t parameters = bytes_of(assembly.model.parameters);
-  const std::int64_t statistics = bytes_of(assembly.model.statistics);
-  const std::int64_t gradients = bytes_of(assembly.gradients);
+  if (run.model.optimizer)
+    for (const OptimizerSlot& slot : run.model.optimizer->slots()) slots += bytes_of(slot.values);
+  const std::int64_t parameters = bytes_of(run.model.weights.parameters);
+  const std::int64_t statistics = bytes_of(run.model.weights.statistics);
+  const std::int64_t gradients = bytes_of(run.model.gradients);
   const std::int64_t activations =
       bytes_of(memory.kept_values() + memory.shared_values() + memory.gradient_values());
   std::int64_t validation = 0;
-  if (assembly.validation_network)
-    validation = bytes_of(assembly.validation_network->memory().kept_values() +
-                          assembly.validation_network->memory().shared_values());
-  const std::int64_t strategy = assembly.strategy->held_bytes();
+  if (run.model.validation_network)
+    validation = bytes_of(run.model.validation_network->memory().kept_values() +
+                          run.model.validation_network->memory().shared_values());
+  const std::int64_t strategy = run.sync.strategy->held_bytes();
   std::int64_t in_windows = 0;
   std::int64_t on_host = 0;  // for copies of what the host cannot reach
-  for (const ReducedArray* array : {&assembly.models, &assembly.summed}) {
+  for (const ReducedArray* array : {&run.model.models, &run.model.summed}) {
     in_windows += bytes_of(array->values()) - array->device_bytes();
     on_host += array->mirror_bytes();
   }
-  for (const auto* room : {&assembly.push_staging, &assembly.pull_staging})
+  for (const auto* room : {&run.sync.push_staging, &run.sync.pull_staging})
     if (*room) on_host += (*room)->bytes();
-  const std::int64_t shard_sums = assembly.shard_sums ? assembly.shard_sums->bytes() : 0;
+  const std::int64_t shard_sums = run.model.shard_sums ? run.model.shard_sums->bytes() : 0;
   const std::int64_t known = parameters + statistics + gradients + strategy - in_windows + slots +
                              activations + validation + shard_sums;
 
   print_line("memory per rank:");
   line("parameters", parameters);
   line("gradients", gradients);
-  if (assembly.shard_sums) line("partial sums of shards", shard_sums);
+  if (run.model.shard_sums) line("partial sums of shards", shard_sums);
   line("optimizer", slots);
   if (strategy > 0) line("means and outer step", strategy);
   if (statistics > 0) line("statistics", statistics);
   line("activations, kept", bytes_of(memory.kept_values()));
   if (memory.shared_values() > 0) line("activations, shared", bytes_of(memory.shared_values()));
   line("gradients of activations", bytes_of(memory.gradient_values()));
-  line("workspaces", assembly.device->allocated_bytes() - known);
-  if (assembly.validation_network) line("validation's activations", validation);
+  line("workspaces", run.machine.device->allocated_bytes() - known);
+  if (run.model.validation_network) line("validation's activations", validation);
   if (on_host > 0) line("copies in host memory", on_host);
   line("input", host.input);
   std::int64_t buffers = 0;
@@ -96,26 +96,26 @@ void print_memory(Assembly& assembly, const HostMemory& host, std::span<const St
 }
 
 /// What run.reproducible costs beside the partial sums.
-std::string cost_of_shards(const Assembly& assembly) {
-  const Sharding& sharding = assembly.sharding;
+std::string cost_of_shards(const RunParts& run) {
+  const Sharding& sharding = run.data.sharding;
   return fmt::format(
       "reproducible: {} shards of {} samples, {} on each worker one after another; operations work on {} "
       "samples at a time instead of {}, and a gradient is added {} times on a worker",
-      assembly.config.run.virtual_shards, sharding.batch, sharding.micro_steps, sharding.batch,
+      run.config.run.virtual_shards, sharding.batch, sharding.micro_steps, sharding.batch,
       sharding.batch * sharding.micro_steps, sharding.micro_steps - 1);
 }
 
 /// Collective. What worker 0 saves from.
-std::vector<StateSource> sources_of_saves(Assembly& assembly) {
-  const StrategyState state = assembly.strategy->state();
+std::vector<StateSource> sources_of_saves(RunParts& run) {
+  const StrategyState state = run.sync.strategy->state();
   std::vector<StateSource> sources;
   const auto add = [&](std::span<const StateArray> arrays) {
-    sources.emplace_back(*assembly.network, arrays);
+    sources.emplace_back(*run.model.network, arrays);
     sources.back().take(arrays);
   };
   add(state.shared);
   if (!state.own.empty()) add(state.own);
-  if (assembly.config.checkpoint.per_rank) add(assembly.strategy->live());
+  if (run.config.checkpoint.per_rank) add(run.sync.strategy->live());
   return sources;
 }
 
@@ -136,51 +136,46 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const Config& config = deck.config;
   const std::int64_t process = resident_memory_bytes();
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
-  Assembly assembly(config, world, failure, watchdog, {}, {}, servers);
+  RunParts run(config, world, failure, watchdog, {}, {}, servers);
   std::vector<std::string> notes = deck.notes;
-  const std::vector<std::string> loaded = load_initial_weights(assembly, notes);
+  const std::vector<std::string> loaded = load_initial_weights(run, notes);
   Reporter reporter({.folder = "", .rank = world.rank()});
   const LoaderOptions loading = loader_options(config.data);
-  Trainer trainer({.assembly = assembly,
-                   .reporter = reporter,
-                   .writers = {},
-                   .failure = failure,
-                   .loading = loading,
-                   .build = ""},
-                  {});
-  assembly.strategy->start();
+  Trainer trainer(
+      {.run = run, .reporter = reporter, .writers = {}, .failure = failure, .loading = loading, .build = ""},
+      {});
+  run.sync.strategy->start();
   const auto loader = trainer.make_loader();
   for (int i = 0; i < 2; ++i) trainer.step(*loader);
-  if (assembly.validation_data) {
-    const ValidationShard one_batch{0,
-                                    std::min(assembly.evaluator().batch(), assembly.validation_data->size())};
+  if (run.data.validation) {
+    const ValidationShard one_batch{0, std::min(run.model.evaluator().batch(), run.data.validation->size())};
     const auto validation =
-        make_validation_loader(*assembly.validation_data, one_batch, assembly.evaluator().batch(),
-                               loading_for(*assembly.device, loading));
+        make_validation_loader(*run.data.validation, one_batch, run.model.evaluator().batch(),
+                               loading_for(*run.machine.device, loading));
     const Batch& batch = validation->next();
-    assembly.evaluator().forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
-                                 Pass::inference, assembly.validation_sums.span().subspan(0, loss_sums));
-    assembly.device->finish_staging();
+    run.model.evaluator().forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
+                                  Pass::inference, run.model.validation_sums.span().subspan(0, loss_sums));
+    run.machine.device->finish_staging();
   }
-  const std::vector<StateSource> sources = sources_of_saves(assembly);
+  const std::vector<StateSource> sources = sources_of_saves(run);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   if (world.is_root()) {
     print_line(config.resolved_text);
     for (const std::string& note : notes) print_line(note);
-    for (const Reduction* reduction : {&assembly.averaging, &assembly.reduction})
+    for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
       if (!reduction->left_out.empty()) print_line(reduction->left_out);
     for (const std::string& line : loaded) print_line(line);
-    print_memory(assembly, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
+    print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
-                           assembly.sharding.steps_per_epoch(),
-                           planned_steps(config.train, assembly.sharding), assembly.sharding.global_batch()));
-    if (assembly.shard_sums) print_line(cost_of_shards(assembly));
+                           run.data.sharding.steps_per_epoch(),
+                           planned_steps(config.train, run.data.sharding), run.data.sharding.global_batch()));
+    if (run.model.shard_sums) print_line(cost_of_shards(run));
     if (servers != nullptr) {
       for (const std::string& line : mpi::lines_of(servers->roles().table())) print_line(line);
       for (const std::string& line : servers->placement_lines()) print_line(line);
-      if (assembly.embeddings && assembly.embeddings->local() != nullptr)
-        print_line(cat("rows: ", describe_local_rows(config, assembly.training_data->slots())));
+      if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
+        print_line(cat("rows: ", describe_local_rows(config, run.data.training->slots())));
     }
     print_line("the deck is good");
   }

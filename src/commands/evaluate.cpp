@@ -16,13 +16,15 @@
 #include "src/commands/load.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/job/devices.hpp"
 #include "src/job/same_data.hpp"
 #include "src/observe/print.hpp"
 #include "src/parameter_server/server/row_parts.hpp"
 #include "src/parameter_server/worker/embedding_pool.hpp"
-#include "src/train/assembly.hpp"
 #include "src/train/evaluation.hpp"
+#include "src/train/model_kinds.hpp"
 #include "src/train/model_state.hpp"
+#include "src/train/run_data.hpp"
 
 namespace flotilla {
 

@@ -140,7 +140,7 @@ void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t sample
 }
 
 /// This worker's part into the groups that it holds, the checkpoint into the others.
-void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, Assembly& assembly) {
+void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, RunParts& run) {
   const std::string path = part_file(checkpoint.path, saved);
   if (const std::string damage = part_damage(checkpoint.path, saved); !damage.empty())
     throw UserError(cat("cannot resume from ", checkpoint.path, ": ", damage,
@@ -149,24 +149,24 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
   CheckpointFile part(path, CheckpointFile::Content::everything);
   std::vector<StateArray> own;
   std::vector<StateArray> shared;
-  for (const StateArray& array : assembly.strategy->live())
+  for (const StateArray& array : run.sync.strategy->live())
     (has_group(part, array.group) ? own : shared).push_back(array);
-  restore(part, path, *assembly.network, own);
-  assembly.loss_scale.set_numbers(part.state().numbers);
+  restore(part, path, *run.model.network, own);
+  run.model.loss_scale.set_numbers(part.state().numbers);
   // Workers that step alone skip steps of their own, so they have counts of their own.
-  if (assembly.optimizer) assembly.optimizer->set_steps(part.state().optimizer_step);
-  if (assembly.embeddings && assembly.embeddings->local() != nullptr)
-    restore_rows(path, *assembly.embeddings->local());
+  if (run.model.optimizer) run.model.optimizer->set_steps(part.state().optimizer_step);
+  if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
+    restore_rows(path, *run.sync.embeddings->local());
   if (shared.empty()) return;
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
-  restore(file, checkpoint.path, *assembly.network, shared);
+  restore(file, checkpoint.path, *run.model.network, shared);
 }
 
-void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, Assembly& assembly) {
-  std::vector<StateArray> arrays = assembly.strategy->live();
+void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunParts& run) {
+  std::vector<StateArray> arrays = run.sync.strategy->live();
   if (!same_strategy) std::erase_if(arrays, is_of_strategy);
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
-  restore(file, checkpoint.path, *assembly.network, arrays);
+  restore(file, checkpoint.path, *run.model.network, arrays);
 }
 
 /// The files that hold the rows of a checkpoint's tables: its servers' parts, or itself where it was
@@ -203,10 +203,10 @@ std::string kinds_of(const Config& config) {
 }
 
 /// Whether the checkpoint holds what this run's strategy keeps.
-bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, Assembly& assembly) {
-  if (kinds_of(read_saved_deck(checkpoint.state.deck)) != kinds_of(assembly.config)) return false;
+bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, RunParts& run) {
+  if (kinds_of(read_saved_deck(checkpoint.state.deck)) != kinds_of(run.config)) return false;
   const CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
-  return std::ranges::all_of(assembly.strategy->live(), [&](const StateArray& array) {
+  return std::ranges::all_of(run.sync.strategy->live(), [&](const StateArray& array) {
     return !is_of_strategy(array) || has_group(file, array.group);
   });
 }
@@ -232,21 +232,21 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::
   });
 }
 
-std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<std::string>& warnings) {
-  const std::string& path = assembly.config.model.initial_weights;
+std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::string>& warnings) {
+  const std::string& path = run.config.model.initial_weights;
   std::vector<std::string> lines;
   if (path.empty()) return lines;
-  agree(assembly.world, [&] {
-    const mpi::Working working(*assembly.watchdog, "reading the initial weights");
-    if (!assembly.world.is_root()) return;
+  agree(run.machine.workers, [&] {
+    const mpi::Working working(run.machine.watchdog, "reading the initial weights");
+    if (!run.machine.workers.is_root()) return;
     const std::string file = file_of(path, warnings);
     CheckpointFile weights(file, CheckpointFile::Content::weights);
-    lines = load_matching(weights, file, *assembly.network, assembly.model);
-    if (assembly.embeddings) {
+    lines = load_matching(weights, file, *run.model.network, run.model.weights);
+    if (run.sync.embeddings) {
       const std::vector<std::string> rows = row_files_of({absolute(file), weights.state()});
       lines.push_back(rows.empty() ? cat(file, " has no rows of embeddings: they begin anew")
                                    : cat("rows of embeddings from ", rows.size(), " file(s)"));
-      assembly.servers->set_row_files(rows);
+      run.machine.servers->set_row_files(rows);
     }
   });
   return lines;
@@ -287,16 +287,16 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
   });
 }
 
-Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly) {
+Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
   const CheckpointState& state = checkpoint.state;
-  const mpi::Communicator& world = assembly.world;
+  const mpi::Communicator& world = run.machine.workers;
   const std::size_t parts = state.parts.size();
   Continuation continuation;
   agree(world, [&] {
-    const mpi::Working working(*assembly.watchdog, "reading the checkpoint");
-    check_training_data(checkpoint, assembly.training_data->size());
+    const mpi::Working working(run.machine.watchdog, "reading the checkpoint");
+    check_training_data(checkpoint, run.data.training->size());
     refusing_unreadable([&] {
-      const bool same_strategy = is_of_same_strategy(checkpoint, assembly);
+      const bool same_strategy = is_of_same_strategy(checkpoint, run);
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
       if (same_strategy) continuation.numbers = state.numbers;
       if (!same_strategy)
@@ -305,14 +305,15 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly)
       else if (parts > 0 && !continuation.own_state)
         continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                                 " begin with its model, what each held for itself is left");
-      assembly.loss_scale.set_numbers(state.numbers);
-      if (assembly.optimizer) assembly.optimizer->set_steps(state.optimizer_step);
+      run.model.loss_scale.set_numbers(state.numbers);
+      if (run.model.optimizer) run.model.optimizer->set_steps(state.optimizer_step);
       if (continuation.own_state)
-        restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], assembly);
+        restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], run);
       else if (world.is_root())
-        restore_shared(checkpoint, same_strategy, assembly);
+        restore_shared(checkpoint, same_strategy, run);
       // Worker 0 tells the servers.
-      if (assembly.embeddings && world.is_root()) assembly.servers->set_row_files(row_files_of(checkpoint));
+      if (run.sync.embeddings && world.is_root())
+        run.machine.servers->set_row_files(row_files_of(checkpoint));
     });
   });
   return continuation;

@@ -10,7 +10,7 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/deck.hpp"
 #include "src/observe/reporter.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/run_parts.hpp"
 
 namespace flotilla {
 
@@ -31,7 +31,7 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::
 
 /// Collective. Puts the tensors of model.initial_weights (a file or a folder) that fit the model into the
 /// parameters of rank 0, if the deck names any. @returns one line per tensor of the model, on rank 0.
-std::vector<std::string> load_initial_weights(Assembly& assembly, std::vector<std::string>& warnings);
+std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::string>& warnings);
 
 /// Collective. The checkpoint that run.resume asks for; nothing to start afresh. With the state of each
 /// worker in it, it is one whose parts are good, if it is of as many workers.
@@ -49,6 +49,6 @@ struct Continuation {
 /// Collective. Puts a checkpoint into the strategy's live arrays: of each worker from its part where there is
 /// one for each, else of worker 0 what all share.
 /// @throws UserError if it is not of this model, data or damaged
-Continuation restore_run(const LoadedCheckpoint& checkpoint, Assembly& assembly);
+Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run);
 
 }  // namespace flotilla

@@ -17,7 +17,7 @@
 #include "mpi/watchdog/roll_call.hpp"
 #include "src/job/shared_folder.hpp"
 #include "src/job/stop_request.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/machine.hpp"
 
 namespace flotilla {
 

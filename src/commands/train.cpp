@@ -25,7 +25,7 @@
 #include "src/job/time_limit.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/trace_file.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/run_parts.hpp"
 #include "src/train/saving_workers.hpp"
 #include "src/train/trainer.hpp"
 
@@ -77,20 +77,20 @@ class Tracing {
 };
 
 /// Who is what, and which server holds how much.
-void introduce_servers(const Assembly& assembly, Reporter& reporter) {
-  const ServerConfig& server = assembly.config.server;
+void introduce_servers(const RunParts& run, Reporter& reporter) {
+  const ServerConfig& server = run.config.server;
   std::string mode = server.mode;
   if (mode == "half-async" || mode == "geo") mode += cat(", a push every ", server.push_every, " steps");
   if (mode != "sync" && server.max_staleness > 0)
     mode += cat(", at most ", server.max_staleness, " pushes ahead");
   reporter.say(cat("strategy     parameter-server, ", mode));
-  for (const std::string& line : mpi::lines_of(assembly.servers->roles().table()))
+  for (const std::string& line : mpi::lines_of(run.machine.servers->roles().table()))
     reporter.say(cat("  ", line));
-  for (const std::string& line : assembly.servers->placement_lines()) reporter.say(cat("  ", line));
-  if (assembly.embeddings && assembly.embeddings->local() != nullptr)
-    reporter.say(cat("  rows: ", describe_local_rows(assembly.config, assembly.training_data->slots())));
-  const std::string& kind = assembly.config.roles.kind;
-  const std::size_t apart = mpi::pairs_apart(assembly.servers->roles().table()).size();
+  for (const std::string& line : run.machine.servers->placement_lines()) reporter.say(cat("  ", line));
+  if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
+    reporter.say(cat("  rows: ", describe_local_rows(run.config, run.data.training->slots())));
+  const std::string& kind = run.config.roles.kind;
+  const std::size_t apart = mpi::pairs_apart(run.machine.servers->roles().table()).size();
   if ((kind.empty() || kind == "symmetric") && apart > 0)
     reporter.say(cat("  ", apart,
                      " of the pairs of a server and a worker lie on two hosts: ranks that are "
@@ -105,10 +105,10 @@ void write_roles(const std::string& folder, const mpi::RoleTable& table) {
 }
 
 /// What carries the workers' values to each other, for the start report.
-std::string exchange_of(const Assembly& assembly) {
-  if (assembly.servers != nullptr) return "parameter-server";
-  const bool sums = assembly.config.strategy.kind == "all-reduce";
-  return std::string((sums ? assembly.reduction : assembly.averaging).first().name());
+std::string exchange_of(const RunParts& run) {
+  if (run.machine.servers != nullptr) return "parameter-server";
+  const bool sums = run.config.strategy.kind == "all-reduce";
+  return std::string((sums ? run.sync.reduction : run.sync.averaging).first().name());
 }
 
 /// Of worker 0, whose clock decides and which alone asks Slurm.
@@ -141,71 +141,71 @@ std::string describe_period(const StrategyConfig& strategy) {
 constexpr std::size_t most_rows_shown = 16;
 
 /// Which rank computes on which GPU; for many ranks in the log only.
-void introduce_gpus(const Assembly& assembly, Reporter& reporter) {
-  const mpi::GpuBinding& gpus = assembly.gpus;
+void introduce_gpus(const RunParts& run, Reporter& reporter) {
+  const mpi::GpuBinding& gpus = run.machine.gpus;
   if (gpus.ranks.empty()) return;
   reporter.say(cat("gpus         ", mpi::describe_gpus(gpus)));
-  for (const std::string& line : mpi::gpu_table(assembly.places, gpus)) {
+  for (const std::string& line : mpi::gpu_table(run.machine.places, gpus)) {
     if (gpus.ranks.size() <= most_rows_shown) {
       reporter.say(line);
-    } else if (assembly.world.is_root()) {
+    } else if (run.machine.workers.is_root()) {
       reporter.log(line);
     }
   }
 }
 
 /// On what the run goes.
-void introduce_hosts(const StartUp& start, const Assembly& assembly, Reporter& reporter) {
+void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& reporter) {
   const std::vector<std::string> lines = mpi::describe_hosts(start.places);
   reporter.say(cat("ranks        ", lines.front()));
   for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line]);
-  reporter.log(describe(assembly.places[static_cast<std::size_t>(assembly.world.rank())]));
+  reporter.log(describe(run.machine.places[static_cast<std::size_t>(run.machine.workers.rank())]));
   if (start.network) reporter.say(cat("network      ", describe(*start.network)));
-  reporter.say(cat("device       ", assembly.device->description()));
-  introduce_gpus(assembly, reporter);
+  reporter.say(cat("device       ", run.machine.device->description()));
+  introduce_gpus(run, reporter);
 }
 
-void introduce(const std::string& deck, const StartUp& start, Assembly& assembly,
+void introduce(const std::string& deck, const StartUp& start, RunParts& run,
                const std::optional<LoadedCheckpoint>& resumed, Reporter& reporter) {
-  const Config& config = assembly.config;
+  const Config& config = run.config;
   reporter.say(version_line());
   reporter.say(cat("deck         ", deck));
   reporter.say(cat("output       ", config.run.output));
-  introduce_hosts(start, assembly, reporter);
-  if (assembly.loss_scale.enabled()) reporter.say(cat("loss scale   ", assembly.loss_scale.text()));
-  reporter.say(cat("training     ", assembly.training_data->description()));
-  if (assembly.validation_data) reporter.say(cat("validation   ", assembly.validation_data->description()));
+  introduce_hosts(start, run, reporter);
+  if (run.model.loss_scale.enabled()) reporter.say(cat("loss scale   ", run.model.loss_scale.text()));
+  reporter.say(cat("training     ", run.data.training->description()));
+  if (run.data.validation) reporter.say(cat("validation   ", run.data.validation->description()));
   reporter.say(
-      cat("model        ", config.model.kind, ", ", assembly.network->layout().values(), " parameters"));
-  if (const ActivationMemory& memory = assembly.network->memory(); memory.recomputes())
+      cat("model        ", config.model.kind, ", ", run.model.network->layout().values(), " parameters"));
+  if (const ActivationMemory& memory = run.model.network->memory(); memory.recomputes())
     reporter.say(
         fmt::format("recompute    saves {:.1f} MiB of activations per rank",
                     static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
   reporter.say(
-      cat("batch        ", assembly.sharding.global_batch(), " = ", assembly.sharding.workers, " workers × ",
-          assembly.sharding.batch,
-          assembly.sharding.micro_steps > 1 ? cat(" × ", assembly.sharding.micro_steps, " micro-steps") : "",
-          ", ", assembly.sharding.steps_per_epoch(), " steps per epoch"));
-  if (assembly.servers != nullptr) {
-    introduce_servers(assembly, reporter);
+      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers, " workers × ",
+          run.data.sharding.batch,
+          run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
+          ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
+  if (run.machine.servers != nullptr) {
+    introduce_servers(run, reporter);
   } else if (config.strategy.kind != "all-reduce") {
     reporter.say(cat("strategy     ", config.strategy.kind, ", ", describe_period(config.strategy)));
-    reporter.say(cat("averaging    ", assembly.averaging.description, " of parameters",
-                     config.strategy.statistics == "average" && !assembly.model.statistics.empty()
+    reporter.say(cat("averaging    ", run.sync.averaging.description, " of parameters",
+                     config.strategy.statistics == "average" && !run.model.weights.statistics.empty()
                          ? " and statistics"
                          : ""));
-    for (const std::string& line : assembly.averaging.table) reporter.say(cat("  measured   ", line));
+    for (const std::string& line : run.sync.averaging.table) reporter.say(cat("  measured   ", line));
   }
   // Workers that always step alone reduce nothing.
   if (config.strategy.kind == "all-reduce" ||
-      (assembly.servers == nullptr && assembly.reduction.first().ranks() > 1))
-    reporter.say(cat("all-reduce   ", assembly.reduction.description, ", ", describe(assembly.buckets),
-                     assembly.reduction.first().queues()   ? ", queued on the device"
-                     : !assembly.communication             ? ", in the training thread"
-                     : assembly.communication->size() == 1 ? ", on a thread of its own"
+      (run.machine.servers == nullptr && run.sync.reduction.first().ranks() > 1))
+    reporter.say(cat("all-reduce   ", run.sync.reduction.description, ", ", describe(run.sync.buckets),
+                     run.sync.reduction.first().queues()   ? ", queued on the device"
+                     : !run.sync.communication             ? ", in the training thread"
+                     : run.sync.communication->size() == 1 ? ", on a thread of its own"
                                                            : ", on threads of their own"));
-  for (const std::string& line : assembly.reduction.table) reporter.say(cat("  measured   ", line));
-  if (const std::string straggler = assembly.straggler->description(); !straggler.empty())
+  for (const std::string& line : run.sync.reduction.table) reporter.say(cat("  measured   ", line));
+  if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler));
   if (resumed)
     reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->state.step, ", epoch ",
@@ -240,18 +240,18 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   const std::optional<Staged> staged = stage(config, world, servers, watchdog);
   watchdog.beat("comparing clocks and finding hosts", -1);
   Tracing tracing(config, world);
-  Assembly assembly(config, world, failure, watchdog, saved_choices,
-                    tracing.communication(config.strategy.communicators), servers);
+  RunParts run(config, world, failure, watchdog, saved_choices,
+               tracing.communication(config.strategy.communicators), servers);
 
-  const Continuation continuation = resumed ? restore_run(*resumed, assembly) : Continuation();
-  const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(assembly, warnings);
+  const Continuation continuation = resumed ? restore_run(*resumed, run) : Continuation();
+  const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(run, warnings);
 
   // The run's folder. From here on there is something to write a failure into.
   std::unique_ptr<Reporter> reporter;
   std::unique_ptr<CheckpointWriter> writer;
   std::unique_ptr<CheckpointWriter> own_writer;
   const SavingWorkers saving = saving_workers(world);
-  const int job_rank = assembly.places[static_cast<std::size_t>(world.rank())].rank;
+  const int job_rank = run.machine.places[static_cast<std::size_t>(world.rank())].rank;
   const std::string checkpoints = config.run.output + "/checkpoints";
   const auto open = [&] {
     const mpi::Working working(watchdog, "opening the run's folder");
@@ -290,19 +290,19 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                  .samples = resumed->state.samples,
                  .checkpoint = resumed->path};
   watchdog.beat("giving all workers one model", -1);
-  if (!continuation.own_state) assembly.strategy->start();
+  if (!continuation.own_state) run.sync.strategy->start();
   if (resumed)
-    assembly.strategy->resume({.steps = beginning.step,
-                               .epochs = progress_of(config, assembly.sharding, beginning.position).epochs,
+    run.sync.strategy->resume({.steps = beginning.step,
+                               .epochs = progress_of(config, run.data.sharding, beginning.position).epochs,
                                .numbers = continuation.numbers,
                                .own_state = continuation.own_state});
   std::optional<mpi::Working> telling(std::in_place, watchdog, "reporting the start");
-  introduce(arguments.deck, start, assembly, resumed, *reporter);
-  for (const std::string& warning : warnings_of_binding(config, start, assembly.places))
+  introduce(arguments.deck, start, run, resumed, *reporter);
+  for (const std::string& warning : warnings_of_binding(config, start, run.machine.places))
     reporter->warn(warning);
-  for (const std::string& warning : mpi::gpu_warnings(assembly.places, assembly.gpus))
+  for (const std::string& warning : mpi::gpu_warnings(run.machine.places, run.machine.gpus))
     reporter->warn(warning);
-  for (const Reduction* reduction : {&assembly.averaging, &assembly.reduction})
+  for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
     if (!reduction->left_out.empty()) reporter->warn(reduction->left_out);
   if (start.network)
     for (const std::string& warning : start.network->verdict.warnings) reporter->warn(warning);
@@ -318,17 +318,17 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   StartReport facts{.deck = arguments.deck,
                     .workers = world.size(),
                     .hosts = mpi::hosts(start.places),
-                    .steps = planned_steps(config.train, assembly.sharding),
-                    .steps_per_epoch = assembly.sharding.steps_per_epoch(),
+                    .steps = planned_steps(config.train, run.data.sharding),
+                    .steps_per_epoch = run.data.sharding.steps_per_epoch(),
                     .first_step = beginning.step,
-                    .global_batch_size = assembly.sharding.global_batch(),
-                    .parameters = assembly.network->layout().values(),
-                    .device = assembly.device->description(),
-                    .all_reduce = exchange_of(assembly)};
+                    .global_batch_size = run.data.sharding.global_batch(),
+                    .parameters = run.model.network->layout().values(),
+                    .device = run.machine.device->description(),
+                    .all_reduce = exchange_of(run)};
   if (start.network) add_network(*start.network, start.places, facts);
   reporter->start(facts);
   telling.reset();
-  Trainer trainer({.assembly = assembly,
+  Trainer trainer({.run = run,
                    .reporter = *reporter,
                    .writers = {.shared = writer.get(), .own = own_writer.get()},
                    .failure = failure,
@@ -338,8 +338,8 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                   beginning);
   const Ending ending = end_job_on_failure(failure, [&] {
     const Ending done = trainer.run();
-    if (assembly.embeddings)
-      for (const std::string& line : assembly.embeddings->report(world))
+    if (run.sync.embeddings)
+      for (const std::string& line : run.sync.embeddings->report(world))
         reporter->say(cat("workers      ", line));
     if (servers != nullptr)
       for (const std::string& line : servers->leave()) reporter->say(cat("servers      ", line));
@@ -362,8 +362,8 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .step = ending.step,
                    .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
                    .peak_memory_bytes = largest[0],
-                   .skipped_steps = assembly.loss_scale.enabled()
-                                        ? std::optional(assembly.loss_scale.skipped())
+                   .skipped_steps = run.model.loss_scale.enabled()
+                                        ? std::optional(run.model.loss_scale.skipped())
                                         : std::nullopt});
   } catch (const UserError& error) {
     if (!ending.stopped) throw;

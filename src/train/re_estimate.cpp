@@ -5,27 +5,28 @@
 
 namespace flotilla {
 
-void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& loader, std::int64_t batches) {
-  FlatMath& flat = assembly.device->flat();
-  const auto batchs_own = assembly.gradients.subspan(header_floats, model.statistics.size());
-  assembly.train_with(model);
+void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, std::int64_t batches) {
+  FlatMath& flat = run.machine.device->flat();
+  const auto batchs_own = run.model.gradients.subspan(header_floats, model.statistics.size());
+  run.model.train_with(model);
   flat.fill(model.statistics, 0.0F);
   for (std::int64_t i = 0; i < batches; ++i) {
-    assembly.watchdog->beat("estimating statistics", i);
-    assembly.device->finish_staging();
+    run.machine.watchdog.beat("estimating statistics", i);
+    run.machine.device->finish_staging();
     const Batch& batch = loader.next();
     flat.fill(batchs_own, 0.0F);  // leaves (1 − μ) · the batch's
-    assembly.network->forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
-                              {Pass::training, static_cast<std::uint64_t>(i)},
-                              assembly.validation_sums.span().subspan(0, loss_sums));
-    flat.axpy(1.0F / ((1.0F - statistics_momentum) * static_cast<float>(batches * assembly.world.size())),
-              batchs_own, model.statistics);
+    run.model.network->forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
+                               {Pass::training, static_cast<std::uint64_t>(i)},
+                               run.model.validation_sums.span().subspan(0, loss_sums));
+    flat.axpy(
+        1.0F / ((1.0F - statistics_momentum) * static_cast<float>(batches * run.machine.workers.size())),
+        batchs_own, model.statistics);
   }
-  assembly.device->finish_staging();
+  run.machine.device->finish_staging();
   flat.fill(batchs_own, 0.0F);
-  assembly.train_with(assembly.model);
-  HostStaging staging(*assembly.device, model.statistics.size());
-  assembly.world.all_reduce(staging.map(model.statistics));
+  run.model.train_with(run.model.weights);
+  HostStaging staging(*run.machine.device, model.statistics.size());
+  run.machine.workers.all_reduce(staging.map(model.statistics));
   staging.unmap(model.statistics);
 }
 

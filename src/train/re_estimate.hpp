@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "src/data/loader.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/run_parts.hpp"
 
 namespace flotilla {
 
@@ -12,7 +12,7 @@ namespace flotilla {
 /// finds in them with model.parameters (variances unbiased). For parameters that were averaged: statistics
 /// that each worker gathered on its way belong to none of them (Izmailov et al. 2018, the same for averaged
 /// weights).
-/// @param loader hands out the batches; the network ends bound to assembly.model
-void re_estimate_statistics(Assembly& assembly, const Model& model, Loader& loader, std::int64_t batches);
+/// @param loader hands out the batches; the network ends bound to run.model.weights
+void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, std::int64_t batches);
 
 }  // namespace flotilla

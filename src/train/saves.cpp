@@ -17,13 +17,13 @@ constexpr double look_at_disk_s = 0.1;
 
 }  // namespace
 
-Saves::Saves(Assembly& assembly, Reporter& reporter, const Writers& writers, std::string last_good)
-    : assembly_(assembly), reporter_(reporter), last_good_(std::move(last_good)) {
+Saves::Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::string last_good)
+    : run_(run), reporter_(reporter), last_good_(std::move(last_good)) {
   // Makes the copies' memory now: fresh pages would stall the first save for longer than its copy.
   const auto source = [&] {
-    return std::make_shared<StateSource>(*assembly.network, assembly.strategy->live());
+    return std::make_shared<StateSource>(*run.model.network, run.sync.strategy->live());
   };
-  const bool root = assembly.world.is_root();
+  const bool root = run.machine.workers.is_root();
   if (writers.shared != nullptr)
     places_.push_back({writers.shared, true, root, root ? source() : std::shared_ptr<StateSource>()});
   if (writers.own != nullptr) places_.push_back({writers.own, false, !root, source()});
@@ -44,13 +44,13 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
   if (!place.shared && !parts) return;
   if (parts && !place.own)
     place.own = std::make_shared<WorkerStateSource>(
-        *assembly_.network, state.own, assembly_.embeddings ? assembly_.embeddings->local() : nullptr);
+        *run_.model.network, state.own, run_.sync.embeddings ? run_.sync.embeddings->local() : nullptr);
   wait_for_disk(place, [&](double seconds) { return place.writer->finish_for(seconds); });
-  if (place.shared) place.shared->take(place.consensus ? state.shared : assembly_.strategy->live());
+  if (place.shared) place.shared->take(place.consensus ? state.shared : run_.sync.strategy->live());
   if (parts) place.own->take(state.own);
   CheckpointState all = counters;
   all.numbers = state.numbers;
-  const std::map<std::string, double> scale = assembly_.loss_scale.numbers();
+  const std::map<std::string, double> scale = run_.model.loss_scale.numbers();
   all.numbers.insert(scale.begin(), scale.end());  // worker 0's
   place.writer->start(
       {.state = all, .shared = place.shared, .own = parts ? place.own : nullptr, .own_numbers = scale});
@@ -67,7 +67,7 @@ void Saves::give_up(std::int64_t step, const std::string& why) {
 void Saves::wait_until_read(std::int64_t step) {
   if (!being_read_) return;
   const trace::Span span("wait for checkpoint");
-  assembly_.watchdog->beat("saving", step);
+  run_.machine.watchdog.beat("saving", step);
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
@@ -115,7 +115,7 @@ void Saves::wait_for_disk(const Place& place, const std::function<bool(double se
   while (!wait(look_at_disk_s)) {
     const std::int64_t movements = place.writer->movements();
     if (movements == seen) continue;
-    assembly_.watchdog->beat_at_disk();
+    run_.machine.watchdog.beat_at_disk();
     seen = movements;
   }
 }
@@ -128,7 +128,7 @@ void Saves::finish() {
 
 void Saves::finish_last(std::int64_t step) {
   if (places_.empty()) return;
-  assembly_.watchdog->beat("writing the last checkpoint", step);
+  run_.machine.watchdog.beat("writing the last checkpoint", step);
   finish();
   for (const Place& place : places_)
     if (!place.failure.empty() && tells(place))  // ends the job for all
@@ -138,9 +138,9 @@ void Saves::finish_last(std::int64_t step) {
 
 std::string Saves::last_good() const {
   std::string path = last_good_;
-  if (!assembly_.world.is_root()) {  // where only worker 0 writes it knows what it wrote
+  if (!run_.machine.workers.is_root()) {  // where only worker 0 writes it knows what it wrote
     try {
-      const auto files = checkpoints_in(assembly_.config.run.output + "/checkpoints");
+      const auto files = checkpoints_in(run_.config.run.output + "/checkpoints");
       if (!files.empty()) path = files.rbegin()->second;
     } catch (const UserError&) {
       // The folder may be gone; what is being told is worse.

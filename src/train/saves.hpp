@@ -10,7 +10,7 @@
 
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/observe/reporter.hpp"
-#include "src/train/assembly.hpp"
+#include "src/train/run_parts.hpp"
 #include "src/train/worker_state_source.hpp"
 
 namespace flotilla {
@@ -25,7 +25,7 @@ class Saves {
     CheckpointWriter* own = nullptr;     ///< Of this worker's own model (checkpoint.per_rank)
   };
   /// @param last_good of an earlier run; empty: none
-  Saves(Assembly& assembly, Reporter& reporter, const Writers& writers, std::string last_good);
+  Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::string last_good);
 
   /// `counters`: the state but for what is in `state`.
   void start(const CheckpointState& counters, const StrategyState& state);
@@ -56,7 +56,7 @@ class Saves {
   /// A disk that is slow is no hang while it goes on. @param wait for some seconds: whether it has an end
   void wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait);
 
-  Assembly& assembly_;
+  RunParts& run_;
   Reporter& reporter_;
   std::string last_good_;
   std::vector<Place> places_;

@@ -44,33 +44,34 @@ class ComputeWatch {
 
 Trainer::Trainer(Parts parts, const Beginning& beginning)
     : parts_(std::move(parts)),
-      assembly_(parts_.assembly),
-      config_(assembly_.config),
-      sampler_(static_cast<std::uint64_t>(config_.run.seed), assembly_.sharding),
-      schedule_(config_.schedule, assembly_.sharding.global_batch()),
+      run_(parts_.run),
+      config_(run_.config),
+      sampler_(static_cast<std::uint64_t>(config_.run.seed), run_.data.sharding),
+      schedule_(config_.schedule, run_.data.sharding.global_batch()),
       step_(beginning.step),
       position_(beginning.position),
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
-      saves_(parts_.assembly, parts_.reporter, parts_.writers, beginning.checkpoint),
+      saves_(parts_.run, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
-      stragglers_(assembly_.world),
-      agreement_(assembly_.world, *assembly_.network) {
-  for (const StateArray& array : assembly_.strategy->live())
+      stragglers_(run_.machine.workers),
+      agreement_(run_.machine.workers, *run_.model.network) {
+  for (const StateArray& array : run_.sync.strategy->live())
     saved_floats_ += static_cast<std::int64_t>(array.values.size());
-  if (assembly_.embeddings)
-    gradient_staging_.emplace(*assembly_.device, static_cast<std::size_t>(assembly_.network->input_size()));
+  if (run_.sync.embeddings)
+    gradient_staging_.emplace(*run_.machine.device,
+                              static_cast<std::size_t>(run_.model.network->input_size()));
   if (!predicts_clicks(config_.model)) return;
-  clicks_.emplace(static_cast<std::size_t>(assembly_.network->batch()));
-  logits_.resize(static_cast<std::size_t>(2 * assembly_.network->batch()));
+  clicks_.emplace(static_cast<std::size_t>(run_.model.network->batch()));
+  logits_.resize(static_cast<std::size_t>(2 * run_.model.network->batch()));
 }
 
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
   options.mixup = config_.train.mixup;
-  return make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
-                              loading_for(*assembly_.device, options));
+  return make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(), position_,
+                              loading_for(*run_.machine.device, options));
 }
 
 /// Training's batches stay in memory as well, and its threads may still be recording into their sinks.
@@ -96,7 +97,7 @@ bool Trainer::saves_at(std::int64_t step) const {
 }
 
 bool Trainer::checks_agreement_at(std::int64_t step, const Position& position) const {
-  if (assembly_.strategy->independent()) return false;
+  if (run_.sync.strategy->independent()) return false;
   const std::int64_t every = config_.run.agreement_every;
   return reports_at(step, position) || (every > 0 && step % every == 0);
 }
@@ -112,13 +113,13 @@ void Trainer::check_agreement() {
   if (last_agreed_step_ == step_) return;
   last_agreed_step_ = step_;
   agreement_due_ = false;
-  assembly_.watchdog->beat("comparing the workers' models", step_);
-  const auto different = agreement_.compare(assembly_.strategy->alike(), step_);
+  run_.machine.watchdog.beat("comparing the workers' models", step_);
+  const auto different = agreement_.compare(run_.sync.strategy->alike(), step_);
   if (!different) return;
   saves_.finish();
   parts_.failure.end_job_together(
-      cat(different->text(assembly_.world.size(), step_), "; ", saves_.last_good()), exit_internal_error,
-      assembly_.places[static_cast<std::size_t>(different->ranks.front())].rank);
+      cat(different->text(run_.machine.workers.size(), step_), "; ", saves_.last_good()), exit_internal_error,
+      run_.machine.places[static_cast<std::size_t>(different->ranks.front())].rank);
 }
 
 bool Trainer::asked_to_stop() {
@@ -129,7 +130,7 @@ bool Trainer::asked_to_stop() {
                             signal == SIGINT ? "; once more ends the run at once, without saving" : ""));
     // How long a step takes is not known before the first one.
     if (times_.steps > 0)
-      assembly_.watchdog->set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
+      run_.machine.watchdog.set_deadline(std::max(agreement_deadline_s, 3.0 * seconds(longest_step_ns_)));
   } else if (parts_.limit.is_set() && parts_.limit.reached(trace::now_ns(), work_to_come())) {
     // One worker's clock decides, and that of the one which reports the reason.
     stop_reason_ = time_limit;
@@ -147,16 +148,16 @@ WorkToCome Trainer::work_to_come() const {
   const Position next = sampler_.after(position_);
   WorkToCome work{.step_s = seconds(longest_step_ns_),
                   .mean_step_s = mean_step_s(),
-                  .catch_up_steps = std::min(assembly_.strategy->most_steps_apart(), times_.steps),
+                  .catch_up_steps = std::min(run_.sync.strategy->most_steps_apart(), times_.steps),
                   .save_s = seconds(longest_saving_ns_) + saves_.longest_write_s()};
-  if (assembly_.strategy->independent()) work.steps = 4;  // those that are ahead agree to stop a little later
+  if (run_.sync.strategy->independent()) work.steps = 4;  // those that are ahead agree to stop a little later
   if (work.save_s == 0.0) work.save_s = static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
   if (saves_at(step_ + 1) || (save_clock_ && save_clock_->asks_after(step_ + 1))) ++work.saves;
-  if (assembly_.validation_data) {
+  if (run_.data.validation) {
     work.validation_s = longest_validation_ns_ > 0
                             ? seconds(longest_validation_ns_)
-                            : mean_step_s() * static_cast<double>(assembly_.validation_data->size()) /
-                                  static_cast<double>(assembly_.sharding.global_batch());
+                            : mean_step_s() * static_cast<double>(run_.data.validation->size()) /
+                                  static_cast<double>(run_.data.sharding.global_batch());
     work.validations = static_cast<std::int64_t>(validates_at(next)) +
                        static_cast<std::int64_t>(validates_at(sampler_.after(next)));
   }
@@ -165,15 +166,15 @@ WorkToCome Trainer::work_to_come() const {
 
 StepOutcome Trainer::step(Loader& loader) {
   const Stopwatch whole(times_.step_ns);
-  const Sharding& sharding = assembly_.sharding;
-  Strategy& strategy = *assembly_.strategy;
-  Network& network = *assembly_.network;
+  const Sharding& sharding = run_.data.sharding;
+  Strategy& strategy = *run_.sync.strategy;
+  Network& network = *run_.model.network;
   learning_rate_ = schedule_.at(progress_of(config_, sharding, position_));
   parts_.failure.set_step(step_);
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
   const DeviceSpan<float> sums = strategy.loss_sums();
-  const DeviceScalar<float> scale = assembly_.backward_scale();
+  const DeviceScalar<float> scale = run_.model.backward_scale();
   const std::int64_t computed_before_ns = times_.forward_ns + times_.backward_ns;
 
   for (std::int64_t micro_step = 0; micro_step < sharding.micro_steps; ++micro_step) {
@@ -185,16 +186,16 @@ StepOutcome Trainer::step(Loader& loader) {
     const HostBatch input = input_of(batch);
     {
       const trace::Span span("forward");
-      const ComputeWatch watch(times_.forward_ns, assembly_.exchange.get());
-      assembly_.watchdog->beat("computing", step_);
+      const ComputeWatch watch(times_.forward_ns, run_.machine.exchange.get());
+      run_.machine.watchdog.beat("computing", step_);
       const std::int64_t pass =
-          (step_ * sharding.workers + assembly_.world.rank()) * sharding.micro_steps + micro_step;
+          (step_ * sharding.workers + run_.machine.workers.rank()) * sharding.micro_steps + micro_step;
       network.forward(input, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, sums);
       log_clicks(batch);
     }
     {
       const trace::Span span("backward");
-      const ComputeWatch watch(times_.backward_ns, assembly_.exchange.get());
+      const ComputeWatch watch(times_.backward_ns, run_.machine.exchange.get());
       const std::int64_t begin_ns = trace::now_ns();
       const bool last = micro_step + 1 == sharding.micro_steps;
       network.backward(targets, scale, [&](std::int64_t begin) {
@@ -222,9 +223,9 @@ StepOutcome Trainer::step(Loader& loader) {
                             .epochs_after = progress_of(config_, sharding, next).epochs,
                             .mean_step_s = mean_step_s(),
                             .meet = meets,
-                            .outcome_now = meets || !assembly_.device->runs_ahead() ||
-                                           (assembly_.loss_scale.enabled() && !assembly_.overflow_guard)});
-  assembly_.device->submit();
+                            .outcome_now = meets || !run_.machine.device->runs_ahead() ||
+                                           (run_.model.loss_scale.enabled() && !run_.model.overflow_guard)});
+  run_.machine.device->submit();
   stragglers_.after_step(strategy.times().meetings, step_times());
   times_.read_ns = loader.read_ns();
   ++times_.steps;
@@ -239,47 +240,47 @@ const Batch& Trainer::take_batch(Loader& loader) {
   if (const Batch* ahead = std::exchange(ahead_, nullptr)) return *ahead;
   // The loader fills the last one anew. A device that runs ahead is waited for here, which is not the
   // loader's doing.
-  assembly_.device->finish_staging();
+  run_.machine.device->finish_staging();
   const trace::Span span("wait for input");
   const Stopwatch watch(times_.input_ns);
-  assembly_.watchdog->beat("waiting for input", step_);
+  run_.machine.watchdog.beat("waiting for input", step_);
   const Batch& batch = loader.next();
-  replaced_.add(batch, *assembly_.training_data);
+  replaced_.add(batch, *run_.data.training);
   return batch;
 }
 
 HostBatch Trainer::input_of(const Batch& batch) {
-  return assembly_.embeddings ? assembly_.embeddings->features(batch, step_) : batch.input();
+  return run_.sync.embeddings ? run_.sync.embeddings->features(batch, step_) : batch.input();
 }
 
 /// After backward: the gradients of the rows that the batch named go to the servers with the others, and the
 /// rows of the next batch come back.
 void Trainer::learn_rows(const Batch& batch, Loader& loader) {
-  if (!assembly_.embeddings) return;
-  const Tensor& gradient = assembly_.network->input_gradient();
-  assembly_.embeddings->add_gradient(batch, gradient_staging_->read(gradient), assembly_.loss_scale);
-  if (!assembly_.looks_ahead()) return;
+  if (!run_.sync.embeddings) return;
+  const Tensor& gradient = run_.model.network->input_gradient();
+  run_.sync.embeddings->add_gradient(batch, gradient_staging_->read(gradient), run_.model.loss_scale);
+  if (!run_.sync.looks_ahead()) return;
   ahead_ = &take_batch(loader);
-  assembly_.embeddings->look_ahead(*ahead_);
+  run_.sync.embeddings->look_ahead(*ahead_);
 }
 
 void Trainer::log_clicks(const Batch& batch) {
   if (!clicks_) return;
-  assembly_.device->download_values(assembly_.network->logits(), logits_);
+  run_.machine.device->download_values(run_.model.network->logits(), logits_);
   const auto valid = static_cast<std::size_t>(batch.valid);
   clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
 }
 
 void Trainer::pause_if_emulated(std::int64_t compute_ns) {
-  if (!assembly_.straggler->emulates()) return;
-  assembly_.watchdog->beat("in an emulated pause", step_);
-  const std::int64_t pause_ns = assembly_.straggler->pause(step_, compute_ns);
+  if (!run_.machine.straggler->emulates()) return;
+  run_.machine.watchdog.beat("in an emulated pause", step_);
+  const std::int64_t pause_ns = run_.machine.straggler->pause(step_, compute_ns);
   times_.pause_ns += pause_ns;
   times_.backward_ns -= pause_ns;
 }
 
 StepTimes Trainer::step_times() const {
-  const StrategyTimes strategy = assembly_.times();
+  const StrategyTimes strategy = run_.sync.times();
   StepTimes total{.wait_ns = strategy.exposed_comm_ns};
   total[Phase::input] = times_.input_ns;
   total[Phase::compute] = times_.forward_ns + times_.backward_ns;
@@ -295,7 +296,7 @@ StepTimes Trainer::step_times() const {
 
 Ending Trainer::run() {
   const auto loader = make_loader();
-  assembly_.device->synchronize();
+  run_.machine.device->synchronize();
   queue_.emplace(flotilla::computing_threads(computing_threads()));
   if (config_.checkpoint.every_s > 0.0)
     save_clock_.emplace(config_.checkpoint.every_s, step_, trace::now_ns());
@@ -314,16 +315,16 @@ Ending Trainer::run() {
     if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);
     if (position_.offset == 0 || done() || outcome.stop)
-      replaced_.end_epoch(epoch_of_last_step(), *assembly_.training_data, assembly_.world, parts_.reporter,
+      replaced_.end_epoch(epoch_of_last_step(), *run_.data.training, run_.machine.workers, parts_.reporter,
                           parts_.failure);
     agreement_due_ = agreement_due_ || checks_agreement_at(step_, position_);
     // Where workers differ between averagings, after the next one.
-    if (agreement_due_ && !assembly_.strategy->alike().parameters.empty()) check_agreement();
+    if (agreement_due_ && !run_.sync.strategy->alike().parameters.empty()) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
     if (position_.offset == 0 && clicks_) clicks_->clear();
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
-      assembly_.watchdog->clear_deadline();
+      run_.machine.watchdog.clear_deadline();
       save();
       if (validates_now()) validate();  // a resumed run would not
       break;
@@ -340,8 +341,8 @@ Ending Trainer::run() {
   report_waiting();
   report_input();
   report_processors();
-  assembly_.world.barrier(step_);
-  assembly_.watchdog->beat("ending", step_);
+  run_.machine.workers.barrier(step_);
+  run_.machine.watchdog.beat("ending", step_);
   return {.reason = stopped ? stop_reason_ : "done",
           .step = step_,
           .stopped = stopped,
@@ -353,14 +354,15 @@ Ending Trainer::run() {
 void Trainer::check_finite(const StepOutcome& outcome) {
   if (outcome.skipped) return check_overflow_limit(outcome);
   const bool loss_is_finite = std::isfinite(outcome.loss);
-  if (loss_is_finite && (outcome.late || assembly_.device->flat().all_finite(assembly_.model.statistics)))
+  if (loss_is_finite &&
+      (outcome.late || run_.machine.device->flat().all_finite(run_.model.weights.statistics)))
     return;
   const std::string loss = outcome.late ? "the loss of the step before is " : "the loss is ";
   const std::string what = loss_is_finite ? "a running statistic is not finite"
                                           : loss + (std::isnan(outcome.loss) ? "NaN" : "infinite");
   // Statistics may be this worker's own although all have met.
   const bool all_see_it =
-      outcome.all_workers && (!loss_is_finite || !assembly_.strategy->alike().statistics.empty());
+      outcome.all_workers && (!loss_is_finite || !run_.sync.strategy->alike().statistics.empty());
   if (all_see_it) end_diverged(what);
   end_diverged_alone(what);
 }
@@ -370,19 +372,19 @@ void Trainer::check_finite(const StepOutcome& outcome) {
 void Trainer::check_finite(const StrategyState& state) {
   std::string what;
   for (const StateArray& array : state.shared)
-    if (what.empty() && !assembly_.device->flat().all_finite(array.values))
+    if (what.empty() && !run_.machine.device->flat().all_finite(array.values))
       what = cat("a value of ", array.group, " is not finite");
-  std::int32_t worker = what.empty() ? assembly_.world.size() : assembly_.world.rank();
-  assembly_.world.all_reduce(std::span(&worker, 1), mpi::Op::min, step_);
-  if (worker == assembly_.world.size()) return;
-  assembly_.world.broadcast(what, worker, step_);
+  std::int32_t worker = what.empty() ? run_.machine.workers.size() : run_.machine.workers.rank();
+  run_.machine.workers.all_reduce(std::span(&worker, 1), mpi::Op::min, step_);
+  if (worker == run_.machine.workers.size()) return;
+  run_.machine.workers.broadcast(what, worker, step_);
   end_diverged(what);
 }
 
 /// A step that overflowed is skipped, unless a smaller loss scale would not have helped.
 void Trainer::check_overflow_limit(const StepOutcome& outcome) {
   if (!outcome.unrecoverable) return;
-  const LossScale& scale = assembly_.loss_scale;
+  const LossScale& scale = run_.model.loss_scale;
   const std::string what = cat(scale.consecutive_overflows(), " steps in a row overflowed in ",
                                config_.device.precision, " at the loss scale ", scale.scale(),
                                ", which cannot fall any further (device.precision = \"bfloat16\" needs none",
@@ -402,13 +404,13 @@ std::string Trainer::divergence(const std::string& what, const std::string& wher
 void Trainer::end_diverged(const std::string& what) {
   saves_.finish();
   parts_.failure.end_job_together(divergence(what, where_not_finite()), exit_user_error,
-                                  assembly_.places.front().rank);
+                                  run_.machine.places.front().rank);
 }
 
 /// The same where the others do not know of it: their own samples may be good.
 void Trainer::end_diverged_alone(const std::string& what) {
   saves_.finish();
-  const std::string layer = assembly_.network->first_non_finite();
+  const std::string layer = run_.model.network->first_non_finite();
   const std::string where = layer.empty() ? "" : cat("the output of ", layer, " is not finite; ");
   parts_.failure.end_job(divergence(what, where), exit_user_error);
 }
@@ -416,11 +418,11 @@ void Trainer::end_diverged_alone(const std::string& what) {
 /// Collective. The first layer whose output is not finite, on the lowest rank that has one.
 std::string Trainer::where_not_finite() const {
   const std::vector<std::string> layers =
-      assembly_.world.all_gather(assembly_.network->first_non_finite(), step_);
+      run_.machine.workers.all_gather(run_.model.network->first_non_finite(), step_);
   for (std::size_t rank = 0; rank < layers.size(); ++rank)
     if (!layers[rank].empty())
       return cat("the output of ", layers[rank], " is not finite on rank ", rank, "; ");
-  return assembly_.sharding.micro_steps > 1 ? "the outputs of the last micro-step are finite; "
+  return run_.data.sharding.micro_steps > 1 ? "the outputs of the last micro-step are finite; "
                                             : "the outputs of all layers are finite; ";
 }
 

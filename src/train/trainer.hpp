@@ -10,13 +10,13 @@
 
 #include "src/job/time_limit.hpp"
 #include "src/observe/reporter.hpp"
-#include "src/train/assembly.hpp"
 #include "src/train/monitor/agreement.hpp"
 #include "src/train/monitor/click_log.hpp"
 #include "src/train/monitor/input_need.hpp"
 #include "src/train/monitor/processor_waiting.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
 #include "src/train/monitor/straggler_monitor.hpp"
+#include "src/train/run_parts.hpp"
 #include "src/train/save_clock.hpp"
 #include "src/train/saves.hpp"
 
@@ -57,7 +57,7 @@ struct PhaseTimes {
 class Trainer {
  public:
   struct Parts {
-    Assembly& assembly;
+    RunParts& run;
     Reporter& reporter;
     Saves::Writers writers;
     FailureHandler& failure;
@@ -123,7 +123,7 @@ class Trainer {
   std::string where_not_finite() const;
 
   Parts parts_;
-  Assembly& assembly_;
+  RunParts& run_;
   const Config& config_;
   Sampler sampler_;
   Schedule schedule_;

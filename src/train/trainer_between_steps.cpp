@@ -17,10 +17,10 @@
 namespace flotilla {
 
 void Trainer::report(const StepOutcome& outcome) {
-  assembly_.watchdog->beat("reporting", step_);
-  const StrategyTimes strategy = assembly_.times();
+  run_.machine.watchdog.beat("reporting", step_);
+  const StrategyTimes strategy = run_.sync.times();
   const StragglerReport stragglers =
-      assembly_.strategy->independent() ? StragglerReport() : stragglers_.gather();
+      run_.sync.strategy->independent() ? StragglerReport() : stragglers_.gather();
   const std::int64_t steps = times_.steps - mark_.times.steps;
   const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
   std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
@@ -34,7 +34,7 @@ void Trainer::report(const StepOutcome& outcome) {
                     .epoch = epoch_of_last_step(),
                     .loss = outcome.loss,
                     .learning_rate = learning_rate_,
-                    .samples_per_s = static_cast<double>(rated_steps * assembly_.sharding.global_batch()) /
+                    .samples_per_s = static_cast<double>(rated_steps * run_.data.sharding.global_batch()) /
                                      std::max(1e-9, seconds(rated_ns)),
                     .step_s = per_step(step_ns),
                     .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
@@ -43,7 +43,7 @@ void Trainer::report(const StepOutcome& outcome) {
                     .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
                     .accuracy_top1 = outcome.accuracy_top1,
                     .accuracy_top5 = outcome.accuracy_top5};
-  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(stragglers.slowest)];
+  const mpi::Place& slowest = run_.machine.places[static_cast<std::size_t>(stragglers.slowest)];
   if (stragglers.meetings > 0) {
     report.wait_s = stragglers.wait_s / static_cast<double>(steps);
     report.compute_s = stragglers.compute_s / static_cast<double>(steps);
@@ -53,12 +53,12 @@ void Trainer::report(const StepOutcome& outcome) {
     report.slowest_times = stragglers.times_last;
     report.slowest_cost_s = stragglers.cost_s;
   }
-  if (const LossScale& scale = assembly_.loss_scale; scale.enabled()) {
+  if (const LossScale& scale = run_.model.loss_scale; scale.enabled()) {
     report.loss_scale = double{scale.scale()};
     report.skipped_steps = scale.skipped();
   }
   if (clicks_) {
-    const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &assembly_.world : nullptr);
+    const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &run_.machine.workers : nullptr);
     report.auc = areas.auc;
     report.batch_auc = areas.batch_auc;
   }
@@ -80,34 +80,34 @@ void Trainer::report(const StepOutcome& outcome) {
 /// Collective. Where statistics are neither averaged nor each worker's: those of training batches, into a
 /// model that is not this worker's own.
 void Trainer::estimate_statistics(const Model& model) {
-  const bool own = model.parameters.address() == assembly_.model.parameters.address();
+  const bool own = model.parameters.address() == run_.model.weights.parameters.address();
   if (config_.strategy.statistics != "re-estimate" || own) return;
   const auto loader =
-      make_training_loader(*assembly_.training_data, sampler_, assembly_.world.rank(), position_,
-                           loading_for(*assembly_.device, loading_beside_training()));
-  re_estimate_statistics(assembly_, model, *loader, config_.strategy.estimate_batches);
+      make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(), position_,
+                           loading_for(*run_.machine.device, loading_beside_training()));
+  re_estimate_statistics(run_, model, *loader, config_.strategy.estimate_batches);
 }
 
 /// Over the whole run.
 void Trainer::report_waiting() {
   const StragglerReport stragglers = stragglers_.whole();
   if (stragglers.meetings == 0) return;
-  const mpi::Place& slowest = assembly_.places[static_cast<std::size_t>(stragglers.slowest)];
-  if (const std::string emulated = assembly_.straggler->description(); !emulated.empty())
+  const mpi::Place& slowest = run_.machine.places[static_cast<std::size_t>(stragglers.slowest)];
+  if (const std::string emulated = run_.machine.straggler->description(); !emulated.empty())
     parts_.reporter.say(cat("straggler    emulated: ", emulated));
   if (stragglers.stands_out())
     parts_.reporter.say(cat("straggler    in the whole run ", stragglers.text(slowest.rank, slowest.host)));
   parts_.reporter.log(
       fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
                   stragglers_.times_last(), stragglers.meetings, stragglers_.cost_s(),
-                  seconds(assembly_.times().exposed_comm_ns)));
+                  seconds(run_.sync.times().exposed_comm_ns)));
 }
 
 InputTimes Trainer::all_input_times() const {
   return {.step_ns = times_.step_ns,
           .wait_ns = times_.input_ns,
           .read_ns = times_.read_ns,
-          .comm_ns = assembly_.times().exposed_comm_ns};
+          .comm_ns = run_.sync.times().exposed_comm_ns};
 }
 
 /// Without the first steps, which wait for the first batches.
@@ -118,8 +118,8 @@ InputTimes Trainer::input_times() const {
 }
 
 InputMeans Trainer::input_means() const {
-  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
-  const auto neighbours = std::ranges::count(assembly_.places, place.host_index, &mpi::Place::host_index);
+  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
+  const auto neighbours = std::ranges::count(run_.machine.places, place.host_index, &mpi::Place::host_index);
   return {.threads = config_.data.threads,
           .prefetch = config_.data.prefetch,
           .cores = mpi::default_threads(place),
@@ -131,13 +131,13 @@ InputMeans Trainer::input_means() const {
 /// @param advice for this worker, given its name where there are several
 void Trainer::say_of_worst(const char* label, double share,
                            const std::function<std::string(const std::string& worker)>& advice) {
-  const std::vector<double> shares = assembly_.world.all_gather(std::span<const double>(&share, 1));
+  const std::vector<double> shares = run_.machine.workers.all_gather(std::span<const double>(&share, 1));
   const auto worst = std::ranges::max_element(shares);
   if (*worst == 0.0) return;
   const auto worker = static_cast<int>(worst - shares.begin());
-  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(worker)];
+  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(worker)];
   std::string text = advice(shares.size() == 1 ? "" : cat("rank ", place.rank, " on ", place.host));
-  assembly_.world.broadcast(text, worker);
+  run_.machine.workers.broadcast(text, worker);
   parts_.reporter.say(cat(label, text));
 }
 
@@ -151,7 +151,7 @@ void Trainer::report_input() {
 /// OpenMP's, that one operation takes.
 int Trainer::computing_threads() const {
   if (config_.device.kind != "cpu") return 1;
-  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
+  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
   return config_.device.threads > 0 ? static_cast<int>(config_.device.threads) : mpi::default_threads(place);
 }
 
@@ -162,7 +162,7 @@ ProcessorWaiting Trainer::processor_waiting() const {
 }
 
 std::string Trainer::processor_advice(const std::string& worker) const {
-  const mpi::Place& place = assembly_.places[static_cast<std::size_t>(assembly_.world.rank())];
+  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
   return flotilla::processor_advice(processor_waiting(),
                                     {.threads = computing_threads(),
                                      .cores = std::max(1, place.cores / std::max(1, place.cores_shared_by)),
@@ -178,22 +178,22 @@ void Trainer::report_processors() {
 }
 
 void Trainer::validate() {
-  if (!assembly_.validation_data || last_validated_step_ == step_) return;
+  if (!run_.data.validation || last_validated_step_ == step_) return;
   const std::int64_t begin_ns = trace::now_ns();
   const Stopwatch watch(times_.validation_ns);
   saves_.wait_until_read(step_);
-  assembly_.watchdog->beat("validating", step_);
-  const Model model = assembly_.strategy->consensus();
+  run_.machine.watchdog.beat("validating", step_);
+  const Model model = run_.sync.strategy->consensus();
   estimate_statistics(model);
-  assembly_.evaluate_with(model);
+  run_.model.evaluate_with(model);
   NetworkInputs inputs;
-  if (assembly_.embeddings)
-    inputs = [this](const Batch& batch) { return assembly_.embeddings->evaluate(batch, step_); };
+  if (run_.sync.embeddings)
+    inputs = [this](const Batch& batch) { return run_.sync.embeddings->evaluate(batch, step_); };
   const Evaluation result = evaluate(
-      assembly_.evaluator(), *assembly_.validation_data, assembly_.world, loading_beside_training(),
-      assembly_.validation_sums.span(), assembly_.shards(), clicks_.has_value(),
-      [this](const Batch&) { assembly_.watchdog->beat("validating", step_); }, inputs);
-  assembly_.evaluate_with(assembly_.model);
+      run_.model.evaluator(), *run_.data.validation, run_.machine.workers, loading_beside_training(),
+      run_.model.validation_sums.span(), run_.model.shards(), clicks_.has_value(),
+      [this](const Batch&) { run_.machine.watchdog.beat("validating", step_); }, inputs);
+  run_.model.evaluate_with(run_.model.weights);
   ValidationReport report{.step = step_,
                           .epoch = epoch_of_last_step(),
                           .loss = result.loss,
@@ -215,8 +215,8 @@ void Trainer::validate() {
 /// Collective after a step at which the workers have met to ask the clock.
 bool Trainer::is_time_to_save() {
   if (!asks_clock_) return false;
-  assembly_.watchdog->beat("asking whether to save", step_);
-  return save_clock_->ask(assembly_.world, step_, trace::now_ns());
+  run_.machine.watchdog.beat("asking whether to save", step_);
+  return save_clock_->ask(run_.machine.workers, step_, trace::now_ns());
 }
 
 void Trainer::save() {
@@ -225,7 +225,7 @@ void Trainer::save() {
   const std::int64_t begin_ns = trace::now_ns();
   const Stopwatch whole(times_.saving_ns);
   saves_.wait_until_read(step_);
-  assembly_.watchdog->beat("saving", step_);
+  run_.machine.watchdog.beat("saving", step_);
   check_agreement();
   CheckpointState counters{
       .step = step_,
@@ -234,11 +234,11 @@ void Trainer::save() {
       .seed = config_.run.seed,
       .optimizer_step = 0,
       .deck = config_.resolved_text,
-      .versions = {{"flotilla", parts_.build}, {"device", assembly_.device->description()}},
-      .choices = assembly_.choices,
-      .training_samples = assembly_.training_data->size()};
+      .versions = {{"flotilla", parts_.build}, {"device", run_.machine.device->description()}},
+      .choices = run_.sync.choices,
+      .training_samples = run_.data.training->size()};
   const std::string failure = save_rows(counters);
-  const StrategyState state = assembly_.strategy->state();
+  const StrategyState state = run_.sync.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});
   check_finite(state);
   last_saved_step_ = step_;
@@ -259,16 +259,16 @@ void Trainer::save() {
 /// can
 std::string Trainer::save_rows(CheckpointState& state) {
   std::string failure;
-  if (!assembly_.embeddings || parts_.writers.shared == nullptr) return failure;
-  assembly_.watchdog->beat("waiting for the servers to save", step_);
-  if (assembly_.world.is_root()) {
+  if (!run_.sync.embeddings || parts_.writers.shared == nullptr) return failure;
+  run_.machine.watchdog.beat("waiting for the servers to save", step_);
+  if (run_.machine.workers.is_root()) {
     try {
       state.server_parts = save_rows_of_servers(state);
     } catch (const UserError& error) {
       failure = error.what();
     }
   }
-  assembly_.world.broadcast(failure);
+  run_.machine.workers.broadcast(failure);
   return failure;
 }
 
@@ -278,9 +278,9 @@ std::vector<CheckpointPart> Trainer::save_rows_of_servers(const CheckpointState&
   try {
     folder.make_parts(step_);
     std::vector<std::string> paths;
-    for (int i = 0; i < assembly_.servers->roles().table().count(mpi::Role::server); ++i)
+    for (int i = 0; i < run_.machine.servers->roles().table().count(mpi::Role::server); ++i)
       paths.push_back(folder.server_part_path(step_, i));
-    return assembly_.servers->save_rows(paths, state);
+    return run_.machine.servers->save_rows(paths, state);
   } catch (const UserError&) {
     folder.remove_orphaned_parts(step_);
     throw;

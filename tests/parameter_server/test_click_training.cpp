@@ -89,7 +89,7 @@ class ClickTraining : public testing::Test {
     const auto work = [&](const mpi::Communicator& workers, ServerLink* link) {
       TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, link);
       for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
-      for (const float value : test::plain_values(run, run.assembly.model)) result.push_back(value);
+      for (const float value : test::plain_values(run, run.parts.model.weights)) result.push_back(value);
       return 0;
     };
     with_servers(deck.config, ranks, failure, watchdog, work);

@@ -211,8 +211,8 @@ std::vector<float> plain_after(const Texts& served, int steps, const std::string
   const auto body = [&](const mpi::Communicator& workers, ServerLink& link) {
     TrainingRun run(workers.collective_clone(), text, served, nullptr, &link);
     for (int i = 0; i < steps; ++i) run.step();
-    values = test::plain_values(run, run.assembly.strategy->consensus());
-    run.assembly.strategy->state();
+    values = test::plain_values(run, run.parts.sync.strategy->consensus());
+    run.parts.sync.strategy->state();
   };
   with_roles(served, body, text);
   return values;

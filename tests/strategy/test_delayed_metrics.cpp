@@ -36,10 +36,10 @@ struct Steps : TrainingRun {
 
   StepOutcome finish(float loss, bool now, bool votes = false) {
     const std::array<float, loss_sums> sums{4.0F * loss, 2.0F, 3.0F, 4.0F};
-    assembly.device->upload(sums, assembly.strategy->loss_sums());
-    if (votes) assembly.strategy->vote_to_stop();
-    assembly.strategy->gradient_ready(0);
-    return assembly.strategy->finish_step({.step = step_++, .outcome_now = now});
+    parts.machine.device->upload(sums, parts.sync.strategy->loss_sums());
+    if (votes) parts.sync.strategy->vote_to_stop();
+    parts.sync.strategy->gradient_ready(0);
+    return parts.sync.strategy->finish_step({.step = step_++, .outcome_now = now});
   }
 
  private:

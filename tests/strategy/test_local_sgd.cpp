@@ -52,7 +52,7 @@ struct Outcome {
 Outcome run(const std::string& deck, const Texts& more, int steps) {
   TrainingRun training(mpi::Communicator::world(), deck, more);
   for (int i = 0; i < steps; ++i) training.step();
-  const Model model = training.assembly.strategy->consensus();
+  const Model model = training.parts.sync.strategy->consensus();
   return {training.values(model.parameters), training.values(model.statistics)};
 }
 
@@ -152,7 +152,7 @@ TEST(LocalSgd, NeverAveragedEndsInTheMeanOfRunsOfTheirOwn) {
   for (float& value : mean) value /= static_cast<float>(world.size());
   const std::vector<float> before = training.parameters();
 
-  const std::vector<float> consensus = training.values(training.assembly.strategy->consensus().parameters);
+  const std::vector<float> consensus = training.values(training.parts.sync.strategy->consensus().parameters);
 
   EXPECT_LT(distance(consensus, mean), 1e-6);
   EXPECT_EQ(training.parameters(), before);
@@ -177,7 +177,7 @@ TEST(LocalSgd, HasItsIdentitiesOnAResidualNetworkToo) {
     world.all_reduce(std::span<float>(*values));
     for (float& value : *values) value /= static_cast<float>(world.size());
   }
-  const Model consensus = apart.assembly.strategy->consensus();
+  const Model consensus = apart.parts.sync.strategy->consensus();
   EXPECT_LT(distance(apart.values(consensus.parameters), mean), 1e-6);
   EXPECT_LT(distance(apart.values(consensus.statistics), mean_statistics), 1e-6);
 }
@@ -268,11 +268,11 @@ TEST(LocalSgd, AveragesOrResetsTheOptimizersState) {
     reset.step();
   }
 
-  std::vector<float> velocity = averaged.values(averaged.assembly.optimizer->slots()[0].values);
+  std::vector<float> velocity = averaged.values(averaged.parts.model.optimizer->slots()[0].values);
   std::vector<float> roots = velocity;
   world.broadcast(std::span<float>(roots));
   EXPECT_EQ(velocity, roots);
-  velocity = reset.values(reset.assembly.optimizer->slots()[0].values);
+  velocity = reset.values(reset.parts.model.optimizer->slots()[0].values);
   EXPECT_EQ(std::ranges::count(velocity, 0.0F), static_cast<std::ptrdiff_t>(velocity.size()));
 }
 
@@ -291,10 +291,10 @@ TEST(LocalSgd, SavesWhatWorkersHaveOfTheirOwnAndTheOneModel) {
   TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(10));
   for (int i = 0; i < 15; ++i) training.step();
 
-  const StrategyState state = training.assembly.strategy->state();
+  const StrategyState state = training.parts.sync.strategy->state();
 
   EXPECT_EQ(training.values(state.shared[0].values),
-            training.values(training.assembly.strategy->consensus().parameters));
+            training.values(training.parts.sync.strategy->consensus().parameters));
   EXPECT_EQ(training.values(state.own[0].values), training.parameters());
   EXPECT_EQ(state.numbers.at("period.last_averaging"), 10.0);
 }
@@ -339,19 +339,19 @@ TEST(LocalSgd, EstimatesStatisticsFromTrainingBatches) {
   for (int i = 0; i < 6; ++i) training.step();
   const std::vector<float> before = training.statistics();
   const std::vector<float> parameters = training.parameters();
-  const Model model = training.assembly.strategy->consensus();
+  const Model model = training.parts.sync.strategy->consensus();
   if (training.world.size() == 1) {
-    EXPECT_EQ(model.parameters.address(), training.assembly.model.parameters.address());
+    EXPECT_EQ(model.parameters.address(), training.parts.model.weights.parameters.address());
     return;
   }
   const std::vector<float> averaged = training.values(model.statistics);
 
-  re_estimate_statistics(training.assembly, model, *training.trainer.make_loader(), 4);
+  re_estimate_statistics(training.parts, model, *training.trainer.make_loader(), 4);
 
   // Another estimate of the same thing, which training does not notice.
   const std::vector<float> estimated = training.values(model.statistics);
   EXPECT_NE(estimated, averaged);
-  const Slice& variance = training.assembly.network->statistics().layout()[1];
+  const Slice& variance = training.parts.model.network->statistics().layout()[1];
   EXPECT_EQ(variance.name, "bn1.running_var");
   for (std::int64_t i = 0; i < variance.size; ++i) {
     const auto at = static_cast<std::size_t>(variance.offset + i);

@@ -40,10 +40,10 @@ Bits bits_of(TrainingRun& run, int steps) {
   for (int i = 0; i < steps; ++i) bits.losses.push_back(run.step().loss);
   bits.parameters = run.parameters();
   bits.statistics = run.statistics();
-  for (const OptimizerSlot& slot : run.assembly.optimizer->slots())
+  for (const OptimizerSlot& slot : run.parts.model.optimizer->slots())
     for (const float value : run.values(slot.values)) bits.slots.push_back(value);
-  bits.losses.push_back(evaluate(*run.assembly.network, *run.assembly.training_data, run.world, {},
-                                 run.assembly.validation_sums.span(), run.assembly.shards(), false,
+  bits.losses.push_back(evaluate(*run.parts.model.network, *run.parts.data.training, run.world, {},
+                                 run.parts.model.validation_sums.span(), run.parts.model.shards(), false,
                                  [](const Batch&) {})
                             .loss);
   return bits;

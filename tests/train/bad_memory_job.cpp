@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   constexpr int steps_before = 2;
   for (int i = 0; i < steps_before; ++i) run.step();
   if (run.world.rank() + 1 == run.world.size())
-    run.assembly.model.parameters.address()[0] += std::stof(argv[1]);
+    run.parts.model.weights.parameters.address()[0] += std::stof(argv[1]);
   run.trainer.run();
   return 0;
 }

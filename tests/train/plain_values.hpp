@@ -21,7 +21,7 @@ inline std::vector<float> plain_values(const Network& network, std::span<const S
 }
 /// Parameters and statistics of a model of the run.
 inline std::vector<float> plain_values(const TrainingRun& run, const Model& model) {
-  return plain_values(*run.assembly.network, state_arrays(model, nullptr));
+  return plain_values(*run.parts.model.network, state_arrays(model, nullptr));
 }
 
 /// ‖a − b‖ ÷ ‖b‖.

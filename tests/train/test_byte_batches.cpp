@@ -66,21 +66,21 @@ struct Trained {
 
 Trained train(const std::string& deck, bool as_bytes, int steps) {
   TrainingRun run(mpi::Communicator::world(), deck, {"device.kind=reference"});
-  Assembly& assembly = run.assembly;
+  RunParts& parts = run.parts;
   if (!as_bytes) {
-    assembly.validation_data = std::make_unique<AsFloats>(std::move(assembly.validation_data));
-    run.loader =
-        make_training_loader(*assembly.training_data,
-                             Sampler(static_cast<std::uint64_t>(run.deck.config.run.seed), assembly.sharding),
-                             run.world.rank(), {}, {.threads = 1, .prefetch = 2, .sink = {}});
+    parts.data.validation = std::make_unique<AsFloats>(std::move(parts.data.validation));
+    run.loader = make_training_loader(
+        *parts.data.training,
+        Sampler(static_cast<std::uint64_t>(run.deck.config.run.seed), parts.data.sharding), run.world.rank(),
+        {}, {.threads = 1, .prefetch = 2, .sink = {}});
   }
   for (int i = 0; i < steps; ++i) run.step();
   EXPECT_EQ(run.loader->next().images.empty(), as_bytes);
-  assembly.evaluate_with(assembly.model);
+  parts.model.evaluate_with(parts.model.weights);
   bool padded = false;
   const Evaluation evaluation = evaluate(
-      assembly.evaluator(), *assembly.validation_data, run.world, {.threads = 1, .prefetch = 2, .sink = {}},
-      assembly.validation_sums.span(), 1, false, [&](const Batch& batch) {
+      parts.model.evaluator(), *parts.data.validation, run.world, {.threads = 1, .prefetch = 2, .sink = {}},
+      parts.model.validation_sums.span(), 1, false, [&](const Batch& batch) {
         EXPECT_EQ(batch.images.empty(), as_bytes);
         padded = padded || batch.valid < static_cast<std::int64_t>(batch.labels.size());
       });

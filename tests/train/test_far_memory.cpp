@@ -48,7 +48,7 @@ constexpr double rounding = 1e-5;
 std::vector<float> train(const std::string& deck, const Overrides& more, int steps) {
   TrainingRun run(mpi::Communicator::world(), deck, more);
   for (int i = 0; i < steps; ++i) run.step();
-  return plain_values(run, run.assembly.strategy->consensus());
+  return plain_values(run, run.parts.sync.strategy->consensus());
 }
 
 /// With what comes to the same bits on two workers, whose sums have no order.
@@ -82,9 +82,9 @@ TEST(FarMemory, KeepsSumsExactOnAHalfWire) {
   TrainingRun whole(mpi::Communicator::world(), mlp_deck, near);
 
   EXPECT_NEAR(half.step().loss, whole.step().loss, 1e-6);
-  EXPECT_LT(
-      relative_distance(plain_values(half, half.assembly.model), plain_values(whole, whole.assembly.model)),
-      1e-2);
+  EXPECT_LT(relative_distance(plain_values(half, half.parts.model.weights),
+                              plain_values(whole, whole.parts.model.weights)),
+            1e-2);
 }
 
 TEST(FarMemory, HasTheSameBitsOnAnyNumberOfWorkersIfAsked) {
@@ -147,14 +147,14 @@ TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
   const mpi::Communicator world = mpi::Communicator::world();
   TrainingRun run(world.collective_clone(), mlp_deck, far);
   run.step();
-  AgreementCheck check(world, *run.assembly.network);
-  EXPECT_FALSE(check.compare(run.assembly.strategy->alike()).has_value());
+  AgreementCheck check(world, *run.parts.model.network);
+  EXPECT_FALSE(check.compare(run.parts.sync.strategy->alike()).has_value());
   if (world.size() == 1) return;
 
-  const DeviceSpan<float> one = run.assembly.model.parameters.subspan(0, 1);
+  const DeviceSpan<float> one = run.parts.model.weights.parameters.subspan(0, 1);
   const float other = run.values(one)[0] + 1.0F;
-  if (world.rank() == 1) run.assembly.device->upload({&other, 1}, one);
-  const auto found = check.compare(run.assembly.strategy->alike());
+  if (world.rank() == 1) run.parts.machine.device->upload({&other, 1}, one);
+  const auto found = check.compare(run.parts.sync.strategy->alike());
 
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->tensor, "fc1.weight");
@@ -189,13 +189,13 @@ TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
     TrainingRun run(mpi::Communicator::world(), resnet_deck,
                     device + tiny_resnet + Overrides{"strategy.kind=local-sgd", "strategy.period=2"});
     run.step();
-    const Model model = run.assembly.strategy->consensus();
+    const Model model = run.parts.sync.strategy->consensus();
     models.push_back(plain_values(run, model));
-    re_estimate_statistics(run.assembly, model, *run.loader, 1);
+    re_estimate_statistics(run.parts, model, *run.loader, 1);
     models.push_back(plain_values(run, model));
-    run.assembly.evaluate_with(model);
-    losses.push_back(evaluate(run.assembly.evaluator(), *run.assembly.training_data, run.world, {},
-                              run.assembly.validation_sums.span(), 1, false, [](const Batch&) {})
+    run.parts.model.evaluate_with(model);
+    losses.push_back(evaluate(run.parts.model.evaluator(), *run.parts.data.training, run.world, {},
+                              run.parts.model.validation_sums.span(), 1, false, [](const Batch&) {})
                          .loss);
   }
   EXPECT_LT(relative_distance(models[2], models[0]), rounding);

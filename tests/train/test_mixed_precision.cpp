@@ -30,7 +30,7 @@ struct TestRun : TrainingRun {
   explicit TestRun(const Texts& more)
       : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                     mlp + float16 + more) {}
-  const LossScale& scale() const { return assembly.loss_scale; }
+  const LossScale& scale() const { return parts.model.loss_scale; }
 };
 
 template <class T>
@@ -51,8 +51,8 @@ TEST(MixedPrecision, LeavesEverythingAloneInAStepThatOverflows) {
   EXPECT_FALSE(outcome.unrecoverable);
   EXPECT_NEAR(outcome.loss, std::log(2.0), 0.5);
   EXPECT_EQ(run.parameters(), before);
-  EXPECT_EQ(run.assembly.optimizer->steps(), 0);
-  for (const OptimizerSlot& slot : run.assembly.optimizer->slots())
+  EXPECT_EQ(run.parts.model.optimizer->steps(), 0);
+  for (const OptimizerSlot& slot : run.parts.model.optimizer->slots())
     EXPECT_EQ(run.values(slot.values), std::vector<float>(slot.values.size(), 0.0F)) << slot.name;
   EXPECT_EQ(run.scale().skipped(), 1);
   EXPECT_EQ(run.scale().scale(), 1e12F);
@@ -72,7 +72,7 @@ TEST(MixedPrecision, SkipsBacksOffAndTrains) {
   EXPECT_GE(run.scale().skipped(), 4);
   EXPECT_LT(run.scale().skipped(), 20);
   EXPECT_LT(run.scale().scale(), 1e7F);
-  EXPECT_EQ(run.assembly.optimizer->steps(), 100 - run.scale().skipped());
+  EXPECT_EQ(run.parts.model.optimizer->steps(), 100 - run.scale().skipped());
   EXPECT_LT(last_losses, 0.5 * first_losses);
   EXPECT_TRUE(same_on_all(run.world, run.parameters()));
   const LossScale::State state = run.scale().state();
@@ -95,7 +95,7 @@ TEST(MixedPrecision, OneOverflowingWorkerMakesAllSkip) {
   TestRun run({});
   run.step();
   if (run.world.size() == 1) return;
-  if (run.world.rank() == 1) run.assembly.loss_scale.set_state({1e30, 0.0, 0.0, 0.0});
+  if (run.world.rank() == 1) run.parts.model.loss_scale.set_state({1e30, 0.0, 0.0, 0.0});
   const std::vector<float> before = run.parameters();
 
   EXPECT_TRUE(run.step().skipped);
@@ -140,7 +140,7 @@ TEST(MixedPrecision, WorkersMoveAsOneDoes) {
   for (int i = 0; i < 40; ++i) single.step();
 
   EXPECT_EQ(run.parameters(), single.parameters());
-  EXPECT_EQ(run.scale().numbers(), single.assembly.loss_scale.numbers());
+  EXPECT_EQ(run.scale().numbers(), single.parts.model.loss_scale.numbers());
   EXPECT_GT(run.scale().skipped(), 0);
   EXPECT_LT(run.scale().skipped(), 20);
 }
@@ -162,7 +162,7 @@ TEST(MixedPrecision, EachWorkerOfLocalSgdHasAScaleOfItsOwn) {
   run.step();
   const std::vector<float> before = run.parameters();
   const bool overflows = run.world.rank() == run.world.size() - 1;
-  if (overflows) run.assembly.loss_scale.set_state({1e30, 0.0, 0.0, 0.0});
+  if (overflows) run.parts.model.loss_scale.set_state({1e30, 0.0, 0.0, 0.0});
 
   const StepOutcome outcome = run.step();
 
@@ -185,8 +185,8 @@ TEST(MixedPrecision, AStaticScaleThatOverflowsForEverIsHopeless) {
 
 TEST(MixedPrecision, ALossThatIsNotFiniteIsHopelessAtTheLeastScale) {
   TestRun run({"device.loss_scale.initial=1.2", "device.loss_scale.backoff_every=1"});
-  const DeviceSpan<float> parameters = run.assembly.model.parameters;
-  run.assembly.device->flat().fill(parameters, 1e30F);  // infinite in float16
+  const DeviceSpan<float> parameters = run.parts.model.weights.parameters;
+  run.parts.machine.device->flat().fill(parameters, 1e30F);  // infinite in float16
 
   const StepOutcome above = run.step();
   const StepOutcome least = run.step();
@@ -209,7 +209,7 @@ TEST(MixedPrecision, NobodyLooksInBfloat16) {
 TEST(MixedPrecision, AllocatesNothingInAStep) {
   TestRun run(overflowing);
   for (int i = 0; i < 12; ++i) run.step();  // skipped ones and others
-  ASSERT_GT(run.assembly.optimizer->steps(), 0);
+  ASSERT_GT(run.parts.model.optimizer->steps(), 0);
 
   const std::int64_t before = test::allocations_of_this_thread();
   for (int i = 0; i < 5; ++i) run.step();

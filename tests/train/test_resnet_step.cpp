@@ -40,7 +40,7 @@ TEST(ResnetStep, FollowsTorchsRuleOfRunningStatisticsBitByBit) {
   const auto run = run_of({}, 0);
   const auto from_zero = run_of({}, 0);
   const std::vector<float> before = run->statistics();
-  from_zero->assembly.device->flat().fill(from_zero->assembly.model.statistics, 0.0F);
+  from_zero->parts.machine.device->flat().fill(from_zero->parts.model.weights.statistics, 0.0F);
 
   run->step();
   from_zero->step();

@@ -79,10 +79,11 @@ TEST(ResnetWorkers, AverageTheirLocalStatistics) {
 
   expect_one_model(local);
   // The mean over all samples is the mean of the workers' means. bn1 comes first; values near 1.
-  const Slice& mean = local.assembly.network->statistics().layout()[0];
+  const Slice& mean = local.parts.model.network->statistics().layout()[0];
   ASSERT_EQ(mean.name, "bn1.running_mean");
-  const std::vector<float> a = local.values(part_of(local.assembly.model.statistics, mean));
-  const std::vector<float> b = synchronised.values(part_of(synchronised.assembly.model.statistics, mean));
+  const std::vector<float> a = local.values(part_of(local.parts.model.weights.statistics, mean));
+  const std::vector<float> b =
+      synchronised.values(part_of(synchronised.parts.model.weights.statistics, mean));
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
 }
 
@@ -102,17 +103,17 @@ TEST(ResnetWorkers, OfGroupsOfOneExchangeNothing) {
   const TrainingRun run(mpi::Communicator::world(), resnet_deck,
                         {"model.batch_norm=synchronised", "model.batch_norm_group=1"});
 
-  EXPECT_EQ(run.assembly.exchange, nullptr);
+  EXPECT_EQ(run.parts.machine.exchange, nullptr);
 }
 
 TEST(ResnetWorkers, OfOneGroupSeeEachOthersBatchesOnly) {
   if (mpi::Communicator::world().size() < 4) GTEST_SKIP() << "needs two groups of two";
   TrainingRun pairs(mpi::Communicator::world(), resnet_deck,
                     buckets + Overrides{"model.batch_norm=synchronised", "model.batch_norm_group=2"});
-  ASSERT_EQ(pairs.assembly.exchange->workers(), 2);
+  ASSERT_EQ(pairs.parts.machine.exchange->workers(), 2);
   const auto rank = static_cast<double>(pairs.world.rank());
   std::vector<double> both(2);
-  pairs.assembly.exchange->all_gather(std::span<const double>(&rank, 1), both);
+  pairs.parts.machine.exchange->all_gather(std::span<const double>(&rank, 1), both);
   const double first = std::floor(rank / 2.0) * 2.0;
   EXPECT_EQ(both, (std::vector<double>{first, first + 1.0}));
 

@@ -39,15 +39,15 @@ namespace {
 /// sums up the common model in an array of its own.
 class Drifting : public Strategy {
  public:
-  explicit Drifting(Assembly& assembly)
-      : assembly_(assembly),
-        inner_(std::move(assembly.strategy)),
-        sum_(assembly.device->allocate(assembly.model.parameters.size())),
-        mean_(assembly.device->allocate(assembly.model.parameters.size())) {}
+  explicit Drifting(RunParts& parts)
+      : parts_(parts),
+        inner_(std::move(parts.sync.strategy)),
+        sum_(parts.machine.device->allocate(parts.model.weights.parameters.size())),
+        mean_(parts.machine.device->allocate(parts.model.weights.parameters.size())) {}
 
   void start() override {
     inner_->start();
-    broadcast(*assembly_.device, assembly_.world,
+    broadcast(*parts_.machine.device, parts_.machine.workers,
               std::vector<StateArray>{{"strategy/sum", StateArray::Layout::parameters, sum_.span()}});
   }
   void resume(const Resumption& resumed) override {
@@ -60,24 +60,25 @@ class Drifting : public Strategy {
   void gradient_ready(std::int64_t begin) override { inner_->gradient_ready(begin); }
   StepOutcome finish_step(const StepInfo& info) override {
     const StepOutcome outcome = inner_->finish_step(info);
-    assembly_.device->flat().axpy(1.0F, mean(), sum_.span());
-    const float factor = 1.0F + 1e-3F * static_cast<float>((assembly_.world.rank() + 1) * (++steps_ + 1.0));
-    assembly_.device->flat().scale(assembly_.model.parameters, factor);
+    parts_.machine.device->flat().axpy(1.0F, mean(), sum_.span());
+    const float factor =
+        1.0F + 1e-3F * static_cast<float>((parts_.machine.workers.rank() + 1) * (++steps_ + 1.0));
+    parts_.machine.device->flat().scale(parts_.model.weights.parameters, factor);
     return outcome;
   }
-  Model consensus() override { return {mean(), assembly_.model.statistics}; }
+  Model consensus() override { return {mean(), parts_.model.weights.statistics}; }
   StrategyState state() override {
-    std::vector<StateArray> own = state_arrays(assembly_.model, assembly_.optimizer.get());
+    std::vector<StateArray> own = state_arrays(parts_.model.weights, parts_.model.optimizer.get());
     std::vector<StateArray> shared = own;
     shared.front().values = mean();
     shared.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
     return {.shared = shared,
             .own = own,
             .numbers = {{"steps", steps_}},
-            .optimizer_steps = assembly_.optimizer->steps()};
+            .optimizer_steps = parts_.model.optimizer->steps()};
   }
   std::vector<StateArray> live() override {
-    std::vector<StateArray> arrays = state_arrays(assembly_.model, assembly_.optimizer.get());
+    std::vector<StateArray> arrays = state_arrays(parts_.model.weights, parts_.model.optimizer.get());
     arrays.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
     return arrays;
   }
@@ -91,14 +92,14 @@ class Drifting : public Strategy {
   DeviceSpan<float> mean() {
     const DeviceSpan<float> mean = mean_.span();
     std::vector<float> values(mean.size());
-    assembly_.device->download(assembly_.model.parameters, values);
-    assembly_.world.all_reduce(std::span<float>(values));
-    assembly_.device->upload(values, mean);
-    assembly_.device->flat().scale(mean, 1.0F / static_cast<float>(assembly_.world.size()));
+    parts_.machine.device->download(parts_.model.weights.parameters, values);
+    parts_.machine.workers.all_reduce(std::span<float>(values));
+    parts_.machine.device->upload(values, mean);
+    parts_.machine.device->flat().scale(mean, 1.0F / static_cast<float>(parts_.machine.workers.size()));
     return mean;
   }
 
-  Assembly& assembly_;
+  RunParts& parts_;
   std::unique_ptr<Strategy> inner_;
   Storage sum_;
   Storage mean_;
@@ -116,21 +117,21 @@ struct SavingRun {
                         .text = read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                         .overrides = with_defaults(more)})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, watchdog, {}),
+        parts(deck.config, world, failure, watchdog, {}),
         reporter({.folder = "", .rank = 1}),
         writer(folder, 9, saving_workers(world)) {
-    if (kind == Kind::drifting) assembly.strategy = std::make_unique<Drifting>(assembly);
+    if (kind == Kind::drifting) parts.sync.strategy = std::make_unique<Drifting>(parts);
     Beginning beginning;
     if (!resumed.empty()) {
       const CheckpointState state = read_checkpoint(resumed).state;
-      continuation = restore_run({.path = resumed, .state = state}, assembly);
+      continuation = restore_run({.path = resumed, .state = state}, parts);
       beginning = {.step = state.step, .position = state.position, .samples = state.samples};
     }
-    if (!continuation.own_state) assembly.strategy->start();
+    if (!continuation.own_state) parts.sync.strategy->start();
     if (!resumed.empty())
-      assembly.strategy->resume(
+      parts.sync.strategy->resume(
           {.steps = 0, .epochs = 0.0, .numbers = continuation.numbers, .own_state = continuation.own_state});
-    trainer = std::make_unique<Trainer>(Trainer::Parts{.assembly = assembly,
+    trainer = std::make_unique<Trainer>(Trainer::Parts{.run = parts,
                                                        .reporter = reporter,
                                                        .writers = {.shared = &writer},
                                                        .failure = failure,
@@ -150,16 +151,16 @@ struct SavingRun {
   /// Parameters, slots and the strategy's own, as they are on this worker.
   std::vector<std::vector<float>> values() {
     std::vector<std::vector<float>> all;
-    for (const StateArray& array : assembly.strategy->live()) {
+    for (const StateArray& array : parts.sync.strategy->live()) {
       all.emplace_back(array.values.size());
-      assembly.device->download(array.values, all.back());
+      parts.machine.device->download(array.values, all.back());
     }
     return all;
   }
   std::vector<float> common_parameters() {
-    const Model common = assembly.strategy->consensus();
+    const Model common = parts.sync.strategy->consensus();
     std::vector<float> values(common.parameters.size());
-    assembly.device->download(common.parameters, values);
+    parts.machine.device->download(common.parameters, values);
     return values;
   }
   void finish() {
@@ -172,7 +173,7 @@ struct SavingRun {
   LoadedDeck deck;
   FailureHandler failure;
   mpi::Watchdog watchdog{0.0, nullptr};
-  Assembly assembly;
+  RunParts parts;
   Reporter reporter;
   CheckpointWriter writer;
   Continuation continuation;
@@ -203,7 +204,7 @@ const std::vector<std::string> large = {"model.widths=[1700,1700]"};
 TEST_F(Saving, OfALargeModelTakesNoCopyAndIsOfItsOwnStep) {
   if (world_.size() > 2) GTEST_SKIP() << "as on two workers, but slow";
   SavingRun run(mpi::Communicator::world(), folder_, Kind::all_reduce, large);
-  ASSERT_FALSE(StateSource(*run.assembly.network, run.assembly.strategy->live()).copies());
+  ASSERT_FALSE(StateSource(*run.parts.model.network, run.parts.sync.strategy->live()).copies());
   std::map<std::int64_t, std::vector<std::vector<float>>> expected;
 
   for (const std::int64_t step : {1, 2}) {
@@ -221,7 +222,7 @@ TEST_F(Saving, OfALargeModelTakesNoCopyAndIsOfItsOwnStep) {
     for (const CheckpointTensor& tensor : saved.tensors) {
       if (tensor.path != "parameters/fc2.bias" && tensor.path != "optimizer/first/fc2.bias") continue;
       const Slice& slice =
-          *std::ranges::find(run.assembly.network->layout().slices(), "fc2.bias", &Slice::name);
+          *std::ranges::find(run.parts.model.network->layout().slices(), "fc2.bias", &Slice::name);
       const auto& array = values[tensor.path.starts_with("parameters") ? 0 : 2];
       const auto begin = array.begin() + slice.offset;
       EXPECT_TRUE(std::ranges::equal(saved.of(tensor), std::vector<float>(begin, begin + slice.shape.size())))
@@ -254,7 +255,7 @@ TEST_F(Saving, GivesEachWorkerItsOwnStateBackToTheBit) {
 
 /// As files hold them: what a device makes of their order is its own affair.
 std::vector<float> plain_state(SavingRun& run) {
-  return test::plain_values(*run.assembly.network, run.assembly.strategy->live());
+  return test::plain_values(*run.parts.model.network, run.parts.sync.strategy->live());
 }
 
 TEST_F(Saving, TakesARunFromDeviceToDevice) {
@@ -304,7 +305,7 @@ TEST_F(Saving, GoesOnWithTheSameDataOnly) {
   std::string error;
 
   try {
-    restore_run({.path = checkpoint(1), .state = state}, run.assembly);
+    restore_run({.path = checkpoint(1), .state = state}, run.parts);
   } catch (const AgreedFailure& failure) {
     error = failure.what();
   }
@@ -328,7 +329,7 @@ TEST_F(Saving, RefusesAPartOfAnotherSave) {
   std::string error;
 
   try {
-    restore_run({.path = checkpoint(2), .state = read_checkpoint(checkpoint(2)).state}, run.assembly);
+    restore_run({.path = checkpoint(2), .state = read_checkpoint(checkpoint(2)).state}, run.parts);
   } catch (const AgreedFailure& failure) {
     error = failure.what();
   }

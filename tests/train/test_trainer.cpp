@@ -43,8 +43,8 @@ TEST(Trainer, AllocatesNothingInAStep) {
 
     EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
     EXPECT_EQ(communication.allocations() - beside_before, 0);
-    EXPECT_EQ(communication.spans() > 0, run.assembly.communication != nullptr);
-    EXPECT_EQ(run.assembly.communication != nullptr, !more.empty() && run.world.size() > 1);
+    EXPECT_EQ(communication.spans() > 0, run.parts.sync.communication != nullptr);
+    EXPECT_EQ(run.parts.sync.communication != nullptr, !more.empty() && run.world.size() > 1);
   }
 }
 

@@ -41,9 +41,9 @@ struct TrainingRun {
         deck(
             load_deck({.path = "test.toml", .text = deck_text, .overrides = with_defaults(std::move(more))})),
         failure(world.rank(), world.size(), "test"),
-        assembly(deck.config, world, failure, watchdog, {}, sinks_of(communication), servers),
+        parts(deck.config, world, failure, watchdog, {}, sinks_of(communication), servers),
         reporter({.folder = "", .rank = 1}),
-        trainer({.assembly = assembly,
+        trainer({.run = parts,
                  .reporter = reporter,
                  .writers = {},
                  .failure = failure,
@@ -51,7 +51,7 @@ struct TrainingRun {
                  .build = ""},
                 {}),
         loader(trainer.make_loader()) {
-    assembly.strategy->start();
+    parts.sync.strategy->start();
   }
 
   /// The tests that trace use one communicator.
@@ -65,17 +65,17 @@ struct TrainingRun {
   StepOutcome step() { return trainer.step(*loader); }
   std::vector<float> values(DeviceSpan<const float> span) {
     std::vector<float> host(span.size());
-    assembly.device->download(span, host);
+    parts.machine.device->download(span, host);
     return host;
   }
-  std::vector<float> parameters() { return values(assembly.model.parameters); }
-  std::vector<float> statistics() { return values(assembly.model.statistics); }
+  std::vector<float> parameters() { return values(parts.model.weights.parameters); }
+  std::vector<float> statistics() { return values(parts.model.weights.statistics); }
 
   mpi::Communicator world;
   LoadedDeck deck;
   FailureHandler failure;
   mpi::Watchdog watchdog{0.0, nullptr};
-  Assembly assembly;
+  RunParts parts;
   Reporter reporter;
   Trainer trainer;
   std::unique_ptr<Loader> loader;

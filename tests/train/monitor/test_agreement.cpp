@@ -21,18 +21,18 @@ struct CheckedRun : TrainingRun {
   CheckedRun()
       : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                     {"train.global_batch_size=24"}),
-        check(world, *assembly.network) {
+        check(world, *parts.model.network) {
     step();
   }
 
   void change(std::size_t at, float difference) {
-    const DeviceSpan<float> one = assembly.model.parameters.subspan(at, 1);
+    const DeviceSpan<float> one = parts.model.weights.parameters.subspan(at, 1);
     const float changed = values(one)[0] + difference;
-    assembly.device->upload({&changed, 1}, one);
+    parts.machine.device->upload({&changed, 1}, one);
   }
   /// Adds `difference` to a value of the named tensor.
   void corrupt(const std::string& tensor, std::size_t index, float difference) {
-    for (const Slice& slice : assembly.network->layout().slices())
+    for (const Slice& slice : parts.model.network->layout().slices())
       if (slice.name == tensor) change(static_cast<std::size_t>(slice.offset) + index, difference);
   }
 
@@ -41,10 +41,10 @@ struct CheckedRun : TrainingRun {
 
 TEST(AgreementCheck, FindsNothingAfterAStep) {
   CheckedRun run;
-  ASSERT_FALSE(run.check.compare(run.assembly.strategy->alike()).has_value());
+  ASSERT_FALSE(run.check.compare(run.parts.sync.strategy->alike()).has_value());
   const std::int64_t before = test::allocations_of_this_thread();
 
-  const auto found = run.check.compare(run.assembly.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->alike());
 
   EXPECT_FALSE(found.has_value());
   EXPECT_EQ(test::allocations_of_this_thread(), before);
@@ -53,14 +53,14 @@ TEST(AgreementCheck, FindsNothingAfterAStep) {
 TEST(AgreementCheck, NamesTheRankThatDiffersAndTheFirstTensor) {
   CheckedRun run;
   const int bad = run.world.size() - 1;
-  const std::vector<Slice>& slices = run.assembly.network->layout().slices();
+  const std::vector<Slice>& slices = run.parts.model.network->layout().slices();
   if (run.world.rank() == bad) {
     run.corrupt(slices[1].name, 3, 0.5F);
     run.corrupt(slices[1].name, 5, 0.5F);
     run.corrupt(slices[2].name, 0, 0.5F);
   }
 
-  const auto found = run.check.compare(run.assembly.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->alike());
 
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->ranks, std::vector{bad});
@@ -74,10 +74,10 @@ TEST(AgreementCheck, NamesTheRankThatDiffersAndTheFirstTensor) {
 TEST(AgreementCheck, TrustsTheMost) {
   CheckedRun run;
   if (run.world.size() < 3) GTEST_SKIP() << "two can only differ";
-  const std::string& last = run.assembly.network->layout().slices().back().name;
+  const std::string& last = run.parts.model.network->layout().slices().back().name;
   if (run.world.rank() == 0) run.corrupt(last, 0, 0.5F);
 
-  const auto found = run.check.compare(run.assembly.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->alike());
 
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->ranks, std::vector{0});
@@ -87,7 +87,7 @@ TEST(AgreementCheck, TrustsTheMost) {
 
 TEST(AgreementCheck, ComparesNothingWhereNothingIsHeldAlike) {
   CheckedRun run;
-  if (run.world.rank() == 0) run.corrupt(run.assembly.network->layout()[0].name, 0, 0.5F);
+  if (run.world.rank() == 0) run.corrupt(run.parts.model.network->layout()[0].name, 0, 0.5F);
 
   EXPECT_FALSE(run.check.compare({}).has_value());
 }

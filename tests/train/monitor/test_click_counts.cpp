@@ -57,11 +57,11 @@ TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
                         read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                         {"train.global_batch_size=32", "data.train.samples=1003"});
   for (int i = 0; i < 10; ++i) run.step();
-  Network& network = *run.assembly.network;
+  Network& network = *run.parts.model.network;
   ClickCounts counts;
 
   const Evaluation result =
-      evaluate(network, *run.assembly.training_data, run.world, {}, run.assembly.validation_sums.span(), 1,
+      evaluate(network, *run.parts.data.training, run.world, {}, run.parts.model.validation_sums.span(), 1,
                true, [&](const Batch& batch) {
                  const auto valid = static_cast<std::size_t>(batch.valid);
                  const std::vector<float> logits = run.values(float_values(network.logits()));
@@ -74,7 +74,7 @@ TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
   EXPECT_EQ(result.clicks->calibration, counts.metrics().calibration);
   // A float's rounding of losses of order 1, in batches of 32 at most.
   EXPECT_NEAR(result.clicks->log_loss, result.loss, 32 * 6e-8);
-  EXPECT_EQ(run.assembly.training_data->size(), result.samples);
+  EXPECT_EQ(run.parts.data.training->size(), result.samples);
 }
 
 TEST(ClickLog, LooksBackOnAllSamplesAndOnTheLastBatches) {

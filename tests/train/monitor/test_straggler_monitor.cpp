@@ -150,7 +150,7 @@ TEST(EmulatedStraggler, IsFoundInATraining) {
     StepTimes total;
     for (int i = 1; i <= 20; ++i) {
       run.step();
-      total.wait_ns = run.assembly.times().exposed_comm_ns;
+      total.wait_ns = run.parts.sync.times().exposed_comm_ns;
       total[Phase::pause] = run.trainer.times().pause_ns;
       total[Phase::compute] = run.trainer.times().forward_ns + run.trainer.times().backward_ns;
       log.after_step(i, total);
@@ -166,16 +166,16 @@ TEST(EmulatedStraggler, IsFoundInATraining) {
   }
 }
 
-TEST(Assembly, CountsTheWaitOfSynchronisedBatchNormAsCommunication) {
+TEST(RunParts, CountsTheWaitOfSynchronisedBatchNormAsCommunication) {
   if (mpi::Communicator::world().size() > 2) GTEST_SKIP() << "two will do";
   TrainingRun run(mpi::Communicator::world(), test::resnet_deck, {"model.batch_norm=synchronised"});
   run.step();
 
-  const std::int64_t exchange_ns = run.assembly.exchange->waited_ns();
+  const std::int64_t exchange_ns = run.parts.machine.exchange->waited_ns();
 
   EXPECT_GT(exchange_ns, 0);
-  EXPECT_EQ(run.assembly.times().exposed_comm_ns,
-            run.assembly.strategy->times().exposed_comm_ns + exchange_ns);
+  EXPECT_EQ(run.parts.sync.times().exposed_comm_ns,
+            run.parts.sync.strategy->times().exposed_comm_ns + exchange_ns);
 }
 
 TEST(EmulatedStraggler, PausesInEverySoManySteps) {

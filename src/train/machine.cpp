@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/machine.hpp"
+
+#include <string>
+
+#include "kernels/error.hpp"
+#include "src/job/devices.hpp"
+#include "src/job/failure.hpp"
+#include "src/train/run_data.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
+std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model,
+                                                    const mpi::Communicator& world) {
+  if (model.kind != "resnet" || model.batch_norm != "synchronised") return nullptr;
+  const std::int64_t group = model.batch_norm_group == 0 ? world.size() : model.batch_norm_group;
+  throw_alike([&] {
+    if (world.size() % group != 0)
+      throw UserError(cat("model.batch_norm_group = ", group, " does not divide the ", world.size(),
+                          world.size() == 1 ? " worker" : " workers",
+                          "; groups that do: ", divisors_of(world.size()), "; 0: all of them together"));
+  });
+  if (group == 1) return nullptr;
+  return std::make_unique<CommunicatorExchange>(world.split(static_cast<int>(world.rank() / group)));
+}
+
+}  // namespace
+
+std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
+  if (servers == nullptr) return mpi::find_topology(workers);
+  const mpi::RoleTable& table = servers->roles().table();
+  std::vector<mpi::Place> places;
+  for (const int rank : table.ranks(mpi::Role::worker))
+    places.push_back(servers->places()[static_cast<std::size_t>(rank)]);
+  return places;
+}
+
+Machine::Machine(const Config& config, const mpi::Communicator& all_workers, mpi::Watchdog& watched_by,
+                 ServerLink* parameter_servers)
+    : workers(all_workers),
+      watchdog(watched_by),
+      servers(parameter_servers),
+      places(places_of_workers(all_workers, parameter_servers)),
+      gpus(find_gpus(config.device, all_workers, places)),
+      host(all_workers.split_by_host()),
+      step_group(make_step_group(config.strategy, all_workers, places)),
+      exchange(make_exchange(config.model, all_workers)) {
+  agree(workers, places, [&] {
+    const mpi::Working working(watchdog, "preparing the device");
+    device = make_device(config.device, own_place(), gpus.ordinal(workers.rank()), config.run.reproducible);
+    straggler.emplace(config.run.emulate_straggler, workers.rank(), workers.size());
+  });
+  if (exchange) exchange->watch(watchdog);
+}
+
+}  // namespace flotilla

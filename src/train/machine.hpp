@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
+#include "mpi/start/gpu_binding.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/config/config.hpp"
+#include "src/parameter_server/worker/server_link.hpp"
+#include "src/strategy/communicator_exchange.hpp"
+#include "src/strategy/step_group.hpp"
+#include "src/train/monitor/emulated_straggler.hpp"
+
+namespace flotilla {
+
+/// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
+std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
+
+/// The first part of a run: the workers, where they are, and the device on which this one computes.
+struct Machine {
+  /// Collective over `workers`. @throws AgreedFailure for the user's mistakes, on every rank
+  /// @param parameter_servers null without parameter servers
+  Machine(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog,
+          ServerLink* parameter_servers);
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  const mpi::Place& own_place() const { return places[static_cast<std::size_t>(workers.rank())]; }
+
+  const mpi::Communicator& workers;
+  mpi::Watchdog& watchdog;                         ///< Of the job
+  ServerLink* servers;                             ///< Null: all ranks are workers
+  std::vector<mpi::Place> places;                  ///< Of the workers, with their ranks in the job
+  mpi::GpuBinding gpus;                            ///< Of the workers; empty: they compute on processors
+  mpi::Communicator host;                          ///< The workers of this host
+  std::optional<StepGroup> step_group;             ///< Empty: all workers step together
+  std::unique_ptr<CommunicatorExchange> exchange;  ///< Null: no synchronised batch norm
+  std::unique_ptr<Device> device;
+  std::optional<EmulatedStraggler> straggler;  ///< run.emulate_straggler; never empty
+};
+
+}  // namespace flotilla

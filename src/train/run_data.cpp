@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/run_data.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/error.hpp"
+#include "src/data/assign_shards.hpp"
+#include "src/data/mixup.hpp"
+#include "src/job/failure.hpp"
+#include "src/job/same_data.hpp"
+#include "src/strategy/reproducible.hpp"
+
+namespace flotilla {
+
+std::string divisors_of(std::int64_t number) {
+  std::string text;
+  for (std::int64_t divisor = 1; divisor <= number; ++divisor)
+    if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
+  return text;
+}
+
+std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
+  if (!config.data.validation.given) return nullptr;
+  return open_dataset(config.data, config.data.validation, config.model.classes,
+                      static_cast<std::uint64_t>(config.run.seed) + 1,
+                      {.training = false, .ranks_on_host = ranks_on_host});
+}
+
+Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
+  const TrainConfig& train = config.train;
+  std::int64_t batch = train.batch_size;
+  std::int64_t micro_steps = train.accumulate_steps;
+  if (config.run.reproducible) {
+    micro_steps = shards_per_worker(config.run.virtual_shards, workers);
+    batch = train.global_batch_size / config.run.virtual_shards;
+  } else if (batch == 0) {
+    const std::int64_t parts = workers * train.accumulate_steps;
+    if (train.global_batch_size % parts != 0)
+      throw UserError(cat(
+          "train.global_batch_size = ", train.global_batch_size, " cannot be divided by ", workers,
+          workers == 1 ? " worker" : " workers",
+          train.accumulate_steps > 1 ? cat(" × ", train.accumulate_steps, " micro-steps") : "",
+          "; worker counts that do: ",
+          divisors_of(train.global_batch_size / std::gcd(train.global_batch_size, train.accumulate_steps))));
+    batch = train.global_batch_size / parts;
+  }
+  const Sharding sharding{.samples = samples,
+                          .workers = workers,
+                          .batch = batch,
+                          .micro_steps = micro_steps,
+                          .drop_last = config.data.last_batch == "drop",
+                          .in_order = config.data.order == "file"};
+  check_sharding(sharding);
+  if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
+  return sharding;
+}
+
+RunData::RunData(const Config& config, const Machine& machine) {
+  const mpi::Communicator& workers = machine.workers;
+  agree(workers, machine.places, [&] {
+    mpi::Working working(machine.watchdog, "opening data.train");
+    training = open_dataset(config.data, config.data.train, config.model.classes,
+                            static_cast<std::uint64_t>(config.run.seed),
+                            {.training = true, .ranks_on_host = machine.host.size()});
+    working.next("opening data.validation");
+    validation = open_validation_data(config, machine.host.size());
+    if (validation && !(validation->sample_shape() == training->sample_shape()))
+      throw UserError(cat("the samples of data.validation are ", validation->sample_shape().text(), " (",
+                          validation->description(), "), those of data.train ",
+                          training->sample_shape().text(), " (", training->description(),
+                          "); give two sets of one shape"));
+    sharding =
+        assign_shards(make_sharding(config, training->size(), workers.size()), *training, config.data.deal);
+  });
+  check_same_data(workers, machine.places, training->size(), "data.train");
+  if (validation) check_same_data(workers, machine.places, validation->size(), "data.validation");
+}
+
+std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {
+  const std::int64_t by_epochs = train.epochs * sharding.steps_per_epoch();
+  if (train.epochs == 0) return train.steps;
+  return train.steps == 0 ? by_epochs : std::min(by_epochs, train.steps);
+}
+
+Progress progress_of(const Config& config, const Sharding& sharding, Position position) {
+  const auto samples = static_cast<double>(sharding.samples);
+  // With epochs, train.steps only cuts the run short: its learning rates stay those of the whole plan, so
+  // that a run that was stopped by it can go on.
+  const double total_epochs = config.train.epochs > 0 ? static_cast<double>(config.train.epochs)
+                                                      : static_cast<double>(config.train.steps) /
+                                                            static_cast<double>(sharding.steps_per_epoch());
+  return {.epochs = static_cast<double>(position.epoch) + static_cast<double>(position.offset) / samples,
+          .total_epochs = total_epochs};
+}
+
+}  // namespace flotilla

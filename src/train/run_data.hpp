@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/config/config.hpp"
+#include "src/data/dataset.hpp"
+#include "src/data/sampler.hpp"
+#include "src/optim/schedule.hpp"
+#include "src/train/machine.hpp"
+
+namespace flotilla {
+
+/// "1, 2, 3, 6" of 6.
+std::string divisors_of(std::int64_t number);
+
+/// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
+/// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
+std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host = 0);
+
+/// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
+/// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.
+Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
+
+/// The second part of a run: the data sets, opened, and how a step's samples are divided among the workers.
+struct RunData {
+  /// Collective over the workers. @throws AgreedFailure for the user's mistakes, on every rank
+  RunData(const Config& config, const Machine& machine);
+
+  std::unique_ptr<Dataset> training;
+  std::unique_ptr<Dataset> validation;  ///< Null: none
+  Sharding sharding;
+};
+
+/// A Schedule's position after `position` of an epoch of `samples`.
+Progress progress_of(const Config& config, const Sharding& sharding, Position position);
+
+/// Optimizer steps of the whole run: train.epochs or train.steps, whichever ends first.
+std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding);
+
+}  // namespace flotilla

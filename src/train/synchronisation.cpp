@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/synchronisation.hpp"
+
+#include <utility>
+
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "src/job/devices.hpp"
+#include "src/parameter_server/rows/row_rule.hpp"
+#include "src/parameter_server/worker/geo.hpp"
+#include "src/parameter_server/worker/parameter_server.hpp"
+#include "src/strategy/local_sgd/local_sgd.hpp"
+#include "src/strategy/sync_all_reduce.hpp"
+
+namespace flotilla {
+
+Synchronisation::Synchronisation(const Machine& on, const RunData& data, TrainedModel& trained,
+                                 FailureHandler& failure,
+                                 const std::map<std::string, std::string>& saved_choices,
+                                 std::span<trace::Sink* const> communication_sinks)
+    : machine(on), model(trained) {
+  const Config& config = model.config;
+  buckets = cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
+                        static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
+                        static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
+  if (machine.servers == nullptr) {
+    connect_workers(saved_choices);
+  } else {
+    connect_servers(data);
+  }
+  watch();
+  std::vector<mpi::Collectives*> lanes;
+  for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
+  const mpi::Communicator& together = machine.step_group ? machine.step_group->workers : machine.workers;
+  if (machine.servers == nullptr && together.size() > 1 && buckets.size() > 1 && config.strategy.overlap)
+    communication = std::make_unique<mpi::CommunicationLanes>(
+        lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
+  if (config.model.kind == "ctr-dnn") embeddings = make_embeddings(data);
+  strategy = make_strategy();
+}
+
+/// Collective. Plans the all-reduces, of gradients and with local SGD of models, and makes them.
+void Synchronisation::connect_workers(const std::map<std::string, std::string>& saved_choices) {
+  const Config& config = model.config;
+  const std::optional<StepGroup>& step_group = machine.step_group;
+  const bool averages = config.strategy.kind != "all-reduce";
+  AllReducePlan plan;
+  AllReducePlan averaging_plan;
+  agree(machine.workers, machine.places, [&] {
+    const auto saved = [&](const char* choice) {
+      const auto found = saved_choices.find(choice);
+      return found == saved_choices.end() ? std::string() : found->second;
+    };
+    const bool shares_memory = machine.device->shares_host_memory();
+    const std::string without_nccl = no_nccl(machine.gpus, mpi::has_nccl());
+    plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
+                           step_group ? step_group->places : machine.places, shares_memory,
+                           saved("strategy.all_reduce"), buckets.size(),
+                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any, without_nccl);
+    if (averages)
+      averaging_plan = plan_all_reduce(config.strategy, machine.places, shares_memory,
+                                       saved("strategy.averaging"), 1, mpi::SumOrder::any, without_nccl);
+  });
+  machine.watchdog.beat("laying out memory and measuring all-reduces", -1);
+  model.allocate(plan, averaging_plan);
+  std::vector<DeviceSpan<float>> spans;
+  for (const Bucket& bucket : buckets) spans.push_back(span_of(model.gradients, bucket));
+  reduction =
+      make_reduction(plan, step_group ? step_group->workers : machine.workers,
+                     step_group ? step_group->host : machine.host, *machine.device, model.summed, spans);
+  if (reduction.exact)
+    buckets.back().begin =
+        static_cast<std::int64_t>(model.gradients.size() - model.weights.parameters.size());
+  choices["strategy.all_reduce"] = reduction.first().name();
+  if (averages) {
+    const std::size_t count = model.weights.parameters.size() + model.weights.statistics.size();
+    const DeviceSpan<float> all = model.models.values().subspan(0, count);
+    averaging = make_reduction(averaging_plan, machine.workers, machine.host, *machine.device, model.models,
+                               std::span(&all, 1));
+    choices["strategy.averaging"] = averaging.first().name();
+  }
+  model.initialise();
+}
+
+/// Collective. Tells the servers what they hold.
+void Synchronisation::connect_servers(const RunData& data) {
+  model.allocate_served();
+  push_staging.emplace(*machine.device, model.gradients.size());
+  pull_staging.emplace(*machine.device, model.served_values.size());
+  model.initialise();
+  machine.servers->open(
+      {.layout = model.network->layout(),
+       .leading = header_floats + static_cast<std::int64_t>(model.weights.statistics.size()),
+       .micro_steps = data.sharding.micro_steps,
+       .workers = machine.workers.size()});
+}
+
+/// The watchdog names the ranks that are missing in an all-reduce, and ends the job where a library fails.
+void Synchronisation::watch() {
+  missing.emplace(machine.watchdog, [this] {
+    if (machine.servers != nullptr) return machine.servers->missing_ranks();
+    std::vector<int> ranks = averaging.missing_ranks();
+    if (!machine.step_group)
+      for (const int rank : reduction.missing_ranks()) ranks.push_back(rank);
+    return ranks;
+  });
+  failures.emplace(machine.watchdog, [this] {
+    const std::string wrong = reduction.failure();
+    return wrong.empty() ? averaging.failure() : wrong;
+  });
+}
+
+bool Synchronisation::looks_ahead() const {
+  const std::string& mode = model.config.server.mode;
+  return embeddings && (mode == "sync" || mode == "async");
+}
+
+std::unique_ptr<Strategy> Synchronisation::make_strategy() {
+  if (machine.servers != nullptr) return make_served_strategy();
+  const Config& config = model.config;
+  const std::optional<StepGroup>& step_group = machine.step_group;
+  auto steps = std::make_unique<SyncAllReduce>(
+      SyncAllReduce::Parts{.device = *machine.device,
+                           .workers = step_group ? step_group->workers : machine.workers,
+                           .collectives = reduction.first(),
+                           .exact = reduction.exact.get(),
+                           .lanes = communication.get(),
+                           .watchdog = machine.watchdog,
+                           .optimizer = *model.optimizer,
+                           .loss_scale = model.loss_scale,
+                           .model = model.weights,
+                           .gradients = model.gradients,
+                           .buckets = buckets,
+                           .micro_steps = model.sharding.micro_steps,
+                           .shards = model.shard_sums.get(),
+                           .clip_norm = config.train.gradient_clip_norm,
+                           .overflow_guard = model.overflow_guard.get()});
+  if (config.strategy.kind == "all-reduce") return steps;
+  return std::make_unique<LocalSgd>(LocalSgd::Parts{
+      .device = *machine.device,
+      .workers = machine.workers,
+      .steps = std::move(steps),
+      .averaging = averaging,
+      .watchdog = machine.watchdog,
+      .optimizer = *model.optimizer,
+      .model = model.weights,
+      .consensus = model.consensus,
+      .period = make_period(config.strategy, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
+      .config = config.strategy,
+      .speaks = !step_group || step_group->workers.is_root()});
+}
+
+std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
+  const ServedWorker worker{.device = *machine.device,
+                            .servers = *machine.servers,
+                            .workers = machine.workers,
+                            .watchdog = machine.watchdog,
+                            .config = model.config,
+                            .loss_scale = model.loss_scale,
+                            .model = model.weights,
+                            .values = model.served_values,
+                            .gradients = model.gradients,
+                            .push_staging = *push_staging,
+                            .pull_staging = *pull_staging,
+                            .micro_steps = model.sharding.micro_steps,
+                            .embeddings = embeddings.get()};
+  if (model.config.server.mode == "geo") return std::make_unique<Geo>(worker, *model.optimizer);
+  return std::make_unique<ParameterServer>(worker, model.optimizer.get());
+}
+
+std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data) {
+  const Config& config = model.config;
+  const bool trains = config.server.mode == "geo";
+  return std::make_unique<Embeddings>(
+      Embeddings::Parts{.servers = *machine.servers,
+                        .watchdog = machine.watchdog,
+                        .training = bags_of(config.model, *data.training, model.network->batch()),
+                        .validation = bags_of(config.model, *data.training, model.evaluator().batch()),
+                        .per_slot = config.model.embeddings == "per-slot",
+                        .wire = mpi::wire_of(config.server.wire),
+                        .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
+}
+
+StrategyTimes Synchronisation::times() const {
+  StrategyTimes times = strategy->times();
+  if (machine.exchange) times.exposed_comm_ns += machine.exchange->waited_ns();
+  if (embeddings) {
+    times.exposed_comm_ns += embeddings->waited_ns();
+    times.sent_bytes += embeddings->sent_bytes();
+  }
+  return times;
+}
+
+}  // namespace flotilla

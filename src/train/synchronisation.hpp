@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/host_staging.hpp"
+#include "kernels/trace.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/job/failure.hpp"
+#include "src/parameter_server/worker/embeddings.hpp"
+#include "src/strategy/buckets.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+#include "src/strategy/strategy.hpp"
+#include "src/train/machine.hpp"
+#include "src/train/run_data.hpp"
+#include "src/train/trained_model.hpp"
+
+namespace flotilla {
+
+/// The fourth part of a run: how the workers agree on one model.
+struct Synchronisation {
+  /// Collective over the workers. Allocates the model's arrays, measures all-reduces where the deck says
+  /// "auto", and makes the strategy.
+  /// @param saved_choices of the checkpoint from which the run goes on: they are not measured again
+  /// @param communication_sinks one per communicator; empty: no trace
+  /// @throws AgreedFailure for the user's mistakes, on every rank
+  Synchronisation(const Machine& machine, const RunData& data, TrainedModel& model, FailureHandler& failure,
+                  const std::map<std::string, std::string>& saved_choices,
+                  std::span<trace::Sink* const> communication_sinks);
+  Synchronisation(const Synchronisation&) = delete;
+  Synchronisation& operator=(const Synchronisation&) = delete;
+
+  /// Whether the rows of a step's batch come with the exchange of the step before.
+  bool looks_ahead() const;
+  /// The strategy's times, with the waits for synchronised batch norm and rows in forward and backward.
+  StrategyTimes times() const;
+
+  const Machine& machine;
+  TrainedModel& model;
+  std::vector<Bucket> buckets;
+  Reduction reduction;                                     ///< Of gradients
+  Reduction averaging;                                     ///< Local SGD: of models
+  std::map<std::string, std::string> choices;              ///< Made by measurement; stored in checkpoints
+  std::optional<HostStaging> push_staging;                 ///< Parameter servers: of what is pushed
+  std::optional<HostStaging> pull_staging;                 ///< Parameter servers: of what is pulled
+  std::optional<mpi::MissingRanks> missing;                ///< In the all-reduces, or of the servers
+  std::optional<mpi::FailuresBeside> failures;             ///< Of a library of all-reduces
+  std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
+  std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
+  std::unique_ptr<Strategy> strategy;
+
+ private:
+  void connect_workers(const std::map<std::string, std::string>& saved_choices);
+  void connect_servers(const RunData& data);
+  void watch();
+  std::unique_ptr<Embeddings> make_embeddings(const RunData& data);
+  std::unique_ptr<Strategy> make_strategy();
+  std::unique_ptr<Strategy> make_served_strategy();
+};
+
+}  // namespace flotilla

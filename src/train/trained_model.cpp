@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/trained_model.hpp"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/job/failure.hpp"
+#include "src/strategy/buckets.hpp"
+#include "src/train/model_kinds.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// Collective. The arenas of all workers are added up as they lie: each value must lie at the same place.
+void check_one_order(const mpi::Communicator& world, const TensorSet& parameters) {
+  if (world.size() == 1) return;
+  const auto mine = static_cast<std::int64_t>(parameters.order());
+  const std::vector<std::int64_t> orders = world.all_gather(std::span(&mine, 1));
+  throw_alike([&] {
+    const auto other = std::ranges::find_if(orders, [&](std::int64_t order) { return order != orders[0]; });
+    if (other == orders.end()) return;
+    throw UserError(cat("rank ", other - orders.begin(),
+                        " keeps weights in another order than rank 0, as oneDNN does on another kind of "
+                        "processor: run on hosts of one kind, or set ONEDNN_MAX_CPU_ISA to what all have"));
+  });
+}
+
+}  // namespace
+
+TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData& data)
+    : config(deck), machine(on), sharding(data.sharding), loss_scale(make_loss_scale(deck.device)) {
+  Device& device = *machine.device;
+  agree(machine.workers, machine.places, [&] {
+    const mpi::Working working(machine.watchdog, "making the network");
+    network = make_network(device, config,
+                           {.sample = data.training->sample_shape(),
+                            .slots = data.training->slots(),
+                            .batch = sharding.batch,
+                            .accumulate = sharding.micro_steps > 1 && !config.run.reproducible,
+                            .exchange = machine.exchange.get()});
+    const std::int64_t validation_batch = config.validation.batch_size;
+    if (data.validation && validation_batch > 0 && validation_batch != sharding.batch)
+      validation_network = make_network(device, config,
+                                        {.sample = data.training->sample_shape(),
+                                         .slots = data.training->slots(),
+                                         .batch = validation_batch,
+                                         .purpose = Purpose::inference});
+    // The library may order weights by the batch as well; both read one arena.
+    if (validation_network && validation_network->parameters().order() != network->parameters().order())
+      validation_network.reset();
+    if (machine.servers == nullptr || config.server.mode == "geo" || machine.workers.is_root())
+      optimizer = make_optimizer(config.optimizer, network->layout(), device);
+    validation_sums = device.allocate(ArenaLayout::alignment);
+  });
+  check_one_order(machine.workers, network->parameters());
+  if (machine.servers == nullptr) overflow_guard = make_overflow_guard();
+}
+
+void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
+  const bool averages = config.strategy.kind != "all-reduce";
+  const auto parameter_count = static_cast<std::size_t>(network->layout().size());
+  const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
+  const std::size_t model_count = parameter_count + statistics_count;
+  const std::size_t held = averages ? 2 * model_count : model_count;
+  const bool automatic = config.strategy.all_reduce == "auto";
+  fit_to_shared_memory(averaging, automatic, held, machine.workers);
+  models = ReducedArray(*machine.device, held, averaging, machine.host);
+  const auto model_at = [&](std::size_t begin) -> Model {
+    return {models.values().subspan(begin, parameter_count),
+            models.values().subspan(begin + parameter_count, statistics_count)};
+  };
+  weights = model_at(0);
+  if (averages) consensus = model_at(model_count);
+  const std::size_t summed_count = static_cast<std::size_t>(header_floats) + model_count;
+  fit_to_shared_memory(plan, automatic, summed_count, machine.workers);
+  summed = ReducedArray(*machine.device, summed_count, plan,
+                        machine.step_group ? machine.step_group->host : machine.host);
+  gradients = summed.values();
+  if (config.run.reproducible)
+    shard_sums = std::make_unique<ShardSums>(*machine.device, gradients, sharding.micro_steps);
+}
+
+void TrainedModel::allocate_served() {
+  const auto parameter_count = static_cast<std::size_t>(network->layout().size());
+  const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
+  const std::size_t leading = static_cast<std::size_t>(header_floats) + statistics_count;
+  models = ReducedArray(*machine.device, leading + parameter_count, {}, machine.host);
+  summed = ReducedArray(*machine.device, leading + parameter_count, {}, machine.host);
+  served_values = models.values();
+  gradients = summed.values();
+  weights = {served_values.subspan(leading, parameter_count),
+             served_values.subspan(static_cast<std::size_t>(header_floats), statistics_count)};
+}
+
+void TrainedModel::initialise() {
+  bind(*network, weights);
+  if (validation_network) bind(*validation_network, weights);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  const mpi::Working working(machine.watchdog, "setting the first weights");
+  network->parameters().initialise(*machine.device, seed, weights.parameters);
+  network->statistics().initialise(*machine.device, seed, weights.statistics);
+}
+
+DeviceSpan<float> TrainedModel::parameter_gradients() const {
+  const std::size_t count = weights.parameters.size();
+  return gradients.subspan(gradients.size() - count, count);
+}
+
+void TrainedModel::bind(Network& bound, const Model& with) const {
+  const bool trains = &bound == network.get();
+  bound.bind({.parameters = with.parameters,
+              .gradients = trains ? parameter_gradients() : DeviceSpan<float>{},
+              .statistics = with.statistics,
+              .step_statistics =
+                  trains ? gradients.subspan(header_floats, with.statistics.size()) : DeviceSpan<float>{}});
+}
+
+void TrainedModel::evaluate_with(const Model& evaluated) {
+  bind(evaluator(), evaluated);
+}
+
+void TrainedModel::train_with(const Model& trained) {
+  bind(*network, trained);
+}
+
+/// Only where the overflow check would be all that makes the host wait for a step.
+std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
+  if (!loss_scale.enabled() || config.strategy.kind != "all-reduce" ||
+      config.train.gradient_clip_norm > 0.0 || needs_norms(config.optimizer)) {
+    return nullptr;
+  }
+  return machine.device->overflow_guard({.rule = loss_scale.rule(),
+                                         .loss_divisor = loss_divisor(),
+                                         .beta1 = static_cast<float>(config.optimizer.beta1),
+                                         .beta2 = static_cast<float>(config.optimizer.beta2)});
+}
+
+float TrainedModel::loss_divisor() const {
+  const bool averages = config.train.accumulate == "average" && !config.run.reproducible;
+  return static_cast<float>(sharding.batch * (averages ? sharding.micro_steps : 1));
+}
+
+DeviceScalar<float> TrainedModel::backward_scale() const {
+  return overflow_guard ? overflow_guard->backward_scale()
+                        : DeviceScalar<float>(loss_scale.scale() / loss_divisor());
+}
+
+}  // namespace flotilla

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/device.hpp"
+#include "models/network.hpp"
+#include "src/config/config.hpp"
+#include "src/optim/loss_scale.hpp"
+#include "src/optim/optimizer.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+#include "src/strategy/reduce/reduced_array.hpp"
+#include "src/strategy/reproducible.hpp"
+#include "src/strategy/state_array.hpp"
+#include "src/train/machine.hpp"
+#include "src/train/run_data.hpp"
+
+namespace flotilla {
+
+/// The third part of a run: the network, the flat arrays of its values, and what updates them.
+struct TrainedModel {
+  /// Collective over the workers: makes networks and optimizer. Arrays come with allocate().
+  /// @throws AgreedFailure for the user's mistakes, on every rank
+  TrainedModel(const Config& config, const Machine& machine, const RunData& data);
+  TrainedModel(const TrainedModel&) = delete;
+  TrainedModel& operator=(const TrainedModel&) = delete;
+
+  /// Collective. Allocates the arrays that the workers reduce, of gradients (`plan`) and, with local SGD, of
+  /// models (`averaging`).
+  void allocate(AllReducePlan& plan, AllReducePlan& averaging);
+  /// Collective. Allocates the arrays of a worker with parameter servers: what is pulled has the layout of
+  /// what is pushed.
+  void allocate_served();
+  /// Binds the networks to the arrays and sets the first weights, by run.seed. After the all-reduces were
+  /// measured, which write to the arrays.
+  void initialise();
+
+  /// The part of `gradients` that the optimizer reads.
+  DeviceSpan<float> parameter_gradients() const;
+  /// The factor by which backward multiplies the sum of a batch's losses.
+  DeviceScalar<float> backward_scale() const;
+  std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
+  Network& evaluator() { return validation_network ? *validation_network : *network; }
+  /// evaluator() computes with `evaluated` until it is called again. Before the next step it must be
+  /// called with `weights`.
+  void evaluate_with(const Model& evaluated);
+  /// Training's forward passes compute with `trained` until it is called again.
+  void train_with(const Model& trained);
+
+  const Config& config;
+  const Machine& machine;
+  const Sharding& sharding;
+  std::unique_ptr<Network> network;
+  std::unique_ptr<Network> validation_network;  ///< Null: the training network serves
+  Storage validation_sums;                      ///< Loss sums of an evaluation
+  std::unique_ptr<Optimizer>
+      optimizer;         ///< Null where servers run it, except on worker 0, which saves its state
+  LossScale loss_scale;  ///< This worker's
+  std::unique_ptr<OverflowGuard> overflow_guard;  ///< Null: the host decides whether a step is taken
+  ReducedArray models;                            ///< Holds `weights` and `consensus`, or `served_values`
+  ReducedArray summed;                            ///< Holds `gradients`
+  Model weights;                                  ///< Of this worker
+  Model consensus;                                ///< Local SGD: room for a model that is not this worker's
+  DeviceSpan<float> gradients;                    ///< Header, step statistics, gradients (buckets.hpp)
+  DeviceSpan<float> served_values;                ///< With servers: header, statistics, parameters
+  std::unique_ptr<ShardSums> shard_sums;          ///< Null: not run.reproducible
+
+ private:
+  void bind(Network& bound, const Model& with) const;
+  float loss_divisor() const;
+  std::unique_ptr<OverflowGuard> make_overflow_guard() const;
+};
+
+}  // namespace flotilla
