@@ -10,11 +10,12 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
-#include "src/commands/load.hpp"
 #include "src/data/assign_shards.hpp"
 #include "src/data/loader.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
+#include "src/train/run_data.hpp"
 
 namespace flotilla {
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/commands/load.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/loading.hpp"
+#include "src/train/resume.hpp"
 #include "src/train/state_source.hpp"
 #include "src/train/trainer.hpp"
 

@@ -3,44 +3,31 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "mpi/core/clock.hpp"
-#include "mpi/core/host_lines.hpp"
 #include "src/commands/check.hpp"
-#include "src/commands/load.hpp"
+#include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/commands/version.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/files/folders.hpp"
-#include "src/files/run_lock.hpp"
+#include "src/job/shared_deck.hpp"
 #include "src/job/time_limit.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/trace_file.hpp"
+#include "src/train/resume.hpp"
+#include "src/train/run_folder.hpp"
 #include "src/train/run_parts.hpp"
-#include "src/train/saving_workers.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {
 
 namespace {
-
-/// The processes of a run that was killed may live a little longer than its launcher.
-constexpr double patience_with_lock_s = 5.0;
-
-std::string rank_file(const std::string& folder, int rank, const char* ending) {
-  std::string number = std::to_string(rank);
-  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
-  return cat(folder, "/rank-", number, ending);
-}
 
 /// The trace of this rank, where the deck asks for one; else null sinks.
 class Tracing {
@@ -76,39 +63,15 @@ class Tracing {
   LoaderOptions loading_;
 };
 
-/// Who is what, and which server holds how much.
-void introduce_servers(const RunParts& run, Reporter& reporter) {
-  const ServerConfig& server = run.config.server;
-  std::string mode = server.mode;
-  if (mode == "half-async" || mode == "geo") mode += cat(", a push every ", server.push_every, " steps");
-  if (mode != "sync" && server.max_staleness > 0)
-    mode += cat(", at most ", server.max_staleness, " pushes ahead");
-  reporter.say(cat("strategy     parameter-server, ", mode));
-  for (const std::string& line : mpi::lines_of(run.machine.servers->roles().table()))
-    reporter.say(cat("  ", line));
-  for (const std::string& line : run.machine.servers->placement_lines()) reporter.say(cat("  ", line));
-  if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
-    reporter.say(cat("  rows: ", describe_local_rows(run.config, run.data.training->slots())));
-  const std::string& kind = run.config.roles.kind;
-  const std::size_t apart = mpi::pairs_apart(run.machine.servers->roles().table()).size();
-  if ((kind.empty() || kind == "symmetric") && apart > 0)
-    reporter.say(cat("  ", apart,
-                     " of the pairs of a server and a worker lie on two hosts: ranks that are "
-                     "numbered host by host (mpirun --map-by core) keep them together"));
-}
-
-/// As roles.txt in the run's folder.
-void write_roles(const std::string& folder, const mpi::RoleTable& table) {
-  std::string text;
-  for (const std::string& line : mpi::lines_of(table)) text += line + "\n";
-  write_text_file_atomically(folder + "/roles.txt", text);
-}
-
-/// What carries the workers' values to each other, for the start report.
-std::string exchange_of(const RunParts& run) {
-  if (run.machine.servers != nullptr) return "parameter-server";
-  const bool sums = run.config.strategy.kind == "all-reduce";
-  return std::string((sums ? run.sync.reduction : run.sync.averaging).first().name());
+/// Collective over the workers. roles.txt in the run's folder, with servers.
+void write_roles(const Machine& machine, const std::string& folder) {
+  agree(machine.workers, [&] {
+    const mpi::Working working(machine.watchdog, "writing the roles");
+    if (machine.servers == nullptr || !machine.workers.is_root()) return;
+    std::string text;
+    for (const std::string& line : mpi::lines_of(machine.servers->roles().table())) text += line + "\n";
+    write_text_file_atomically(folder + "/roles.txt", text);
+  });
 }
 
 /// Of worker 0, whose clock decides and which alone asks Slurm.
@@ -124,261 +87,116 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
   return limit;
 }
 
-/// "period 8, from step 500 on".
-std::string describe_period(const StrategyConfig& strategy) {
-  std::string text = strategy.kind == "local-sgd"
-                         ? cat("period ", strategy.period)
-                         : cat("rule \"", strategy.rule, "\", first period ", strategy.initial_period);
-  if (strategy.kind == "local-sgd" && strategy.warm_up != "none")
-    text += cat(" after a ", strategy.warm_up, " warm-up");
-  if (strategy.begin_step > 0) text += cat(", from step ", strategy.begin_step, " on");
-  if (strategy.begin_epoch > 0.0) text += cat(", from epoch ", strategy.begin_epoch, " on");
-  if (strategy.group_all_reduce) text += ", gradients reduced inside groups in every step";
-  if (strategy.outer.kind != "none") text += cat(", outer step \"", strategy.outer.kind, "\"");
-  return text;
+/// Where the loop begins: at a checkpoint, or at zero.
+Beginning beginning_at(const LoadedCheckpoint* resumed) {
+  if (resumed == nullptr) return {};
+  return {.step = resumed->state.step,
+          .position = resumed->state.position,
+          .samples = resumed->state.samples,
+          .checkpoint = resumed->path};
 }
 
-constexpr std::size_t most_rows_shown = 16;
+/// Collective over the workers. Trains, then reports on rows and lets the servers go.
+Ending train_to_the_end(Trainer& trainer, RunParts& run, Reporter& reporter) {
+  const Ending done = trainer.run();
+  if (run.sync.embeddings)
+    for (const std::string& line : run.sync.embeddings->report(run.machine.workers))
+      reporter.say(cat("workers      ", line));
+  if (run.machine.servers != nullptr)
+    for (const std::string& line : run.machine.servers->leave()) reporter.say(cat("servers      ", line));
+  return done;
+}
 
-/// Which rank computes on which GPU; for many ranks in the log only.
-void introduce_gpus(const RunParts& run, Reporter& reporter) {
-  const mpi::GpuBinding& gpus = run.machine.gpus;
-  if (gpus.ranks.empty()) return;
-  reporter.say(cat("gpus         ", mpi::describe_gpus(gpus)));
-  for (const std::string& line : mpi::gpu_table(run.machine.places, gpus)) {
-    if (gpus.ranks.size() <= most_rows_shown) {
-      reporter.say(line);
-    } else if (run.machine.workers.is_root()) {
-      reporter.log(line);
-    }
+/// A run that was stopped has its checkpoint: it ends with exit_stopped, so that it is submitted again, even
+/// where its last reports cannot be written.
+template <class Failure, class Write>
+void write_last(const Ending& ending, Reporter& reporter, Write write) {
+  try {
+    write();
+  } catch (const Failure& error) {
+    if (!ending.stopped) throw;
+    reporter.warn(error.what());
   }
 }
 
-/// On what the run goes.
-void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& reporter) {
-  const std::vector<std::string> lines = mpi::describe_hosts(start.places);
-  reporter.say(cat("ranks        ", lines.front()));
-  for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line]);
-  reporter.log(describe(run.machine.places[static_cast<std::size_t>(run.machine.workers.rank())]));
-  if (start.network) reporter.say(cat("network      ", describe(*start.network)));
-  reporter.say(cat("device       ", run.machine.device->description()));
-  introduce_gpus(run, reporter);
+/// Collective over the workers. The end in metrics and on the console. @returns the exit code
+int report_end(const Ending& ending, double seconds, const RunParts& run, Reporter& reporter) {
+  const mpi::Communicator& workers = run.machine.workers;
+  std::array<std::int64_t, 2> largest{peak_memory_bytes(), static_cast<std::int64_t>(ending.too_short)};
+  workers.all_reduce(std::span<std::int64_t>(largest), mpi::Op::max);
+  const LossScale& scale = run.model.loss_scale;
+  write_last<UserError>(ending, reporter, [&] {
+    reporter.end({.reason = ending.reason,
+                  .step = ending.step,
+                  .seconds = seconds,
+                  .peak_memory_bytes = largest[0],
+                  .skipped_steps = scale.enabled() ? std::optional(scale.skipped()) : std::nullopt});
+  });
+  const bool too_short = largest[1] > 0;
+  if (too_short && workers.is_root())
+    print_error_line(fmt::format(
+        "flotilla: the time limit left time for one step only, {:.0f} s after the start; the checkpoint is "
+        "there, but resubmitting unchanged will not help: ask for more time (sbatch --time), or try "
+        "a smaller run.stop_margin_s",
+        process_age_s()));
+  workers.barrier();
+  if (too_short) return exit_user_error;
+  return ending.stopped ? exit_stopped : exit_done;
 }
 
-void introduce(const std::string& deck, const StartUp& start, RunParts& run,
-               const std::optional<LoadedCheckpoint>& resumed, Reporter& reporter) {
-  const Config& config = run.config;
-  reporter.say(version_line());
-  reporter.say(cat("deck         ", deck));
-  reporter.say(cat("output       ", config.run.output));
-  introduce_hosts(start, run, reporter);
-  if (run.model.loss_scale.enabled()) reporter.say(cat("loss scale   ", run.model.loss_scale.text()));
-  reporter.say(cat("training     ", run.data.training->description()));
-  if (run.data.validation) reporter.say(cat("validation   ", run.data.validation->description()));
-  reporter.say(
-      cat("model        ", config.model.kind, ", ", run.model.network->layout().values(), " parameters"));
-  if (const ActivationMemory& memory = run.model.network->memory(); memory.recomputes())
-    reporter.say(
-        fmt::format("recompute    saves {:.1f} MiB of activations per rank",
-                    static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
-  reporter.say(
-      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers, " workers × ",
-          run.data.sharding.batch,
-          run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
-          ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
-  if (run.machine.servers != nullptr) {
-    introduce_servers(run, reporter);
-  } else if (config.strategy.kind != "all-reduce") {
-    reporter.say(cat("strategy     ", config.strategy.kind, ", ", describe_period(config.strategy)));
-    reporter.say(cat("averaging    ", run.sync.averaging.description, " of parameters",
-                     config.strategy.statistics == "average" && !run.model.weights.statistics.empty()
-                         ? " and statistics"
-                         : ""));
-    for (const std::string& line : run.sync.averaging.table) reporter.say(cat("  measured   ", line));
-  }
-  // Workers that always step alone reduce nothing.
-  if (config.strategy.kind == "all-reduce" ||
-      (run.machine.servers == nullptr && run.sync.reduction.first().ranks() > 1))
-    reporter.say(cat("all-reduce   ", run.sync.reduction.description, ", ", describe(run.sync.buckets),
-                     run.sync.reduction.first().queues()   ? ", queued on the device"
-                     : !run.sync.communication             ? ", in the training thread"
-                     : run.sync.communication->size() == 1 ? ", on a thread of its own"
-                                                           : ", on threads of their own"));
-  for (const std::string& line : run.sync.reduction.table) reporter.say(cat("  measured   ", line));
-  if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
-    reporter.say(cat("straggler    emulated: ", straggler));
-  if (resumed)
-    reporter.say(cat("resumed      from ", resumed->path, ", step ", resumed->state.step, ", epoch ",
-                     resumed->state.position.epoch));
-}
-
-void add_network(const mpi::NetworkReport& network, const std::vector<mpi::Place>& places,
-                 StartReport& report) {
-  const mpi::LinkFigures& slowest = network.verdict.slowest;
-  const std::vector<std::string> names = mpi::names_of_hosts(places);
-  report.network_gb_s = network.verdict.median_bytes_per_s * 1e-9;
-  report.network_latency_us = network.verdict.median_latency_us;
-  report.slowest_link_gb_s = slowest.bytes_per_s * 1e-9;
-  report.slowest_link =
-      cat(names[static_cast<std::size_t>(slowest.a)], " ", names[static_cast<std::size_t>(slowest.b)]);
-}
-
-int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const StartUp& start,
-                 const mpi::Communicator& world, ServerLink* servers, FailureHandler& failure,
+int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const StartUp& machines,
+                 const mpi::Communicator& workers, ServerLink* servers, FailureHandler& failure,
                  mpi::Watchdog& watchdog) {
   Config config = deck.config;
-  // Nobody else may write into the run's folder, from before its checkpoints are read.
-  std::optional<RunLock> lock;
-  agree(world, [&] {
-    const mpi::Working working(watchdog, "locking the run's folder");
-    if (world.is_root() && is_there(config.run.output)) lock.emplace(config.run.output, patience_with_lock_s);
-  });
+  // 1. The run's folder is this run's from before its checkpoints are read.
+  RunFolder folder(config, workers, watchdog);
   std::vector<std::string> warnings;
-  std::optional<LoadedCheckpoint> resumed = find_beginning(config, world, watchdog, warnings);
-  const auto saved_choices = resumed ? resumed->state.choices : std::map<std::string, std::string>{};
+  const std::optional<LoadedCheckpoint> found = find_beginning(config, workers, watchdog, warnings);
+  const LoadedCheckpoint* const resumed = found ? &*found : nullptr;
   if (servers != nullptr) servers->set_folder(config.run.output);
-  const std::optional<Staged> staged = stage(config, world, servers, watchdog);
+  // 2. Data come to the hosts where the deck asks for that.
+  const std::optional<Staged> staged = stage(config, workers, servers, watchdog);
+  // 3. The four parts of the run.
   watchdog.beat("comparing clocks and finding hosts", -1);
-  Tracing tracing(config, world);
-  RunParts run(config, world, failure, watchdog, saved_choices,
+  Tracing tracing(config, workers);
+  RunParts run(config, workers, failure, watchdog,
+               found ? found->state.choices : std::map<std::string, std::string>{},
                tracing.communication(config.strategy.communicators), servers);
-
-  const Continuation continuation = resumed ? restore_run(*resumed, run) : Continuation();
-  const auto loaded = resumed ? std::vector<std::string>() : load_initial_weights(run, warnings);
-
-  // The run's folder. From here on there is something to write a failure into.
-  std::unique_ptr<Reporter> reporter;
-  std::unique_ptr<CheckpointWriter> writer;
-  std::unique_ptr<CheckpointWriter> own_writer;
-  const SavingWorkers saving = saving_workers(world);
-  const int job_rank = run.machine.places[static_cast<std::size_t>(world.rank())].rank;
-  const std::string checkpoints = config.run.output + "/checkpoints";
-  const auto open = [&] {
-    const mpi::Working working(watchdog, "opening the run's folder");
-    reporter = std::make_unique<Reporter>(ReporterOptions{.folder = config.run.output,
-                                                          .rank = world.rank(),
-                                                          .job_rank = job_rank,
-                                                          .append = resumed.has_value(),
-                                                          .resumed_step = resumed ? resumed->state.step : 0,
-                                                          .resolved_deck = config.resolved_text});
-    writer = std::make_unique<CheckpointWriter>(checkpoints, config.checkpoint.keep, saving);
-    if (config.checkpoint.per_rank)
-      own_writer = std::make_unique<CheckpointWriter>(rank_file(checkpoints, world.rank(), ""),
-                                                      config.checkpoint.keep);
-  };
-  agree(world, [&] {
-    if (!world.is_root()) return;
-    if (!lock) {
-      make_output_folder(config.run.output);
-      lock.emplace(config.run.output);
-    }
-    open();
-  });
-  agree(world, [&] {
-    if (!world.is_root()) open();
-  });
+  // 4. The values to begin with.
+  const Continuation continuation = found ? restore_run(*found, run) : Continuation();
+  const auto loaded = found ? std::vector<std::string>() : load_initial_weights(run, warnings);
+  // 5. Files. From here on there is a folder to write a failure into.
+  folder.open(run.machine.own_place().rank, resumed);
   failure.set_folder(config.run.output);
-  agree(world, [&] {
-    const mpi::Working working(watchdog, "writing the roles");
-    if (servers != nullptr && world.is_root()) write_roles(config.run.output, servers->roles().table());
-  });
-
-  Beginning beginning;
-  if (resumed)
-    beginning = {.step = resumed->state.step,
-                 .position = resumed->state.position,
-                 .samples = resumed->state.samples,
-                 .checkpoint = resumed->path};
-  watchdog.beat("giving all workers one model", -1);
-  if (!continuation.own_state) run.sync.strategy->start();
-  if (resumed)
-    run.sync.strategy->resume({.steps = beginning.step,
-                               .epochs = progress_of(config, run.data.sharding, beginning.position).epochs,
-                               .numbers = continuation.numbers,
-                               .own_state = continuation.own_state});
-  std::optional<mpi::Working> telling(std::in_place, watchdog, "reporting the start");
-  introduce(arguments.deck, start, run, resumed, *reporter);
-  for (const std::string& warning : warnings_of_binding(config, start, run.machine.places))
-    reporter->warn(warning);
-  for (const std::string& warning : mpi::gpu_warnings(run.machine.places, run.machine.gpus))
-    reporter->warn(warning);
-  for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
-    if (!reduction->left_out.empty()) reporter->warn(reduction->left_out);
-  if (start.network)
-    for (const std::string& warning : start.network->verdict.warnings) reporter->warn(warning);
-  if (!continuation.note.empty()) reporter->say(continuation.note);
-  if (staged) reporter->say(cat("staged       ", describe(*staged)));
-  for (const std::string& line : loaded) reporter->say(line);
-  for (const std::string& note : deck.notes) reporter->say(note);
-  for (const std::string& warning : warnings) reporter->warn(warning);
-  if (lock && !lock->warning().empty()) reporter->warn(lock->warning());
-
-  const TimeLimit limit = find_time_limit(config.run, world, *reporter);
+  write_roles(run.machine, config.run.output);
+  // 6. One model on all workers, and a report of all that.
+  begin(run, resumed, continuation);
+  Reporter& reporter = folder.reporter();
+  std::optional<mpi::Working> reporting(std::in_place, watchdog, "reporting the start");
+  if (const std::string warning = folder.warning(); !warning.empty()) warnings.push_back(warning);
+  report_start({arguments.deck, deck, machines, resumed, continuation, staged, loaded, warnings}, run,
+               reporter);
+  const TimeLimit limit = find_time_limit(config.run, workers, reporter);
+  reporting.reset();
+  // 7. Steps.
   const std::int64_t begin_ns = trace::now_ns();
-  StartReport facts{.deck = arguments.deck,
-                    .workers = world.size(),
-                    .hosts = mpi::hosts(start.places),
-                    .steps = planned_steps(config.train, run.data.sharding),
-                    .steps_per_epoch = run.data.sharding.steps_per_epoch(),
-                    .first_step = beginning.step,
-                    .global_batch_size = run.data.sharding.global_batch(),
-                    .parameters = run.model.network->layout().values(),
-                    .device = run.machine.device->description(),
-                    .all_reduce = exchange_of(run)};
-  if (start.network) add_network(*start.network, start.places, facts);
-  reporter->start(facts);
-  telling.reset();
   Trainer trainer({.run = run,
-                   .reporter = *reporter,
-                   .writers = {.shared = writer.get(), .own = own_writer.get()},
+                   .reporter = reporter,
+                   .writers = folder.writers(),
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_line(),
                    .limit = limit},
-                  beginning);
-  const Ending ending = end_job_on_failure(failure, [&] {
-    const Ending done = trainer.run();
-    if (run.sync.embeddings)
-      for (const std::string& line : run.sync.embeddings->report(world))
-        reporter->say(cat("workers      ", line));
-    if (servers != nullptr)
-      for (const std::string& line : servers->leave()) reporter->say(cat("servers      ", line));
-    return done;
-  });
-  // After a stop the checkpoint is there: whoever submits again on 75 is to do so, though a report was lost.
-  try {
-    agree(world, [&] {
+                  beginning_at(resumed));
+  const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
+  // 8. The end.
+  write_last<AgreedFailure>(ending, reporter, [&] {
+    agree(workers, [&] {
       const mpi::Working working(watchdog, "writing the trace", ending.step);
       tracing.write();
     });
-  } catch (const AgreedFailure& error) {
-    if (!ending.stopped) throw;
-    reporter->warn(error.what());
-  }
-  std::array<std::int64_t, 2> largest{peak_memory_bytes(), static_cast<std::int64_t>(ending.too_short)};
-  world.all_reduce(std::span<std::int64_t>(largest), mpi::Op::max);
-  try {
-    reporter->end({.reason = ending.reason,
-                   .step = ending.step,
-                   .seconds = static_cast<double>(trace::now_ns() - begin_ns) * 1e-9,
-                   .peak_memory_bytes = largest[0],
-                   .skipped_steps = run.model.loss_scale.enabled()
-                                        ? std::optional(run.model.loss_scale.skipped())
-                                        : std::nullopt});
-  } catch (const UserError& error) {
-    if (!ending.stopped) throw;
-    reporter->warn(error.what());
-  }
-  const bool too_short = largest[1] > 0;
-  if (too_short && world.is_root())
-    print_error_line(fmt::format(
-        "flotilla: the time limit left time for one step only, {:.0f} s after the start; the checkpoint is "
-        "there, but to submit the same again would gain no more: ask for more time (sbatch --time), or try "
-        "a smaller run.stop_margin_s",
-        process_age_s()));
-  world.barrier();
-  if (too_short) return exit_user_error;
-  return ending.stopped ? exit_stopped : exit_done;
+  });
+  return report_end(ending, static_cast<double>(trace::now_ns() - begin_ns) * 1e-9, run, reporter);
 }
 
 }  // namespace

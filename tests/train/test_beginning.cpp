@@ -14,11 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/commands/load.hpp"
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
+#include "src/train/find_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Where a run begins with run.resume = "auto", on 1 and 2 workers.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/commands/load.hpp"
+#include "src/train/resume.hpp"
 #include "src/train/saving_workers.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/train/plain_values.hpp"

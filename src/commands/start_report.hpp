@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/commands/start_up.hpp"
+#include "src/config/deck.hpp"
+#include "src/observe/reporter.hpp"
+#include "src/train/resume.hpp"
+#include "src/train/run_parts.hpp"
+
+namespace flotilla {
+
+/// What the start of a run is reported from, beside its parts.
+struct StartFacts {
+  const std::string& deck_path;
+  const LoadedDeck& deck;
+  const StartUp& machines;
+  const LoadedCheckpoint* resumed;  ///< Null: a new run
+  const Continuation& continuation;
+  const std::optional<Staged>& staged;     ///< Empty: the data stay where they are
+  const std::vector<std::string>& loaded;  ///< Lines about initial weights
+  std::vector<std::string> warnings;
+};
+
+/// Collective over the workers. The lines and warnings at the start of a run, and metrics' line "start".
+void report_start(const StartFacts& start, RunParts& run, Reporter& reporter);
+
+}  // namespace flotilla

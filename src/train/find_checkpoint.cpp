@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/find_checkpoint.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/row_file.hpp"
+#include "src/checkpoint/state_json.hpp"
+#include "src/config/deck.hpp"
+#include "src/config/values.hpp"
+#include "src/files/file_error.hpp"
+#include "src/files/folders.hpp"
+#include "src/job/failure.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// As text to broadcast.
+std::string pack(const LoadedCheckpoint& checkpoint) {
+  return nlohmann::json{{"path", checkpoint.path}, {"state", checkpoint.state}}.dump();
+}
+
+LoadedCheckpoint unpack(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  LoadedCheckpoint checkpoint;
+  json.at("path").get_to(checkpoint.path);
+  json.at("state").get_to(checkpoint.state);
+  return checkpoint;
+}
+
+/// Collective. Runs `read` on rank 0 and gives its state to the others; nothing if it found nothing.
+template <class Read>
+std::optional<LoadedCheckpoint> read_on_root(const mpi::Communicator& world, Read read) {
+  std::optional<LoadedCheckpoint> found;
+  agree(world, [&] {
+    if (world.is_root()) refusing_unreadable([&] { found = read(); });
+  });
+  std::string text = found ? pack(*found) : std::string();
+  world.broadcast(text);
+  if (!world.is_root() && !text.empty()) found = unpack(text);
+  return found;
+}
+
+/// @throws UserError if that cannot be determined: to assume that there are none would overwrite them.
+bool has_checkpoints(const std::string& output) {
+  const std::string folder = output + "/checkpoints";
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == ".h5") return true;
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw UserError(cat("cannot tell whether ", folder, " holds checkpoints: ", error.message(),
+                        "; nothing was changed: make it readable, or choose another run.output"));
+  return false;
+}
+
+std::string absolute(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(file, error);
+  if (error) throw UserError(cat("cannot find the folder of '", file, "': ", error.message()));
+  std::string text = path.lexically_normal().string();
+  if (!config::is_utf8(text))  // ranks tell one another of it as JSON
+    throw UserError(
+        cat("the checkpoint is ", config::quoted(text), ", which is not UTF-8: rename that folder"));
+  return text;
+}
+
+LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content content) {
+  return {.path = absolute(file), .state = CheckpointFile(file, content).state()};
+}
+
+/// What `run.resume` names. @throws UserError if it is not there.
+const std::string& named_by_resume(const std::string& path) {
+  if (!is_there(path))
+    throw UserError(
+        cat("run.resume = \"", path,
+            "\": there is no such file; give a checkpoint, a run's folder, \"auto\" or \"never\""));
+  return path;
+}
+
+/// The newest good checkpoint of a run that has some. To start anew instead would throw its work away. Where
+/// none has good parts of all workers, the newest that is good without them, and a warning.
+LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector<std::string>& warnings) {
+  std::string newest_damage;
+  const auto found = find_newest_good(
+      output,
+      [&](const std::string& text) {
+        if (newest_damage.empty()) newest_damage = text;
+        warnings.push_back(text);
+      },
+      workers);
+  if (found) return read_state(*found, CheckpointFile::Content::everything);
+  const auto shared = find_newest_good(output, [](const std::string&) {});
+  if (!shared)
+    throw UserError(cat("none of the checkpoints in ", output, "/checkpoints is good",
+                        newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),
+                        "; to start anew, move them away or choose another run.output"));
+  warnings.push_back(cat("no checkpoint has good parts of all ", workers,
+                         " workers: they begin with the model in '", *shared,
+                         "', and what each held for itself is lost"));
+  LoadedCheckpoint checkpoint = read_state(*shared, CheckpointFile::Content::everything);
+  checkpoint.state.parts.clear();
+  return checkpoint;
+}
+
+/// Checkpoints of a run that is set back stay, and "auto" would take them again.
+void warn_of_later(const std::string& output, std::int64_t step, std::vector<std::string>& warnings) {
+  if (!has_checkpoints(output)) return;
+  const auto files = checkpoints_in(output + "/checkpoints");
+  if (!files.empty() && files.rbegin()->first > step)
+    warnings.push_back(cat("'", files.rbegin()->second, "' is later than step ", step,
+                           ", from which this run goes on: move it away, or run.resume = \"auto\" will take "
+                           "it the next time"));
+}
+
+}  // namespace
+
+void refusing_unreadable(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const UnreadableFile& error) {
+    throw UserError(
+        cat(error.what(), "; nothing was changed: make it readable, or move it away to use an older one"));
+  }
+}
+
+std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers) {
+  return absolute(checkpoint_at(
+      path, [&](const std::string& text) { warnings.push_back(text); }, workers));
+}
+
+std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
+  std::vector<std::string> files;
+  for (const CheckpointPart& part : checkpoint.state.server_parts) {
+    if (const std::string damage = part_damage(checkpoint.path, part); !damage.empty())
+      throw UserError(cat("cannot use ", checkpoint.path, ": ", damage, "; name an older checkpoint"));
+    files.push_back(part_file(checkpoint.path, part));
+  }
+  if (files.empty() && !RowFileReader(checkpoint.path).tables().empty()) files.push_back(checkpoint.path);
+  return files;
+}
+
+LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
+                                            std::vector<std::string>& warnings) {
+  return *read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
+    return read_state(checkpoint_file_at(path, warnings), CheckpointFile::Content::weights);
+  });
+}
+
+std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
+                                               mpi::Watchdog& watchdog, std::vector<std::string>& warnings) {
+  return read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
+    const mpi::Working working(watchdog, "looking for a checkpoint");
+    const std::string& output = config.run.output;
+    const bool present = has_checkpoints(output);
+    if (config.run.resume == "never") {
+      if (present)
+        throw UserError(
+            cat(output,
+                " holds checkpoints and run.resume = \"never\": choose another run.output, remove the "
+                "folder, or set run.resume = \"auto\" to go on"));
+      return std::nullopt;
+    }
+    const bool newest = config.run.resume == "auto";
+    if (newest && !present) return std::nullopt;
+    std::optional<LoadedCheckpoint> found =
+        newest ? find_newest(output, world.size(), warnings)
+               : read_state(checkpoint_file_at(named_by_resume(config.run.resume), warnings, world.size()),
+                            CheckpointFile::Content::everything);
+    if (!newest) {
+      warn_of_later(output, found->state.step, warnings);
+    }
+    if (found->state.inference_only)
+      throw UserError(cat(found->path,
+                          " was made by `flotilla export` and cannot be resumed: give it as "
+                          "model.initial_weights, or resume from a checkpoint"));
+    const std::string difference = difference_that_forbids_resuming(found->state.deck, config.resolved_text);
+    if (!difference.empty())
+      throw UserError(cat("cannot resume from ", found->path, ": ", difference,
+                          "; choose another run.output to start anew, or restore the key"));
+    return found;
+  });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/config/config.hpp"
+
+namespace flotilla {
+
+/// A checkpoint whose values are still to be read.
+struct LoadedCheckpoint {
+  std::string path;
+  CheckpointState state;
+};
+
+/// Collective. Rank 0 looks for the weights in `path`: a file, of weights only too, or a folder whose newest
+/// good checkpoint it takes. Damaged ones are added to `warnings`.
+LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
+                                            std::vector<std::string>& warnings);
+
+/// Collective. The checkpoint that run.resume asks for; nothing to start afresh. One with the state of each
+/// worker has good parts, if it is of as many workers.
+/// @throws UserError where the deck forbids resuming from what is there
+std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
+                                               mpi::Watchdog& watchdog, std::vector<std::string>& warnings);
+
+/// The checkpoint file that `path` names: itself, or the newest good one of a folder, with an absolute path.
+/// @param workers that want to go on from it, whose parts must be good; −1: only its weights are read
+std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers = -1);
+
+/// The files that hold the rows of a checkpoint's tables: its servers' parts, or the file itself where it was
+/// exported; none without tables. @throws UserError if one is damaged or of another save
+std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint);
+
+/// Runs `read`. @throws UserError with the remedy where it throws UnreadableFile: to take an older checkpoint
+/// in its place would lose the steps between them.
+void refusing_unreadable(const std::function<void()>& read);
+
+}  // namespace flotilla

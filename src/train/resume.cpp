@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/resume.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/config/deck.hpp"
+#include "src/job/failure.hpp"
+#include "src/train/model_state.hpp"
+#include "src/train/worker_state_source.hpp"
+
+namespace flotilla {
+
+namespace {
+
+bool is_of_strategy(const StateArray& array) {
+  return array.group.starts_with("strategy/");
+}
+
+/// Samples are counted and shared out by their number in the data.
+void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t samples) {
+  const std::int64_t saved = checkpoint.state.training_samples;
+  if (saved != 0 && saved != samples)
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": data.train had ", saved,
+                        " samples when it was saved, and has ", samples,
+                        " now; give it the same ones, or start another run from its weights "
+                        "(model.initial_weights)"));
+}
+
+/// This worker's part into the groups that it holds, the checkpoint into the others.
+void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, RunParts& run) {
+  const std::string path = part_file(checkpoint.path, saved);
+  if (const std::string damage = part_damage(checkpoint.path, saved); !damage.empty())
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", damage,
+                        "; name an older checkpoint in run.resume, or use another number of workers, which "
+                        "begin with what all shared"));
+  CheckpointFile part(path, CheckpointFile::Content::everything);
+  std::vector<StateArray> own;
+  std::vector<StateArray> shared;
+  for (const StateArray& array : run.sync.strategy->live())
+    (has_group(part, array.group) ? own : shared).push_back(array);
+  restore(part, path, *run.model.network, own);
+  run.model.loss_scale.set_numbers(part.state().numbers);
+  // Workers that step alone skip steps of their own, so they have counts of their own.
+  if (run.model.optimizer) run.model.optimizer->set_steps(part.state().optimizer_step);
+  if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
+    restore_rows(path, *run.sync.embeddings->local());
+  if (shared.empty()) return;
+  CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  restore(file, checkpoint.path, *run.model.network, shared);
+}
+
+void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunParts& run) {
+  std::vector<StateArray> arrays = run.sync.strategy->live();
+  if (!same_strategy) std::erase_if(arrays, is_of_strategy);
+  CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  restore(file, checkpoint.path, *run.model.network, arrays);
+}
+
+/// What a strategy keeps from step to step depends on these: "strategy.kind = "local-sgd"".
+std::string kinds_of(const Config& config) {
+  const StrategyConfig& strategy = config.strategy;
+  std::string text = cat("strategy.kind = \"", strategy.kind, "\"");
+  if (strategy.outer.kind != "none") text += cat(", strategy.outer.kind = \"", strategy.outer.kind, "\"");
+  // The other modes keep the same.
+  if (strategy.kind == "parameter-server" && config.server.mode == "geo") text += ", server.mode = \"geo\"";
+  return text;
+}
+
+/// Whether the checkpoint holds what this run's strategy keeps.
+bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, RunParts& run) {
+  if (kinds_of(read_saved_deck(checkpoint.state.deck)) != kinds_of(run.config)) return false;
+  const CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  return std::ranges::all_of(run.sync.strategy->live(), [&](const StateArray& array) {
+    return !is_of_strategy(array) || has_group(file, array.group);
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::string>& warnings) {
+  const std::string& path = run.config.model.initial_weights;
+  std::vector<std::string> lines;
+  if (path.empty()) return lines;
+  agree(run.machine.workers, [&] {
+    const mpi::Working working(run.machine.watchdog, "reading the initial weights");
+    if (!run.machine.workers.is_root()) return;
+    const std::string file = checkpoint_file_at(path, warnings);
+    CheckpointFile weights(file, CheckpointFile::Content::weights);
+    lines = load_matching(weights, file, *run.model.network, run.model.weights);
+    if (run.sync.embeddings) {
+      const std::vector<std::string> rows = row_files_of({file, weights.state()});
+      lines.push_back(rows.empty() ? cat(file, " has no rows of embeddings: they begin anew")
+                                   : cat("rows of embeddings from ", rows.size(), " file(s)"));
+      run.machine.servers->set_row_files(rows);
+    }
+  });
+  return lines;
+}
+
+Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
+  const CheckpointState& state = checkpoint.state;
+  const mpi::Communicator& world = run.machine.workers;
+  const std::size_t parts = state.parts.size();
+  Continuation continuation;
+  agree(world, [&] {
+    const mpi::Working working(run.machine.watchdog, "reading the checkpoint");
+    check_training_data(checkpoint, run.data.training->size());
+    refusing_unreadable([&] {
+      const bool same_strategy = is_of_same_strategy(checkpoint, run);
+      continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
+      if (same_strategy) continuation.numbers = state.numbers;
+      if (!same_strategy)
+        continuation.note = cat("the checkpoint has not all that this strategy keeps, it is of ",
+                                kinds_of(read_saved_deck(state.deck)), ": all workers begin with its model");
+      else if (parts > 0 && !continuation.own_state)
+        continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
+                                " begin with its model, what each held for itself is left");
+      run.model.loss_scale.set_numbers(state.numbers);
+      if (run.model.optimizer) run.model.optimizer->set_steps(state.optimizer_step);
+      if (continuation.own_state)
+        restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], run);
+      else if (world.is_root())
+        restore_shared(checkpoint, same_strategy, run);
+      // Worker 0 tells the servers.
+      if (run.sync.embeddings && world.is_root())
+        run.machine.servers->set_row_files(row_files_of(checkpoint));
+    });
+  });
+  return continuation;
+}
+
+void begin(RunParts& run, const LoadedCheckpoint* resumed, const Continuation& continuation) {
+  run.machine.watchdog.beat("giving all workers one model", -1);
+  if (!continuation.own_state) run.sync.strategy->start();
+  if (resumed == nullptr) return;
+  const CheckpointState& state = resumed->state;
+  run.sync.strategy->resume({.steps = state.step,
+                             .epochs = progress_of(run.config, run.data.sharding, state.position).epochs,
+                             .numbers = continuation.numbers,
+                             .own_state = continuation.own_state});
+}
+
+}  // namespace flotilla

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/run_folder.hpp"
+
+#include "kernels/error.hpp"
+#include "src/files/folders.hpp"
+#include "src/job/failure.hpp"
+#include "src/train/saving_workers.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// The processes of a run that was killed may live a little longer than its launcher.
+constexpr double patience_with_lock_s = 5.0;
+
+}  // namespace
+
+std::string rank_file(const std::string& folder, int rank, const char* ending) {
+  std::string number = std::to_string(rank);
+  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
+  return cat(folder, "/rank-", number, ending);
+}
+
+RunFolder::RunFolder(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog)
+    : config_(config), workers_(workers), watchdog_(watchdog) {
+  agree(workers_, [&] {
+    const mpi::Working working(watchdog_, "locking the run's folder");
+    if (workers_.is_root() && is_there(config_.run.output))
+      lock_.emplace(config_.run.output, patience_with_lock_s);
+  });
+}
+
+void RunFolder::open(int job_rank, const LoadedCheckpoint* resumed) {
+  const SavingWorkers saving = saving_workers(workers_);
+  agree(workers_, [&] {
+    if (!workers_.is_root()) return;
+    if (!lock_) {
+      make_output_folder(config_.run.output);
+      lock_.emplace(config_.run.output);
+    }
+    open_files(job_rank, resumed, saving);
+  });
+  agree(workers_, [&] {
+    if (!workers_.is_root()) open_files(job_rank, resumed, saving);
+  });
+}
+
+void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving) {
+  const mpi::Working working(watchdog_, "opening the run's folder");
+  const std::string& folder = config_.run.output;
+  const std::string checkpoints = folder + "/checkpoints";
+  reporter_ =
+      std::make_unique<Reporter>(ReporterOptions{.folder = folder,
+                                                 .rank = workers_.rank(),
+                                                 .job_rank = job_rank,
+                                                 .append = resumed != nullptr,
+                                                 .resumed_step = resumed == nullptr ? 0 : resumed->state.step,
+                                                 .resolved_deck = config_.resolved_text});
+  shared_writer_ = std::make_unique<CheckpointWriter>(checkpoints, config_.checkpoint.keep, saving);
+  if (config_.checkpoint.per_rank)
+    own_writer_ = std::make_unique<CheckpointWriter>(rank_file(checkpoints, workers_.rank(), ""),
+                                                     config_.checkpoint.keep);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mpi/core/communicator.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/config/config.hpp"
+#include "src/files/run_lock.hpp"
+#include "src/observe/reporter.hpp"
+#include "src/train/find_checkpoint.hpp"
+#include "src/train/saves.hpp"
+
+namespace flotilla {
+
+/// "FOLDER/rank-0003ENDING", the name of a file or folder of one rank.
+std::string rank_file(const std::string& folder, int rank, const char* ending);
+
+/// run.output: one run at a time writes there.
+class RunFolder {
+ public:
+  /// Collective over the workers. Locks the folder if it is there, before its checkpoints are read.
+  /// @throws AgreedFailure while another run holds it
+  RunFolder(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog);
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// Collective over the workers. Makes the folder if need be and opens what is written into it. Metrics of
+  /// steps after the checkpoint are removed. @param job_rank of this worker @param resumed null: a new run
+  void open(int job_rank, const LoadedCheckpoint* resumed);
+
+  Reporter& reporter() { return *reporter_; }  ///< After open()
+  Saves::Writers writers() { return {.shared = shared_writer_.get(), .own = own_writer_.get()}; }
+  std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Of the lock; empty: none
+
+ private:
+  void open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving);
+
+  const Config& config_;
+  const mpi::Communicator& workers_;
+  mpi::Watchdog& watchdog_;
+  std::optional<RunLock> lock_;  ///< On worker 0
+  std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<CheckpointWriter> shared_writer_;
+  std::unique_ptr<CheckpointWriter> own_writer_;  ///< Null: not checkpoint.per_rank
+};
+
+}  // namespace flotilla
