@@ -367,7 +367,8 @@ Watchdog::Activity Watchdog::activity() const {
   return impl_->activity();
 }
 
-Working::Working(Watchdog& watchdog, const char* what, std::int64_t step) : watchdog_(watchdog) {
+CpuProgressScope::CpuProgressScope(Watchdog& watchdog, const char* what, std::int64_t step)
+    : watchdog_(watchdog) {
   Watchdog::Impl& impl = *watchdog_.impl_;
   clockid_t clock = CLOCK_MONOTONIC;
   if (const int error = pthread_getcpuclockid(pthread_self(), &clock); error != 0)
@@ -376,11 +377,11 @@ Working::Working(Watchdog& watchdog, const char* what, std::int64_t step) : watc
   impl.beat(State::working, what, step, -1);
 }
 
-Working::~Working() {
+CpuProgressScope::~CpuProgressScope() {
   watchdog_.impl_->beat(State::done);
 }
 
-void Working::next(const char* what) {
+void CpuProgressScope::next(const char* what) {
   watchdog_.impl_->beat(State::working, what, watchdog_.activity().step, -1);
 }
 
@@ -395,12 +396,13 @@ MissingRanks::~MissingRanks() {
   watchdog_.impl_->missing = nullptr;
 }
 
-FailuresBeside::FailuresBeside(Watchdog& watchdog, std::function<std::string()> find) : watchdog_(watchdog) {
+AsyncErrorMonitor::AsyncErrorMonitor(Watchdog& watchdog, std::function<std::string()> find)
+    : watchdog_(watchdog) {
   const std::lock_guard lock(watchdog_.impl_->mutex);
   watchdog_.impl_->failure = std::move(find);
 }
 
-FailuresBeside::~FailuresBeside() {
+AsyncErrorMonitor::~AsyncErrorMonitor() {
   // As above.
   const std::lock_guard lock(watchdog_.impl_->mutex);
   watchdog_.impl_->failure = nullptr;

@@ -52,21 +52,21 @@ class Watchdog {
   Activity activity() const;
 
  private:
-  friend class Working;
+  friend class CpuProgressScope;
   friend class MissingRanks;
-  friend class FailuresBeside;
+  friend class AsyncErrorMonitor;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
 /// While it lives, processor time that its thread takes counts as moving: it reads files, or computes, for as
 /// long as it takes. Then it waits for the others.
-class Working {
+class CpuProgressScope {
  public:
-  Working(Watchdog& watchdog, const char* what, std::int64_t step = -1);
-  Working(const Working&) = delete;
-  Working& operator=(const Working&) = delete;
-  ~Working();
+  CpuProgressScope(Watchdog& watchdog, const char* what, std::int64_t step = -1);
+  CpuProgressScope(const CpuProgressScope&) = delete;
+  CpuProgressScope& operator=(const CpuProgressScope&) = delete;
+  ~CpuProgressScope();
   void next(const char* what);  ///< The same with something else
 
  private:
@@ -89,12 +89,12 @@ class MissingRanks {
 /// While it lives, the job ends as a hang does once `find` tells of something that went wrong beside the
 /// training thread, on a device or in a network; it is called 4 times a second at least, on the watchdog's
 /// thread.
-class FailuresBeside {
+class AsyncErrorMonitor {
  public:
-  FailuresBeside(Watchdog& watchdog, std::function<std::string()> find);
-  FailuresBeside(const FailuresBeside&) = delete;
-  FailuresBeside& operator=(const FailuresBeside&) = delete;
-  ~FailuresBeside();
+  AsyncErrorMonitor(Watchdog& watchdog, std::function<std::string()> find);
+  AsyncErrorMonitor(const AsyncErrorMonitor&) = delete;
+  AsyncErrorMonitor& operator=(const AsyncErrorMonitor&) = delete;
+  ~AsyncErrorMonitor();
 
  private:
   Watchdog& watchdog_;

@@ -89,7 +89,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   Model model;
   std::optional<LocalEmbeddings> embeddings;
   agree(world, [&] {
-    mpi::Working working(watchdog, "preparing the device");
+    mpi::CpuProgressScope working(watchdog, "preparing the device");
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
     device = make_device(config.device, places[static_cast<std::size_t>(world.rank())],
                          gpus.ordinal(world.rank()), config.run.reproducible);

@@ -66,7 +66,7 @@ class Tracing {
 /// Collective over the workers. roles.txt in the run's folder, with servers.
 void write_roles(const Machine& machine, const std::string& folder) {
   agree(machine.workers, [&] {
-    const mpi::Working working(machine.watchdog, "writing the roles");
+    const mpi::CpuProgressScope working(machine.watchdog, "writing the roles");
     if (machine.servers == nullptr || !machine.workers.is_root()) return;
     std::string text;
     for (const std::string& line : mpi::lines_of(machine.servers->roles().table())) text += line + "\n";
@@ -172,7 +172,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   // 6. One model on all workers, and a report of all that.
   begin(run, resumed, continuation);
   Reporter& reporter = folder.reporter();
-  std::optional<mpi::Working> reporting(std::in_place, watchdog, "reporting the start");
+  std::optional<mpi::CpuProgressScope> reporting(std::in_place, watchdog, "reporting the start");
   if (const std::string warning = folder.warning(); !warning.empty()) warnings.push_back(warning);
   report_start({arguments.deck, deck, machines, resumed, continuation, staged, loaded, warnings}, run,
                reporter);
@@ -192,7 +192,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   // 8. The end.
   write_last<AgreedFailure>(ending, reporter, [&] {
     agree(workers, [&] {
-      const mpi::Working working(watchdog, "writing the trace", ending.step);
+      const mpi::CpuProgressScope working(watchdog, "writing the trace", ending.step);
       tracing.write();
     });
   });

@@ -154,7 +154,7 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                mpi::Watchdog& watchdog, std::vector<std::string>& warnings) {
   return read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
-    const mpi::Working working(watchdog, "looking for a checkpoint");
+    const mpi::CpuProgressScope working(watchdog, "looking for a checkpoint");
     const std::string& output = config.run.output;
     const bool present = has_checkpoints(output);
     if (config.run.resume == "never") {

@@ -49,7 +49,7 @@ Machine::Machine(const Config& config, const mpi::Communicator& all_workers, mpi
       step_group(make_step_group(config.strategy, all_workers, places)),
       exchange(make_exchange(config.model, all_workers)) {
   agree(workers, places, [&] {
-    const mpi::Working working(watchdog, "preparing the device");
+    const mpi::CpuProgressScope working(watchdog, "preparing the device");
     device = make_device(config.device, own_place(), gpus.ordinal(workers.rank()), config.run.reproducible);
     straggler.emplace(config.run.emulate_straggler, workers.rank(), workers.size());
   });

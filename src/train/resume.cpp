@@ -85,7 +85,7 @@ std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::st
   std::vector<std::string> lines;
   if (path.empty()) return lines;
   agree(run.machine.workers, [&] {
-    const mpi::Working working(run.machine.watchdog, "reading the initial weights");
+    const mpi::CpuProgressScope working(run.machine.watchdog, "reading the initial weights");
     if (!run.machine.workers.is_root()) return;
     const std::string file = checkpoint_file_at(path, warnings);
     CheckpointFile weights(file, CheckpointFile::Content::weights);
@@ -106,7 +106,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
   const std::size_t parts = state.parts.size();
   Continuation continuation;
   agree(world, [&] {
-    const mpi::Working working(run.machine.watchdog, "reading the checkpoint");
+    const mpi::CpuProgressScope working(run.machine.watchdog, "reading the checkpoint");
     check_training_data(checkpoint, run.data.training->size());
     refusing_unreadable([&] {
       const bool same_strategy = is_of_same_strategy(checkpoint, run);

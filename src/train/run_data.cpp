@@ -59,7 +59,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
   agree(workers, machine.places, [&] {
-    mpi::Working working(machine.watchdog, "opening data.train");
+    mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     training = open_dataset(config.data, config.data.train, config.model.classes,
                             static_cast<std::uint64_t>(config.run.seed),
                             {.training = true, .ranks_on_host = machine.host.size()});

@@ -24,7 +24,7 @@ std::string rank_file(const std::string& folder, int rank, const char* ending) {
 RunFolder::RunFolder(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog)
     : config_(config), workers_(workers), watchdog_(watchdog) {
   agree(workers_, [&] {
-    const mpi::Working working(watchdog_, "locking the run's folder");
+    const mpi::CpuProgressScope working(watchdog_, "locking the run's folder");
     if (workers_.is_root() && is_there(config_.run.output))
       lock_.emplace(config_.run.output, patience_with_lock_s);
   });
@@ -46,7 +46,7 @@ void RunFolder::open(int job_rank, const LoadedCheckpoint* resumed) {
 }
 
 void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving) {
-  const mpi::Working working(watchdog_, "opening the run's folder");
+  const mpi::CpuProgressScope working(watchdog_, "opening the run's folder");
   const std::string& folder = config_.run.output;
   const std::string checkpoints = folder + "/checkpoints";
   reporter_ =

@@ -50,7 +50,7 @@ struct Synchronisation {
   std::optional<HostStaging> push_staging;                 ///< Parameter servers: of what is pushed
   std::optional<HostStaging> pull_staging;                 ///< Parameter servers: of what is pulled
   std::optional<mpi::MissingRanks> missing;                ///< In the all-reduces, or of the servers
-  std::optional<mpi::FailuresBeside> failures;             ///< Of a library of all-reduces
+  std::optional<mpi::AsyncErrorMonitor> failures;          ///< Of a library of all-reduces
   std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   std::unique_ptr<Strategy> strategy;

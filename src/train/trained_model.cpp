@@ -34,7 +34,7 @@ TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData&
     : config(deck), machine(on), sharding(data.sharding), loss_scale(make_loss_scale(deck.device)) {
   Device& device = *machine.device;
   agree(machine.workers, machine.places, [&] {
-    const mpi::Working working(machine.watchdog, "making the network");
+    const mpi::CpuProgressScope working(machine.watchdog, "making the network");
     network = make_network(device, config,
                            {.sample = data.training->sample_shape(),
                             .slots = data.training->slots(),
@@ -99,7 +99,7 @@ void TrainedModel::initialise() {
   bind(*network, weights);
   if (validation_network) bind(*validation_network, weights);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
-  const mpi::Working working(machine.watchdog, "setting the first weights");
+  const mpi::CpuProgressScope working(machine.watchdog, "setting the first weights");
   network->parameters().initialise(*machine.device, seed, weights.parameters);
   network->statistics().initialise(*machine.device, seed, weights.statistics);
 }

@@ -94,7 +94,14 @@ class Trainer {
   void check_agreement();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
+  /// What the micro-steps of a step have in common.
+  struct Computation {
+    DeviceSpan<float> sums;  ///< Loss sums of the step
+    DeviceScalar<float> scale;
+    std::int64_t computed_before_ns = 0;  ///< Forward and backward of the steps before it
+  };
   const Batch& take_batch(Loader& loader);
+  void compute(const Batch& batch, std::int64_t micro_step, const Computation& computation);
   HostBatch input_of(const Batch& batch);
   void learn_rows(const Batch& batch, Loader& loader);
   std::string save_rows(CheckpointState& state);

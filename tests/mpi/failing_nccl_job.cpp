@@ -44,7 +44,7 @@ void lose_the_network(const Communicator& world, NativeStream stream) {
   const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);
   flotilla::mpi::Watchdog watchdog(
       0, [](const std::string& sentence) { end_job(sentence, flotilla::exit_library_error); });
-  const flotilla::mpi::FailuresBeside failures(watchdog, [&] { return collectives->failure(); });
+  const flotilla::mpi::AsyncErrorMonitor failures(watchdog, [&] { return collectives->failure(); });
   if (world.rank() == world.size() - 1) flotilla::test::break_fake_network();
   for (int step = 0;; ++step) {
     watchdog.beat("all-reduce of bucket", 1, 0);

@@ -19,7 +19,7 @@
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
 #include "mpi/core/collective_log.hpp"
-#include "mpi/core/rendezvous.hpp"
+#include "mpi/core/stop_consensus.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
 #include "mpi/watchdog/watchdog.hpp"
@@ -106,18 +106,18 @@ class OfLanes final : public Subject {
   CommunicationLanes lanes_;
 };
 
-class OfRendezvous final : public Subject {
+class OfStopConsensus final : public Subject {
  public:
-  explicit OfRendezvous(const Communicator& world)
+  explicit OfStopConsensus(const Communicator& world)
       : group_(world.collective_clone()),
-        rendezvous_(world, 1),
+        consensus_(world, 1),
         all_(static_cast<std::size_t>(world.size())) {}
-  void a(std::int64_t step) override { rendezvous_.meet(step, std::span(&mine_, 1), all_); }
+  void a(std::int64_t step) override { consensus_.gather(step, std::span(&mine_, 1), all_); }
   void b(std::int64_t step) override { group_.barrier(step); }
 
  private:
   Communicator group_;
-  Rendezvous rendezvous_;
+  StopConsensus consensus_;
   double mine_ = 0.0;
   std::vector<double> all_;
 };
@@ -166,7 +166,7 @@ class OfPushPull final : public Subject {
 std::unique_ptr<Subject> make_subject(const std::string& kind, const Communicator& world) {
   if (kind == "communicator") return std::make_unique<OfCommunicator>(world);
   if (kind == "lanes") return std::make_unique<OfLanes>(world);
-  if (kind == "rendezvous") return std::make_unique<OfRendezvous>(world);
+  if (kind == "consensus") return std::make_unique<OfStopConsensus>(world);
   if (kind == "push-pull") return std::make_unique<OfPushPull>(world);
   return std::make_unique<OfCollectives>(kind, world);
 }

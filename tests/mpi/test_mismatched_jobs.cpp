@@ -13,8 +13,8 @@
 namespace flotilla::test {
 namespace {
 
-constexpr const char* subjects[] = {"communicator", "mpi",   "slices",     "shared-memory",
-                                    "hierarchical", "lanes", "rendezvous", "push-pull"};
+constexpr const char* subjects[] = {"communicator", "mpi",   "slices",    "shared-memory",
+                                    "hierarchical", "lanes", "consensus", "push-pull"};
 
 /// The jobs mostly wait: several at a time.
 void launch_all(const std::vector<std::string>& jobs,

@@ -89,7 +89,7 @@ TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
 TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
   const auto run = [] {
     Watchdog watchdog(0, say_and_leave);
-    const FailuresBeside failures(watchdog, [looks = 0]() mutable {
+    const AsyncErrorMonitor failures(watchdog, [looks = 0]() mutable {
       return ++looks < 3 ? std::string() : std::string("NCCL: the network broke");
     });
     while (true) {
@@ -156,7 +156,7 @@ TEST_F(WatchdogDeathTest, LetsAThreadWorkForAsLongAsItTakesProcessorTime) {
   const auto run = [] {
     Watchdog watchdog(1, say_and_leave);
     {
-      Working working(watchdog, "opening the data");
+      CpuProgressScope working(watchdog, "opening the data");
       compute_for(2.5);
       working.next("reading the checkpoint");
       compute_for(1.5);
@@ -170,7 +170,7 @@ TEST_F(WatchdogDeathTest, LetsAThreadWorkForAsLongAsItTakesProcessorTime) {
 TEST_F(WatchdogDeathTest, EndsAThreadThatWorksAndTakesNone) {
   const auto run = [] {
     Watchdog watchdog(0.3, say_and_leave);
-    const Working working(watchdog, "opening the data");
+    const CpuProgressScope working(watchdog, "opening the data");
     std::this_thread::sleep_for(std::chrono::seconds(20));
   };
 
@@ -180,7 +180,7 @@ TEST_F(WatchdogDeathTest, EndsAThreadThatWorksAndTakesNone) {
 TEST_F(WatchdogDeathTest, CountsProcessorTimeOnlyWhileItWorks) {
   const auto run = [] {
     Watchdog watchdog(0.3, say_and_leave);
-    { const Working working(watchdog, "opening the data"); }
+    { const CpuProgressScope working(watchdog, "opening the data"); }
     compute_for(20);
   };
 

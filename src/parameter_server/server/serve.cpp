@@ -9,7 +9,7 @@
 #include "kernels/error.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "src/job/devices.hpp"
-#include "src/parameter_server/protocol/notice.hpp"
+#include "src/parameter_server/protocol/control_message.hpp"
 #include "src/parameter_server/server/command_handler.hpp"
 #include "src/parameter_server/server/row_parts.hpp"
 #include "src/parameter_server/server/shard.hpp"
@@ -23,9 +23,9 @@ namespace {
 /// the files that it names.
 void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan,
           mpi::Watchdog& watchdog) {
-  const auto head = nlohmann::json::parse(exchange(roles, {}).content);
+  const auto head = nlohmann::json::parse(broadcast_control(roles, {}).content);
   for (const auto& path : head.at("row_files").get<std::vector<std::string>>()) {
-    const mpi::Working working(watchdog, "reading rows");
+    const mpi::CpuProgressScope working(watchdog, "reading rows");
     RowFileReader file(path);
     load_rows(rows, file, roles.mine().index, roles.table().count(mpi::Role::server));
   }
@@ -55,7 +55,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
   const std::vector<int> servers = roles.table().ranks(mpi::Role::server);
   const int index = roles.mine().index;
   watchdog.beat("waiting for the workers to begin", -1);
-  const ServePlan plan = plan_from(exchange(roles, {}).content);
+  const ServePlan plan = plan_from(broadcast_control(roles, {}).content);
   const Placement placement = place(plan, config.server, static_cast<int>(servers.size()));
   const mpi::ServerShare share = shares_of(plan, placement, servers)[static_cast<std::size_t>(index)];
 
@@ -91,7 +91,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     while (const auto request = requests.next()) {
       failure.set_step(request->head.step);
       if (request->head.kind == mpi::RequestKind::command) {
-        const mpi::Working working(watchdog, "saving rows", request->head.step);
+        const mpi::CpuProgressScope working(watchdog, "saving rows", request->head.step);
         commands.carry_out(*request);
       } else {
         watchdog.beat("updating", request->head.step);
@@ -103,7 +103,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     std::string lines;
     for (const std::string& line : mode->report()) lines += line + "\n";
     gather_texts(roles, lines);
-    return exchange(roles, {}).exit_code;
+    return broadcast_control(roles, {}).exit_code;
   });
 }
 

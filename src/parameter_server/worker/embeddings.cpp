@@ -53,7 +53,7 @@ void Embeddings::fetch(RowOperation operation, std::span<const std::uint64_t> ke
   } else {
     pulls_.peek(table, keys, rows);
   }
-  mpi::PushPullWorker& servers = parts_.servers.exchange();
+  mpi::PushPullWorker& servers = parts_.servers.connection();
   servers.start_rows(step, pulls_.payloads());
   servers.wait();
   pulls_.finish();
@@ -62,9 +62,9 @@ void Embeddings::fetch(RowOperation operation, std::span<const std::uint64_t> ke
 void Embeddings::fetch_for_training(std::span<const std::uint64_t> keys, std::span<float> rows,
                                     std::int64_t step) {
   const std::int64_t begin_ns = trace::now_ns();
-  const std::int64_t sent_before = parts_.servers.exchange().sent_bytes();
+  const std::int64_t sent_before = parts_.servers.connection().sent_bytes();
   fetch(RowOperation::pull, keys, rows, step);
-  sent_bytes_ += parts_.servers.exchange().sent_bytes() - sent_before;
+  sent_bytes_ += parts_.servers.connection().sent_bytes() - sent_before;
   waited_ns_ += trace::now_ns() - begin_ns;
 }
 

@@ -19,7 +19,7 @@ constexpr auto header_size = static_cast<std::size_t>(header_floats);
 Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
     : parts_(worker),
       optimizer_(optimizer),
-      meeting_(parts_.workers),
+      metrics_(parts_.workers),
       old_(parts_.device.allocate(parts_.values.size())),
       pushed_(parts_.device.allocate(parts_.values.size())),
       servers_(parts_.device.allocate(parts_.values.size())) {}
@@ -84,7 +84,7 @@ void Geo::follow() {
   flat.copy(behind(servers_.span()), behind(old_.span()));
 }
 
-void Geo::exchange(std::int64_t step) {
+void Geo::push_pull_step(std::int64_t step) {
   const trace::Span span("push and pull");
   parts_.watchdog.beat("push to the servers and pull", step);
   FlatMath& flat = parts_.device.flat();
@@ -95,8 +95,8 @@ void Geo::exchange(std::int64_t step) {
   flat.scale(pushed, share);
   flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
   if (parts_.embeddings != nullptr) parts_.embeddings->push_differences(share);
-  times_.sent_bytes += flotilla::exchange(
-      parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
+  times_.sent_bytes +=
+      push_pull(parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
   const std::size_t rest = pushed.size() - header_size;
   flat.axpy(1.0F, pushed.subspan(header_size, rest), old_.span().subspan(header_size, rest));
   follow();
@@ -114,15 +114,15 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   outcome.stop = false;
   ++since_push_;
   const std::int64_t begin_ns = trace::now_ns();
-  const bool meets = info.meet || stops_after(parts_, meeting_, info);
+  const bool meets = info.meet || stops_after(parts_, metrics_, info);
   if (since_push_ == parts_.config.server.push_every || meets) {
-    exchange(info.step);
+    push_pull_step(info.step);
     outcome = outcome_of_sums(parts_.device, servers_.span(), false);
     outcome.stop = false;
   }
   if (meets) {
-    outcome = meet(parts_, meeting_, steps_, own, servers_.span());
-    times_.sent_bytes += meeting_.sent_bytes();
+    outcome = meet(parts_, metrics_, steps_, own, servers_.span());
+    times_.sent_bytes += metrics_.sent_bytes();
     ++times_.meetings;
     follow();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();

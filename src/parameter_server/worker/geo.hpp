@@ -24,7 +24,7 @@ class Geo : public Strategy {
   void resume(const Resumption& resumed) override;
   DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
   void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
-  void vote_to_stop() override { meeting_.ask_to_stop(); }
+  void vote_to_stop() override { metrics_.ask_to_stop(); }
   void gradient_ready(std::int64_t) override {}
   StepOutcome finish_step(const StepInfo& info) override;
   Model consensus() override;
@@ -41,13 +41,13 @@ class Geo : public Strategy {
 
  private:
   void update(const StepInfo& info);
-  void exchange(std::int64_t step);
+  void push_pull_step(std::int64_t step);
   void follow();
   Model model_in(Storage& array) const;
 
   ServedWorker parts_;
   Optimizer& optimizer_;
-  Meeting meeting_;
+  MetricSync metrics_;
   Storage old_;                      ///< What the servers had when this worker last pulled
   Storage pushed_;                   ///< Room for differences
   Storage servers_;                  ///< And for what comes back: the one model to evaluate

@@ -23,7 +23,7 @@ ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
       independent_(worker.config.server.mode != "sync"),
       push_every_(worker.config.server.mode == "half-async" ? worker.config.server.push_every : 1) {
   if (push_every_ > 1) merged_ = parts_.device.allocate(parts_.gradients.size());
-  if (independent_) meeting_ = std::make_unique<Meeting>(parts_.workers);
+  if (independent_) metrics_ = std::make_unique<MetricSync>(parts_.workers);
 }
 
 void ParameterServer::start() {
@@ -39,8 +39,8 @@ void ParameterServer::resume(const Resumption& resumed) {
 }
 
 void ParameterServer::vote_to_stop() {
-  if (meeting_) {
-    meeting_->ask_to_stop();
+  if (metrics_) {
+    metrics_->ask_to_stop();
   } else {
     parts_.device.flat().fill(parts_.gradients.subspan(header_stop, 1), 1.0F);
   }
@@ -66,7 +66,7 @@ void ParameterServer::merge() {
   flat.axpy(1.0F, parts_.gradients.subspan(header_size, rest), merged_.span().subspan(header_size, rest));
 }
 
-void ParameterServer::exchange(const StepInfo& info) {
+void ParameterServer::push_pull_step(const StepInfo& info) {
   const trace::Span span("push and pull");
   parts_.watchdog.beat("push to the servers and pull", info.step);
   DeviceSpan<float> pushed = parts_.gradients;
@@ -78,11 +78,11 @@ void ParameterServer::exchange(const StepInfo& info) {
     if (batches_ > 0)
       flat.scale(pushed.subspan(leading, pushed.size() - leading), 1.0F / static_cast<float>(batches_));
   }
-  times_.sent_bytes += flotilla::exchange(parts_, {.step = info.step,
-                                                   .batches = batches_,
-                                                   .learning_rate = info.learning_rate,
-                                                   .from = pushed,
-                                                   .to = parts_.values});
+  times_.sent_bytes += push_pull(parts_, {.step = info.step,
+                                          .batches = batches_,
+                                          .learning_rate = info.learning_rate,
+                                          .from = pushed,
+                                          .to = parts_.values});
   if (independent_ && batches_ > 0) optimizer_steps_ += parts_.workers.size();
   batches_ = since_push_ = 0;
 }
@@ -104,9 +104,9 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     parts_.device.flat().fill(parts_.gradients.subspan(header_skip, 1), 1.0F);
   }
   ++since_push_;
-  const bool meets = meeting_ && (info.meet || stops_after(parts_, *meeting_, info));
+  const bool meets = metrics_ && (info.meet || stops_after(parts_, *metrics_, info));
   const bool exchanges = since_push_ == push_every_ || meets;
-  if (exchanges) exchange(info);
+  if (exchanges) push_pull_step(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
   if (!independent_) {  // decided alike on every worker and server
@@ -116,8 +116,8 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   }
   parts_.device.flat().fill(parts_.gradients.subspan(0, header_size + parts_.model.statistics.size()), 0.0F);
   if (meets) {
-    outcome = meet(parts_, *meeting_, steps_, own, parts_.values);
-    times_.sent_bytes += meeting_->sent_bytes();
+    outcome = meet(parts_, *metrics_, steps_, own, parts_.values);
+    times_.sent_bytes += metrics_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
   }
@@ -134,7 +134,7 @@ StrategyState ParameterServer::state() {
   StrategyState state{.shared = {}, .own = {}, .numbers = {}, .optimizer_steps = optimizer_steps_};
   if (slots_ != nullptr) {
     parts_.watchdog.beat("pull the optimizer's state from the servers", steps_);
-    mpi::PushPullWorker& servers = parts_.servers.exchange();
+    mpi::PushPullWorker& servers = parts_.servers.connection();
     std::vector<float> array(parts_.values.size());
     std::int64_t number = 0;
     for (const OptimizerSlot& slot : slots_->slots()) {

@@ -39,7 +39,7 @@ class ParameterServer : public Strategy {
   std::int64_t held_bytes() const override;
 
  private:
-  void exchange(const StepInfo& info);
+  void push_pull_step(const StepInfo& info);
   void unscale();
   void merge();
 
@@ -47,11 +47,11 @@ class ParameterServer : public Strategy {
   Optimizer* slots_;
   bool independent_;
   std::int64_t push_every_;
-  Storage merged_;                    ///< half-async: the sum of the gradients since the last push
-  std::int64_t batches_ = 0;          ///< In what is pushed next; those that overflowed are not
-  std::int64_t since_push_ = 0;       ///< Steps
-  std::unique_ptr<Meeting> meeting_;  ///< Null: workers meet in every step
-  std::int64_t optimizer_steps_ = 0;  ///< The servers'
+  Storage merged_;                       ///< half-async: the sum of the gradients since the last push
+  std::int64_t batches_ = 0;             ///< In what is pushed next; those that overflowed are not
+  std::int64_t since_push_ = 0;          ///< Steps
+  std::unique_ptr<MetricSync> metrics_;  ///< Null: workers meet in every step
+  std::int64_t optimizer_steps_ = 0;     ///< The servers'
   std::int64_t steps_ = 0;
   StrategyTimes times_;
 };

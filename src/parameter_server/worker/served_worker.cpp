@@ -43,8 +43,8 @@ StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_wo
           .skipped = sums[header_skip] > 0.0F};
 }
 
-std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
-  mpi::PushPullWorker& servers = worker.servers.exchange();
+std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what) {
+  mpi::PushPullWorker& servers = worker.servers.connection();
   const std::int64_t sent_before = servers.sent_bytes();
   const auto payloads =
       worker.embeddings == nullptr ? std::span<const mpi::Payload>() : worker.embeddings->payloads();
@@ -57,26 +57,26 @@ std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what) {
   return servers.sent_bytes() - sent_before;
 }
 
-bool stops_after(const ServedWorker& worker, Meeting& meeting, const StepInfo& info) {
-  if (!meeting.knows()) return false;
+bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo& info) {
+  if (!metrics.stop_requested()) return false;
   // A worker that is too far ahead of this one must get its answer to hear of it.
   worker.watchdog.beat("waiting to agree on a stop", info.step);
-  worker.servers.exchange().start_pause(info.step);
-  worker.servers.exchange().wait();
-  return meeting.stops_after(info, worker.watchdog);
+  worker.servers.connection().start_pause(info.step);
+  worker.servers.connection().wait();
+  return metrics.stops_after(info, worker.watchdog);
 }
 
 std::int64_t most_steps_apart(const ServerConfig& server, std::int64_t push_every) {
   return server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every;
 }
 
-StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t steps, const StepOutcome& own,
+StepOutcome meet(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps, const StepOutcome& own,
                  DeviceSpan<float> pulled) {
   worker.watchdog.beat("waiting for the other workers", steps - 1);
-  meeting.tell(own);
-  const StepOutcome outcome = meeting.meet(steps);
+  metrics.contribute(own);
+  const StepOutcome outcome = metrics.sync(steps);
   worker.watchdog.beat("pull from the servers", steps - 1);
-  mpi::PushPullWorker& servers = worker.servers.exchange();
+  mpi::PushPullWorker& servers = worker.servers.connection();
   servers.start_pull(steps - 1, worker.pull_staging.map_for_writing(pulled));
   servers.wait();
   worker.pull_staging.unmap(pulled);

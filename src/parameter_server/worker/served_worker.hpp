@@ -9,7 +9,7 @@
 #include "src/optim/loss_scale.hpp"
 #include "src/parameter_server/worker/embeddings.hpp"
 #include "src/parameter_server/worker/server_link.hpp"
-#include "src/strategy/meeting.hpp"
+#include "src/strategy/metric_sync.hpp"
 #include "src/strategy/strategy.hpp"
 
 namespace flotilla {
@@ -49,10 +49,10 @@ struct PushAndPull {
 };
 
 /// Pushes, pulls and waits; what the embeddings have for it goes along. @returns the bytes that went out
-std::int64_t exchange(const ServedWorker& worker, const PushAndPull& what);
+std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what);
 
 /// Whether a worker wants to stop, and all have agreed to meet for it after this step.
-bool stops_after(const ServedWorker& worker, Meeting& meeting, const StepInfo& info);
+bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo& info);
 
 /// Strategy::most_steps_apart: a worker waits with the push after max_staleness more than the last one's, who
 /// may be about to push.
@@ -60,7 +60,7 @@ std::int64_t most_steps_apart(const ServerConfig& server, std::int64_t push_ever
 
 /// Collective, when this worker has pushed all that it has and `steps` are done. Leaves the same in `pulled`
 /// on all workers: what the servers have once all have pushed. Nobody pushes again before all have it.
-StepOutcome meet(const ServedWorker& worker, Meeting& meeting, std::int64_t steps, const StepOutcome& own,
+StepOutcome meet(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps, const StepOutcome& own,
                  DeviceSpan<float> pulled);
 
 }  // namespace flotilla

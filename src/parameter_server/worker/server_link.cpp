@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/parameter_server/protocol/notice.hpp"
+#include "src/parameter_server/protocol/control_message.hpp"
 
 namespace flotilla {
 
@@ -21,21 +21,21 @@ void ServerLink::open(ServePlan plan) {
   plan.folder = folder_;
   plan_ = std::move(plan);
   placement_.emplace(place(plan_, config_.server, static_cast<int>(servers.size())));
-  flotilla::exchange(roles_, {.content = to_text(plan_)});
+  broadcast_control(roles_, {.content = to_text(plan_)});
   phase_ = Phase::opened;
-  exchange_.emplace(roles_.all(), shares_of(plan_, *placement_, servers), wires_of(config_));
+  connection_.emplace(roles_.all(), shares_of(plan_, *placement_, servers), wires_of(config_));
 }
 
 void ServerLink::fill(std::span<const float> values, std::span<const std::span<const float>> slots,
                       std::int64_t optimizer_steps) {
   require(phase_ == Phase::opened, "servers are filled that were not opened, or twice");
   // Worker 0's count: the others have no slots.
-  const Notice notice =
-      flotilla::exchange(roles_, {.content = nlohmann::json{{"optimizer_steps", optimizer_steps},
-                                                            {"arrays", 1 + slots.size()},
-                                                            {"row_files", row_files_}}
-                                                 .dump()});
-  const auto arrays = nlohmann::json::parse(notice.content).at("arrays").get<std::size_t>();
+  const ControlMessage message =
+      broadcast_control(roles_, {.content = nlohmann::json{{"optimizer_steps", optimizer_steps},
+                                                           {"arrays", 1 + slots.size()},
+                                                           {"row_files", row_files_}}
+                                                .dump()});
+  const auto arrays = nlohmann::json::parse(message.content).at("arrays").get<std::size_t>();
   phase_ = Phase::serving;
   const auto leading = static_cast<std::size_t>(plan_.leading);
   const std::size_t size = leading + static_cast<std::size_t>(plan_.layout.size());
@@ -66,8 +66,8 @@ std::vector<CheckpointPart> ServerLink::command(std::span<const SaveCommand> com
   for (std::size_t i = 0; i < commands.size(); ++i)
     payloads.push_back(
         {.out = std::as_bytes(std::span(texts[i])), .back = std::as_writable_bytes(std::span(replies[i]))});
-  exchange().start_command(commands.front().state.step, payloads);
-  exchange().wait();
+  connection().start_command(commands.front().state.step, payloads);
+  connection().wait();
   std::vector<CheckpointPart> parts;
   for (const std::string& text : replies) {
     const SaveReply reply = save_reply_from(text);
@@ -91,14 +91,14 @@ std::vector<CheckpointPart> ServerLink::save_rows(const std::vector<std::string>
   return parts;
 }
 
-mpi::PushPullWorker& ServerLink::exchange() {
+mpi::PushPullWorker& ServerLink::connection() {
   require(phase_ == Phase::serving, "servers are asked that do not answer yet, or no longer");
-  return *exchange_;
+  return *connection_;
 }
 
 std::vector<std::string> ServerLink::leave() {
   require(phase_ == Phase::serving, "workers leave servers that do not serve");
-  exchange_->farewell();
+  connection_->farewell();
   phase_ = Phase::left;
   std::vector<std::string> lines;
   for (const std::string& text : gather_texts(roles_, {})) {
@@ -110,14 +110,14 @@ std::vector<std::string> ServerLink::leave() {
 
 void ServerLink::close(int exit_code, const std::string& failure) {
   if (phase_ == Phase::serving) leave();
-  flotilla::exchange(roles_, {.exit_code = exit_code, .failure = failure});
+  broadcast_control(roles_, {.exit_code = exit_code, .failure = failure});
 }
 
 std::vector<int> ServerLink::missing_ranks() const {
   std::vector<int> missing;
-  if (!exchange_) return missing;
+  if (!connection_) return missing;
   const std::vector<int> servers = roles_.table().ranks(mpi::Role::server);
-  for (const int server : exchange_->missing_servers())
+  for (const int server : connection_->missing_servers())
     missing.push_back(servers[static_cast<std::size_t>(server)]);
   return missing;
 }

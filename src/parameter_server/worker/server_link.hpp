@@ -28,7 +28,7 @@ class ServerLink {
 
   const mpi::RoleCommunicators& roles() const { return roles_; }
   const std::vector<mpi::Place>& places() const { return places_; }
-  /// Before open(): the run's folder, which servers tell of a failure in.
+  /// Before open(): the run's folder, into which servers write a failure.
   void set_folder(const std::string& folder) { folder_ = folder; }
   /// What the servers are to hold. They are ready then to be filled.
   void open(ServePlan plan);
@@ -41,7 +41,7 @@ class ServerLink {
   /// Not collective, while no other exchange is on its way: every server writes its rows.
   /// @param paths of the parts, by server. @throws UserError if one of them cannot
   std::vector<CheckpointPart> save_rows(const std::vector<std::string>& paths, const CheckpointState& state);
-  mpi::PushPullWorker& exchange();
+  mpi::PushPullWorker& connection();
   /// Nothing will be pushed or pulled any more. @returns what the servers have to say, line by line
   std::vector<std::string> leave();
   /// The end of the job for the servers too. @param failure empty: all went well
@@ -62,7 +62,7 @@ class ServerLink {
   std::string folder_;
   ServePlan plan_;
   std::optional<Placement> placement_;
-  std::optional<mpi::PushPullWorker> exchange_;
+  std::optional<mpi::PushPullWorker> connection_;
   std::vector<std::string> row_files_;
 };
 

@@ -20,7 +20,7 @@ DeviceSpan<float> all_of(const Model& model) {
 
 LocalSgd::LocalSgd(Parts parts)
     : parts_(std::move(parts)),
-      meeting_(parts_.workers),
+      metrics_(parts_.workers),
       half_wire_(parts_.averaging.exact != nullptr),
       outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
       post_local_(parts_.config.before_begin == "all-reduce"),
@@ -63,12 +63,12 @@ void LocalSgd::resume(const Resumption& resumed) {
 
 void LocalSgd::clear_gradients() {
   parts_.steps->clear_gradients();
-  if (parts_.config.group_all_reduce && meeting_.knows())
+  if (parts_.config.group_all_reduce && metrics_.stop_requested())
     parts_.steps->vote_to_stop();  // it was cleared, too
 }
 
 void LocalSgd::vote_to_stop() {
-  meeting_.ask_to_stop();
+  metrics_.ask_to_stop();
   if (parts_.config.group_all_reduce) parts_.steps->vote_to_stop();
 }
 
@@ -88,7 +88,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const bool everybody = together && !parts_.config.group_all_reduce;
   const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss tells more
   const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root()) && !overflowed;
-  meeting_.tell(tells ? outcome : StepOutcome());
+  metrics_.contribute(tells ? outcome : StepOutcome());
   alike_ = alike_ && everybody;
   parameters_alike_ = parameters_alike_ && everybody;
   outcome.all_workers = false;
@@ -100,7 +100,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   } else {
     outcome.stop = false;
   }
-  if (parts_.config.group_all_reduce && meeting_.knows())
+  if (parts_.config.group_all_reduce && metrics_.stop_requested())
     parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
   outcome.skipped = own.skipped;
@@ -114,8 +114,8 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
 /// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
 /// together, so they must hear of it together: through their gradients.
 bool LocalSgd::stops_after(const StepInfo& info, bool group_stops) {
-  return (parts_.config.group_all_reduce ? group_stops : meeting_.knows()) &&
-         meeting_.stops_after(info, parts_.watchdog);
+  return (parts_.config.group_all_reduce ? group_stops : metrics_.stop_requested()) &&
+         metrics_.stops_after(info, parts_.watchdog);
 }
 
 /// Collective.
@@ -124,12 +124,12 @@ StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
   {
     const trace::Span span("wait for the other workers");
     parts_.watchdog.beat("waiting for the other workers", info.step);
-    outcome = meeting_.meet(info.step + 1);
+    outcome = metrics_.sync(info.step + 1);
   }
   ++times_.meetings;
-  times_.sent_bytes += meeting_.sent_bytes();
-  samples_ += meeting_.samples_since();
-  loss_ += meeting_.loss_since();
+  times_.sent_bytes += metrics_.sent_bytes();
+  samples_ += metrics_.samples_since();
+  loss_ += metrics_.loss_since();
   if (!averages) return outcome;
   average(info);
   outcome.note = parts_.period->averaged({.steps = info.step + 1,

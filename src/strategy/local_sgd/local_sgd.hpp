@@ -7,7 +7,7 @@
 
 #include "src/strategy/local_sgd/outer_step.hpp"
 #include "src/strategy/local_sgd/period.hpp"
-#include "src/strategy/meeting.hpp"
+#include "src/strategy/metric_sync.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/strategy/sync_all_reduce.hpp"
 
@@ -63,7 +63,7 @@ class LocalSgd : public Strategy {
   bool averages_statistics() const { return parts_.config.statistics == "average"; }
 
   Parts parts_;
-  Meeting meeting_;
+  MetricSync metrics_;
   bool half_wire_;
   OuterStep outer_;
   bool post_local_;  ///< All workers step together before the beginning

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/core/rendezvous.hpp"
+#include "mpi/core/stop_consensus.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -62,7 +62,7 @@ class Gathering {
 
 }  // namespace
 
-struct Rendezvous::Impl {
+struct StopConsensus::Impl {
   Impl(const Communicator& group, std::size_t values)
       : meetings(group.collective_clone()),
         agreements(group.collective_clone()),
@@ -85,10 +85,10 @@ struct Rendezvous::Impl {
       if (waiting != 0) {
         check(MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, note_tag, comm(), MPI_STATUS_IGNORE),
               "MPI_Recv");
-        knows = true;
+        stop_requested = true;
       }
     }
-    if (!knows || told) return;
+    if (!stop_requested || told) return;
     told = true;
     if (!notes.is_root()) {
       if (asked) send_note(0, sent[0]);
@@ -103,7 +103,7 @@ struct Rendezvous::Impl {
     agreement.start(-1);
   }
 
-  /// Where all meet once more. A meeting that everybody came to before anybody knew is over.
+  /// Where all gather once more. A gather that all ranks reached before any knew of the request is over.
   std::int64_t agreed() const {
     double furthest = 0.0;
     for (std::size_t i = 0; i < agreement.all().size(); i += 2)
@@ -119,19 +119,19 @@ struct Rendezvous::Impl {
   Gathering agreement;
   std::vector<MPI_Request> sent;
   std::int64_t looked_ns = 0;
-  bool asked = false;  ///< By this worker
-  bool knows = false;  ///< Somebody wants to stop
-  bool told = false;   ///< … and this worker has passed it on
+  bool asked = false;           ///< By this worker
+  bool stop_requested = false;  ///< Some worker wants to stop
+  bool told = false;            ///< … and this worker has passed it on
   bool has_agreed = false;
   std::int64_t meet_at = 0;        ///< Once it has
   std::int64_t last_meeting = -1;  ///< Steps done at the last one
   int exceptions = std::uncaught_exceptions();
 };
 
-Rendezvous::Rendezvous(const Communicator& workers, std::size_t values)
+StopConsensus::StopConsensus(const Communicator& workers, std::size_t values)
     : impl_(std::make_unique<Impl>(workers, values)) {}
 
-Rendezvous::~Rendezvous() {
+StopConsensus::~StopConsensus() {
   if (impl_->alone() || std::uncaught_exceptions() > impl_->exceptions) return;
   // What some have begun, all have to end; nobody needs the result.
   Gathering& agreement = impl_->agreement;
@@ -141,23 +141,23 @@ Rendezvous::~Rendezvous() {
   MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
 
-void Rendezvous::ask_to_stop() {
+void StopConsensus::ask_to_stop() {
   impl_->asked = true;
-  impl_->knows = true;
+  impl_->stop_requested = true;
 }
 
-bool Rendezvous::knows() {
+bool StopConsensus::stop_requested() {
   Impl& own = *impl_;
   if (const std::int64_t now_ns = trace::now_ns(); own.asked || now_ns - own.looked_ns >= look_every_ns) {
     own.looked_ns = now_ns;
     own.look();
   }
-  return own.knows;
+  return own.stop_requested;
 }
 
-bool Rendezvous::must_meet(std::int64_t steps, double step_s) {
+bool StopConsensus::must_gather(std::int64_t steps, double step_s) {
   Impl& own = *impl_;
-  own.knows = true;  // or it learned from those it steps with
+  own.stop_requested = true;  // or it learned from those it steps with
   if (own.alone()) return true;
   own.look();
   if (!own.has_agreed) {
@@ -172,12 +172,12 @@ bool Rendezvous::must_meet(std::int64_t steps, double step_s) {
     own.has_agreed = true;
     own.meet_at = own.agreed();
   }
-  require(own.meet_at >= steps, "the workers agreed to meet after step ", own.meet_at, ", this one has done ",
-          steps);
+  require(own.meet_at >= steps, "the workers agreed to gather after step ", own.meet_at,
+          ", this one has done ", steps);
   return own.meet_at == steps;
 }
 
-double Rendezvous::catch_up_s() const {
+double StopConsensus::catch_up_s() const {
   const Impl& own = *impl_;
   double longest_s = 0.0;
   if (!own.has_agreed) return longest_s;
@@ -187,15 +187,15 @@ double Rendezvous::catch_up_s() const {
   return longest_s;
 }
 
-bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::span<double> all,
-                      std::source_location where) {
+bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std::span<double> all,
+                           std::source_location where) {
   Impl& own = *impl_;
   own.look();
   std::span<double> record = own.meeting.mine();
   require(mine.size() + told_values == record.size() &&
               all.size() == mine.size() * (own.meeting.all().size() / record.size()),
           "a meeting of other values than agreed on");
-  record[told_stop] = own.knows ? 1.0 : 0.0;
+  record[told_stop] = own.stop_requested ? 1.0 : 0.0;
   record[told_steps] = static_cast<double>(steps);
   std::ranges::copy(mine, record.begin() + told_values);
   own.meeting.start(steps, where);
@@ -204,7 +204,7 @@ bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::spa
     if (own.meeting.done()) return true;
     own.look();
     // Somebody may stand at an earlier step and wait for this.
-    if (own.knows && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
+    if (own.stop_requested && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
     if (own.agreement.started()) own.agreement.done();  // moves it on
     return false;
   };
@@ -219,7 +219,7 @@ bool Rendezvous::meet(std::int64_t steps, std::span<const double> mine, std::spa
     std::ranges::copy(theirs.subspan(told_values),
                       all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size()));
   }
-  own.knows = own.knows || stop;
+  own.stop_requested = own.stop_requested || stop;
   return stop;
 }
 

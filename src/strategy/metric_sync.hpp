@@ -6,27 +6,29 @@
 #include <source_location>
 #include <vector>
 
-#include "mpi/core/rendezvous.hpp"
+#include "mpi/core/stop_consensus.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/strategy/strategy.hpp"
 
 namespace flotilla {
 
-/// Where workers that else go on alone learn what the step came to over all of them, and whether to stop.
-class Meeting {
+/// Sums the metrics of workers that step independently, at the steps after which they come together, and
+/// agrees on a stop.
+class MetricSync {
  public:
-  explicit Meeting(const mpi::Communicator& workers);  ///< Collective.
+  explicit MetricSync(const mpi::Communicator& workers);  ///< Collective.
 
-  void ask_to_stop() { rendezvous_.ask_to_stop(); }
-  bool knows() { return rendezvous_.knows(); }  ///< That somebody wants to stop.
-  /// By a worker that knows, after a step at which they need not meet: whether they do now. It may wait for
-  /// the others; once all know, the deadline is put off by what the last one needs to catch up.
+  void ask_to_stop() { consensus_.ask_to_stop(); }
+  bool stop_requested() { return consensus_.stop_requested(); }  ///< As far as this worker knows
+  /// For a worker that knows of a request to stop, after a step at which the workers do not sync anyway:
+  /// whether they do now. May wait for the others; once all know, the watchdog's deadline is put off by what
+  /// the slowest needs to catch up.
   bool stops_after(const StepInfo& info, mpi::Watchdog& watchdog);
   /// What a step of this worker came to: that of the last one is told in the next meeting, beside the sums
   /// since the last meeting.
-  void tell(const StepOutcome& mine);
+  void contribute(const StepOutcome& mine);
   /// Collective, `steps` being done. @returns what the last of them came to over all workers
-  StepOutcome meet(std::int64_t steps, std::source_location where = std::source_location::current());
+  StepOutcome sync(std::int64_t steps, std::source_location where = std::source_location::current());
   /// Of all workers in the steps told between the last two meetings.
   double samples_since() const { return sum_of(Told::samples_since); }
   double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum over the samples
@@ -40,7 +42,7 @@ class Meeting {
   double sum_of(Told::What what) const;
 
   int workers_;
-  mpi::Rendezvous rendezvous_;
+  mpi::StopConsensus consensus_;
   bool agreed_ = false;  ///< On where to stop
   std::array<double, Told::count> mine_{};
   std::vector<double> all_;

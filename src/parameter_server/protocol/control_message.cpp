@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/parameter_server/protocol/notice.hpp"
+#include "src/parameter_server/protocol/control_message.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,19 +11,19 @@ int speaker_of(const mpi::RoleCommunicators& roles) {
   return roles.table().ranks(mpi::Role::worker).front();
 }
 
-Notice exchange(const mpi::RoleCommunicators& roles, const Notice& notice) {
+ControlMessage broadcast_control(const mpi::RoleCommunicators& roles, const ControlMessage& message) {
   const int speaker = speaker_of(roles);
   std::string text;
   if (roles.all().rank() == speaker)
     text =
         nlohmann::json{
-            {"exit_code", notice.exit_code}, {"failure", notice.failure}, {"content", notice.content}}
+            {"exit_code", message.exit_code}, {"failure", message.failure}, {"content", message.content}}
             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   roles.all().broadcast(text, speaker);
   const nlohmann::json json = nlohmann::json::parse(text);
-  Notice received{.exit_code = json.at("exit_code").get<int>(),
-                  .failure = json.at("failure").get<std::string>(),
-                  .content = json.at("content").get<std::string>()};
+  ControlMessage received{.exit_code = json.at("exit_code").get<int>(),
+                          .failure = json.at("failure").get<std::string>(),
+                          .content = json.at("content").get<std::string>()};
   if (!received.failure.empty() && roles.is_server())
     throw AgreedFailure(received.failure, received.exit_code);
   return received;

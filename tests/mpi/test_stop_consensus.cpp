@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "mpi/core/rendezvous.hpp"
+#include "mpi/core/stop_consensus.hpp"
 #include "tests/support/allocation_count.hpp"
 
 namespace flotilla::mpi {
@@ -21,21 +21,21 @@ struct Walk {
   std::int64_t meetings = 0;
 };
 
-/// Workers that meet every `period` steps; `asks_after`: this one wants to stop then (never if negative).
+/// Workers that gather every `period` steps; `asks_after`: this one wants to stop then (never if negative).
 template <class Delay>
 Walk walk(const Communicator& world, std::int64_t period, std::int64_t end, std::int64_t asks_after,
           Delay delay) {
-  Rendezvous rendezvous(world, 1);
+  StopConsensus consensus(world, 1);
   std::vector<double> all(static_cast<std::size_t>(world.size()));
   Walk walk;
   while (walk.steps < end) {
     delay();
-    if (walk.steps == asks_after) rendezvous.ask_to_stop();
+    if (walk.steps == asks_after) consensus.ask_to_stop();
     ++walk.steps;
     const bool meets = walk.steps % period == 0 || walk.steps == end;
-    if (!meets && !(rendezvous.knows() && rendezvous.must_meet(walk.steps))) continue;
+    if (!meets && !(consensus.stop_requested() && consensus.must_gather(walk.steps))) continue;
     const auto mine = static_cast<double>(walk.steps);
-    const bool stop = rendezvous.meet(walk.steps, std::span(&mine, 1), all);
+    const bool stop = consensus.gather(walk.steps, std::span(&mine, 1), all);
     ++walk.meetings;
     // All are here, after the same step.
     EXPECT_EQ(all, std::vector<double>(all.size(), mine));
@@ -49,7 +49,7 @@ std::set<std::int64_t> over_all(const Communicator& world, std::int64_t value) {
   return {values.begin(), values.end()};
 }
 
-TEST(Rendezvous, GoesToTheEndWhereNobodyWantsToStop) {
+TEST(StopConsensus, GoesToTheEndWhereNobodyWantsToStop) {
   const auto world = Communicator::world();
 
   const Walk done = walk(world, 4, 10, -1, [] {});
@@ -58,13 +58,13 @@ TEST(Rendezvous, GoesToTheEndWhereNobodyWantsToStop) {
   EXPECT_EQ(done.meetings, 3);
 }
 
-TEST(Rendezvous, BringsEveryonesValuesInRankOrder) {
+TEST(StopConsensus, BringsEveryonesValuesInRankOrder) {
   const auto world = Communicator::world();
-  Rendezvous rendezvous(world, 2);
+  StopConsensus consensus(world, 2);
   const std::array<double, 2> mine{static_cast<double>(world.rank()), -1.0};
   std::vector<double> all(2 * static_cast<std::size_t>(world.size()));
 
-  rendezvous.meet(1, mine, all);
+  consensus.gather(1, mine, all);
 
   for (int rank = 0; rank < world.size(); ++rank) {
     EXPECT_EQ(all[2 * static_cast<std::size_t>(rank)], rank);
@@ -72,7 +72,7 @@ TEST(Rendezvous, BringsEveryonesValuesInRankOrder) {
   }
 }
 
-TEST(Rendezvous, StopsLongBeforeTheNextMeeting) {
+TEST(StopConsensus, StopsLongBeforeTheNextMeeting) {
   const auto world = Communicator::world();
   const std::int64_t asks_after = world.rank() == world.size() - 1 ? 20 : -1;
 
@@ -86,7 +86,7 @@ TEST(Rendezvous, StopsLongBeforeTheNextMeeting) {
   EXPECT_EQ(stopped.meetings, 1);
 }
 
-TEST(Rendezvous, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
+TEST(StopConsensus, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
   const auto world = Communicator::world();
   std::mt19937 together(7);  // the same on all
   std::mt19937 apart(static_cast<std::mt19937::result_type>(world.rank()) + 100);
@@ -113,19 +113,19 @@ TEST(Rendezvous, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
   }
 }
 
-TEST(Rendezvous, TellsHowLongTheLastWorkerNeedsToCatchUp) {
+TEST(StopConsensus, TellsHowLongTheLastWorkerNeedsToCatchUp) {
   const auto world = Communicator::world();
-  Rendezvous rendezvous(world, 1);
+  StopConsensus consensus(world, 1);
   const std::int64_t done = 100 - 10 * world.rank();  // worker 0 is ahead
-  rendezvous.ask_to_stop();
+  consensus.ask_to_stop();
 
-  const bool meets = rendezvous.must_meet(done, 0.5);
+  const bool meets = consensus.must_gather(done, 0.5);
 
   EXPECT_EQ(meets, world.rank() == 0);
-  EXPECT_DOUBLE_EQ(rendezvous.catch_up_s(), 5.0 * (world.size() - 1));
+  EXPECT_DOUBLE_EQ(consensus.catch_up_s(), 5.0 * (world.size() - 1));
 }
 
-TEST(Rendezvous, StopsSoonWhereAllMeetAfterEveryStep) {
+TEST(StopConsensus, StopsSoonWhereAllMeetAfterEveryStep) {
   const auto world = Communicator::world();
 
   const Walk stopped = walk(world, 1, 1'000'000, world.rank() == 0 ? 5 : -1, [] {});
@@ -134,17 +134,17 @@ TEST(Rendezvous, StopsSoonWhereAllMeetAfterEveryStep) {
   EXPECT_EQ(steps, std::set<std::int64_t>{6});
 }
 
-TEST(Rendezvous, AllocatesNothingInAMeeting) {
+TEST(StopConsensus, AllocatesNothingInAMeeting) {
   const auto world = Communicator::world();
-  Rendezvous rendezvous(world, 1);
+  StopConsensus consensus(world, 1);
   const double mine = 1.0;
   std::vector<double> all(static_cast<std::size_t>(world.size()));
-  rendezvous.meet(1, std::span(&mine, 1), all);
+  consensus.gather(1, std::span(&mine, 1), all);
   const std::int64_t before = test::allocations_of_this_thread();
 
   for (int step = 2; step < 50; step += 2) {
-    EXPECT_FALSE(rendezvous.knows());
-    rendezvous.meet(step + 1, std::span(&mine, 1), all);
+    EXPECT_FALSE(consensus.stop_requested());
+    consensus.gather(step + 1, std::span(&mine, 1), all);
   }
 
   EXPECT_EQ(test::allocations_of_this_thread() - before, 0);

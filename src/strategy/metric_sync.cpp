@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/strategy/meeting.hpp"
+#include "src/strategy/metric_sync.hpp"
 
 #include <algorithm>
 
@@ -12,20 +12,20 @@ constexpr double safety = 3.0;
 
 }  // namespace
 
-Meeting::Meeting(const mpi::Communicator& workers)
+MetricSync::MetricSync(const mpi::Communicator& workers)
     : workers_(workers.size()),
-      rendezvous_(workers, Told::count),
+      consensus_(workers, Told::count),
       all_(Told::count * static_cast<std::size_t>(workers.size())) {}
 
-bool Meeting::stops_after(const StepInfo& info, mpi::Watchdog& watchdog) {
+bool MetricSync::stops_after(const StepInfo& info, mpi::Watchdog& watchdog) {
   watchdog.beat("waiting to agree on a stop", info.step);
-  const bool stops = rendezvous_.must_meet(info.step + 1, info.mean_step_s);
-  if (!agreed_) watchdog.postpone_deadline(safety * rendezvous_.catch_up_s());
+  const bool stops = consensus_.must_gather(info.step + 1, info.mean_step_s);
+  if (!agreed_) watchdog.postpone_deadline(safety * consensus_.catch_up_s());
   agreed_ = true;
   return stops;
 }
 
-void Meeting::tell(const StepOutcome& mine) {
+void MetricSync::contribute(const StepOutcome& mine) {
   mine_[Told::samples] = mine.samples;
   mine_[Told::loss] = mine.samples > 0.0 ? mine.samples * mine.loss : 0.0;
   mine_[Told::top1] = mine.samples * mine.accuracy_top1;
@@ -34,15 +34,15 @@ void Meeting::tell(const StepOutcome& mine) {
   mine_[Told::loss_since] += mine_[Told::loss];
 }
 
-double Meeting::sum_of(Told::What what) const {
+double MetricSync::sum_of(Told::What what) const {
   double sum = 0.0;
   for (std::size_t i = what; i < all_.size(); i += Told::count) sum += all_[i];
   return sum;
 }
 
-StepOutcome Meeting::meet(std::int64_t steps, std::source_location where) {
+StepOutcome MetricSync::sync(std::int64_t steps, std::source_location where) {
   StepOutcome outcome;
-  outcome.stop = rendezvous_.meet(steps, mine_, all_, where);
+  outcome.stop = consensus_.gather(steps, mine_, all_, where);
   mine_[Told::samples_since] = mine_[Told::loss_since] = 0.0;
   outcome.samples = sum_of(Told::samples);
   const double count = std::max(1.0, outcome.samples);
@@ -52,7 +52,7 @@ StepOutcome Meeting::meet(std::int64_t steps, std::source_location where) {
   return outcome;
 }
 
-std::int64_t Meeting::sent_bytes() const {
+std::int64_t MetricSync::sent_bytes() const {
   return static_cast<std::int64_t>((Told::count + 2) * sizeof(double)) * (workers_ - 1);
 }
 

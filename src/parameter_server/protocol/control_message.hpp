@@ -10,17 +10,16 @@
 
 namespace flotilla {
 
-/// What the workers tell the servers at the few points where all ranks of a job meet: before training, and
-/// after it.
-struct Notice {
+/// What worker 0 sends to all ranks before and after training.
+struct ControlMessage {
   int exit_code = 0;
   std::string failure{};  ///< Why the workers end here; empty: they do not, or all went well
   std::string content{};
 };
 
-/// Collective over all ranks: worker 0's notice on each. @throws AgreedFailure on the servers if it tells of
+/// Collective over all ranks: worker 0's message on each. @throws AgreedFailure on the servers if it tells of
 /// a failure
-Notice exchange(const mpi::RoleCommunicators& roles, const Notice& notice);
+ControlMessage broadcast_control(const mpi::RoleCommunicators& roles, const ControlMessage& message);
 
 /// Collective over all ranks: a piece of worker 0's arrays on each.
 void broadcast_piece(const mpi::RoleCommunicators& roles, std::span<float> piece);

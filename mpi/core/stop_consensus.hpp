@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+
+#include "mpi/core/communicator.hpp"
+
+namespace flotilla::mpi {
+
+/// Lets workers that step independently stop after one common step, without waiting for their next
+/// collective, and gathers values from all of them at the steps at which they do come together.
+///
+/// A worker that learns of a request to stop passes it to the others (through rank 0), sends the number of
+/// steps it has done and waits until all have done so; the largest number is the step after which all
+/// gather. A worker that has done more steps is not waited for: inside gather() it answers with that step.
+///
+///     if (consensus.stop_requested() && consensus.must_gather(steps))
+///       stop = consensus.gather(steps, mine, all);
+class StopConsensus {
+ public:
+  /// Collective. @param values doubles that each worker gives to gather()
+  StopConsensus(const Communicator& workers, std::size_t values);
+  StopConsensus(const StopConsensus&) = delete;
+  StopConsensus& operator=(const StopConsensus&) = delete;
+  ~StopConsensus();  ///< Collective; nothing while an exception is being thrown.
+
+  void ask_to_stop();
+  /// Receives what other ranks have sent. @returns whether this worker knows of a request to stop
+  bool stop_requested();
+  /// For a worker that knows of a request, after a step at which the workers do not gather anyway. Waits
+  /// until all workers know; from then on it must be called after every such step. A worker that takes steps
+  /// together with others may call it only after steps after which they all do.
+  /// @param steps done @param step_s seconds that a step takes
+  /// @returns whether the workers gather after this step
+  bool must_gather(std::int64_t steps, double step_s = 0.0);
+  /// After must_gather(): the seconds that the slowest worker needs from the steps it had done then to the
+  /// step after which all gather.
+  double catch_up_s() const;
+  /// Collective, after `steps` steps. All workers' values in rank order, on every worker.
+  /// @returns whether a stop was requested, equal on every worker
+  bool gather(std::int64_t steps, std::span<const double> mine, std::span<double> all,
+              std::source_location where = std::source_location::current());
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flotilla::mpi
