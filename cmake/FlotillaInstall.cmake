@@ -16,7 +16,7 @@ install(TARGETS flotilla RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIBRARIES} EXPORT FlotillaTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${headers}")
-# Headers that need a vendor's are nobody's business but the library's.
+# Headers that include a vendor's headers are private to the library.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
         REGEX "/kernels/(cudnn|device_loops|flat|onednn|processor|reference)$" EXCLUDE
         REGEX "/mpi/(core/(backoff|native|shared_group|shared_window)|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Flotilla::kokkos: Kokkos as it is found. For the build, and for whoever uses the installed package.
+# Flotilla::kokkos: Kokkos as it is found. For the build, and for projects that use the installed package.
 find_package(Kokkos REQUIRED)
 if(NOT TARGET Flotilla::kokkos)
   add_library(Flotilla::kokkos INTERFACE IMPORTED GLOBAL)

@@ -65,7 +65,7 @@ class Linear {
   virtual void weight_to_plain(std::span<const float> stored, std::span<float> plain) const = 0;
 };
 
-/// What the rows of a batch ought to be. Host memory; stays as it is until Device::finish_staging().
+/// The labels of the rows of a batch. Host memory; must not change until Device::finish_staging().
 struct Targets {
   std::span<const std::int32_t> labels;  ///< One of 0 … classes − 1 for every row.
   std::int64_t valid = 0;  ///< Rows from here on are padding: no loss, no gradient, not counted.
@@ -83,7 +83,7 @@ struct SoftmaxLossSpec {
   friend bool operator==(const SoftmaxLossSpec&, const SoftmaxLossSpec&) = default;
 };
 
-/// What SoftmaxLoss adds up, in this order, each one float in device memory.
+/// Indices of the sums of SoftmaxLoss, floats in device memory.
 enum LossSum : std::size_t { sum_loss = 0, sum_top1 = 1, sum_top5 = 2, sum_samples = 3, loss_sums = 4 };
 
 class SoftmaxLoss {
@@ -92,40 +92,43 @@ class SoftmaxLoss {
   /// Adds to sums[loss_sums]: the cross entropies, the rows whose label (not the other one) has the highest
   /// logit, is among the five highest (ties go to the lower class), and the valid rows. logits (N,C).
   virtual void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) = 0;
-  /// dlogits = scale · (softmax(logits) − target), zero in padding rows. Uses what forward left; dlogits may
-  /// be logits.
+  /// dlogits = scale · (softmax(logits) − target), zero in padding rows. Uses intermediate values of forward;
+  /// dlogits may be logits.
   virtual void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> scale,
                         Tensor& dlogits) = 0;
 };
 
-/// Copies between a device and the host beside computing: of one other thread (a communication lane). Each
-/// copy returns when it is done.
+/// Copies between a device and the host beside computing, for one other thread (a communication lane). A copy
+/// returns when it is complete.
 class CopyLane {
  public:
   using Mark = std::size_t;
 
   virtual ~CopyLane() = default;
-  /// The computing thread: all work handed out so far. At most 64 marks may wait for their download.
+  /// Called by the computing thread: marks all work queued so far. At most 64 marks may wait for their
+  /// download.
   virtual Mark mark() = 0;
-  /// The other thread: `host` ← `from` as it is once the marked work is done. Marks come in their order.
+  /// Called by the other thread: `host` ← `from` as it is once the marked work is complete. Marks must be
+  /// given in their order.
   virtual void download(Mark after, DeviceSpan<const float> from, std::span<float> host) = 0;
-  /// The other thread: what is handed out once the caller of mark() knows of its return, comes after it.
+  /// Called by the other thread. Work that the computing thread queues after this has returned is ordered
+  /// after the copy.
   virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;
 };
 
-/// The queue that a device's work is handed to, for libraries that put theirs beside it (NCCL). `handle` is a
-/// cudaStream_t; ordinal −1: the device has no queue. `submit` as Device::submit; may be empty.
+/// The stream that a device's work is queued on, for libraries that use streams beside it (NCCL). `handle` is
+/// a cudaStream_t; ordinal −1: the device has no queue. `submit` as Device::submit; may be empty.
 struct NativeStream {
   void* handle = nullptr;
   int ordinal = -1;
   std::function<void()> submit = {};
 };
 
-/// One place to compute. A tensor has a logical shape; how its storage is laid out is the device's secret.
+/// A device to compute on. A tensor has a logical shape; the layout of its storage is private to the device.
 ///
 /// Memory of a device is the host's only where shares_host_memory() says so. Elsewhere an address of a
-/// DeviceSpan is not to be followed: the reference device hands out addresses at which nothing lies, so that
-/// tests without a GPU find who does.
+/// DeviceSpan must not be dereferenced: the reference device returns invalid addresses, so that tests without
+/// a GPU find code that does.
 class Device {
  public:
   virtual ~Device() = default;
@@ -134,7 +137,7 @@ class Device {
   virtual bool shares_host_memory()
       const = 0;                    ///< Device spans are host addresses: arenas may lie in MPI windows.
   virtual int threads() const = 0;  ///< Host threads that kernels use.
-  /// Of activations, their gradients and the weights of products; arenas are float32.
+  /// The precision of activations, their gradients and the weights of products; arenas are float32.
   virtual Precision precision() const { return Precision::float32; }
   /// Floats of storage that an activation of that shape takes: half as many, rounded up, where two values
   /// share one.
@@ -142,45 +145,48 @@ class Device {
 
   virtual Storage allocate(std::size_t count) = 0;   ///< `count` floats, zeroed, 64-byte aligned.
   virtual Tensor tensor(const Shape& shape) = 0;     ///< Plain layout, zeroed.
-  virtual std::int64_t allocated_bytes() const = 0;  ///< Living allocations, plans' workspaces included.
+  virtual std::int64_t allocated_bytes() const = 0;  ///< Current allocations, plans' workspaces included.
   virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;  ///< Plain copy, sizes equal.
   virtual void download(DeviceSpan<const float> from, std::span<float> host) = 0;
   /// The values of a tensor that lies plain, as floats whatever the precision. host.size() = shape.size().
   virtual void download_values(const Tensor& from, std::span<float> host);
-  /// Of an activation, whatever the precision.
+  /// Whether all values of an activation are finite, whatever the precision.
   virtual bool all_finite(const Tensor& x);
   /// Makes a host batch available as `to` (plain, shape kept): a CPU points `to` at it, a device with memory
-  /// of its own copies it, into memory that it makes if `to` has none. The host memory stays as it is until
+  /// of its own copies it, into memory that it makes if `to` has none. The host memory must not change until
   /// finish_staging() after its last use.
   virtual void stage(std::span<float> host, Tensor& to) = 0;
-  /// Whether images come faster as bytes, for it to scale them: a CPU has no copy to make smaller.
+  /// Whether images are staged faster as bytes that the device scales; false on a CPU, which copies nothing.
   virtual bool stages_bytes() const { return false; }
-  /// As stage. `to` is (N,C,H,W) or (N,C·H·W). @throws InternalError where stages_bytes() is false
+  /// Makes a batch of images available as stage() does, scaled by the device. `to` is (N,C,H,W) or (N,C·H·W).
+  /// @throws InternalError where stages_bytes() is false
   virtual void stage_bytes(const ByteImages& host, Tensor& to);
-  /// Returns when no work handed out so far will read a batch or Targets any more.
+  /// Returns when no work queued so far will read a batch or Targets any more.
   virtual void finish_staging() { synchronize(); }
-  /// `count` floats of host memory, zeroed, on 64 bytes, that copies to and from this device are fast with.
+  /// `count` floats of host memory, zeroed, aligned to 64 bytes, with which copies to and from this device
+  /// are fast (page-locked for a GPU).
   virtual Storage pinned(std::size_t count);
-  /// The same for host memory that is there already (a window that ranks share), until the result goes.
+  /// Makes copies to and from existing host memory (a window that ranks share) as fast as with pinned(), for
+  /// as long as the result lives. Empty: nothing had to be done.
   virtual Storage pin(std::span<float> /*host*/) { return {}; }
   virtual std::unique_ptr<CopyLane> copy_lane();
   virtual NativeStream native_stream() const { return {}; }
 
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
-  /// Null: the host asks flat() whether a step is finite. For devices that run ahead of the host.
+  /// For devices that run ahead of the host. Null: the host checks with flat() whether a step is finite.
   virtual std::unique_ptr<OverflowGuard> overflow_guard(const OverflowGuardSpec& /*spec*/) { return {}; }
   /// Convolution, batch norm, pooling, dropout. @throws InternalError where a device has none.
   virtual ImageOperations& images();
   virtual FlatMath& flat() = 0;  ///< Operations on flat arrays: optimizers, norms, axpy.
-  /// Calls return before their work is done: to read a result is to wait for all that was handed out.
+  /// Whether calls return before their work is complete: reading a result then waits for all queued work.
   virtual bool runs_ahead() const { return false; }
-  /// The end of a step: a device that keeps work back, to hand it over as a whole, does so now.
+  /// To be called at the end of a step: a device that collects work (CUDA graphs) submits it now.
   virtual void submit() {}
-  virtual void synchronize() = 0;  ///< Returns when all work handed out so far is done.
+  virtual void synchronize() = 0;  ///< Returns when all work queued so far is complete.
 };
 
-/// What a GPU may compute with operands rounded to TF32 (10 bits of mantissa) when the precision is float32.
+/// Which operations a GPU may compute with operands rounded to TF32 (10 bits of mantissa) in float32.
 enum class Tf32 : std::uint8_t { none, convolutions, all };
 
 /// @param threads 1 or more.
@@ -193,10 +199,10 @@ struct DeviceSpec {
   /// the results' root mean square instead of 2e-7.
   bool winograd = false;
   // cuda
-  int ordinal = 0;                          ///< Which of the GPUs that this process sees
+  int ordinal = 0;                          ///< Index among the GPUs that this process sees
   Tf32 tf32 = Tf32::convolutions;           ///< "all": matrix products too
   bool reproducible = false;                ///< Only algorithms that give the same bits every time.
-  std::size_t workspace_bytes = 1U << 30U;  ///< That a convolution's algorithm may take.
+  std::size_t workspace_bytes = 1U << 30U;  ///< Most memory of a convolution's algorithm.
   bool graphs = false;                      ///< Work that repeats itself is launched as CUDA graphs.
 };
 

@@ -3,8 +3,8 @@
 
 namespace flotilla {
 
-/// A number that work on a device takes: known when the work is handed out, or read from the device's memory
-/// when it is done. Work that is done again without being handed out anew (a graph) takes new numbers so.
+/// A number that work on a device uses: known when the work is queued, or read from device memory when the
+/// work runs. By the latter a graph that is launched again uses new numbers.
 template <class T>
 class DeviceScalar {
  public:

@@ -38,7 +38,7 @@ struct LibraryError : std::runtime_error {
       : std::runtime_error(cat(call, " failed: ", reason, " [", at.file_name(), ":", at.line(), "]")) {}
 };
 
-/// A contract of Flotilla itself was broken. Exit code 4.
+/// A defect of Flotilla: one of its own contracts does not hold. Exit code 4.
 struct InternalError : std::logic_error {
   using std::logic_error::logic_error;
 };

@@ -9,7 +9,7 @@ namespace flotilla {
 /// The exit code for an exception, by its kind: 2, 3 or 4.
 int exit_code_of(const std::exception& error);
 
-/// What to tell the user of an exception; with a remedy where it is of the standard library and names none.
+/// The message for an exception; with a remedy for exceptions of the standard library, which name none.
 std::string text_of(const std::exception& error);
 
 }  // namespace flotilla

@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// A part of a flat array that an optimizer treats alike; in practice one tensor.
+/// A part of a flat array that an optimizer treats uniformly; usually one tensor.
 struct FlatRange {
   std::int64_t offset = 0;
   std::int64_t count = 0;
@@ -18,11 +18,11 @@ struct FlatRange {
 };
 
 enum class Decay {
-  coupled,    ///< g ← g + λ p before the rule (L2 regularisation; the original's way, fleet.md §2.1)
+  coupled,    ///< g ← g + λ p before the rule (L2 regularisation)
   decoupled,  ///< p ← p − lr λ p beside the rule (AdamW, Loshchilov & Hutter 2019)
 };
 
-/// What changes from one update to the next.
+/// The numbers of an update that change from step to step.
 struct UpdateNumbers {
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;
@@ -40,8 +40,8 @@ struct UpdateInput {
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;
   Decay decay = Decay::coupled;
-  /// Not null: where in the device's memory these numbers lie when the update is done; those above, and what
-  /// `step` means, count for nothing then. Devices without graphs are never given it.
+  /// Not null: device memory from which the update reads these numbers; the fields above and `step` are then
+  /// ignored. Devices without graphs are never given it.
   const UpdateNumbers* numbers = nullptr;
 };
 
@@ -63,16 +63,16 @@ class FlatMath {
 
   /// p ← p − lr g.
   virtual void sgd(const UpdateInput& in) = 0;
-  /// v ← μ v + g;  p ← p − lr v,  or with Nesterov p ← p − lr (g + μ v). No dampening (fleet.md §2.1).
+  /// v ← μ v + g;  p ← p − lr v,  or with Nesterov p ← p − lr (g + μ v). No dampening.
   virtual void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) = 0;
-  /// LARS' form of momentum: v ← μ v + lr g;  p ← p − v, where lr includes rate_factor (fleet.md §2.6).
+  /// LARS' form of momentum: v ← μ v + lr g;  p ← p − v, where lr includes rate_factor (You et al. 2017).
   virtual void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) = 0;
   /// m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  p ← p − lr m̂ / (√v̂ + ε), m̂ and v̂ corrected for bias at
   /// `step` = 1, 2, … (Kingma & Ba 2015).
   virtual void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
                     float beta2, float epsilon, std::int64_t step) = 0;
-  /// First half of LAMB: moments as in adam, direction ← m̂ / (√v̂ + ε) + λ p (fleet.md §2.6). The second half
-  /// is sgd with gradients = direction, no decay, rate_factor = ‖p‖ / ‖direction‖.
+  /// First half of LAMB: moments as in adam, direction ← m̂ / (√v̂ + ε) + λ p (You et al. 2020). The second
+  /// half is sgd with gradients = direction, no decay, rate_factor = ‖p‖ / ‖direction‖.
   virtual void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
                               float beta1, float beta2, float epsilon, std::int64_t step,
                               DeviceSpan<float> direction) = 0;

@@ -11,7 +11,7 @@
 /// range and 8 bits of precision. NaN stays NaN.
 ///
 /// Integers and selects instead of branches: the compiler turns loops over them into vector code on every
-/// processor. Nothing here meets a float that is denormal, which threads and devices may flush to zero.
+/// processor. No intermediate float is denormal, since threads and devices may flush those to zero.
 /// constexpr, so that code for devices can call them.
 namespace flotilla::half {
 
@@ -58,7 +58,7 @@ constexpr float float_of_bfloat16(std::uint16_t bfloat) {
   return std::bit_cast<float>(std::uint32_t{bfloat} << 16);
 }
 
-/// What is left of a value that is stored so.
+/// The value after rounding to this precision and back.
 constexpr float rounded(Precision precision, float value) {
   switch (precision) {
     case Precision::float16: return float_of_float16(float16_of(value));

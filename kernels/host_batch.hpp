@@ -10,7 +10,7 @@
 
 namespace flotilla {
 
-/// What becomes of a byte of a channel: value = factor · byte + offset.
+/// Scaling of a channel's bytes: value = factor · byte + offset.
 struct ByteScaling {
   std::array<float, 4> factor = {1.0F, 1.0F, 1.0F, 1.0F};
   std::array<float, 4> offset = {};

@@ -17,17 +17,18 @@ template <class T>
 std::span<T> host_span(DeviceSpan<T> memory) {
   return {memory.address(), memory.size()};
 }
-/// A tensor of such a device: they compute in float32.
+/// The values of a tensor of a device that shares the host's memory, which computes in float32.
 inline std::span<const float> host_span(const Tensor& tensor) {
   return host_span(float_values(tensor));
 }
-/// Host memory, a span or an array of any kind, as such a device sees it.
+/// Host memory, a span or an array of any kind, as a device sees it that shares the host's memory.
 template <class Memory>
 auto device_span(Memory&& memory) {
   return DeviceSpan(std::data(memory), std::size(memory));
 }
 
-/// Hands out zeroed host memory on 64 bytes and counts what is alive. Its storages may outlive it.
+/// Allocates zeroed host memory, aligned to 64 bytes, and counts the bytes in use. Its storages may outlive
+/// it.
 class HostMemory {
  public:
   Storage allocate(std::size_t count) const;  ///< `count` floats. @throws std::bad_alloc

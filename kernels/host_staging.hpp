@@ -17,7 +17,7 @@ class HostStaging {
   HostStaging(Device& device, std::size_t floats);
 
   std::span<const float> read(DeviceSpan<const float> values);
-  /// Of a tensor in plain layout, converted to float.
+  /// The values of a tensor in plain layout, converted to float.
   std::span<const float> read(const Tensor& values);
   /// A copy to change; call unmap() afterwards.
   std::span<float> map(DeviceSpan<float> values);
@@ -31,7 +31,7 @@ class HostStaging {
   std::span<float> first(std::size_t count);
 
   Device& device_;
-  Storage staging_;  ///< Nothing where memory is shared
+  Storage staging_;  ///< Empty where memory is shared
 };
 
 }  // namespace flotilla

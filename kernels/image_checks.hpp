@@ -3,8 +3,8 @@
 
 #include "kernels/device.hpp"
 
-/// What every host device checks of the arguments of operations on images. All throw InternalError naming the
-/// value that is wrong.
+/// Checks of the arguments of image operations, for all devices in host memory. All throw InternalError
+/// naming the wrong value.
 namespace flotilla {
 
 void check_spec(const Conv2dSpec& spec);     ///< Positive sizes, groups that divide, an output.
@@ -24,9 +24,9 @@ void check_backward_sums(const BatchNormSpec& spec, const Tensor& x, const Tenso
 void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const ScaleShift& w,
                          const GivenStatistics& s, const GivenStatistics& sums, double count,
                          const Tensor& dy, const Tensor& dx);
-/// Plain tensors of the spec's size, step below 2^40.
-/// Memory for a view: as many values as the shape has, on 64 bytes.
+/// Memory for a view: as many values as the shape has, aligned to 64 bytes.
 void check_view(const Shape& shape, DeviceSpan<const float> memory);
+/// Plain tensors of the spec's size, step below 2^40.
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to);
 
 /// For libraries and loops that count values in 32 bits. @param who "cuDNN"

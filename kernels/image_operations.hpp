@@ -46,11 +46,11 @@ class Conv2d {
   virtual void weight_to_plain(std::span<const float> stored, std::span<float> plain) const = 0;
 };
 
-/// What follows the normalisation in the same pass; with add_relu y = relu(bn(x) + residual).
+/// The operation after the normalisation, in the same pass; with add_relu y = relu(bn(x) + residual).
 enum class AfterNorm { nothing, relu, add_relu };
 
-/// x̂ = (x − mean) / √(variance + ε) per channel over N, H, W;  y = scale · x̂ + shift and what `after` says
-/// (Ioffe & Szegedy 2015).   x, y (N,C,H,W).
+/// x̂ = (x − mean) / √(variance + ε) per channel over N, H, W;  y = scale · x̂ + shift, then `after` (Ioffe &
+/// Szegedy 2015).   x, y (N,C,H,W).
 struct BatchNormSpec {
   Shape input;
   float epsilon = 1e-5F;
@@ -64,7 +64,7 @@ template <class T>
 struct ChannelPair {
   DeviceSpan<T> first;
   DeviceSpan<T> second;
-  /// As one that is only read.
+  /// A read-only pair.
   operator ChannelPair<const T>() const requires(!std::is_const_v<T>) { return {first, second}; }
   friend bool operator==(const ChannelPair&, const ChannelPair&) = default;
 };
@@ -73,13 +73,13 @@ using Statistics = ChannelPair<float>;        ///< first mean, second variance
 using GivenStatistics = ChannelPair<const float>;
 using ScaleShiftGradients = ChannelPair<float>;  ///< first of the scale, second of the shift
 
-/// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. The halves
-/// of both are there for callers that combine statistics and sums over workers between them. No plan keeps
-/// anything between calls.
+/// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. Both exist
+/// in two halves as well, for callers that combine statistics and sums over workers in between. A plan keeps
+/// no state between calls.
 class BatchNorm {
  public:
   virtual ~BatchNorm() = default;
-  /// Both halves, statistics and normalise, while the values are in the cache. y may be x or the residual.
+  /// statistics() and normalise() while the values are in the cache. y may be x or the residual.
   virtual void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
                        Tensor& y) = 0;
   /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.
@@ -99,14 +99,15 @@ class BatchNorm {
   /// to *dresidual. dx may be dy.
   virtual void backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums,
                              double count, const Tensor& dy, Tensor& dx) = 0;
-  /// Both halves on this worker's statistics; writes (or adds, see accumulate) the gradients.
+  /// backward_sums() and backward_data() on this worker's statistics; writes (or adds, see accumulate) the
+  /// gradients.
   virtual void backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
                         const Tensor* more_dy, ScaleShiftGradients gradients, Tensor& dx,
                         Tensor* dresidual) = 0;
 };
 
-/// What a pooling layer takes of each window; averages divide by the whole window, or by what of it lies
-/// inside the image; global_average takes the whole image (kernel, stride and padding are then ignored).
+/// The reduction of a pooling window; averages divide by the size of the window, or of its part inside the
+/// image; global_average takes the whole image (kernel, stride and padding are then ignored).
 enum class Pooling { max, average_including_padding, average_excluding_padding, global_average };
 
 /// y[n,c,:,:] over windows of x.   x (N,C,H,W), y (N,C,H',W') as in Conv2dSpec; global_average y (N,C,1,1),
@@ -125,12 +126,12 @@ class Pool2d {
   virtual ~Pool2d() = default;
   virtual Shape output_shape() const = 0;
   virtual void forward(const Tensor& x, Tensor& y) = 0;
-  /// Of the last forward: max uses what that kept of where the largest values were.
+  /// Of the last forward(): max uses the positions of the largest values that it kept.
   virtual void backward(const Tensor& dy, Tensor& dx) = 0;
 };
 
 /// y = x / (1 − p) where a value is kept, else 0, p the probability of dropping (Srivastava et al. 2014). The
-/// mask is a pure function of (seed, layer, step) and the position in a plain tensor: backward draws it
+/// mask is a pure function of (seed, layer, step) and the position in a plain tensor: backward computes it
 /// again.
 struct DropoutSpec {
   Shape input;               ///< Any shape; the tensors are plain.
@@ -143,20 +144,21 @@ struct DropoutSpec {
 class Dropout {
  public:
   virtual ~Dropout() = default;
-  /// @param step counts forward passes of all workers apart, so that no two draw one mask. Below 2^40.
+  /// @param step a number of the forward pass, unique over all workers, so that no two use one mask. Below
+  /// 2^40.
   virtual void forward(std::uint64_t step, const Tensor& x, Tensor& y) = 0;     ///< y may be x.
   virtual void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) = 0;  ///< dx may be dy.
 };
 
-/// The operations of networks on images. A tensor made here lies in the layout that the device likes for its
-/// shape; one of Device::tensor or Device::stage fits where the device keeps such a shape plain (it does for
-/// up to 4 channels). Whatever the layout, a tensor takes shape.size() values: there is no padding.
+/// The operations of networks on images. tensor() uses the device's preferred layout for a shape; a tensor of
+/// Device::tensor or Device::stage can be used where that layout is plain (it is for up to 4 channels). In
+/// every layout a tensor has shape.size() values, without padding.
 class ImageOperations {
  public:
   virtual ~ImageOperations() = default;
   virtual Tensor tensor(const Shape& shape) = 0;  ///< (N,C,H,W), zeroed.
-  /// The same over memory that the caller keeps alive: shape.size() values, on 64 bytes. Their order is that
-  /// of the shape's layout: a view of another shape does not see the same tensor.
+  /// A tensor (N,C,H,W) over memory that the caller keeps alive: shape.size() values, aligned to 64 bytes.
+  /// Their order is that of the shape's layout: a view of another shape does not see the same tensor.
   virtual Tensor view(const Shape& shape, DeviceSpan<float> memory) = 0;
   virtual void upload(std::span<const float> host, Tensor& to) = 0;      ///< From plain N, C, H, W.
   virtual void download(const Tensor& from, std::span<float> host) = 0;  ///< To plain N, C, H, W.
@@ -168,8 +170,8 @@ class ImageOperations {
 
   /// to ← from, both of one shape and layout; any shape.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
-  /// y ← y + x, both of one shape and layout, any shape; rounded once. Other sums are part of passes that are
-  /// made anyway.
+  /// y ← y + x, both of one shape and layout, any shape; rounded once. Other sums are fused into other
+  /// passes.
   virtual void add(const Tensor& x, Tensor& y) = 0;
   /// y = relu(a + b), all of one shape and layout; y may be a or b.
   virtual void add_relu(const Tensor& a, const Tensor& b, Tensor& y) = 0;
@@ -186,7 +188,7 @@ void update_running_statistics(FlatMath& flat, GivenStatistics batch, std::int64
 std::int64_t windows(std::int64_t extent, std::int64_t kernel, std::int64_t stride, std::int64_t padding);
 Shape output_shape(const Conv2dSpec& spec);
 Shape output_shape(const Pool2dSpec& spec);
-/// 2 · N·O·H'·W' · I/groups·K²: a multiplication and an addition each, those with padding included.
+/// 2 · N·O·H'·W' · I/groups·K²: a multiplication and an addition each, with padding included.
 std::int64_t flops(const Conv2dSpec& spec);
 
 }  // namespace flotilla

@@ -5,7 +5,7 @@
 
 namespace flotilla {
 
-/// Ends Kokkos, if start_kokkos() was called, when it goes. One in a process, made by main after MPI and
+/// Its destructor finalises Kokkos if start_kokkos() was called. One in a process, made by main after MPI and
 /// before any device.
 class KokkosScope {
  public:
@@ -15,13 +15,13 @@ class KokkosScope {
   ~KokkosScope();
 };
 
-/// Starts Kokkos unless it runs. Whoever launches kernels needs it. Others do not: a Kokkos for GPUs cannot
-/// start where there is none, and the program must, as long as it computes on the CPU.
-/// @param gpu The one that kernels shall run on; −1 with a Kokkos for the CPU.
+/// Starts Kokkos unless it runs. Call it before launching kernels, and only then: a Kokkos built for GPUs
+/// cannot start without one, and the program must start there as long as it computes on the CPU.
+/// @param gpu ordinal of the GPU that runs kernels; −1 with a Kokkos for the CPU.
 /// @throws InternalError without a KokkosScope.
 void start_kokkos(int gpu);
 
-/// "3.4.1". Here, so that no one else includes Kokkos.
+/// "3.4.1". Declared here, so that no other file includes Kokkos.
 std::string kokkos_version();
 
 }  // namespace flotilla

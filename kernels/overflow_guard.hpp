@@ -36,11 +36,11 @@ class OverflowGuard {
   virtual ~OverflowGuard() = default;
   /// Before the first step. @param steps that the optimizer has taken
   virtual void begin(const ScaleState& state, std::int64_t steps) = 0;
-  /// What backward multiplies the loss with.
+  /// The factor of the loss in backward.
   virtual DeviceScalar<float> backward_scale() const = 0;
   /// Checks whether all of `array` is finite, writes `report` (report_floats on the device) and sets the
   /// next backward_scale(). @param summed gradients that the sum is made of
-  /// @returns what the step's update reads: with that an optimizer's step is not taken where it must not be.
+  /// @returns the numbers for the step's update, with which an overflowed step changes nothing
   virtual const UpdateNumbers* check(DeviceSpan<const float> array, float learning_rate, double summed,
                                      DeviceSpan<float> report) = 0;
   /// values ← before, if the step is not taken.

@@ -6,7 +6,7 @@
 
 #include "kernels/device.hpp"
 
-/// What every host device checks of its arguments. All throw InternalError naming the value that is wrong.
+/// Checks of arguments for all devices in host memory. All throw InternalError naming the wrong value.
 namespace flotilla {
 
 void check_spec(const LinearSpec& spec);       ///< Positive sizes.
@@ -19,10 +19,9 @@ void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::s
                        std::size_t stored);
 /// weight_from_plain and weight_to_plain of the devices that store weights plain.
 void copy_plain_weight(std::int64_t size, std::span<const float> from, std::span<float> to);
-/// Valid rows within the batch, a label for each of them, in 0 … classes − 1, and another one where those
-/// have a share.
+/// The valid rows are within the batch, each has a label in 0 … classes − 1, and with mixup a second one.
 void check_targets(const SoftmaxLossSpec& spec, const Targets& targets);
-/// The same, and the shape of the logits.
+/// The targets as check_targets() does, and that the logits are (batch, classes).
 void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets);
 
 /// Points `to` at `batch`, keeping the shape: Device::stage of the devices whose memory is the host's.

@@ -6,7 +6,7 @@
 
 namespace flotilla {
 
-/// What activations, their gradients and the weights of products are held in. Sums, parameters, statistics
+/// The precision of activations, their gradients and the weights of products. Sums, parameters, statistics
 /// and the optimizer's state are float32 in any case (docs/precision.md).
 enum class Precision : std::uint8_t { float32, float16, bfloat16 };
 

@@ -48,7 +48,7 @@ class Random {
   int used_ = 4;
 };
 
-/// Purposes, so that streams of one seed never meet.
+/// Purposes of random streams, so that streams of one seed are independent.
 enum RandomPurpose : std::uint32_t {
   random_weights = 1,
   random_order = 2,

@@ -25,7 +25,7 @@ struct RowRule {
 /// Arrays of state that the rule keeps beside the parameters.
 std::size_t state_slots(RowRuleKind kind);
 
-/// One step of rows that lie anywhere in the host's memory, each with its state behind it.
+/// One update of rows anywhere in host memory, each followed by its optimizer state.
 struct RowUpdate {
   std::span<float* const> rows{};  ///< Different ones: (1 + state_slots, width) each, parameters first
   std::span<const float* const> gradients{};  ///< Of each row: (width)
@@ -35,7 +35,7 @@ struct RowUpdate {
   std::int64_t step = 1;        ///< 1, 2, …: Adam's bias correction
 };
 
-/// Applies the rule to all rows, with the formulas, and so the bits, that FlatMath of the host has.
+/// Applies the rule to all rows, with the formulas, and so the bits, of the host's FlatMath.
 void update_rows(const RowRule& rule, const RowUpdate& in);
 
 /// Whether all values are numbers, without NaN and infinities.

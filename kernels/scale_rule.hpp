@@ -6,7 +6,7 @@
 
 namespace flotilla {
 
-/// How a loss scale follows the verdicts on steps (formulas: src/optim/loss_scale.hpp).
+/// How a loss scale changes with steps that overflow or not (formulas: src/optim/loss_scale.hpp).
 struct ScaleRule {
   bool dynamic = false;
   float growth = 1.0F;

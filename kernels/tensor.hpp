@@ -31,8 +31,8 @@ class Shape {
   int rank_ = 0;
 };
 
-/// Memory of a device: an address that host code hands on but does not follow. No operator[], so that mixing
-/// it up with std::span (host memory) does not compile.
+/// Memory of a device: an address that host code passes on but does not dereference. No operator[], so that
+/// mixing it up with std::span (host memory) does not compile.
 template <class T>
 class DeviceSpan {
  public:
@@ -79,7 +79,7 @@ enum class StorageWord : std::uint32_t {};
 using TensorSpan = DeviceSpan<StorageWord>;
 using GivenTensorSpan = DeviceSpan<const StorageWord>;
 
-/// How a device arranges a tensor's values; derived classes are the device's secret. None means plain
+/// How a device arranges a tensor's values; derived classes are private to the device. Null means plain
 /// row-major.
 class Layout {
  public:

@@ -14,7 +14,7 @@ class Sink {
 
 std::int64_t now_ns();  ///< Steady clock.
 
-/// Sends the spans of the calling thread to `sink` (null: nowhere, the default). Returns the sink before.
+/// Sends the spans of the calling thread to `sink` (null: nowhere, the default). Returns the previous sink.
 Sink* record_this_thread(Sink* sink);
 
 /// The time from its construction to its destruction, on this thread. Costs one branch where nothing is

@@ -14,8 +14,9 @@ namespace flotilla {
 /// Whether a network is made to be trained, or only to be evaluated: then nothing is kept for backward.
 enum class Purpose { training, inference };
 
-/// The memory of a network's activations and of their gradients. Layers say at their making what they need;
-/// allocate() then fills in the tensors they named, which must not move. Nothing is allocated later.
+/// The memory of a network's activations and of their gradients. Layers request tensors in their
+/// constructors; allocate() then makes them in the places given, which must not move. Nothing is allocated
+/// later.
 class ActivationMemory {
  public:
   ActivationMemory(Device& device, Purpose purpose) : device_(device), purpose_(purpose) {}
@@ -25,11 +26,12 @@ class ActivationMemory {
 
   /// A tensor of its own, kept from forward to backward.
   void keep(const Shape& shape, Tensor& where);
-  /// A tensor in one of a few memories that layers use one after another. Its size is that of the largest.
+  /// A tensor in shared slot `slot`, which layers use one after another. A slot has the size of its largest
+  /// tensor.
   void share(std::size_t slot, const Shape& shape, Tensor& where);
 
-  /// One tensor of that shape in each of the slots of gradients: whoever computes a gradient takes a free
-  /// slot.
+  /// One tensor of that shape in each of the slots of gradients: a layer that computes a gradient takes a
+  /// free slot.
   static constexpr std::size_t gradient_slots = 3;
   class Gradient {
     friend class ActivationMemory;
@@ -38,9 +40,9 @@ class ActivationMemory {
   void plan_gradient(const Shape& shape, Gradient& where);
   void allocate();
   Tensor& take(Gradient& gradient);
-  /// Ends the use of a gradient; those that lie elsewhere (of the loss) are let pass.
+  /// Frees the slot of a gradient; gradients in other memory (the loss's) are ignored.
   void give_back(const Tensor& gradient);
-  /// The same tensor without taking it, for benchmarks.
+  /// The tensor that take() would return for this slot, which stays free: for benchmarks.
   static Tensor& view(Gradient& gradient, std::size_t slot) { return gradient.views_[slot]; }
 
   /// Counts tensors that lie in shared slots only because they are computed again in backward.
@@ -48,7 +50,7 @@ class ActivationMemory {
   /// A tensor that lies in the one slot that is shared without recomputation as well.
   void note_shared_anyway(const Shape& shape) { shared_anyway_ = std::max(shared_anyway_, floats_of(shape)); }
   bool recomputes() const { return recomputed_ > 0; }
-  /// Floats, less those of the slots that recomputation needs. 0 or less where it does not pay.
+  /// Floats that recomputation saves, less those of the slots that it needs. 0 or less where it does not pay.
   std::int64_t recomputation_saves() const { return recomputed_ + shared_anyway_ - shared_count_; }
 
   std::int64_t kept_values() const { return kept_; }            ///< Floats

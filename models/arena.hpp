@@ -21,7 +21,7 @@ struct Slice {
   std::int64_t size = 0;  ///< As stored by the device; at least shape.size()
 };
 
-/// Where everything lies in a flat array of parameters, gradients or statistics: slices in forward order.
+/// The layout of a flat array of parameters, gradients or statistics: slices in forward order.
 class ArenaLayout {
  public:
   static constexpr std::int64_t alignment = 16;  ///< floats: 64 bytes

@@ -27,7 +27,7 @@ class AverageLayer : public Layer {
   std::unique_ptr<Pool2d> pool_;
   Shape shape_;
   Tensor pooled_;  ///< (N,C,1,1)
-  Tensor y_;       ///< The same memory as (N,C)
+  Tensor y_;       ///< (N,C) in the memory of pooled_
   ActivationMemory::Gradient dx_;
 };
 

@@ -6,10 +6,10 @@
 
 namespace flotilla {
 
-/// The ids that the samples of a batch name: for each row and slot a bag of them, repeats included.
+/// The ids of the samples of a batch: for each row and slot a bag of ids, repeats included.
 struct Bags {
   std::span<const std::uint64_t> ids{};  ///< Of all bags, one after another
-  std::span<const float> values{};       ///< What the embedding of each id is multiplied with; empty: 1
+  std::span<const float> values{};       ///< Factor of the embedding of each id; empty: 1
   std::span<const std::int32_t> ends{};  ///< rows × slots: where each bag ends in `ids`
 };
 

@@ -22,7 +22,7 @@ class BatchRows {
 
   /// The distinct keys of the last find(), in the order in which its ids name them first.
   std::span<const std::uint64_t> keys() const { return {keys_.data(), distinct_}; }
-  /// Of each id of the last find(): where its key stands in keys().
+  /// The index into keys() of each id of the last find().
   std::span<const std::int32_t> of_ids() const { return {rows_.data(), ids_}; }
 
  private:
@@ -32,7 +32,7 @@ class BatchRows {
   std::vector<std::uint64_t> salts_;  ///< Of each slot
   std::vector<std::uint64_t> keys_;
   std::vector<std::int32_t> rows_;
-  std::vector<std::uint32_t> places_;  ///< Open addressing by key: 1 + where it stands in keys_; 0: free
+  std::vector<std::uint32_t> places_;  ///< Open addressing by key: 1 + its index in keys_; 0: free
   std::size_t ids_ = 0;
   std::size_t distinct_ = 0;
 };

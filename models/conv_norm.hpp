@@ -11,8 +11,8 @@
 
 namespace flotilla {
 
-/// Where the two tensors of a ConvNorm lie: of their own, kept for backward, or in shared slots of
-/// ActivationMemory. Both in one slot: the normalisation is done in place.
+/// The memory of the two tensors of a ConvNorm: kept for backward, or in shared slots of ActivationMemory.
+/// Both in one slot: the normalisation is done in place.
 struct ConvNormPlaces {
   std::optional<std::size_t> convolved;   ///< None: kept
   std::optional<std::size_t> normalised;  ///< None: kept
@@ -27,17 +27,17 @@ struct ConvNormSpec {
   WorkerExchange* exchange = nullptr;
 };
 
-/// A convolution, batch norm and what follows it: the unit that residual networks are made of.
+/// A convolution, batch norm and the activation: the unit of residual networks.
 class ConvNorm {
  public:
   ConvNorm(const Building& network, const ConvNormSpec& spec);
   const Shape& output_shape() const { return shape_; }
   void bind(const Arenas& arenas);
   const Tensor& forward(const Tensor& x, const Tensor* residual, const PassInfo& info);
-  /// Fills the tensors again that backward reads and that were not kept, as forward left them.
+  /// Recomputes the tensors that backward reads and that were not kept.
   const Tensor& replay(const Tensor& x, bool normalise);
-  /// dy's tensors go back to the memory, unless `residual` is given: *residual becomes the tensor that holds
-  /// the gradient of the residual, dy.first. Returns the gradient of x, null if the convolution has none.
+  /// Frees the tensors of dy. With `residual` it keeps dy.first, which becomes the gradient of the residual,
+  /// *residual. Returns the gradient of x, null if the convolution has none.
   Tensor* backward(const Tensor& x, OutputGradient dy, Tensor** residual);
   void time_alone(const Tensor& x, const Tensor* residual, TimedOperations& operations);
   std::int64_t first_offset() const { return weight_slice_.offset; }

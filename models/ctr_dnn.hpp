@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-/// The dense part of a click model (the original's CTR-DNN, fleet.md §6.9): an MLP of two classes over the
+/// The dense part of a click model (CTR-DNN: docs/fleet.md, "Clicks"): an MLP of two classes over the
 /// features that EmbeddingBags makes, with weights ~ Normal(0, 1/√inputs). It computes the gradient of the
 /// features too: Network::input_gradient().
 struct CtrDnnSpec {

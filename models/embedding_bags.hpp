@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-/// Click samples as a network sees them, one batch: row n of the features is its dense values, and for each
-/// slot the sum of its bag, Σ value · embedding.
+/// The network's input for a batch of click samples: row n of the features is its dense values, followed for
+/// each slot by the sum of its bag, Σ value · embedding.
 struct EmbeddingBagsSpec {
   std::int64_t batch = 0;
   std::int64_t dense = 0;  ///< May be 0
@@ -19,8 +19,9 @@ struct EmbeddingBagsSpec {
   std::int64_t features() const { return dense + slots * width; }
 };
 
-/// From the rows that a batch needs to its features, and back. Host memory, one thread: a bag and its
-/// gradients are added up in the order of the ids, to the same bits every time. Neither pass allocates.
+/// Computes the features of a batch from embedding rows, and the gradient of the rows from that of the
+/// features. Host memory, one thread: a bag and its gradients are added up in the order of the ids, to the
+/// same bits every time. Neither pass allocates.
 class EmbeddingBags {
  public:
   explicit EmbeddingBags(const EmbeddingBagsSpec& spec);
@@ -34,7 +35,7 @@ class EmbeddingBags {
                std::span<const float> rows, std::span<float> features) const;
   /// @param dfeatures (batch, features()): the gradient of the features
   /// @param drows (found.keys(), width): overwritten with the gradient of the rows, Σ value · dfeatures over
-  /// the ids that name them
+  /// their ids
   void backward(const Bags& bags, const BatchRows& found, std::span<const float> dfeatures,
                 std::span<float> drows) const;
 

@@ -13,11 +13,11 @@
 
 namespace flotilla {
 
-/// μ of running ← μ · running + (1 − μ) · batch, of all batch norms (fleet.md §7.1; torch's momentum is 1 −
-/// μ).
+/// μ of running ← μ · running + (1 − μ) · batch, of all batch norms (docs/fleet.md, "Synchronous training";
+/// torch's momentum is 1 − μ).
 inline constexpr float statistics_momentum = 0.9F;
 
-/// μᵏ: what k micro-steps, whose statistics add up, leave of the running ones.
+/// μᵏ: the factor of the running statistics over k micro-steps, whose statistics add up.
 inline float statistics_decay(std::int64_t micro_steps) {
   float decay = 1.0F;
   for (std::int64_t i = 0; i < micro_steps; ++i) decay *= statistics_momentum;
@@ -26,12 +26,12 @@ inline float statistics_decay(std::int64_t micro_steps) {
 
 enum class Pass { training, inference };
 
-/// What a forward pass is told.
+/// The kind and number of a forward pass.
 struct PassInfo {
-  PassInfo(Pass kind) : pass(kind) {}  // NOLINT: a pass is all that most layers ask for
+  PassInfo(Pass kind) : pass(kind) {}  // NOLINT: most layers need the pass only
   PassInfo(Pass kind, std::uint64_t number) : pass(kind), draw(number) {}
   Pass pass;
-  std::uint64_t draw = 0;  ///< Training passes of all workers counted apart: selects the dropout mask
+  std::uint64_t draw = 0;  ///< Number of the training pass, unique over all workers: selects the dropout mask
 };
 
 /// The flat arrays that a network computes with; sizes are those of the layouts.
@@ -41,18 +41,18 @@ struct Arenas {
   DeviceSpan<float>
       statistics;  ///< Running statistics (batch norm), read by inference; empty if there are none.
   /// Laid out as statistics: s ← μ s + (1 − μ) · this batch's, μ = statistics_momentum, in each
-  /// training pass. Whoever runs the step zeroes it before and folds it into the running ones afterwards.
+  /// training pass. The strategy zeroes it before a step and folds it into the running ones afterwards.
   DeviceSpan<float> step_statistics;
 };
 
-/// The gradient of a layer's output: first + more. What a residual block hands back has two parts, which the
-/// block before it adds in a pass that it does anyway.
+/// The gradient of a layer's output: first + more. The gradient of a residual block's input has two parts,
+/// which the previous block adds in another pass.
 struct OutputGradient {
   Tensor* first = nullptr;
   Tensor* more = nullptr;  ///< Null: none
 };
 
-/// One operation of a training step that a benchmark runs alone, on the step's own buffers.
+/// An operation of a training step that a benchmark runs alone, on the step's own buffers.
 struct TimedOperation {
   std::string name;  ///< "layer1.0.conv1 forward"
   std::string kind;  ///< "convolution forward"
@@ -60,13 +60,13 @@ struct TimedOperation {
   std::function<void()> run;
 };
 
-/// Those of a network in the order of its layers; a step runs those of backward from the last to the first.
+/// The operations of a network in the order of its layers; a step runs those of backward in reverse.
 struct TimedOperations {
   std::vector<TimedOperation> forward;
   std::vector<TimedOperation> backward;
 };
 
-/// What a layer takes from, and adds to, the network that it is made for.
+/// The parts of a network that the constructor of a layer uses.
 struct Building {
   Device& device;
   TensorSet& parameters;
@@ -75,8 +75,8 @@ struct Building {
 };
 
 /// One operation of a network with its parameters, activations and plans, for one batch size. It adds its
-/// tensors to the network's when it is made, in forward order, and computes with the arenas it was bound to
-/// last.
+/// tensors to the network's when it is made, in forward order, and computes with the arenas of the last
+/// bind().
 class Layer {
  public:
   Layer() = default;
@@ -88,17 +88,17 @@ class Layer {
   virtual void bind(const Arenas& arenas) = 0;
 
   virtual const Tensor& forward(const Tensor& x,
-                                const PassInfo& info) = 0;  ///< The result lives in the layer.
-  /// x is what forward got. dy is scratch afterwards. Writes or adds the gradients of its parameters; returns
-  /// the gradient of x, without tensors for a first layer.
+                                const PassInfo& info) = 0;  ///< The result is owned by the layer.
+  /// x is the input of forward. dy is scratch afterwards. Writes or adds the gradients of its parameters;
+  /// returns the gradient of x, without tensors for a first layer.
   virtual OutputGradient backward(const Tensor& x, OutputGradient dy) = 0;
-  /// Appends the operations of forward and backward, in the state that a training step left.
+  /// Appends the operations of forward and backward, to be timed alone after a training step.
   virtual void time_alone(const Tensor& x, TimedOperations& operations) = 0;
 
-  /// Whether all that the last training pass computed is finite, `y` being what it returned.
+  /// Whether all values of the last training pass are finite; `y` is its result.
   virtual bool finite(Device& device, const Tensor& y) const { return device.all_finite(y); }
 
-  /// Of its first parameter in the arena; for a layer without any, of the next one.
+  /// Offset of the layer's first parameter in the arena; without parameters, of the next layer's.
   virtual std::int64_t first_offset() const = 0;
 };
 

@@ -12,7 +12,7 @@ namespace flotilla {
 /// A linear layer with its activation: tensors "<name>.weight" (O,I) and "<name>.bias" (O), zero at first.
 class LinearLayer : public Layer {
  public:
-  /// @param first it is the network's first layer, and no gradient of its input is wanted
+  /// @param first it is the network's first layer, and needs no gradient of its input
   LinearLayer(const Building& network, std::string name, const LinearSpec& spec,
               const Initializer& initializer, bool first);
 

@@ -10,7 +10,7 @@
 namespace flotilla {
 
 /// A multilayer perceptron: linear layers "fc1", "fc2", … with an activation between them, softmax at the end
-/// (the original's MNIST example is 784-128-128-10 with tanh, fleet.md §0).
+/// (Fleet's MNIST example is 784-128-128-10 with tanh: docs/fleet.md, "Images").
 struct MlpSpec {
   Shape input;                       ///< (N, …): everything after the batch is flattened
   std::vector<std::int64_t> widths;  ///< Hidden layers; may be empty

@@ -24,7 +24,7 @@ class Network {
  public:
   Network(Device& device, const NetworkSpec& spec);
 
-  /// For the builder: what layers are made with. append() each, then finish().
+  /// The argument of constructors of layers. append() each layer, then finish().
   Building building() { return {device_, parameters_, statistics_, memory_}; }
   void append(std::unique_ptr<Layer> layer) { layers_.push_back(std::move(layer)); }
   void finish();
@@ -54,11 +54,10 @@ class Network {
       on_ready(layers_[i]->first_offset());
     }
   }
-  /// The gradient of the input that the last backward pass left, (N, …), until the next one; from the last
-  /// call of on_ready on. @throws InternalError if the network was not built to compute it.
+  /// The gradient of the input, (N, …), from the last call of on_ready in a backward pass until the next one.
+  /// @throws InternalError if the network was not built to compute it.
   const Tensor& input_gradient() const;
-  /// The operations of a step but the optimizer, in its order, each to run alone in the state that a training
-  /// step left.
+  /// The operations of a step but the optimizer, in its order, each to be timed alone after a training step.
   /// `targets` must outlive them.
   std::vector<TimedOperation> operations(const Targets& targets, DeviceSpan<float> sums);
   /// The first layer whose output in the last training pass holds a NaN or an infinity; empty: none.

@@ -22,7 +22,7 @@ class Norm {
 
   /// y may be x.
   void forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass);
-  /// What forward wrote in the last training pass, once more, without touching any statistics.
+  /// Computes the output of the last training pass again, without updating statistics.
   void replay(const Tensor& x, const Tensor* residual, Tensor& y);
   /// As BatchNorm::backward, on the statistics of the last training pass.
   void backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
@@ -36,8 +36,8 @@ class Norm {
   std::unique_ptr<BatchNorm> plan_;
   WorkerExchange* exchange_;
   std::int64_t channels_;
-  std::int64_t local_count_;  ///< Values per channel
-  double count_;              ///< The same over all workers whose statistics are combined
+  std::int64_t local_count_;  ///< Values per channel of this worker's batch
+  double count_;              ///< Values per channel of all workers whose statistics are combined
   bool accumulate_;
   Slice scale_slice_, shift_slice_, mean_slice_, variance_slice_;
   ScaleShift weights_;

@@ -20,7 +20,8 @@ struct ResidualBlockSpec {
   bool recompute = false;   ///< Keeps its output only and computes the inner tensors again in backward
   bool accumulate = false;
   WorkerExchange* exchange = nullptr;
-  std::size_t index = 0;  ///< In the network: outputs of an inference network take turns in two slots
+  std::size_t index =
+      0;  ///< Index in the network: outputs of an inference network alternate between two slots
 };
 
 /// y = relu(main(x) + shortcut(x)) (He et al. 2016), the shortcut a 1×1 convolution with batch norm where the

@@ -11,9 +11,9 @@
 
 namespace flotilla {
 
-/// A residual network for images (He et al. 2016, "v1.5": the stride on the 3×3; fleet.md §7.1). Tensors have
+/// A residual network for images (He et al. 2016, "v1.5": the stride on the 3×3). Tensors have
 /// torchvision's names and shapes. Convolutions begin with He normal values of fan-out, batch norms with 1
-/// and 0, the last layer with uniform ±1/√C (fleet.md §7.1) and zero biases.
+/// and 0, the last layer with uniform ±1/√C and zero biases (docs/fleet.md, "Images").
 struct ResnetSpec {
   std::int64_t depth = 50;  ///< 18, 34, 50, 101, 152
   Shape input;              ///< (N,3,H,W)
@@ -22,8 +22,8 @@ struct ResnetSpec {
   bool accumulate = false;  ///< backward adds to the gradients (micro-steps)
   float dropout = 0.0F;     ///< Before the last layer
   std::uint64_t dropout_seed = 0;
-  /// What keeps its output only and is computed again in backward: "layer1.0", "layer1" (all its blocks),
-  /// "conv1", or "blocks" (all of these). Results keep their bits.
+  /// Parts that keep their output only and are computed again in backward: "layer1.0", "layer1" (all its
+  /// blocks), "conv1", or "blocks" (all of these). Results keep their bits.
   std::vector<std::string> recompute{};
   WorkerExchange* exchange = nullptr;  ///< Null: batch norm of each worker's own batch; must outlive it
   Purpose purpose = Purpose::training;

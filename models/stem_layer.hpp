@@ -28,7 +28,7 @@ class StemLayer : public Layer {
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
-  /// Before the pooling: oneDNN's takes the largest of what is a number.
+  /// Checks the values before the pooling, because oneDNN's max pooling ignores NaN.
   bool finite(Device& device, const Tensor&) const override { return device.all_finite(unit_.output()); }
   std::int64_t first_offset() const override { return unit_.first_offset(); }
 

@@ -13,7 +13,7 @@ namespace flotilla {
 
 namespace {
 
-/// Glorot & Bengio 2010 (xavier), He et al. 2015 (gain √2), LeCun et al. 1998 (gain 1); the original's
+/// Glorot & Bengio 2010 (xavier), He et al. 2015 (gain √2), LeCun et al. 1998 (gain 1); Fleet's
 /// defaults are Xavier uniform for linear layers and zero biases.
 void fill(std::span<float> values, const NamedTensor& tensor, Random random) {
   const auto in = static_cast<double>(tensor.fan_in);

@@ -30,8 +30,8 @@ struct Initializer {
   double scale = 0.0;  ///< uniform: the bound; normal: the deviation
 };
 
-/// A tensor of a network's arenas: what it is called, how it begins, and how it travels between the plain
-/// order of files and the arena.
+/// A tensor of a network's arenas: its name, its initial values, and the conversion between the plain order
+/// of files and the arena.
 struct NamedTensor {
   std::string name;
   Shape shape;
@@ -47,7 +47,7 @@ struct NamedTensor {
 /// The tensors of one kind of arena, parameters or statistics, in forward order.
 class TensorSet {
  public:
-  Slice add(NamedTensor tensor);  ///< Appends; the slice is where it lies.
+  Slice add(NamedTensor tensor);  ///< Appends a tensor and returns its slice.
   const ArenaLayout& layout() const { return layout_; }
 
   /// Fills an arena with initial values: a pure function of (seed, tensor), independent of the device.
@@ -55,11 +55,11 @@ class TensorSet {
   /// Sets one slice of an arena (the tensors, or anything of the same layout) from plain values.
   void import_slice(Device& device, std::size_t slice, std::span<const float> plain,
                     DeviceSpan<float> arena) const;
-  /// Tells apart sets that keep their values in different orders. Where arenas are shared or added up, among
-  /// networks or workers, it must be the same.
+  /// An identifier of the order in which the set stores values. Networks and workers that share or add up
+  /// arenas must have equal ones.
   std::uint64_t order() const;
-  /// Whether a slice is stored as files hold it; where not, the way there, in host memory. Safe beside a
-  /// running step.
+  /// Whether a slice is stored in the plain order of files; where not, to_plain() converts it, in host
+  /// memory. Safe beside a running step.
   bool is_plain(std::size_t slice) const { return !tensors_[slice].to_plain; }
   void to_plain(std::size_t slice, std::span<const float> stored, std::span<float> plain) const {
     tensors_[slice].to_plain(stored, plain);

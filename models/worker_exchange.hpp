@@ -5,8 +5,8 @@
 
 namespace flotilla {
 
-/// What layers need of the other workers, for synchronised batch norm. Implemented by the program: models
-/// know no ranks.
+/// Communication of layers with other workers, for synchronised batch norm. Implemented in src/strategy, so
+/// that models do not depend on MPI.
 class WorkerExchange {
  public:
   virtual ~WorkerExchange() = default;

@@ -103,7 +103,7 @@ carry_plugins() {
   done
 }
 
-# installed <name>: a folder of Open MPI here, as ompi_info tells it
+# installed <name>: a folder of Open MPI here, as ompi_info prints it
 installed() {
   ompi_info --parsable --path "$1" | sed -n "s/^path:$1://p" | head -n 1
 }
@@ -146,7 +146,7 @@ export LD_LIBRARY_PATH
 ENVIRONMENT
   if [[ $mpi == carried ]]; then
     cat >>"$output/env.sh" <<'ENVIRONMENT'
-# Open MPI, PMIx and hwloc look for plugins and texts where they were built unless they are told.
+# Open MPI, PMIx and hwloc look for plugins and texts where they were built unless variables name other folders.
 export OPAL_PREFIX="$here" OPAL_BINDIR="$here/bin" OPAL_LIBDIR="$here/lib" OPAL_PKGLIBDIR="$here/lib/openmpi"
 export OPAL_PKGDATADIR="$here/share/openmpi" OPAL_SYSCONFDIR="$here/etc/openmpi"
 export PMIX_PREFIX="$here" PMIX_LIBDIR="$here/lib" PMIX_PKGLIBDIR="$here/lib/pmix" PMIX_PKGDATADIR="$here/share/pmix"

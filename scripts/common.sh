@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # What the scripts here share. Sourced, not run.
 
-# say <text>...: one line that tells what is being done.
+# say <text>...: prints one line about what is being done.
 say() {
   printf 'flotilla: %s\n' "$*"
 }

@@ -154,7 +154,7 @@ else
   cut -f 1 "$work/rows" | sort -u | sort -n >"$work/classes.txt"
 fi
 
-# The order by a hash of the path, salted by the seed, tells which images of a class come first.
+# The order by a hash of the path, salted by the seed, decides which images of a class come first.
 printf '%016d%048d' "$seed" 0 >"$work/salt"
 awk -F '\t' -v OFS='\t' 'NR == FNR { label[$0] = FNR - 1; next } { print label[$1], $2, $3 }' "$work/classes.txt" \
   "$work/rows" | sort -t $'\t' -k 1,1n -k 2,2R -k 2,2 --random-source="$work/salt" >"$work/ordered"

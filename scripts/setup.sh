@@ -158,7 +158,7 @@ done
 if ((${#unavailable[@]} > 0)); then
   fail 2 "setup: this system's package sources do not offer: ${unavailable[*]}." \
     "Nothing was installed. Needed is Debian 12 or later, or Ubuntu 24.04 or later with 'universe' enabled" \
-    "(add-apt-repository universe); docs/install.md tells how to build with libraries from elsewhere."
+    "(add-apt-repository universe); docs/install.md says how to build with libraries from elsewhere."
 fi
 
 if ((${#wanted[@]} > 0)); then

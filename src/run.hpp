@@ -7,11 +7,10 @@
 
 namespace flotilla {
 
-/// The whole of Flotilla, with models of one's own beside those that come along: a program of a user's hands
-/// its arguments over and returns what this returns, the exit code. All commands know the models. Call it
-/// first in main, once, before any thread is started: it may start the program anew in its place
-/// (kernels/openmp_waiting.hpp), so that what main did before happens twice. It initialises and finalises
-/// MPI.
+/// Runs the program flotilla with additional models: a user's main() passes its arguments and returns the
+/// result, the exit code. All commands accept the models. Call it first in main, once, before any thread is
+/// started: it may replace the process by a new start of the program (kernels/openmp_waiting.hpp), so that
+/// earlier statements of main run twice. It initialises and finalises MPI.
 int run(int argc, char** argv, std::vector<ModelKind> own_models = {});
 
 }  // namespace flotilla

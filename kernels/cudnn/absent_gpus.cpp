@@ -5,7 +5,7 @@
 namespace flotilla {
 
 std::vector<GpuInfo> visible_gpus() {
-  make_cuda_device({});  // tells what is missing
+  make_cuda_device({});  // throws, naming what is missing
   return {};
 }
 

@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-/// @throws LibraryError unless the call succeeded, with the library's own words. Errors of work that was only
-/// queued come out of a later call.
+/// @throws LibraryError with the library's error text unless the call succeeded. Errors of queued work are
+/// reported by a later call.
 void check(cudaError_t status, const char* call, std::source_location at = std::source_location::current());
 void check(cudnnStatus_t status, const char* call, std::source_location at = std::source_location::current());
 void check(cublasStatus_t status, const char* call,

@@ -9,14 +9,14 @@
 
 namespace flotilla {
 
-/// What cuDNN is told of a convolution: NHWC images, (O,K,K,I/groups) weights, all of one precision.
+/// cuDNN's descriptors of a convolution: NHWC images, (O,K,K,I/groups) weights, all of one precision.
 struct ConvolutionDescriptors {
   ConvolutionDescriptors(const Conv2dSpec& spec, Precision precision);
 
   TensorDescriptor x;
   TensorDescriptor y;
   FilterDescriptor weight;
-  // One for each pass: the kind of arithmetic is said in them.
+  // One for each pass: they hold the kind of arithmetic.
   ConvolutionDescriptor forward;
   ConvolutionDescriptor backward_data;
   ConvolutionDescriptor backward_weights;
@@ -35,9 +35,9 @@ struct ConvolutionAlgorithms {
   ChosenAlgorithm<cudnnConvolutionBwdFilterAlgo_t> backward_weights;
 };
 
-/// The algorithms for convolutions of a GPU, each shape looked at once. The fastest of a measurement of those
-/// whose workspace is allowed; or, reproducible, the first in cuDNN's own ranking that always gives the same
-/// bits, since two measurements may end differently.
+/// Chooses the algorithms for convolutions on a GPU, once for each shape. The fastest of a measurement of
+/// those whose workspace is allowed; or, reproducible, the first in cuDNN's own ranking that always gives the
+/// same bits, since two measurements may end differently.
 class AlgorithmChoice {
  public:
   explicit AlgorithmChoice(std::shared_ptr<CudaScope> scope);

@@ -9,7 +9,7 @@ namespace flotilla {
 
 /// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
 /// precision forward() makes a half copy of it, and the weight's gradient comes as halves and is cast; a
-/// first layer's channels are filled up with zeros to 8, which the matrix units take at a time.
+/// first layer's channels are padded with zeros to 8, as the matrix units need them.
 class CudaConv2d : public Conv2d {
  public:
   CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);
@@ -30,7 +30,7 @@ class CudaConv2d : public Conv2d {
   void take_gradient(DeviceSpan<float> weight);
   const void* operand(DeviceSpan<const float> weight) const;
   const void* operand(const Tensor& x);
-  // What is handed out, on addresses:
+  // Queued work, on addresses:
   void convolve(const void* x, const void* weight, void* y);
   void convolve_back(const void* dy, const void* weight, void* dx);
   void convolve_for_weight(const void* x, const void* dy, bool adds, void* dw);
@@ -39,12 +39,12 @@ class CudaConv2d : public Conv2d {
 
   std::shared_ptr<CudaScope> scope_;
   Conv2dSpec spec_;
-  std::int64_t channels_;  // of x, those filled up included
+  std::int64_t channels_;  // of x, padding included
   ConvolutionAlgorithms algorithms_;
   ConvolutionDescriptors descriptors_;
   Storage weight_;    // in half precision: the copy
   Storage gradient_;  // in half precision: of the weight
-  Storage input_;     // of one that came plain or with fewer channels
+  Storage input_;     // of an input that was plain or had fewer channels
   GraphReleaseGuard last_call_;
 };
 

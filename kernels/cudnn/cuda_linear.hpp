@@ -7,9 +7,9 @@
 
 namespace flotilla {
 
-/// Linear as products by cuBLASLt: bias and ReLU ride in the first, other activations are a pass of their
-/// own. The weight lies plain, (O,I), in the arena. In half precision x and y are halves, and so are copies
-/// of weight and bias, made by each forward; gradients of parameters come out in float32.
+/// Linear as products by cuBLASLt: bias and ReLU are fused into the forward product, other activations are a
+/// pass of their own. The weight lies plain, (O,I), in the arena. In half precision x and y are halves, and
+/// so are copies of weight and bias, made by each forward; gradients of parameters come out in float32.
 class CudaLinear : public Linear {
  public:
   CudaLinear(std::shared_ptr<CudaScope> scope, const LinearSpec& spec);
@@ -21,7 +21,7 @@ class CudaLinear : public Linear {
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
-  /// As the products take it: the arena's, or the half copy. forward() brings that up to date.
+  /// The operand of the products: the arena's values, or the half copy, which forward() updates.
   const void* operand(DeviceSpan<const float> parameter, const Storage& copy) const;
   void copy(DeviceSpan<const float> parameter, Storage& to);
 

@@ -12,27 +12,27 @@ namespace flotilla {
 
 class WorkList;
 
-/// One GPU's queue of work and the pool that all memory for it comes from. Storages may outlive this: they
-/// keep both alive.
+/// One GPU's stream and the pool that its memory is allocated from. Storages may outlive this: they keep both
+/// alive.
 class CudaMemory {
  public:
   /// Makes `ordinal` the calling thread's GPU.
   explicit CudaMemory(int ordinal);
 
   int ordinal() const;
-  /// All work handed out so far is in it.
+  /// The stream that computes: submits what is kept back, so that all work so far is in it.
   cudaStream_t stream() const;
-  cudaStream_t bare_stream() const;  ///< The same, without what is kept back
-  /// Keeps work back from now on; null: no longer. Of all copies of this.
+  cudaStream_t bare_stream() const;  ///< The stream that computes; work that is kept back is not submitted
+  /// From now on work is kept in `list`, for all copies of this object; null: no longer.
   void keep_back(WorkList* list) const;
-  /// `count` floats, zeroed, on 256 bytes. Zeroing is queued, and so is giving back: whoever uses the memory
-  /// beside the stream orders himself after and before.
+  /// `count` floats, zeroed, aligned to 256 bytes. Zeroing and freeing are queued on the stream: a use of the
+  /// memory on another stream must be ordered after the zeroing and before the freeing.
   /// @throws UserError if they do not fit.
   Storage allocate(std::size_t count) const;
-  Storage scratch(std::size_t count) const;  ///< The same, not zeroed
+  Storage scratch(std::size_t count) const;  ///< `count` floats, not zeroed, aligned to 256 bytes
   /// Page-locked memory of the host, zeroed.
   Storage pinned(std::size_t count) const;
-  /// Locks memory of the host that is there already, until the result goes.
+  /// Page-locks existing host memory for as long as the result lives.
   Storage pin(std::span<float> host) const;
   std::int64_t allocated_bytes() const;  ///< On the GPU
 

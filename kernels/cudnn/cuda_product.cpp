@@ -72,7 +72,7 @@ CudaProduct::CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec
   if (spec.bias) {
     set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
         std::uint32_t{spec.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS});
-    // Not followed yet: it tells how the bias will be aligned.
+    // Not dereferenced: the address gives the alignment of the bias.
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
   }
   scope_->reserve(workspace);

@@ -23,7 +23,7 @@ CudaScope::CudaScope(const DeviceSpec& spec)
 }
 
 CudaScope::~CudaScope() {
-  memory_.keep_back(nullptr);  // What is still there, nobody has waited for.
+  memory_.keep_back(nullptr);  // Work that is still listed has no caller waiting for it.
 }
 
 void CudaScope::reserve(std::size_t bytes) {

@@ -29,7 +29,8 @@ class CudaScope {
   cudnnHandle_t cudnn() const { return cudnn_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
   DeviceLoops& loops() const { return listed_loops_ ? *listed_loops_ : *plain_loops_; }
-  /// plan.method(arguments…): now, or with the work that is kept back. The plan has a GraphReleaseGuard.
+  /// Calls plan.method(arguments…), now or when the list of work is submitted. The plan has a
+  /// GraphReleaseGuard.
   template <auto method, class Plan, class... Arguments>
   void hand_out(Plan& plan, const Arguments&... arguments) {
     if (list_) {
@@ -39,7 +40,7 @@ class CudaScope {
     }
   }
   void submit() const { memory_.stream(); }
-  /// Before a plan goes that work may call.
+  /// To be called before a plan is destroyed that listed work may call.
   void before_release() const noexcept {
     if (list_) list_->before_release();
   }
@@ -49,7 +50,7 @@ class CudaScope {
   bool reproducible() const { return spec_.reproducible; }
   std::size_t workspace_limit() const { return spec_.workspace_bytes; }
 
-  /// Makes the workspace at least so large. For the making of plans.
+  /// Makes the workspace at least so large; while a plan is constructed.
   void reserve(std::size_t bytes);
   void* workspace() { return workspace_.span().address(); }
   std::size_t workspace_bytes() const { return workspace_.size() * sizeof(float); }
@@ -67,7 +68,7 @@ class CudaScope {
   std::unique_ptr<DeviceLoops> listed_loops_;
 };
 
-/// The last member of a plan that hands out calls of itself: they are done before the rest of it goes.
+/// The last member of a plan that lists calls of itself: they are submitted before the plan is destroyed.
 class GraphReleaseGuard {
  public:
   explicit GraphReleaseGuard(std::shared_ptr<const CudaScope> scope) : scope_(std::move(scope)) {}

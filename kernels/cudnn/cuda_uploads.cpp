@@ -16,7 +16,7 @@ void record(const Event& event, cudaStream_t stream) {
   check(cudaEventRecord(event.get(), stream), "cudaEventRecord");
 }
 
-/// What is handed to the stream from now on starts after the event as it was last recorded, if it was.
+/// Work on the stream from now on starts after the last recording of the event, if there was one.
 void wait(cudaStream_t stream, const Event& event) {
   check(cudaStreamWaitEvent(stream, event.get(), 0), "cudaStreamWaitEvent");
 }
@@ -78,7 +78,7 @@ const void* CudaUploads::page_locked(Batch& slot, std::span<const std::byte> hos
 }
 
 const void* CudaUploads::copied(std::span<const std::byte> host) {
-  // Whoever reads the batch before this one has been handed out by now.
+  // All work that reads the batch before this one has been queued by now.
   record(batches_[1 - next_batch_].read, memory_.stream());
   Batch& slot = batches_[next_batch_];
   next_batch_ = 1 - next_batch_;

@@ -9,24 +9,24 @@
 
 namespace flotilla {
 
-/// Copies from the host for which nobody waits: the caller's memory is free again when a call returns, but
-/// for batches in page-locked memory. Of the computing thread.
+/// Asynchronous copies from the host: the caller's memory is free again when a call returns, but for batches
+/// in page-locked memory. For the computing thread only.
 class CudaUploads {
  public:
   explicit CudaUploads(CudaMemory memory);
   CudaUploads(const CudaUploads&) = delete;
   CudaUploads& operator=(const CudaUploads&) = delete;
-  ~CudaUploads();  ///< Waits for copies from memory that goes; not while an exception is being thrown.
+  ~CudaUploads();  ///< Waits for copies from host memory; not while an exception is being thrown.
 
-  /// Small arrays go by way of page-locked memory; larger ones wait for all work handed out so far.
+  /// Small arrays are copied through page-locked memory; larger ones wait for all work queued so far.
   void copy(std::span<const float> host, DeviceSpan<float> to);
-  /// A batch on the device, until the next call but one; copied beside what is computed meanwhile.
-  /// Page-locked memory is copied from where it is, and must stay until finish().
+  /// A batch on the device, valid until the next call but one; copied while the device computes. Page-locked
+  /// memory is copied in place and must not change until finish().
   template <class T>
   DeviceSpan<const T> batch(std::span<const T> host) {
     return {static_cast<const T*>(copied(std::as_bytes(host))), host.size()};
   }
-  void finish();  ///< Returns when nothing of the host is read any more.
+  void finish();  ///< Returns when no host memory is read any more.
 
  private:
   struct Small {
@@ -37,7 +37,7 @@ class CudaUploads {
     Storage pinned;
     Storage device;
     Event copied;
-    Event read;  // by all who read it
+    Event read;  // by all work that reads it
   };
 
   const void* copied(std::span<const std::byte> host);

@@ -22,7 +22,7 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using ProductDescriptor = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using ProductPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// What `create(&handle, arguments…)` makes. @throws LibraryError naming `call`.
+/// The handle that `create(&handle, arguments…)` makes. @throws LibraryError naming `call`.
 template <class Handle, class Create, class... Arguments>
 Handle created(const char* call, const Create& create, const Arguments&... arguments) {
   typename Handle::pointer handle = nullptr;

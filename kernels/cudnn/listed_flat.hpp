@@ -31,13 +31,13 @@ class ListedFlat : public FlatMath {
   void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override;
 
  private:
-  /// What of an update stays from step to step.
+  /// The parts of an update that stay the same from step to step.
   struct Update {
     DeviceSpan<float> parameters;
     DeviceSpan<const float> gradients;
     Decay decay = Decay::coupled;
     const UpdateNumbers* numbers = nullptr;
-    std::int64_t ranges = 0;  ///< Which of those that have been
+    std::int64_t ranges = 0;  ///< Number of the list of ranges
     friend bool operator==(const Update&, const Update&) = default;
   };
   struct Moments {
@@ -61,7 +61,7 @@ class ListedFlat : public FlatMath {
 
   FlatMath& flat_;
   WorkList& list_;
-  std::vector<FlatRange> ranges_;  ///< Where `flat_` has cut them last
+  std::vector<FlatRange> ranges_;  ///< Those that `flat_` has cut into chunks last
   std::int64_t ranges_seen_ = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace flotilla {
 
-/// `loops`, whose work goes into the list. What returns a number to the host submits the list first. Both
-/// must outlive it.
+/// Wraps `loops` so that its work is added to the list. An operation that returns a number to the host
+/// submits the list first. Both arguments must outlive the result.
 std::unique_ptr<DeviceLoops> make_listed_loops(DeviceLoops& loops, WorkList& list);
 
 }  // namespace flotilla

@@ -46,7 +46,7 @@ std::uint64_t* WorkList::words_for(std::size_t words) {
 void WorkList::submit() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   if (pending_->works.empty()) return;
-  // Work may itself ask for all to be handed over before it: it finds nothing.
+  // Work may itself submit the list: it is empty then.
   std::unique_ptr<List> list = std::exchange(pending_, spare_ ? std::move(spare_) : std::make_unique<List>());
   if (!numbers_.empty()) recorder_.upload(numbers_);
   numbers_.clear();

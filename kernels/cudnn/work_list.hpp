@@ -17,30 +17,30 @@
 
 namespace flotilla {
 
-/// A list of work that can be launched as a whole.
+/// A recorded list of work that can be launched as a whole (a CUDA graph).
 class WorkGraph {
  public:
   virtual ~WorkGraph() = default;
   virtual void launch() = 0;
 };
 
-/// What makes graphs of work: those of CUDA, or a test's.
+/// Records graphs of work: those of CUDA, or a test's.
 class WorkRecorder {
  public:
   virtual ~WorkRecorder() = default;
-  /// From here to end() what is done is not done, but kept in the graph.
+  /// From here to end() work is recorded in the graph instead of being executed.
   virtual void begin() = 0;
   virtual std::unique_ptr<WorkGraph> end() = 0;
-  /// Instead of end(), or after it has thrown: what was kept is dropped, and what is done is done again.
+  /// Instead of end(), or after it has thrown: drops what was recorded; work is executed again.
   virtual void abandon() noexcept = 0;
-  /// Where the numbers of a list lie on the device, and how many there is room for.
+  /// The device array that holds the numbers of a list, and its capacity.
   virtual const std::uint64_t* numbers() const = 0;
   virtual std::size_t room() const = 0;
-  /// Puts them there, before what is launched from now on.
+  /// Copies numbers to that array, ordered before launches from now on.
   virtual void upload(std::span<const std::uint64_t> numbers) = 0;
 };
 
-/// Keeps a device's work back and hands it over list by list. Training does the same work on the same memory
+/// Collects a device's work and submits it list by list. Training does the same work on the same memory
 /// step after step: a list that comes for the second time is recorded, and from then on launched as one
 /// graph. Numbers that change travel beside it. For one thread.
 class WorkList {
@@ -50,13 +50,13 @@ class WorkList {
   WorkList(const WorkList&) = delete;
   WorkList& operator=(const WorkList&) = delete;
 
-  /// object.method(arguments…), later. The object, and what the arguments point to, must stay until submit();
-  /// two calls are the same if all arguments are equal.
+  /// Adds a call of object.method(arguments…). The object, and what the arguments point to, must stay valid
+  /// until submit(); two calls are the same if all arguments are equal.
   template <auto method, class Object, class... Arguments>
   void add(Object& object, const Arguments&... arguments) {
     put(Call<method, Object, Arguments...>{&object, std::tuple<Arguments...>(arguments...)});
   }
-  /// A number for the work added next: on the device when that is done.
+  /// A number for the work added next: it is on the device when that work is executed.
   template <class T>
   const T* number(const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
@@ -66,10 +66,10 @@ class WorkList {
     return reinterpret_cast<const T*>(recorder_.numbers() + (place - numbers_.data()));
   }
 
-  /// Hands over what was added. @throws what that throws
+  /// Submits what was added. @throws what that work throws
   void submit();
-  /// Before memory that work may use is given back: submits, and forgets all graphs. What goes wrong is
-  /// thrown by the next submit().
+  /// To be called before memory that work may use is freed: submits, and drops all graphs. An error is thrown
+  /// by the next submit().
   void before_release() noexcept;
   bool recording() const { return recording_; }
   std::int64_t launches() const { return launches_; }  ///< Of graphs, so far
@@ -108,7 +108,7 @@ class WorkList {
     std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
     std::vector<const Work*> works;
     std::unique_ptr<WorkGraph> graph;
-    std::int64_t used = 0;  ///< When: the list with the smallest goes first
+    std::int64_t used = 0;  ///< Time of last use: the list with the smallest is evicted first
 
     void run() const;
     bool same(const List& other) const;

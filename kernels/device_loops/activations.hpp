@@ -7,7 +7,7 @@
 #include "kernels/device.hpp"
 #include "kernels/device_loops/column_sums.hpp"
 
-/// What surrounds products: biases, activations and their gradients, on rows of channels.
+/// Biases, activations and their gradients, on rows of channels.
 namespace flotilla::loops {
 
 KOKKOS_INLINE_FUNCTION float activation_value(Activation f, float z) {

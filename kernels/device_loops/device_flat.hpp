@@ -69,8 +69,8 @@ struct FlatSweep {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { functor(i); }
 };
 
-/// FlatMath on a device: each update is one launch over the chunks of all ranges. Where the chunks lie is
-/// uploaded when the ranges change, which with LARS and LAMB alone is every step.
+/// FlatMath on a device: each update is one launch over the chunks of all ranges. The table of chunks is
+/// uploaded when the ranges change: in every step of LARS and LAMB, rarely otherwise.
 template <class Space>
 class DeviceFlat : public FlatMath {
  public:

@@ -14,14 +14,14 @@
 
 namespace flotilla {
 
-/// `size` values of one precision in device memory, on 16 bytes, that are only read.
+/// `size` read-only values of one precision in device memory, aligned to 16 bytes.
 struct GivenValues {
   const void* address = nullptr;
   std::int64_t size = 0;
   Precision precision = Precision::float32;
   friend bool operator==(const GivenValues&, const GivenValues&) = default;
 };
-/// The same, to be written.
+/// `size` writable values of one precision in device memory, aligned to 16 bytes.
 struct Values {
   void* address = nullptr;
   std::int64_t size = 0;
@@ -45,8 +45,8 @@ struct CastSpec {
   friend bool operator==(const CastSpec&, const CastSpec&) = default;
 };
 
-/// A matrix whose rows grow (by zeros) or shrink: (rows, from) to (rows, to). Filters whose input channels
-/// are padded for the library are one.
+/// A copy of a matrix with longer (zero-padded) or shorter rows: (rows, from) to (rows, to). Used for filters
+/// whose input channels are padded.
 struct RowsSpec {
   std::int64_t rows = 0;
   std::int64_t from = 0;
@@ -64,7 +64,7 @@ struct NormGradients {
   friend bool operator==(const NormGradients&, const NormGradients&) = default;
 };
 
-/// What the targets of a batch are on the device.
+/// The labels of a batch on the device.
 struct DeviceTargets {
   const std::int32_t* labels = nullptr;  ///< (batch)
   std::int64_t valid = 0;
@@ -73,19 +73,19 @@ struct DeviceTargets {
   friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
 };
 
-/// What an OverflowGuard keeps on the device between steps.
+/// The state of an OverflowGuard on the device.
 struct ScalerState {
   UpdateNumbers update;  ///< Of the last step that was checked
   float backward_scale = 1.0F;
   ScaleState state;
-  std::int64_t steps = 0;  ///< That the optimizer has taken
+  std::int64_t steps = 0;  ///< Taken by the optimizer
 };
 
-/// Everything that a GPU computes and no vendor's library does, in the order of the calls on one stream.
-/// Nothing waits for the device but what returns a number to the host (sums, norms and all_finite of flat()).
+/// The operations on a GPU that no vendor's library offers, in the order of the calls on one stream. Only
+/// functions that return a number to the host (sums, norms and all_finite of flat()) wait for the device.
 /// Images are (N,H,W,C) in memory, though shapes are written (N,C,H,W); their values are of any precision,
 /// one precision in a call unless said otherwise. All sums are added in an order that depends on sizes only.
-/// Scratch is allocated by the first call that needs more than those before. Checks sizes: InternalError.
+/// Scratch memory grows with the first call that needs more. Checks sizes: InternalError.
 class DeviceLoops {
  public:
   virtual ~DeviceLoops() = default;
@@ -144,9 +144,9 @@ class DeviceLoops {
                                      const DeviceTargets& targets, DeviceSpan<const float> normalisers,
                                      DeviceScalar<float> scale, Values dlogits) = 0;
 
-  /// flag[0] ← 1 if a value is NaN or infinite; else it stays. The host does not wait.
+  /// flag[0] ← 1 if a value is NaN or infinite, else unchanged. The host does not wait.
   virtual void flag_not_finite(GivenValues x, DeviceSpan<float> flag) = 0;
-  /// As OverflowGuard::check, of what flag_not_finite has found; the flag is 0 afterwards.
+  /// OverflowGuard::check with the result of flag_not_finite; sets the flag to 0.
   virtual void check_overflow(const OverflowGuardSpec& spec, DeviceScalar<float> learning_rate, double summed,
                               DeviceSpan<float> flag, ScalerState* state, DeviceSpan<float> report) = 0;
   /// As OverflowGuard::restore. Sizes equal.
@@ -154,7 +154,7 @@ class DeviceLoops {
                        DeviceSpan<float> values) = 0;
 };
 
-/// Device memory for scratch: floats, on 64 bytes. Releasing it must wait for what uses it.
+/// Device memory for scratch: floats, on 64 bytes. Its release must wait for kernels that use it.
 using LoopMemory = std::function<Storage(std::size_t floats)>;
 
 /// The loops on a CUDA stream, which must outlive them, as must the KokkosScope. Starts Kokkos on its GPU.

@@ -7,9 +7,9 @@
 #include "kernels/half.hpp"
 #include "kernels/precision.hpp"
 
-/// What values are in memory. Loops read them as floats, compute in float, and round once when they write.
-/// Which three types a device takes is one struct, the parameter `Elements` of the loops: these here compute
-/// with integers and run anywhere; cuda_elements.hpp has the instructions of a GPU.
+/// The types of values in memory. Loops read them as floats, compute in float, and round once when they
+/// write. The three types of a device are one struct, the parameter `Elements` of the loops: these convert by
+/// integer arithmetic and run anywhere; cuda_elements.hpp uses the instructions of a GPU.
 namespace flotilla::loops {
 
 struct Float32 {

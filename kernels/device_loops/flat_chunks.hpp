@@ -12,8 +12,8 @@
 
 namespace flotilla::loops {
 
-/// Values of a chunk: few enough that small models keep a GPU busy, many enough that reading where a chunk
-/// lies costs nothing.
+/// Values of a chunk: few enough that small models keep a GPU busy, many enough that the table lookup costs
+/// nothing.
 inline constexpr std::int64_t flat_update_values = 4096;
 inline constexpr std::int64_t flat_sum_values = 16384;
 

@@ -13,7 +13,7 @@
 /// more would pass through Kokkos' constant memory, and the host would wait for the kernel before.
 namespace flotilla::loops {
 
-/// How kernels and copies get into a space's queue.
+/// Queues kernels and copies on an execution space.
 template <class Space>
 struct Queue {
   template <class T>
@@ -25,12 +25,12 @@ struct Queue {
   static void put(const Space& /*space*/, const Launch& launch) {
     launch();
   }
-  /// `from` must stay until wait().
+  /// Copies to the device. `from` must not change until wait().
   static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {
     Kokkos::deep_copy(space, SpaceSpan<char>(static_cast<char*>(to), bytes),
                       HostSpan<const char>(static_cast<const char*>(from), bytes));
   }
-  /// `to` is there after wait().
+  /// Copies to the host. `to` is valid after wait().
   static void download(const Space& space, const void* from, void* to, std::size_t bytes) {
     Kokkos::deep_copy(space, HostSpan<char>(static_cast<char*>(to), bytes),
                       SpaceSpan<const char>(static_cast<const char*>(from), bytes));
@@ -38,7 +38,7 @@ struct Queue {
   static void wait(const Space& space) { space.fence(); }
 };
 
-/// What policies are made of: spaces of tests are derived from those of Kokkos.
+/// The Kokkos space that policies are made of: spaces of tests are derived from it.
 template <class Space>
 using ExecutionOf = typename Space::execution_space;
 
@@ -76,7 +76,7 @@ void for_each_pack(const Space& space, const char* name, std::int64_t size, cons
   for_each(space, name, (size + V - 1) / V, Packed<V, Functor>{functor, size});
 }
 
-/// Lanes of a team that has nothing to say about it.
+/// Default number of lanes in a team.
 inline constexpr int team_lanes = 256;
 
 /// One thread per lane on a GPU; on a host one thread that does all lanes in turn. So a team computes in

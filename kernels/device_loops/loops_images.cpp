@@ -39,7 +39,7 @@ void LoopsImages::upload(std::span<const float> host, Tensor& to) {
   } else {
     context_.loops.cast(values_of(plain.span()), values, {});
   }
-  context_.device.synchronize();  // `plain` goes
+  context_.device.synchronize();  // `plain` is freed here
 }
 
 void LoopsImages::download(const Tensor& from, std::span<float> host) {

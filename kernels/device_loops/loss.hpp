@@ -11,7 +11,7 @@
 /// Softmax and cross entropy (formulas: kernels/device.hpp): a team per row, then one team adds the rows up.
 namespace flotilla::loops {
 
-/// Numbers that a row leaves behind: loss, top 1, top 5.
+/// Results of a row: loss, top 1, top 5.
 inline constexpr int row_numbers = 3;
 
 template <class Space, class T>

@@ -9,8 +9,8 @@
 /// float16 moves 10 bytes per value, 14 (16) with add_relu.
 namespace flotilla::loops {
 
-/// Sums of dz · (x − mean) and dz; with add_relu dz goes to `dresidual`. What follows is a parameter so that
-/// registers hold only what it needs.
+/// Sums of dz · (x − mean) and dz; with add_relu dz goes to `dresidual`. `after` is a template parameter so
+/// that registers hold only what it needs.
 template <class T, int V, AfterNorm after>
 struct NormGradientSums {
   const T* x = nullptr;
@@ -62,7 +62,7 @@ struct NormGradientSums {
   }
 };
 
-/// The sums of a channel, to where they are wanted.
+/// Stores the sums of a channel.
 struct StoreNormSums {
   NormChannels of;
   float* scale = nullptr;

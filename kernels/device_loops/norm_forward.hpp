@@ -11,8 +11,8 @@
 /// float16 moves 6 (8) bytes per value in all.
 namespace flotilla::loops {
 
-/// What a lane keeps of its channels: the normalisation is fma(x − mean, factor, shift), in the backward pass
-/// too, so that both see the same sign.
+/// The constants of a lane's channels: the normalisation is fma(x − mean, factor, shift), in the backward
+/// pass too, so that both compute the same sign.
 template <int V>
 struct NormConstants {
   Floats<V> mean;
@@ -81,7 +81,7 @@ struct FinishStatistics {
   float* mean = nullptr;
   float* variance = nullptr;
 
-  /// Of rows in a tile, and 1 / that: of the last tile, and of all others. Divisions are slow.
+  /// Rows in the last tile and in all others, and their reciprocals, because divisions are slow.
   double last_count = 0.0;
   double full_count = 0.0;
   double last_share = 0.0;
@@ -93,7 +93,7 @@ struct FinishStatistics {
   KOKKOS_INLINE_FUNCTION double square(std::int32_t block, std::int64_t channel) const {
     return static_cast<double>(partials[2 * channels * block + channels + channel]);
   }
-  /// What the tile's sums are taken from.
+  /// The value that is subtracted in the tile's sums.
   KOKKOS_INLINE_FUNCTION double pivot(std::int32_t block, std::int64_t channel) const {
     return static_cast<double>(x[block * tiles.block_rows * channels + channel].value());
   }

@@ -6,11 +6,11 @@
 #include "kernels/device.hpp"
 #include "kernels/device_loops/device_loops.hpp"
 
-/// Plans of kernels/device.hpp and kernels/image_operations.hpp made of DeviceLoops alone: what a device
-/// whose memory is its own hands out. They check, find the spans and call; image tensors are NHWC.
+/// Plans of kernels/device.hpp and kernels/image_operations.hpp made of DeviceLoops alone, for devices with
+/// their own memory. They check arguments and call; image tensors are NHWC.
 namespace flotilla {
 
-/// What plans are made with; device and loops must outlive them.
+/// The context of plans; device and loops must outlive them.
 struct LoopsContext {
   Device& device;
   DeviceLoops& loops;

@@ -7,8 +7,7 @@
 
 namespace flotilla::loops {
 
-/// Device memory that kernels leave partial results in, for those behind them on the stream: it grows to what
-/// the largest needs.
+/// Device memory for partial results between kernels of one stream; it grows to what the largest needs.
 class Scratch {
  public:
   explicit Scratch(LoopMemory memory) : memory_(std::move(memory)) {}

@@ -8,10 +8,10 @@
 
 namespace flotilla::loops {
 
-/// How a matrix (rows, channels), channels innermost, is dealt to teams. A team takes `columns` packs of
-/// channels in `block_rows` rows: lanes side by side read neighbouring packs, the others the rows below, and
-/// each keeps what it needs of its channels in registers while it walks down. The cut depends on the sizes
-/// only, so sums have the same bits everywhere.
+/// How a matrix (rows, channels), channels innermost, is distributed over teams. A team takes `columns` packs
+/// of channels in `block_rows` rows: lanes side by side read neighbouring packs, the others the rows below,
+/// and each keeps what it needs of its channels in registers while it walks down. The cut depends on the
+/// sizes only, so sums have the same bits everywhere.
 struct Tiles {
   std::int64_t rows = 0;
   std::int64_t block_rows = 0;
@@ -42,7 +42,7 @@ inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_t
   tiles.depth = team_lanes / tiles.columns;
   tiles.column_blocks = (tiles.packs + tiles.columns - 1) / tiles.columns;
   const std::int64_t wanted = std::max<std::int64_t>(most_teams / tiles.column_blocks, 1);
-  // A lane walks at least 8 rows, or what it computes before it starts would cost more than the walk.
+  // A lane takes at least 8 rows, or its set-up would cost more than the rows.
   const std::int64_t least = std::int64_t{8} * tiles.depth;
   tiles.block_rows = std::max((rows + wanted - 1) / wanted, least);
   tiles.row_blocks = static_cast<std::int32_t>((rows + tiles.block_rows - 1) / tiles.block_rows);

@@ -6,12 +6,12 @@
 /// What loops check of the values they are given. All throw InternalError naming the value that is wrong.
 namespace flotilla::loops {
 
-void check_address(const char* name, const GivenValues& values);  ///< There, and on 16 bytes.
+void check_address(const char* name, const GivenValues& values);  ///< Not null, aligned to 16 bytes.
 void check_size(const char* name, const GivenValues& values, std::int64_t size);
 void check_precision(const char* name, const GivenValues& values, const GivenValues& other);
 /// Size and precision of `other`.
 void check_like(const char* name, const GivenValues& values, const GivenValues& other);
-/// There with add_relu, and only then.
+/// Not null with add_relu, null otherwise.
 void check_residual(const BatchNormSpec& spec, const GivenValues& residual, const GivenValues& other);
 /// Four axes, and at least as many channels as the shape has.
 void check_images(const Shape& shape, std::int64_t channels);

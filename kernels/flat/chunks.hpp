@@ -16,9 +16,9 @@ inline std::int64_t chunks_of(std::int64_t values) {
   return (values + chunk_values - 1) / chunk_values;
 }
 
-/// Whether `next` can be swept together with `range`: equal constants, and between them at most the padding
-/// of one slice, which is zero and stays zero. Slices start on 16 values, so that a slice that was left out
-/// makes a gap of at least 16.
+/// Whether `next` can be processed together with `range`: equal constants, and between them at most the
+/// padding of one slice, which is zero and stays zero. Slices start at multiples of 16 values, so that an
+/// excluded slice makes a gap of at least 16.
 inline bool continues(const FlatRange& range, const FlatRange& next) {
   const std::int64_t gap = next.offset - (range.offset + range.count);
   return gap >= 0 && gap < 16 && (gap == 0 || next.offset % 16 == 0) &&

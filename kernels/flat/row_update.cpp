@@ -21,7 +21,7 @@ void prefetch(const float* row, std::size_t floats) {
   for (std::size_t i = 0; i < floats; i += line_floats) __builtin_prefetch(row + i, 1);
 }
 
-/// `place(rule, slots)` tells the rule where the state of a row lies.
+/// `place(rule, slots)` sets the addresses of a row's state in the rule.
 template <class Rule, class Place>
 void update(const RowRule& constants, const RowUpdate& in, Rule rule, const Place& place) {
   flat::set_constants(rule.in, in.gradient_scale, in.learning_rate, constants.decay, constants.weight_decay);

@@ -6,11 +6,12 @@
 
 #include "kernels/flat_math.hpp"
 
-/// The update rules as functors over one index: the host device sweeps them over chunks, a CUDA device hands
-/// them to Kokkos. constexpr, so that code for devices can call them. Formulas: kernels/flat_math.hpp.
+/// The update rules as functors over one index: the host device applies them to chunks, a CUDA device
+/// launches them through Kokkos. constexpr, so that code for devices can call them. Formulas:
+/// kernels/flat_math.hpp.
 namespace flotilla::flat {
 
-/// What all rules read. `rate`, `coupled` and `keep` are those of the range that is being swept.
+/// What all rules read. `rate`, `coupled` and `keep` are those of the current range.
 struct Common {
   float* p = nullptr;
   const float* g = nullptr;
@@ -148,7 +149,7 @@ struct Axpy {
   constexpr void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
 };
 
-/// What one value adds to the sum of squares.
+/// The square of a value, in double.
 struct Square {
   const float* x = nullptr;
   constexpr double operator()(std::int64_t i) const {
@@ -156,7 +157,7 @@ struct Square {
   }
 };
 
-/// Zero for a number, NaN for NaN and the infinities: their sum tells.
+/// Zero for a finite value, NaN for NaN and the infinities: the sum is NaN unless all are finite.
 struct NotFinite {
   const float* x = nullptr;
   constexpr double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }

@@ -8,7 +8,7 @@
 #include "kernels/flat/rules.hpp"
 #include "kernels/flat_math.hpp"
 
-/// What updates of every device check of their arguments, and make of them. All throw InternalError.
+/// Argument checks and constants of updates, shared by all devices. All throw InternalError.
 namespace flotilla::flat {
 
 inline void check_update(const UpdateInput& in) {
@@ -21,14 +21,14 @@ inline void check_update(const UpdateInput& in) {
   }
 }
 
-/// The address of state that is kept beside the parameters.
+/// The address of an optimizer slot.
 inline float* slot(const UpdateInput& in, DeviceSpan<float> values) {
   require(values.size() == in.parameters.size(), "a slot of ", values.size(), " values for ",
           in.parameters.size(), " parameters");
   return values.address();
 }
 
-/// The constants of Adam's moments at `step` = 1, 2, …; where they lie is left open.
+/// The constants of Adam's moments at `step` = 1, 2, …; addresses are not set.
 inline Moments moments(float beta1, float beta2, float epsilon, std::int64_t step) {
   require(step >= 1, "the first step is 1, got ", step);
   // With zero, padding and parameters without gradient would become 0 / 0.

@@ -10,8 +10,8 @@
 
 namespace flotilla {
 
-/// BatchNorm as own passes: forward reads x twice, backward what it needs twice, nothing else is kept. The
-/// second time values come from the cache: a few blocks of channels at a time take both passes.
+/// BatchNorm as own passes: forward and backward read their inputs twice, and nothing else is kept. The
+/// second read hits the cache: both passes are done on a few blocks of channels at a time.
 class CpuBatchNorm : public BatchNorm {
  public:
   CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const BatchNormSpec& spec);

@@ -31,7 +31,7 @@ std::int64_t plain_size(const Conv2dSpec& s) {
   return s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel;
 }
 
-/// An algorithm: what it is asked for, and its forward convolution, which the backward ones want to see.
+/// An algorithm: its kind, and its forward convolution, which the backward ones take as a hint.
 struct Way {
   descriptors::Convolution of;
   dnnl::convolution_forward::primitive_desc forward;

@@ -10,8 +10,8 @@
 namespace flotilla {
 
 /// Conv2d as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that is allowed
-/// and the library has it, Winograd's. Weights and gradients are kept as the direct forward convolution wants
-/// them; what another one wants otherwise goes through a reorder.
+/// and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct forward
+/// convolution; other primitives get them through a reorder.
 class CpuConv2d : public Conv2d {
  public:
   CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,

@@ -3,7 +3,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-/// All that oneDNN 2 and 3 want described differently; implemented in v2/ and v3/, of which CMake takes one.
+/// The descriptors that differ between oneDNN 2 and 3; implemented in v2/ and v3/, of which CMake takes one.
 /// Scratchpads are the caller's. They throw dnnl::error.
 namespace flotilla::descriptors {
 

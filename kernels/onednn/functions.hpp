@@ -36,7 +36,7 @@ inline float fast_sigmoid(float x) {
   return 0.5F * fast_tanh(0.5F * x) + 0.5F;
 }
 
-/// exp x for x ≤ 0 with a relative error below 3e-7; what is below −87 gives exp(−87). x = n ln 2 + r, |r| ≤
+/// exp x for x ≤ 0 with a relative error below 3e-7; below −87 the result is exp(−87). x = n ln 2 + r, |r| ≤
 /// ln 2 / 2, exp r by the polynomial of Cephes' expf.
 inline float fast_exp_below_0(float x) {
   const float t = x < -87.0F ? -87.0F : x;

@@ -24,7 +24,7 @@ struct BlockRange {
   std::int64_t end = 0;
 };
 
-/// The layouts that this processor's convolutions like, as oneDNN said of one convolution of common size.
+/// The preferred layouts of this processor's convolutions, found by asking oneDNN about one of common size.
 class ImageLayouts {
  public:
   explicit ImageLayouts(const dnnl::engine& engine);

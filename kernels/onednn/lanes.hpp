@@ -40,7 +40,7 @@ inline void store(Row<L> row, float* to) {
   }
 }
 
-/// A row summed up in several ways apart, so that an addition need not wait for the one before.
+/// Partial sums of a row, so that an addition need not wait for the one before.
 inline constexpr std::size_t ways = 4;
 template <int L>
 using RowSums = std::array<Row<L>, ways>;
@@ -70,14 +70,14 @@ void with_lanes(const ImageLayout& layout, const Body& body) {
   }
 }
 
-/// Lanes, and whether what a pass writes goes past the cache.
+/// Lanes, and whether a pass writes with non-temporal stores, past the cache.
 template <int L, bool Past>
 struct Stores {};
 
-/// Calls body with the lanes and the way to store as types. What is larger than a core's cache goes to
-/// memory: bringing its lines into the cache, only to overwrite them, costs as much as reading it. Batch norm
-/// forward and backward took 0.81 and 0.91 of the time, a bottleneck block of ResNet-50 with its convolutions
-/// 0.985 (Zen 4, one thread, batch 8 and 16). Blocks of lanes start on 64 bytes.
+/// Calls body with the lanes and the kind of store as types. Output larger than a core's cache is stored past
+/// the cache: loading its lines, only to overwrite them, costs as much as reading it. Batch norm forward and
+/// backward took 0.81 and 0.91 of the time, a bottleneck block of ResNet-50 with its convolutions 0.985 (Zen
+/// 4, one thread, batch 8 and 16). Blocks of lanes start on 64 bytes.
 template <class Body>
 void with_stores(const ImageLayout& layout, const Body& body) {
   constexpr std::int64_t cache = 1 << 20;  // bytes
@@ -127,7 +127,7 @@ inline void for_each_row(const ImageLayout& layout, const Body& body) {
   }
 }
 
-/// Calls body(offset of the row, way) for rows begin … end − 1, to be added up in ways of their own.
+/// Calls body(offset of the row, way) for rows begin … end − 1, `way` being the partial sum of the row.
 template <class Body>
 inline void for_each_row_apart(const ImageLayout& layout, std::int64_t begin, std::int64_t end,
                                const Body& body) {

@@ -13,7 +13,7 @@ namespace flotilla {
 
 enum class Flow { in, out, add };  ///< `add`: what the primitive writes is added to what is there.
 
-/// One argument of a primitive: how the caller keeps it, how the primitive wants it.
+/// An argument of a primitive: the caller's layout and the primitive's.
 struct Argument {
   int argument = 0;
   dnnl::memory::desc kept;
@@ -21,8 +21,8 @@ struct Argument {
   Flow flow = Flow::in;
 };
 
-/// A primitive, and reorders through scratch memory for those of its operands that are kept otherwise than it
-/// wants them. All of it is made in the constructor; a run takes addresses only.
+/// A primitive, and reorders through scratch memory for operands whose layout differs from the primitive's.
+/// All is made in the constructor; run() takes addresses only.
 class Operation {
  public:
   Operation() = default;  ///< Nothing to run.

@@ -11,8 +11,8 @@
 
 namespace flotilla {
 
-/// What the primitives of one device share: engine, stream, threads, and scratch memory as large as the
-/// greediest of them needs. One primitive runs at a time.
+/// What the primitives of one device share: engine, stream, threads, and scratch memory for the largest need
+/// among them. One primitive runs at a time.
 class PrimitiveScope {
  public:
   PrimitiveScope(int threads, const HostMemory& memory);
@@ -20,8 +20,9 @@ class PrimitiveScope {
   const HostMemory& memory() const { return memory_; }
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& stream() const { return stream_; }
-  void set_threads() const;  ///< oneDNN takes the calling thread's number, when it makes and when it runs.
-  void reserve(std::size_t bytes);  ///< The scratch memory holds at least so many from here on.
+  void set_threads() const;  ///< oneDNN uses the OpenMP setting of the calling thread, when it makes and when
+                             ///< it runs a primitive.
+  void reserve(std::size_t bytes);  ///< Makes the scratch memory at least so large.
   std::byte* scratch() const { return scratch_address_; }
 
  private:

@@ -145,7 +145,7 @@ void batch_norm_backward_sums(const BatchNormSpec& s, std::span<const T> x, std:
   store(shifts, sum_shift);
 }
 
-/// With relu the mask is drawn from x again; with add_relu dy is masked already.
+/// With relu the mask is computed from x again; with add_relu dy is masked already.
 template <class T>
 void batch_norm_backward_data(const BatchNormSpec& s, std::span<const T> x, const Channels<T>& of,
                               std::span<const T> sum_scale, std::span<const T> sum_shift, double count,
@@ -181,7 +181,7 @@ void for_each_in_windows(const Pool2dSpec& s, const Body& body) {
   }
 }
 
-/// What each window's sum is divided by.
+/// The divisor of each window's sum.
 inline std::vector<double> window_sizes(const Pool2dSpec& s) {
   std::vector<double> sizes(static_cast<std::size_t>(output_shape(s).size()), 0.0);
   if (s.kind == Pooling::average_including_padding) {

@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-/// The device "reference": the oracle that others are compared with. Plain loops in double on one thread.
+/// The device "reference": the oracle for tests of other devices. Plain loops in double on one thread.
 /// With half precision the results are rounded where a GPU would have written halves (docs/precision.md); the
 /// values lie in floats all the same.
 std::unique_ptr<Device> make_reference_device(Precision precision);

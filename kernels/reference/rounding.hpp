@@ -9,13 +9,13 @@
 
 namespace flotilla::reference {
 
-/// What a device that holds halves would have left of values that this one holds as floats.
+/// Rounds values that this device holds as floats as a device would that holds halves.
 class Rounding {
  public:
   explicit Rounding(Precision precision) : precision_(precision) {}
   bool rounds() const { return is_half(precision_); }
 
-  /// Where a half would have been written.
+  /// Rounds values where a half would have been written.
   void round(std::span<float> values) const {
     if (!rounds()) return;
     for (float& value : values) value = half::rounded(precision_, value);
@@ -25,7 +25,8 @@ class Rounding {
   Precision precision_;
 };
 
-/// A copy in halves of what lies in float32: of weights, and of a batch from the host. Valid until the next.
+/// A copy of float32 values, rounded to halves: of weights, or of a batch from the host. Valid until the
+/// next.
 class HalfCopy {
  public:
   explicit HalfCopy(Rounding rounding) : rounding_(rounding) {}
@@ -46,13 +47,13 @@ class HalfCopy {
 class HalfGradient {
  public:
   HalfGradient(Rounding rounding, bool accumulate) : rounding_(rounding), accumulate_(accumulate) {}
-  /// Zeros that one pass writes to or adds to; `gradient` itself without half precision.
+  /// The zeroed array that one pass writes or adds to; `gradient` itself without half precision.
   std::span<float> room_for(std::span<float> gradient) {
     if (!rounding_.rounds()) return gradient;
     own_.assign(gradient.size(), 0.0F);
     return own_;
   }
-  /// After the pass: `gradient` gets what it left there, or that is added.
+  /// After the pass: copies its result to `gradient`, or adds it.
   void finish(std::span<float> gradient) {
     if (!rounding_.rounds()) return;
     rounding_.round(own_);

@@ -7,11 +7,11 @@
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 
-/// Memory of the reference device, which host code cannot reach, as it cannot that of a GPU: the addresses
-/// that it hands out have a bit set that no address of a process has, and whoever follows one is stopped.
+/// Memory of the reference device, which host code cannot access, like that of a GPU: its addresses have a
+/// bit set that no address of a process has, and dereferencing one is a fault.
 namespace flotilla::reference {
 
-/// Zeroed memory on 64 bytes; counts what is alive. Its storages may outlive it.
+/// Zeroed memory, aligned to 64 bytes; counts the bytes in use. Its storages may outlive it.
 class TaggedMemory {
  public:
   Storage allocate(std::size_t count) const;  ///< `count` floats. @throws std::bad_alloc
@@ -24,7 +24,7 @@ class TaggedMemory {
 /// Set in no address of a process on x86-64 and AArch64: an access there is a fault.
 inline constexpr std::uintptr_t out_of_reach = std::uintptr_t{1} << 62;
 
-/// Where the values really lie.
+/// The real address of the values.
 /// @throws InternalError if they are not in memory of the reference device
 template <class T>
 std::span<T> host(DeviceSpan<T> values) {
@@ -34,7 +34,7 @@ std::span<T> host(DeviceSpan<T> values) {
   return {reinterpret_cast<T*>(address & ~out_of_reach), values.size()};
 }
 
-/// Of a tensor: floats whatever the precision, since this device packs nothing.
+/// The values of a tensor: floats whatever the precision, since this device packs nothing.
 inline std::span<float> host(TensorSpan values) {
   return host(DeviceSpan<float>(reinterpret_cast<float*>(values.address()), values.size()));
 }

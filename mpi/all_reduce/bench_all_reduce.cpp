@@ -34,7 +34,7 @@ void mpi_sum(const Communicator& world, const float* from, std::span<float> to) 
   });
 }
 
-/// The same algorithm on several communicators, each with a thread.
+/// One algorithm on several communicators at a time, each with a thread.
 class Lanes {
  public:
   Lanes(int count, const std::function<std::unique_ptr<Collectives>()>& make) {

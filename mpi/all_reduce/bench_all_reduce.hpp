@@ -18,15 +18,15 @@ struct AllReduceBenchOptions {
   bool in_place_only = false;
   std::size_t rounds = 0;   ///< Measured calls; 0: 7 to 101, fewer where they take longer.
   int ranks_per_group = 0;  ///< Of "hierarchical"; 0: a group per host
-  int communicators = 1;    ///< More than 1: also rows in which as many all-reduces are under way at a time
+  int communicators = 1;    ///< More than 1: also rows with so many concurrent all-reduces
 };
 
 /// One algorithm at one size. Definitions as in nccl-tests.
 struct AllReduceBenchRow {
   /// "mpi": one MPI_Allreduce of the library. "mpi-pieces": strategy.all_reduce = "mpi" where it differs from
   /// that (above its piece size). "shared-memory": strategy.all_reduce = "shared-memory", if all ranks share
-  /// a host. "hierarchical", if there is more than one group. "memory-limit": what "shared-memory" would take
-  /// without waiting for each other. In a device's memory: the words of strategy.all_reduce.
+  /// a host. "hierarchical", if there is more than one group. "memory-limit": "shared-memory" without
+  /// synchronisation. In a device's memory: the values of strategy.all_reduce.
   std::string algorithm;
   Wire wire = Wire::float32;
   int communicators = 1;  ///< n: n all-reduces of a part of the data each, at the same time
@@ -40,8 +40,8 @@ struct AllReduceBenchRow {
 
 /// Collective. `on_row` gets each row as it is measured, the same on every rank. The algorithms take turns
 /// within a size, because machines drift. Buffers come from malloc as they do in training.
-/// @throws UserError if min_bytes is less than 4 or above max_bytes, if the groups or the communicators
-/// cannot be, or if /dev/shm is too small.
+/// @throws UserError if min_bytes is less than 4 or above max_bytes, if the ranks cannot form these groups or
+/// communicators, or if /dev/shm is too small.
 void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& options,
                       const std::function<void(const AllReduceBenchRow&)>& on_row);
 

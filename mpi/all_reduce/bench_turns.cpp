@@ -23,7 +23,7 @@ double time_us(const Communicator& world, const Candidate& candidate, int calls)
   return static_cast<double>(end - begin) / 1e3 / calls;
 }
 
-/// Collective. What the ranks found, put together.
+/// Collective. Combines the times and checks of the ranks into the candidate's row.
 void finish(const Communicator& world, Candidate& candidate) {
   std::vector<double>& times = candidate.times_us;
   world.all_reduce(std::span(times), Op::max);

@@ -12,21 +12,21 @@
 
 namespace flotilla::mpi {
 
-/// One algorithm that takes part in the turns at one size.
+/// An algorithm that is measured at one size, in turn with others.
 struct Candidate {
   AllReduceBenchRow row{};
-  std::function<void()> fill{};      ///< With what adds up exactly…
-  std::function<bool()> is_exact{};  ///< …as is checked after a call
-  std::function<void()> clear{};     ///< To zeros
+  std::function<void()> fill{};      ///< Fills the data with values whose sum is exact
+  std::function<bool()> is_exact{};  ///< Checks the sum after a call
+  std::function<void()> clear{};     ///< Sets the data to zeros
   std::function<void()> sum{};
-  std::function<void()> wait = [] {};  ///< Until what `sum` queued is done
+  std::function<void()> wait = [] {};  ///< Waits for the work that `sum` queued
   std::vector<double> times_us{};
 };
 
-/// Several all-reduces of a part of the data each, at a time.
+/// Concurrent all-reduces, each of a part of the data.
 class BenchLanes {
  public:
-  /// They must outlive it.
+  /// `lanes` must outlive this.
   explicit BenchLanes(std::span<Collectives* const> lanes);
   void sum(DeviceSpan<float> data);
 
@@ -34,8 +34,8 @@ class BenchLanes {
   CommunicationLanes lanes_;
 };
 
-/// Collective. Measures candidates of one size by turns, `rounds` of them (0: enough for a median within
-/// some seconds), and completes their rows, the same on every rank.
+/// Collective. Measures candidates of one size in turn, `rounds` times each (0: enough for a median within
+/// some seconds), and completes their rows, equal on every rank.
 void take_turns(const Communicator& world, std::span<Candidate> candidates, std::size_t rounds);
 
 }  // namespace flotilla::mpi

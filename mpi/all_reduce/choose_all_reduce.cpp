@@ -103,7 +103,7 @@ AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectiv
   require(!candidates.empty() && !buckets.empty(), "a choice among ", candidates.size(), " all-reduces for ",
           buckets.size(), " buckets");
   const std::vector<Measured> measured = distinct_sizes(buckets);
-  // The first turn is not counted: it meets pages and connections for the first time.
+  // The first turn is not counted: it touches pages and opens connections for the first time.
   const std::size_t rounds = rounds_within_budget(take_turn(world, candidates, measured));
   std::vector<std::vector<double>> turns;
   while (turns.size() < rounds) turns.push_back(take_turn(world, candidates, measured));

@@ -10,7 +10,7 @@
 
 namespace flotilla::mpi {
 
-/// What was measured, the same on every rank.
+/// The measured times of candidates, equal on every rank.
 struct AllReduceChoice {
   struct Size {
     std::size_t floats = 0;
@@ -26,12 +26,12 @@ struct AllReduceChoice {
   std::vector<std::string> table() const;  ///< Lines for the log
 };
 
-/// Which candidate to take by their times, of which there is at least one: the first unless a later one is
-/// faster by a tenth, so that two runs alike seldom choose differently.
+/// The candidate to use, given their times (at least one): the first unless a later one is faster by a tenth,
+/// so that two equal runs seldom choose differently.
 std::size_t clearly_fastest(std::span<const double> step_us);
 
 /// Collective. Measures each candidate on buckets of the sizes of this run, for about a second. The buckets
-/// must hold zeros, and do so afterwards; they must be where the candidates want them.
+/// hold zeros before and after; they must lie in memory that the candidates accept.
 AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
                                   std::span<const DeviceSpan<float>> buckets);
 

@@ -14,42 +14,42 @@
 
 namespace flotilla::mpi {
 
-/// `tree`: as in sum_arrays.hpp, over the ranks; `any` is free to differ from it, with the number of ranks
-/// and the size of the array.
+/// The order of additions. `tree`: as in sum_arrays.hpp, over the ranks; `any` may depend on the number of
+/// ranks and the size of the array.
 enum class SumOrder { any, tree };
 
 /// Sums arrays over ranks. Called by one thread at a time, in the same order with the same sizes on every
 /// rank.
 ///
-/// Of an array: the thread that computes calls ready() once it has handed out all work on it; then whichever
-/// thread all_reduce(), in the order of ready(). Before it goes on with what was summed, the computing thread
-/// calls settle(): once for all that all_reduce() has returned of. all_reduce_now() does all three.
+/// For each array, the computing thread calls ready() once it has queued all work on it; then any thread
+/// calls all_reduce(), in the order of ready(). Before it uses the sums, the computing thread calls settle(),
+/// once for all calls of all_reduce() that have returned. all_reduce_now() does all three.
 class Collectives {
  public:
   virtual ~Collectives() = default;
   virtual std::string_view name() const = 0;  ///< "mpi", "shared-memory", "hierarchical": the deck's word
   virtual int ranks() const = 0;
-  /// `data` is final. Nothing to do where a device's work is done when its calls return.
+  /// `data` is final. Does nothing where a device's work is complete when its calls return.
   virtual void ready(DeviceSpan<const float> /*data*/) {}
   /// Collective. data[i] ← Σ over ranks of data[i], in place, in an order that is the same in every run.
   /// The result has identical bits on every rank. @param at the same on all ranks
   virtual void all_reduce(DeviceSpan<float> data, CallSite at = {}) = 0;
-  /// What is handed to the device from now on comes after the sums.
+  /// Work that is queued on the device from now on is ordered after the sums.
   virtual void settle() {}
-  /// all_reduce() only hands work to the device and returns: the computing thread calls it.
+  /// Whether all_reduce() only queues work on the device and returns: the computing thread must call it then.
   virtual bool queues() const { return false; }
-  /// The host waits until what all_reduce() queued is done.
+  /// The host waits for the work that all_reduce() queued.
   virtual void wait() {}
   /// Bytes that this rank sends (or writes to other ranks' memory) in one all_reduce of `count` floats.
   virtual std::size_t sent_bytes(std::size_t count) const = 0;
-  /// Ranks that have not arrived at the collective that this rank waits in now; empty if unknown or if none
-  /// is waited for. Safe from another thread (the watchdog).
+  /// Ranks that have not arrived at the collective in which this rank waits; empty if unknown or if it waits
+  /// for none. Safe from another thread (the watchdog).
   virtual std::vector<int> missing_ranks() const { return {}; }
-  /// What went wrong beside the calls, in a library's own words; empty: nothing. Safe from another thread.
+  /// An asynchronous error, in the library's words; empty: none. Safe from another thread.
   virtual std::string failure() const { return {}; }
 };
 
-/// The sum is there for what is handed to the device next. By the thread that computes.
+/// Sums `data`, for work that is queued on the device next. Called by the computing thread.
 void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite at = {});
 
 // The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices
@@ -57,7 +57,7 @@ void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite a
 
 /// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,
 /// encoded, to the rank whose slice they are; that adds them in rank order in float and sends the sum,
-/// encoded, to all. What is added and what all get does not depend on how the array was cut. In the order of
+/// encoded, to all. The result does not depend on how the array was cut into calls. In the order of
 /// the tree, which is for float32 only, the slices travel the same way. Collective.
 std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32,
                                                  SumOrder order = SumOrder::any);
@@ -71,8 +71,8 @@ std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& g
 /// `group`: a part of `world`, this rank's (see groups.hpp). With a `storage` that holds `data` the inside is
 /// done in it without copies, and the group's ranks must be of its host; it must outlive this. Without one
 /// (null) the inside goes over MPI in float32. Across groups `wire` is used. With groups of different size
-/// there are as many slices as the smallest group has members; the other members of the larger ones only give
-/// and take. The sum is that over groups of the sums over their members; for the order of the tree over all
+/// there are as many slices as the smallest group has members; the other members of the larger ones own no
+/// slice. The sum is that over groups of the sums over their members; for the order of the tree over all
 /// ranks the groups must be its subtrees (groups.hpp). Collective.
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,

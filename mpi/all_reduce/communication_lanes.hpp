@@ -14,8 +14,8 @@
 namespace flotilla::mpi {
 
 /// Several all-reduces at a time: number i of a step goes over communicator i mod n, in the order in which
-/// they were started (fleet.md §2.1, nccl_comm_num); each with a thread of its own, but where it queues its
-/// work on the device. No allocation and no lock per call.
+/// they were started (docs/fleet.md, "Synchronous training"); each with a thread of its own, unless it queues
+/// its work on the device. No allocation and no lock per call.
 class CommunicationLanes {
  public:
   /// One lane per entry of `lanes`, which must be distinct and of the same ranks. `capacity`: all-reduces
@@ -33,7 +33,7 @@ class CommunicationLanes {
  private:
   struct Lane {
     Collectives& collectives;
-    std::unique_ptr<CommunicationThread> thread;  ///< Null: it queues
+    std::unique_ptr<CommunicationThread> thread;  ///< Null: the lane queues on the device
   };
   std::vector<Lane> lanes_;
   std::size_t next_ = 0;  ///< The lane of the next all-reduce

@@ -21,7 +21,7 @@ class CommunicationThread {
                       trace::Sink* sink = nullptr);
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
-  ~CommunicationThread();  ///< Joins the idle thread; leaves it alone while an exception is being thrown.
+  ~CommunicationThread();  ///< Joins the idle thread; detaches it while an exception is being thrown.
 
   /// Queues an all-reduce; `data` must stay untouched until finish(). @param at the same on all ranks
   void start(DeviceSpan<float> data, CallSite at = {});

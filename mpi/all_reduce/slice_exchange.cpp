@@ -112,7 +112,7 @@ void SliceExchange::reduce_scatter(std::span<float> data, const CallSite& at) {
   const auto others = static_cast<std::size_t>(ranks() - 1);
   grown(incoming_, others * size_of(mine) * value_bytes_);
   if (wire_ != Wire::float32) grown(outgoing_, data.size() * value_bytes_);
-  // Everyone begins with the rank after it, so that not all send to the first.
+  // Each rank begins with the next one, so that not all send to the first.
   for (int step = 1; step < ranks(); ++step) {
     const int from = (group_.rank() + ranks() - step) % ranks();
     const int slot = from < group_.rank() ? from : from - 1;

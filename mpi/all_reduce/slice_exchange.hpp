@@ -33,9 +33,9 @@ class SliceExchange {
   /// data[i] ← Σ over ranks for i in this rank's slice; the others' values stay. Added in the tree of
   /// sum_arrays.hpp; with a half wire in rank order.
   void reduce_scatter(std::span<float> data, const CallSite& at);
-  /// Every slice ← its owner's. With a half wire the owner, too, gets what it sent.
+  /// Every slice ← its owner's. With a half wire the owner's own slice is rounded as it was sent.
   void all_gather(std::span<float> data, const CallSite& at);
-  std::size_t sent_bytes(std::size_t count) const;  ///< By this rank, in both together.
+  std::size_t sent_bytes(std::size_t count) const;  ///< Bytes that this rank sends in both together.
   std::vector<int> missing_ranks() const;           ///< Safe from another thread.
 
  private:
@@ -55,8 +55,8 @@ class SliceExchange {
   std::vector<std::byte> incoming_;
   std::vector<const float*> arrays_;  ///< By rank: its values of this rank's slice
   std::vector<MPI_Request> requests_;
-  std::vector<int> from_;                    ///< Of each request: the rank it receives from; −1: it sends
-  std::vector<int> finished_;                ///< MPI_Testsome's
+  std::vector<int> from_;                    ///< By request: the rank it receives from; −1: it sends
+  std::vector<int> finished_;                ///< Output of MPI_Testsome
   std::vector<std::atomic<bool>> expected_;  ///< By rank: waited for now
 };
 

@@ -9,16 +9,16 @@
 
 namespace flotilla::mpi {
 
-/// Memory of a device that the host cannot reach, and as many floats of the host's that stand in for it,
-/// place by place. Where the device shares the host's memory, and on one rank alone, `host` is empty.
+/// Device memory that the host cannot access, and a host array of the same size that mirrors it. `host` is
+/// empty where the device shares the host's memory, and with one rank.
 struct Mirror {
   DeviceSpan<float> device;
   std::span<float> host;
 };
 
-/// Lets `sums`, which sums in the host's memory, sum in that of `device`: what is in mirror.device goes down
-/// to its place in mirror.host, is summed there, and comes back. The thread that sums copies, too, while the
-/// device computes. One rank alone has its sum already. Both `device` and the memory must outlive it.
+/// All-reduce of device memory by way of the host: a part of mirror.device is copied to mirror.host, summed
+/// there by `sums`, and copied back. The thread that sums also copies, while the device computes. With one
+/// rank nothing is done. `device` and the memory must outlive the result.
 std::unique_ptr<Collectives> make_staged_all_reduce(Device& device, std::unique_ptr<Collectives> sums,
                                                     const Mirror& mirror);
 

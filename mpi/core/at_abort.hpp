@@ -5,15 +5,15 @@
 
 namespace flotilla::mpi {
 
-/// While it lives, abort_job() calls `work` before it ends the job: what another library has under way on a
-/// device is given up there. `work` runs on the thread that ends the job and must not throw; abort_job() does
-/// not wait for it for ever.
+/// While it exists, abort_job() calls `work` before it ends the job, to abort operations of another library
+/// on a device. `work` runs on the thread that ends the job and must not throw; abort_job() waits for it for
+/// a limited time.
 class AtAbort {
  public:
   explicit AtAbort(std::function<void()> work);
   AtAbort(const AtAbort&) = delete;
   AtAbort& operator=(const AtAbort&) = delete;
-  ~AtAbort();  ///< Waits where `work` is running.
+  ~AtAbort();  ///< Waits if `work` is running.
 
   static void run_all();  ///< For abort_job(), once
 

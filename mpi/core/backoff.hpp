@@ -8,8 +8,8 @@
 
 namespace flotilla::mpi {
 
-/// Waiting for another process, politely: spins, then lets others run, and after some milliseconds, when a
-/// hundredth of one more does not count, sleeps.
+/// Waits for another process: spins, then yields the processor, and after some milliseconds sleeps for short
+/// times.
 class Backoff {
  public:
   /// `spins`: pauses of 20 to 50 ns before the first sched_yield(); `yields`: of these before the first nap.
@@ -35,7 +35,7 @@ class Backoff {
   int rounds_ = 0;
 };
 
-/// Asks `done` until it says so.
+/// Calls `done` until it returns true.
 template <class Done>
 void wait_until(Done done, Backoff backoff) {
   while (!done()) backoff.pause();

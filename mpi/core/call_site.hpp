@@ -13,7 +13,7 @@ struct CallSite {
            std::source_location at = std::source_location::current())
       : step(of_step), where(at) {}
 
-  std::int64_t step;  ///< The same on all ranks; −1: none was given
+  std::int64_t step;  ///< Equal on all ranks; −1: none was given
   std::source_location where;
 };
 

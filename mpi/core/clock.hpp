@@ -7,9 +7,8 @@
 
 namespace flotilla::mpi {
 
-/// Collective. What this rank's trace::now_ns() shows more than rank 0's at the same moment; subtracting it
-/// aligns traces. Within half of the shortest round trip between the two, which is a microsecond or two on a
-/// host.
+/// Collective. The offset of this rank's trace::now_ns() from rank 0's; subtracting it aligns traces. Within
+/// half of the shortest round trip between the two, which is a microsecond or two on a host.
 std::int64_t clock_offset_ns(const Communicator& world);
 
 }  // namespace flotilla::mpi

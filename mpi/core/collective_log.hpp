@@ -13,7 +13,7 @@
 
 namespace flotilla::mpi {
 
-/// A collective call, as ranks tell each other of it: it travels as bytes.
+/// A collective call as ranks exchange it, sent as bytes.
 struct CollectiveCall {
   std::array<char, 32> kind{};  ///< "all-reduce"
   std::array<char, 8> type{};   ///< "float"; empty: no values
@@ -22,20 +22,20 @@ struct CollectiveCall {
   std::int64_t count = -1;  ///< Values; −1: ranks may differ
   std::int64_t step = -1;   ///< −1: none was given
 
-  /// Whether ranks may meet in the two.
+  /// Whether the two calls match.
   bool operator==(const CollectiveCall&) const = default;
   std::string text() const;  ///< "all-reduce of 7 float values (step 57, src/train/sync_all_reduce.cpp:80)"
 };
 
-/// What a process has called on one communicator.
+/// The last collective calls of a process on one communicator.
 struct CollectiveHistory {
   static constexpr std::size_t kept = 8;
 
-  std::uint64_t communicator = 0;            ///< The same on all its ranks
-  std::int64_t begun = 0;                    ///< Calls so far: the number of the last one, counted from 1
-  std::int64_t first = 1;                    ///< Of those that `calls` holds
-  std::int32_t thread = -1;                  ///< That called last, by a number of the process; −1: none has
-  std::int32_t waiting = 0;                  ///< 1: it is still in the last call
+  std::uint64_t communicator = 0;  ///< Identifier, equal on all its ranks
+  std::int64_t begun = 0;          ///< Calls so far: the number of the last one, counted from 1
+  std::int64_t first = 1;          ///< Of those that `calls` holds
+  std::int32_t thread = -1;        ///< The thread of the last call, numbered in the process; −1: none
+  std::int32_t waiting = 0;        ///< 1: it is still in the last call
   std::array<CollectiveCall, kept> calls{};  ///< Number i is at i % kept
 
   const CollectiveCall& call(std::int64_t number) const {
@@ -47,7 +47,7 @@ struct CollectiveHistory {
 /// others may read meanwhile.
 class CollectiveLog {
  public:
-  /// @param communicator names it, alike on all its ranks
+  /// @param communicator its identifier, equal on all its ranks
   explicit CollectiveLog(std::uint64_t communicator);
   CollectiveLog(const CollectiveLog&) = delete;
   CollectiveLog& operator=(const CollectiveLog&) = delete;

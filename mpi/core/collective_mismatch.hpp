@@ -9,10 +9,10 @@
 
 #include "mpi/core/collective_log.hpp"
 
-// Private to mpi/: what is wrong with the collective calls of several ranks, as pure functions.
+// Private to mpi/: finds errors in the collective calls of several ranks, by pure functions.
 namespace flotilla::mpi {
 
-/// A rank's call: it travels as bytes.
+/// A rank's call, sent as bytes.
 struct RankCall {
   std::int64_t rank = 0;  ///< In MPI_COMM_WORLD
   CollectiveCall call{};
@@ -23,12 +23,12 @@ struct RankCall {
 /// @param names of the ranks of MPI_COMM_WORLD; none: by their numbers
 std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const std::string> names = {});
 
-/// What each rank of MPI_COMM_WORLD has called on its communicators; none: it has not answered. The ranks may
-/// have told it at different moments.
+/// What each rank of MPI_COMM_WORLD has called on its communicators; none: it has not answered. The answers
+/// of ranks may be of different times.
 using RankHistories = std::vector<std::optional<std::vector<CollectiveHistory>>>;
 
 /// Ranks that called different collectives as the same number on one communicator: the text of the first.
-/// Empty: none. Calls never change once they are made, so it holds whenever the ranks told them.
+/// Empty: none. Calls never change once they are made, so the times of the answers do not matter.
 /// @param names of all ranks
 std::string find_mismatch(const RankHistories& ranks, std::span<const std::string> names);
 

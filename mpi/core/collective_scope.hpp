@@ -10,7 +10,7 @@
 #include "mpi/core/collective_mismatch.hpp"
 #include "mpi/core/communicator.hpp"
 
-// Private to mpi/: what a collective call does beside its communication.
+// Private to mpi/: logging and checking of a collective call.
 namespace flotilla::mpi {
 
 /// A word for the type of a collective's values.
@@ -24,7 +24,7 @@ constexpr const char* type_word() {
   return "byte";
 }
 
-/// While this lives, its thread waits in the last call of the log.
+/// While this exists, its thread waits in the last call of the log.
 class WaitingScope {
  public:
   explicit WaitingScope(CollectiveLog& log) : log_(log) { log_.set_waiting(true); }
@@ -54,8 +54,8 @@ class CollectiveScope {
 RankCall last_call(const CollectiveLog& log);  ///< This rank's, by the thread that called
 
 /// @param calls of all ranks, the same number on their communicator
-/// @throws InternalError that tells who calls what, unless all are equal; on the first rank at once, on the
-/// others some time later, so that the job ends with one message
+/// @throws InternalError naming the ranks and their calls, unless all are equal; on the first rank at once,
+/// on the others some time later, so that the job ends with one message
 void require_match(std::span<const RankCall> calls);
 
 }  // namespace flotilla::mpi

@@ -14,8 +14,7 @@
 
 namespace flotilla::mpi {
 
-/// The life of MPI in this process: initialised with MPI_THREAD_MULTIPLE (required), errors returned, not
-/// fatal.
+/// Initialises MPI with MPI_THREAD_MULTIPLE (required), errors returned instead of fatal; finalises it.
 /// @throws LibraryError if the library does not grant it.
 class Environment {
  public:
@@ -28,7 +27,7 @@ class Environment {
 };
 
 /// Ends the whole job at once with `exit_code`; never returns. MPI_Abort, then _exit from a second timer,
-/// because MPI_Abort may block too (design: failure). Safe from any thread.
+/// because MPI_Abort may block too (docs/faults.md). Safe from any thread.
 [[noreturn]] void abort_job(int exit_code);
 
 enum class Op { sum, min, max };
@@ -37,7 +36,7 @@ template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
     std::same_as<T, std::int64_t> || std::same_as<T, std::byte> || std::same_as<T, char>;
 
-/// What can be added and compared.
+/// Types with addition and comparison in MPI.
 template <class T>
 concept Number = Scalar<T> && std::is_arithmetic_v<T> && !std::same_as<T, char>;
 
@@ -67,7 +66,7 @@ class Communicator {
   Communicator split_by_host(CallSite at = {}) const;
 
   void barrier(CallSite at = {}) const;  ///< Collective.
-  /// Collective. A barrier for a thread that has nothing else to do: it sleeps meanwhile.
+  /// Collective. A barrier in which the thread sleeps instead of polling.
   void patient_barrier(CallSite at = {}) const;
   /// Collective. Any count, cut into pieces that fit an int.
   template <Scalar T>

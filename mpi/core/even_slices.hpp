@@ -7,16 +7,16 @@
 
 namespace flotilla::mpi {
 
-/// How the ranks of a group share an array of which each adds an equal part: NCCL scatters equal parts only.
-/// Parts are whole cache lines; what is left over lies behind the last rank's part, which adds it as well.
+/// Cuts an array into equal parts, one for each rank of a group, as NCCL's reduce-scatter needs them. Parts
+/// are whole cache lines; the remainder follows the last rank's part and is summed by that rank as well.
 class EvenSlices {
  public:
   EvenSlices(std::size_t count, int ranks)
       : count_(count), ranks_(static_cast<std::size_t>(ranks)), part_(count / ranks_ / line * line) {}
 
-  std::size_t part() const { return part_; }  ///< Floats of each rank's part; 0: all is left over
+  std::size_t part() const { return part_; }  ///< Floats of each rank's part; 0: all is remainder
   SliceBounds rest() const { return {part_ * ranks_, count_}; }
-  /// What `rank` adds: its part and, of the last one, the rest.
+  /// The slice that `rank` sums: its part and, for the last one, the remainder.
   SliceBounds of(int rank) const {
     const auto at = static_cast<std::size_t>(rank);
     return {at * part_, at + 1 == ranks_ ? count_ : (at + 1) * part_};

@@ -16,7 +16,7 @@ std::vector<int> cut_groups(const std::vector<Place>& places, int ranks_per_grou
 /// (sum_arrays.hpp): every group is the next 2ᵏ ranks, the last may be smaller.
 bool groups_are_subtrees(const std::vector<int>& groups);
 
-bool groups_are_equal(const std::vector<int>& groups);  ///< Whether they have as many ranks each.
+bool groups_are_equal(const std::vector<int>& groups);  ///< Whether all have the same number of ranks.
 
 /// Whether no group has ranks of two hosts.
 bool groups_stay_on_hosts(const std::vector<Place>& places, const std::vector<int>& groups);

@@ -10,14 +10,14 @@ namespace flotilla::mpi {
 
 std::string short_text(double value);  ///< Three digits: "1.25".
 
-/// "h0…h3, n7": names that count on in one row are drawn together, and of many only the first are told.
+/// "h0…h3, n7": names with consecutive numbers are contracted, and of many only the first are listed.
 std::string text_of_hosts(const std::vector<std::string>& names);
 
-/// The name of each host, in the order of the hosts.
+/// The names of the hosts, in their order.
 std::vector<std::string> names_of_hosts(const std::vector<Place>& places);
 
-/// Where the ranks run, for people: "8 on 4 hosts h0…h3: 2 ranks each, 4 cores per rank, 1 socket"; where
-/// hosts differ, a line of the sums and one for each kind of host.
+/// Describes where the ranks run: "8 on 4 hosts h0…h3: 2 ranks each, 4 cores per rank, 1 socket"; where hosts
+/// differ, a line of totals and one for each kind of host.
 std::vector<std::string> describe_hosts(const std::vector<Place>& places);
 
 }  // namespace flotilla::mpi

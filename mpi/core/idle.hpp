@@ -5,8 +5,8 @@
 
 namespace flotilla::mpi {
 
-/// Whether a rank that waits inside MPI gives its processor to others (Open MPI: mpi_yield_when_idle, however
-/// it was set). Nothing where the library does not tell. Asked once: it does not change while MPI runs.
+/// Whether a rank that waits inside MPI yields its processor (Open MPI: mpi_yield_when_idle, however it was
+/// set). Empty where the library does not report it. Constant while MPI runs.
 std::optional<bool> yields_when_idle();
 
 }  // namespace flotilla::mpi

@@ -27,7 +27,7 @@ void leave_within(unsigned seconds, int exit_code) noexcept {
   sigset_t alarm_only;
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
-  // None of these can fail with these arguments; if one did, there would be nobody left to tell.
+  // None of these can fail with these arguments; if one did, there would be no way left to report it.
   sigaction(SIGALRM, &action, nullptr);
   pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
   alarm(seconds);

@@ -5,8 +5,8 @@
 
 namespace flotilla::mpi {
 
-/// Deletes, but leaves an object where it is while an exception is being thrown: a communication thread may
-/// be inside it.
+/// A deleter that leaks the object while an exception is being thrown, because a communication thread may be
+/// using it.
 template <class T>
 struct LeaveWhileThrowing {
   int exceptions = std::uncaught_exceptions();

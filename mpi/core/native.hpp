@@ -9,20 +9,20 @@
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/wire.hpp"
 
-// Private to mpi/: what needs the vendor's header.
+// Private to mpi/: functions that need mpi.h.
 namespace flotilla::mpi {
 
 /// @throws LibraryError with MPI's own text unless `code` is MPI_SUCCESS.
 void check(int code, const char* call, std::source_location at = std::source_location::current());
 
-/// Whether it has ended, once it was given time to go on. It is null from then on.
+/// Tests a request, which lets it progress. @returns whether it has completed; it is null from then on
 inline bool completed(MPI_Request& request) {
   int done = 0;
   check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
   return done != 0;
 }
 
-/// What carries values of a wire: their bytes, in units that an int counts.
+/// The MPI type in which values of a wire are sent.
 inline MPI_Datatype carrier_of(Wire wire) {
   return wire == Wire::float32 ? MPI_FLOAT : MPI_UINT16_T;
 }
@@ -36,7 +36,7 @@ struct Communicator::Handle {
   int size = 1;
 };
 
-/// Lets the sources of mpi/ reach MPI's handle.
+/// Gives the sources of mpi/ access to MPI's handle.
 struct NativeHandle {
   static MPI_Comm of(const Communicator& communicator) { return communicator.handle_->comm; }
   /// What the last call on `by` has made.

@@ -12,7 +12,7 @@ namespace flotilla::mpi {
 /// ranks − 1
 std::vector<int> parse_ranks(std::string_view text, int ranks, std::string_view key);
 
-/// "0, 4-7" of ascending ranks.
+/// The text of ascending ranks: "0, 4-7".
 std::string text_of_ranks(const std::vector<int>& ranks);
 
 }  // namespace flotilla::mpi

@@ -8,8 +8,8 @@
 
 namespace flotilla::mpi {
 
-/// How often a rank has arrived, and in the rest of the cache line, which comes along for free, what it has
-/// to say. Written by that rank only. Lies, zeroed, in memory that all ranks map.
+/// How often a rank has arrived, and in the rest of the cache line data that it publishes at no extra cost.
+/// Written by that rank only. Lies, zeroed, in memory that all ranks map.
 struct alignas(128) Arrivals {
   using Note = std::array<std::uint64_t, 2>;
   std::atomic<std::uint64_t> count;
@@ -17,15 +17,14 @@ struct alignas(128) Arrivals {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "must work between processes");
 
-/// Lets no rank of a host go on before all have come, and knows who has not. Everything that a rank wrote
-/// before arriving is seen by all after it.
+/// A barrier of the ranks of a host that knows which ranks have not arrived. Everything that a rank wrote
+/// before arriving is visible to all after it.
 class SharedBarrier {
  public:
   SharedBarrier(std::vector<Arrivals*> ranks, int own_rank);
 
   void arrive_and_wait();
-  std::vector<int> missing_ranks()
-      const;  ///< Not arrived where this rank waits now. Safe from another thread.
+  std::vector<int> missing_ranks() const;  ///< Ranks that this rank waits for now. Safe from another thread.
 
  private:
   std::vector<Arrivals*> ranks_;

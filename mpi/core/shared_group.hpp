@@ -13,7 +13,7 @@
 
 namespace flotilla::mpi {
 
-/// Ranks of one host that open their arrays to each other between meet() and part().
+/// Ranks of one host that access each other's arrays between meet() and part().
 class SharedGroup {
  public:
   /// Collective over `group`, whose ranks are of the host of `storage`; that must outlive this.
@@ -23,12 +23,12 @@ class SharedGroup {
   int size() const { return static_cast<int>(arrays_.size()); }
   std::span<float* const> arrays() const { return arrays_; }  ///< The storage of each rank of the group
 
-  /// Waits until all have come. `data`, at the same place of every rank's storage, may be read and written by
-  /// all until part(). Returns its place. @throws InternalError if it lies elsewhere or ranks differ.
+  /// A barrier, from which on `data`, at one offset of every rank's storage, may be read and written by all
+  /// until part(). Returns the offset. @throws InternalError if it is not in the storage or ranks differ.
   std::size_t meet(std::span<float> data, const CallSite& at);
-  void part();  ///< Waits until all are done.
+  void part();  ///< A barrier at the end of the access.
 
-  /// Not arrived where this rank waits now. Safe from another thread.
+  /// Ranks that this rank waits for now. Safe from another thread.
   std::vector<int> missing_ranks() const { return barrier_.missing_ranks(); }
 
  private:

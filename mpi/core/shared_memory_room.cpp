@@ -16,7 +16,7 @@ namespace flotilla::mpi {
 
 namespace {
 
-/// More than any machine has is a lack of room like any other; keeps the sum over a host's ranks in 64 bits.
+/// Larger than the memory of any machine; keeps the sum over a host's ranks in 64 bits.
 constexpr std::size_t largest_part = std::size_t{1} << 44;
 
 /// The folder in which MPI keeps the windows' files.
@@ -25,14 +25,15 @@ std::string backing_folder() {
   return named != nullptr ? named : "/dev/shm";
 }
 
-/// Free bytes in `folder`; −1 if it cannot be told (then MPI must find out).
+/// Free bytes in `folder`; −1 if it cannot be determined (then MPI must find out).
 std::int64_t free_bytes(const std::string& folder) {
   struct statvfs state = {};
   if (statvfs(folder.c_str(), &state) != 0) return -1;
   return static_cast<std::int64_t>(state.f_bavail) * static_cast<std::int64_t>(state.f_frsize);
 }
 
-/// Of the host on which this rank runs. @param needed by all its ranks @returns empty: there is room
+/// Checks the host of this rank. @param needed bytes of all its ranks @returns what is missing; empty:
+/// nothing
 std::string missing_here(std::int64_t needed, int ranks, std::string_view remedy) {
   const std::string folder = backing_folder();
   const std::int64_t free = free_bytes(folder);

@@ -9,12 +9,13 @@
 
 namespace flotilla::mpi {
 
-/// One array of floats per rank of a host, each mapped by all of them (MPI_Win_allocate_shared), so that they
-/// add into each other without copies. Zeroed, 64-byte aligned by hand (MPI gives 8 bytes only).
+/// One array of floats per rank of a host, each mapped by all of them (MPI_Win_allocate_shared), so that
+/// ranks read and write each other's arrays without copies. Zeroed, aligned to 64 bytes here (MPI aligns to 8
+/// only).
 class SharedStorage {
  public:
   /// Collective over `host`, whose ranks must share memory. `count` floats, the same on every rank.
-  /// @throws UserError if the memory cannot be had, naming /dev/shm, the bytes needed and free, and
+  /// @throws UserError if the memory cannot be allocated, naming /dev/shm, the bytes needed and free, and
   /// strategy.all_reduce = "mpi".
   SharedStorage(const Communicator& host, std::size_t count);
   SharedStorage(const SharedStorage&) = delete;

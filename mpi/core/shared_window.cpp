@@ -49,7 +49,7 @@ SharedWindow::SharedWindow(const Communicator& host, std::size_t bytes, std::str
   }
   const std::span<std::byte> mine = of(rank_);
   std::memset(mine.data(), 0, mine.size());
-  host.barrier();  // nobody sees a part that is not zeroed yet
+  host.barrier();  // no rank sees a part that is not zeroed yet
 }
 
 SharedWindow::~SharedWindow() {

@@ -13,7 +13,7 @@
 namespace flotilla::mpi {
 
 /// Memory that all ranks of a host map: one part per rank, each zeroed (and so first touched) by its rank and
-/// aligned to 128 bytes by hand, because MPI_Win_allocate_shared gives 4 or 8 only.
+/// aligned to 128 bytes here, because MPI_Win_allocate_shared aligns to 4 or 8 only.
 class SharedWindow {
  public:
   /// Collective over `host`. @param bytes of this rank's part @param remedy what else the user may set

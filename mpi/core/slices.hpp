@@ -5,15 +5,15 @@
 
 namespace flotilla::mpi {
 
-/// [begin, end) of an array of floats.
+/// The range The range [begin, end) of an array of floats.
 struct SliceBounds {
   std::size_t begin = 0;
   std::size_t end = 0;
   friend bool operator==(const SliceBounds&, const SliceBounds&) = default;
 };
 
-/// The part of [offset, offset + count) that `rank` of `ranks` adds. The parts are disjoint and complete;
-/// they meet at multiples of 16 values, a cache line, so that no line has two writers.
+/// The part of [offset, offset + count) that `rank` of `ranks` sums. The parts are disjoint and complete;
+/// their borders are multiples of 16 values, a cache line, so that no line has two writers.
 inline SliceBounds slice_of(std::size_t offset, std::size_t count, int rank, int ranks) {
   constexpr std::size_t line = 16;
   const std::size_t first_line = offset / line;

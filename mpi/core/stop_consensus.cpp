@@ -26,7 +26,7 @@ constexpr int spins = 200;
 /// Between two looks of a worker that steps alone: a look may give the processor away.
 constexpr std::int64_t look_every_ns = 1'000'000;
 
-/// An all-gather that goes on while its owner looks elsewhere. Its memory is made once.
+/// A non-blocking all-gather. Its memory is made once.
 class Gathering {
  public:
   Gathering(const Communicator& workers, const char* kind, std::size_t values)
@@ -77,7 +77,7 @@ struct StopConsensus::Impl {
     check(MPI_Isend(nullptr, 0, MPI_BYTE, to, note_tag, comm(), &request), "MPI_Isend");
   }
 
-  /// Takes a note that has come, passes on what this worker knows.
+  /// Receives a note if one has arrived, and forwards a request to stop.
   void look() {
     if (!alone()) {
       int waiting = 0;
@@ -121,7 +121,7 @@ struct StopConsensus::Impl {
   std::int64_t looked_ns = 0;
   bool asked = false;           ///< By this worker
   bool stop_requested = false;  ///< Some worker wants to stop
-  bool told = false;            ///< … and this worker has passed it on
+  bool told = false;            ///< This worker has forwarded the request
   bool has_agreed = false;
   std::int64_t meet_at = 0;        ///< Once it has
   std::int64_t last_meeting = -1;  ///< Steps done at the last one
@@ -133,7 +133,7 @@ StopConsensus::StopConsensus(const Communicator& workers, std::size_t values)
 
 StopConsensus::~StopConsensus() {
   if (impl_->alone() || std::uncaught_exceptions() > impl_->exceptions) return;
-  // What some have begun, all have to end; nobody needs the result.
+  // A collective that some ranks have begun must end on all; the result is not used.
   Gathering& agreement = impl_->agreement;
   if (!agreement.started()) impl_->name(0, 0.0);
   const WaitingScope waiting(agreement.log());
@@ -203,7 +203,7 @@ bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std
   const auto met = [&own, steps] {
     if (own.meeting.done()) return true;
     own.look();
-    // Somebody may stand at an earlier step and wait for this.
+    // A worker may be at an earlier step and wait for this.
     if (own.stop_requested && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
     if (own.agreement.started()) own.agreement.done();  // moves it on
     return false;

@@ -13,17 +13,16 @@ struct Place {
   int rank = 0;
   std::string host{};
   int host_index = 0;       ///< Hosts numbered in the order of their lowest rank.
-  int local_rank = 0;       ///< Among the ranks of the host.
+  int local_rank = 0;       ///< Index among the ranks of the host.
   int cores = 0;            ///< Processors this rank may run on (its affinity mask).
   int cores_shared_by = 1;  ///< Ranks of the host with an overlapping mask, this one included.
-  int host_cores =
-      0;            ///< Processors of the host that it could be bound to; 0: not known, so are the next two.
-  int sockets = 0;  ///< Of the host.
-  int nodes = 0;    ///< NUMA nodes of the host.
-  int gpus = 0;     ///< That the host's driver shows.
+  int host_cores = 0;       ///< Processors of the host that it could use; 0: unknown, as are the next two.
+  int sockets = 0;          ///< Of the host.
+  int nodes = 0;            ///< NUMA nodes of the host.
+  int gpus = 0;             ///< GPUs that the host's driver lists.
   double quota = 0.0;       ///< Processors' time that the control group allows; 0: no limit.
   int quota_shared_by = 1;  ///< Ranks of the host under that limit, this one included.
-  bool yields = true;       ///< Gives its processor away while it waits inside MPI, or that is not known.
+  bool yields = true;       ///< Yields its processor while it waits inside MPI, or that is unknown.
 };
 
 std::string host_name();  ///< Of this process, as MPI knows it.

@@ -7,7 +7,7 @@
 
 namespace flotilla::mpi {
 
-/// What floats travel as between processes.
+/// The format of floats in messages between processes.
 enum class Wire { float32, float16, bfloat16 };
 
 std::string_view word_of(Wire wire);  ///< The deck's: "float32", "float16", "bfloat16"

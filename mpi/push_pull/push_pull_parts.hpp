@@ -9,8 +9,8 @@
 
 namespace flotilla::mpi {
 
-/// The messages that the values of one server travel in, and how far they are. Both ends cut alike: all parts
-/// but the last have `part_values`. Some at most are on their way, at `places`, first come, first served.
+/// The messages that carry the values of one server, and their progress. Both ends cut equally: all parts but
+/// the last have `part_values`. At most `places` parts are in flight.
 class PushPullParts {
  public:
   static constexpr std::size_t places = 8;
@@ -18,7 +18,7 @@ class PushPullParts {
   /// @param part_values 0: all in one part
   explicit PushPullParts(std::size_t part_values = 0) : part_values_(part_values) {}
 
-  /// From the first part again. No values have one part, too: a message that says so.
+  /// Starts again with the first part. Zero values are one (empty) part.
   void start(std::size_t values) {
     values_ = values;
     begun_ = 0;
@@ -36,20 +36,20 @@ class PushPullParts {
   }
   static std::size_t place_of(std::size_t part) { return part % places; }
 
-  /// Whether the next part may go, when the first `ready` values may.
+  /// Whether the next part may be sent, given that the first `ready` values may.
   bool may_begin(std::size_t ready) const {
     return begun_ < count() && begun_ - over_ < places && bounds(begun_).end <= ready;
   }
-  /// The part that goes now.
+  /// The index of the part to be sent now.
   std::size_t begin() { return begun_++; }
   bool all_begun() const { return begun_ == count(); }
 
-  /// The part at this place has come or gone.
+  /// The part at this place was received or sent.
   void end(std::size_t place) {
     ahead_[place] = true;
     while (over_ < begun_ && ahead_[place_of(over_)]) ahead_[place_of(over_++)] = false;
   }
-  /// Values of the first parts that are over, without a gap.
+  /// Values of the leading parts that are complete, without a gap.
   std::size_t over() const { return over_ == 0 ? 0 : bounds(over_ - 1).end; }
   bool all_over() const { return over_ == count(); }
 
@@ -58,7 +58,7 @@ class PushPullParts {
   std::size_t values_ = 0;
   std::size_t begun_ = 0;
   std::size_t over_ = 0;
-  std::array<bool, places> ahead_{};  ///< By place: over, but a part before it is not
+  std::array<bool, places> ahead_{};  ///< By place: complete, but a part before it is not
 };
 
 }  // namespace flotilla::mpi

@@ -44,7 +44,7 @@ struct PushPullServer::Requests {
   }
   MPI_Request& of_reply(int worker) { return all[first_reply() + static_cast<std::size_t>(worker)]; }
   std::size_t first_payload() const { return 1 + places * slots; }
-  std::size_t first_answer() const { return first_payload() + workers; }  ///< Those before it receive.
+  std::size_t first_answer() const { return first_payload() + workers; }  ///< Requests before it receive.
   std::size_t first_reply() const { return first_answer() + places * workers; }
   int size() const { return static_cast<int>(all.size()); }
 
@@ -225,7 +225,7 @@ bool PushPullServer::start_receiving(int worker) {
   return true;
 }
 
-/// As many parts of the worker's values as may be on their way.
+/// Posts receives for parts of the worker's values, up to the number that may be in flight.
 void PushPullServer::receive_values(int worker) {
   const Link& link = links_[static_cast<std::size_t>(worker)];
   const auto index = static_cast<std::size_t>(link.slot);
@@ -255,7 +255,7 @@ void PushPullServer::take_values(std::size_t slot, std::size_t place) {
   }
 }
 
-/// Values or a payload are here; hands the request out when both are.
+/// Values or a payload have been received; queues the request for next() when both have.
 void PushPullServer::take_part(int worker) {
   Link& link = links_[static_cast<std::size_t>(worker)];
   if (--link.missing > 0) return;
@@ -379,7 +379,8 @@ void PushPullServer::begin_answer(int worker, std::span<const float> values, std
           " values answers with ", values.size(), ", ", ready, " of them ready after ", link.ready);
 }
 
-/// As many parts of the answer as may be on their way. Who reads it in the window is told where, at the end.
+/// Sends parts of the answer, up to the number that may be in flight. A worker that reads it in the window
+/// gets the offset, when all is there.
 void PushPullServer::send_answer(int worker) {
   Link& link = links_[static_cast<std::size_t>(worker)];
   if (!link.answers || (link.reads_window && link.ready < values_)) return;

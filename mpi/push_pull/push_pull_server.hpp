@@ -15,29 +15,29 @@
 
 namespace flotilla::mpi {
 
-/// What a worker asked for. A push has its values, and any request may have a payload.
+/// A request of a worker. A push has its values, and any request may have a payload.
 struct WorkerRequest {
   int worker = 0;  ///< Index
   PushPullRequest head{};
-  std::span<const float> values{};       ///< Valid until release(), and until it is answered
-  std::size_t here = 0;                  ///< So many of them have come.
-  bool complete = true;                  ///< All have, and the payload.
-  std::span<const std::byte> payload{};  ///< Valid as values are; starts as new memory does
+  std::span<const float>
+      values{};          ///< Valid until release() or the answer, the earlier of them, the earlier of them
+  std::size_t here = 0;  ///< Number of values that were received
+  bool complete = true;  ///< All values and the payload were received
+  std::span<const std::byte> payload{};  ///< Valid as long as `values`; aligned as new memory
   int slot = -1;
 };
 
-/// What a server has room for.
+/// Buffers of a server.
 struct ServerRoom {
-  int slots = 0;       ///< For values that are received; 0: one for each worker that needs one
-  bool copies = true;  ///< Where memory is shared: of answers; false: push-pulls are answered in place only
-  bool parts = false;  ///< Pushes are handed out when their first values are here, and again with more.
+  int slots = 0;       ///< Buffers for received values; 0: one for each worker that needs one
+  bool copies = true;  ///< Buffers for answers in shared memory; false: answers are in place
+  bool parts = false;  ///< next() returns pushes when their first values are here, and again with more.
 };
 
-/// A server's end: takes the workers' requests one by one, in the order of their arrival, a worker's own in
-/// their order, each when all of it is here, unless parts of it are asked for. Values are received into
-/// slots; while all are in use, those who push wait, and only they. With a slot for each worker, one that
-/// stops while its values are on their way holds up no other. Payloads have a buffer for each worker, which
-/// grows and never shrinks. For one thread.
+/// The server's end: receives the workers' requests in the order of arrival, each when it is complete, unless
+/// parts are asked for. Values are received into slots; while all are in use, only workers that push wait.
+/// With a slot for each worker, a worker that stops while it sends delays no other. Payloads have a buffer
+/// for each worker, which grows and never shrinks. For one thread.
 class PushPullServer {
  public:
   /// Collective over `all`, with the workers' constructors.
@@ -47,28 +47,30 @@ class PushPullServer {
                  ServerRoom room = {});
   PushPullServer(const PushPullServer&) = delete;
   PushPullServer& operator=(const PushPullServer&) = delete;
-  /// Withdraws what it still waits for. Collective over the host where memory is shared. Nothing while an
+  /// Cancels pending receives. Collective over the host where memory is shared. Does nothing while an
   /// exception is being thrown.
   ~PushPullServer();
 
-  /// Where the server's values may lie so that workers of this host read them there when they are answered in
-  /// place; none unless there are such workers and memory is shared.
+  /// Shared memory for the server's values, from which workers of this host read them when they are answered
+  /// in place; empty unless there are such workers and memory is shared.
   std::span<float> shared_values();
 
-  /// Waits for the next request; none when all workers have said farewell, which are requests, too.
+  /// Waits for the next request, farewells included; none when all workers have said farewell.
   std::optional<WorkerRequest> next();
-  /// The next request if one is here; else none. Never waits.
+  /// The next request if one has arrived; else none. Never waits.
   std::optional<WorkerRequest> poll();
-  /// Gives the slot of a push to the next one, and the worker's payload buffer to its next request. Needed
-  /// for every request that has values or a payload, when it is complete.
+  /// Frees the slot of a push, and the worker's payload buffer. To be called for every request that has
+  /// values or a payload, when it is complete.
   void release(const WorkerRequest& request);
 
-  /// Begins to send a worker that pulls all values of this server. They are copied: they may change at once.
+  /// Begins to send all values of this server to a worker that pulls. They are copied: they may change at
+  /// once.
   void answer(int worker, std::span<const float> values) { answer(worker, values, values.size()); }
-  /// The same with the first `ready` of them, before the rest is known; then again with more, until all are.
+  /// Sends the first `ready` values while the rest is not known yet; called again with more, until all are
+  /// sent.
   void answer(int worker, std::span<const float> values, std::size_t ready);
-  /// Without a copy (float32 only): `values` stay until the worker's next request has come. Where memory is
-  /// shared they are shared_values().
+  /// Answers without a copy (float32 only): `values` must not change until the worker's next request. With
+  /// shared memory they must be shared_values().
   void answer_in_place(int worker, std::span<const float> values) {
     answer_in_place(worker, values, values.size());
   }
@@ -77,10 +79,10 @@ class PushPullServer {
   /// Begins to send the payload that the worker's request expects, `reply_bytes` long. It is copied, unless
   /// it was written into reply_room().
   void answer_payload(int worker, std::span<const std::byte> bytes);
-  /// Where that payload may be written: `reply_bytes` of the request, valid until it is answered.
+  /// A buffer for the payload of an answer: `reply_bytes` of the request, valid until it is answered.
   std::span<std::byte> reply_room(int worker);
 
-  int workers_left() const { return left_; }  ///< Whose farewell next() has not handed out.
+  int workers_left() const { return left_; }  ///< Workers whose farewell next() has not returned.
 
  private:
   struct Requests;
@@ -95,26 +97,26 @@ class PushPullServer {
   };
   struct Link {
     int rank = 0;
-    PushPullRequest head{};                   ///< Of the request that is coming
-    bool coming = false;                      ///< Announced and not all here
-    int missing = 0;                          ///< Values, a payload: what is being received
-    int slot = -1;                            ///< Of its values
-    std::optional<PushPullRequest> behind{};  ///< The worker's next request came meanwhile
-    bool begun = false;                       ///< A part was handed out
+    PushPullRequest head{};                   ///< Of the request that is being received
+    bool coming = false;                      ///< A request is being received
+    int missing = 0;                          ///< Receives that are not complete: values, a payload
+    int slot = -1;                            ///< Slot of its values; −1: none
+    std::optional<PushPullRequest> behind{};  ///< The worker's next request, received meanwhile
+    bool begun = false;                       ///< next() has returned a part
     bool awaits_values = false;
-    bool answers = false;  ///< It is being sent them
+    bool answers = false;  ///< An answer is being sent
     PushPullParts answered;
     std::size_t ready = 0;              ///< Values that may be sent
-    const std::byte* answer = nullptr;  ///< Where they lie, as they travel
+    const std::byte* answer = nullptr;  ///< The values of the answer, encoded
     std::size_t awaited_payload = 0;    ///< Bytes
     std::vector<std::byte> payload{};
-    bool payload_taken = false;  ///< Handed out and not released
+    bool payload_taken = false;  ///< Returned by next() and not released
     std::vector<std::byte> outgoing{};
     std::vector<std::byte> reply{};
     bool near = false;              ///< Shares memory with this rank
-    std::int64_t answer_room = -1;  ///< Where in this rank's part answers are copied to; −1: nowhere
-    bool reads_window = false;      ///< The answer that it awaits
-    std::int64_t answer_at = 0;     ///< What it is told
+    std::int64_t answer_room = -1;  ///< Offset in this rank's part for copies of answers; −1: none
+    bool reads_window = false;      ///< The worker reads its answer in the window
+    std::int64_t answer_at = 0;     ///< Offset of the answer, as sent to the worker
   };
 
   void share_memory(bool copies);
@@ -142,9 +144,9 @@ class PushPullServer {
   std::vector<Slot> slots_;
   PushPullRequest incoming_;
   int speaking_;                      ///< Workers whose farewell has not come
-  int left_;                          ///< Whose farewell was not handed out
-  std::vector<int> announced_;        ///< Workers whose request waits for buffers, in the order of arrival
-  std::vector<WorkerRequest> ready_;  ///< Not yet handed out, likewise
+  int left_;                          ///< Workers whose farewell next() has not returned
+  std::vector<int> announced_;        ///< Workers whose request waits for buffers, by arrival
+  std::vector<WorkerRequest> ready_;  ///< Requests that next() has not returned, by arrival
   std::unique_ptr<Requests> requests_;
 };
 

@@ -29,24 +29,24 @@ class HostRanks {
   std::vector<int> ranks_;
 };
 
-/// Memory that the ranks of a host share, by their ranks in a larger group: a worker writes what it pushes
-/// into its own part and reads what it pulls from a server's.
+/// Memory that the ranks of a host share, addressed by their ranks in a larger group: a worker writes pushed
+/// values into its own part and reads pulled values from a server's.
 class PushPullWindow {
  public:
   /// Collective over `host`. @param bytes of this rank's part
-  /// @throws UserError on all of them if the memory cannot be had, naming server.shared_memory
+  /// @throws UserError on all of them if the memory cannot be allocated, naming server.shared_memory
   PushPullWindow(const HostRanks& host, std::size_t bytes);
   PushPullWindow(PushPullWindow&&) = delete;
   ~PushPullWindow();  ///< Collective; nothing while an exception is being thrown.
 
   std::span<std::byte> mine() const;
-  /// Before a message that says where something lies in the own part: who reads the message sees what was
-  /// written there.
+  /// To be called before a message that names an offset in the own part: the receiver then sees the data
+  /// there.
   static void publish();
-  /// What such a message says: `bytes` at `at` of the part of `rank`, of this host.
+  /// The data that such a message names: `bytes` at offset `at` of the part of `rank`, of this host.
   std::span<const std::byte> announced(int rank, std::int64_t at, std::size_t bytes) const;
 
-  /// Places that are written apart lie on cache lines of their own.
+  /// Rounds up to whole pairs of cache lines, so that data of two writers share none.
   static std::size_t rounded(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
  private:

@@ -118,7 +118,7 @@ void PushPullWorker::unpack(Link& link, std::size_t end, const std::byte* from) 
   });
 }
 
-/// As many parts as may be on their way.
+/// Sends parts of the values to a server, up to the number that may be in flight.
 void PushPullWorker::send_values(std::size_t server) {
   Link& link = links_[server];
   const std::size_t value_bytes = bytes_per_value(wires_.push);
@@ -141,7 +141,7 @@ void PushPullWorker::send_values(std::size_t server) {
   }
 }
 
-/// Likewise.
+/// Posts receives for parts of the values of a server, up to the number that may be in flight.
 void PushPullWorker::expect_values(std::size_t server) {
   Link& link = links_[server];
   const std::size_t value_bytes = bytes_per_value(wires_.pull);
@@ -159,7 +159,7 @@ void PushPullWorker::expect_values(std::size_t server) {
   }
 }
 
-/// The values, or where they lie in the window.
+/// Posts receives for the values, or for their offset in the window.
 void PushPullWorker::expect_answer(std::size_t server) {
   Link& link = links_[server];
   expected_[server].fetch_add(1, std::memory_order_relaxed);
@@ -173,7 +173,7 @@ void PushPullWorker::expect_answer(std::size_t server) {
   ++pending_;
 }
 
-/// What lies in the window, or a part.
+/// Copies the answer out of the window, or unpacks a part of it.
 void PushPullWorker::take_values(std::size_t server, std::size_t place) {
   Link& link = links_[server];
   if (link.head.window_at >= 0) {
@@ -209,7 +209,7 @@ void PushPullWorker::set_head(std::size_t server, const PushPullRequest& head,
                               std::span<const Payload> payloads) {
   Link& link = links_[server];
   link.head = head;
-  // What has no answer goes as a message: that says when the server has it.
+  // A push without a pull is sent as messages, whose completion shows that the server has it.
   if (head.kind == RequestKind::push_pull) link.head.window_at = link.window_at;
   if (payloads.empty()) return;
   const Payload& payload = payloads[server];

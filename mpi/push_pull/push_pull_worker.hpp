@@ -18,7 +18,7 @@
 
 namespace flotilla::mpi {
 
-/// What one server owns of a worker's arena.
+/// The part of a worker's arena that one server owns.
 struct ServerShare {
   int rank = 0;                     ///< The server's
   std::vector<SliceBounds> runs{};  ///< Ascending, in floats of the arena
@@ -26,9 +26,9 @@ struct ServerShare {
   std::size_t values() const;
 };
 
-/// A worker's end. One exchange with all servers at a time; it goes on during test() and wait() only. A share
-/// that is one run of float32 is sent from the arena and received in it, others are packed, part by part.
-/// What goes through shared memory is copied there, and from there, by the worker.
+/// The worker's end. One exchange with all servers at a time; it progresses during test() and wait() only. A
+/// share that is one run of float32 is sent from the arena and received in it, others are packed, part by
+/// part. Values in shared memory are copied there, and from there, by the worker.
 class PushPullWorker {
  public:
   /// Collective over `all`, with the servers' constructors. `shares`: by server; the same on all workers.
@@ -39,31 +39,30 @@ class PushPullWorker {
   /// being thrown.
   ~PushPullWorker();
 
-  // Payloads: one for each server, or none at all. All servers get a request, whatever theirs is.
+  // Payloads: one for each server, or an empty span. All servers get a request in any case.
 
-  /// Begins to send `from`, an arena, which must stay as it is until the exchange is over: until the servers
-  /// take the values, however many are on their way. So no worker gets ahead of a server by more than one
-  /// push.
+  /// Begins to send `from`, an arena, which must not change until the exchange is complete, that is until the
+  /// servers have received the values. So no worker gets ahead of a server by more than one push.
   void start_push(std::int64_t step, int batches, std::span<const float> from,
                   std::span<const Payload> payloads = {});
-  /// Begins to fetch what servers own into the arena `to`; what lies between stays.
+  /// Begins to fetch the servers' values into the arena `to`; the gaps between them are not written.
   void start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads = {});
-  /// Both in one request; the servers answer as their update mode has it.
+  /// Pushes `from` and pulls into `to` in one request; when the servers answer depends on their update mode.
   void start_push_pull(std::int64_t step, int batches, double learning_rate, std::span<const float> from,
                        std::span<float> to, std::span<const Payload> payloads = {},
                        std::source_location where = std::source_location::current());
-  /// Begins to fetch another of the servers' arrays, 1, 2, …, that lie as their values do.
+  /// Begins to fetch another array of the servers, 1, 2, …, with the layout of their values.
   void start_pull_array(std::int64_t step, std::int64_t array, std::span<float> to);
-  /// Payloads without values.
+  /// Begins an exchange of payloads without values.
   void start_rows(std::int64_t step, std::span<const Payload> payloads);
   void start_command(std::int64_t step, std::span<const Payload> payloads);
   void start_pause(std::int64_t step);
-  void wait();      ///< Until it is.
-  void farewell();  ///< Tells all servers that nothing more will come, after what is on its way.
+  void wait();      ///< Waits until the exchange is over.
+  void farewell();  ///< Sends all servers the last request, after those in flight.
 
   std::int64_t sent_bytes() const { return sent_bytes_; }  ///< Since the start, requests included.
-  std::vector<int> missing_servers()
-      const;  ///< Indices, whose values or payloads are waited for. Safe from another thread.
+  /// Indices of servers whose values or payloads are awaited. Safe from another thread.
+  std::vector<int> missing_servers() const;
 
  private:
   struct Requests;
@@ -83,8 +82,8 @@ class PushPullWorker {
     Packed unpacked{};
     std::vector<std::byte> outgoing{};
     std::vector<std::byte> incoming{};
-    std::int64_t window_at = -1;  ///< Where in this rank's part values for this server go; −1: as messages
-    std::int64_t answer_at = 0;   ///< Of the server's part: it says so
+    std::int64_t window_at = -1;  ///< Offset of its values in this rank's part; −1: none
+    std::int64_t answer_at = 0;   ///< Offset in the server's part, as its answer names it
   };
 
   void share_memory();
@@ -112,7 +111,7 @@ class PushPullWorker {
   std::size_t pending_ = 0;
   bool with_all_workers_ = false;  ///< The exchange waits for the other workers'
   std::int64_t sent_bytes_ = 0;
-  std::vector<std::atomic<int>> expected_;  ///< By server: values, a payload
+  std::vector<std::atomic<int>> expected_;  ///< By server: pending receives
 };
 
 }  // namespace flotilla::mpi

@@ -26,7 +26,7 @@ std::string per_host(int ranks) {
   return cat("mpirun --map-by ppr:", ranks, ":node, srun --ntasks-per-node=", ranks);
 }
 
-/// What the ranks of a host can be told apart by; hosts of one kind are named in one line.
+/// Finds the mistakes in the binding of ranks; equal hosts are named in one line.
 class Diagnosis {
  public:
   Diagnosis(const std::vector<Place>& places, const BindingUse& use) : places_(places), use_(use) {}

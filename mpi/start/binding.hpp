@@ -8,14 +8,14 @@
 
 namespace flotilla::mpi {
 
-/// What the ranks do where they are.
+/// How the ranks use their processors.
 struct BindingUse {
-  int threads = 0;             ///< Of a rank, as the deck says; 0: what fits
+  int threads = 0;             ///< Threads of a rank, as the deck says; 0: automatic
   bool steps_together = true;  ///< A step waits for the slowest rank
 };
 
-/// What is wrong with the way in which the ranks were given processors: a line for each kind of mistake, with
-/// the remedy for mpirun and srun. A pure function; empty where all is well.
+/// Warnings about the binding of ranks to processors: a line for each kind of mistake, with the remedy for
+/// mpirun and srun. A pure function; empty: none.
 /// @param places of all ranks that compute; cores_shared_by counts those only
 std::vector<std::string> binding_warnings(const std::vector<Place>& places, const BindingUse& use);
 

@@ -39,7 +39,7 @@ class Matching {
  private:
   const GpuView& view(int rank) const { return views_[static_cast<std::size_t>(rank)]; }
 
-  /// What the rank sees, what is next to it first.
+  /// The GPUs that the rank sees, close ones first.
   std::vector<std::string> wishes(int rank) const {
     std::vector<std::string> ids;
     for (const bool near : {true, false})

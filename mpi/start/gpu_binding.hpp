@@ -12,26 +12,26 @@ namespace flotilla::mpi {
 /// The GPU of each rank.
 struct GpuBinding {
   struct Bound {
-    int ordinal = 0;  ///< Among those that the rank sees
+    int ordinal = 0;  ///< Index among the GPUs that the rank sees
     GpuView::Gpu gpu{};
-    std::vector<int> sharing{};  ///< The ranks on it, this one included
+    std::vector<int> sharing{};  ///< The ranks that use the GPU, this one included
     std::vector<int> own{};      ///< The rank's processors
   };
-  std::vector<Bound> ranks{};  ///< As the places; empty: nobody computes on a GPU
+  std::vector<Bound> ranks{};  ///< In rank order; empty: no rank computes on a GPU
 
-  /// 0 where nobody computes on a GPU
+  /// The ordinal of the rank's GPU among those that it sees; 0 where no rank computes on a GPU
   int ordinal(int rank) const { return ranks.empty() ? 0 : ranks[static_cast<std::size_t>(rank)].ordinal; }
   bool shared() const;  ///< Whether a GPU has more than one rank, which NCCL refuses.
 };
 
-/// Gives every rank a GPU: number i of a host's ranks the i-th one, unless another that is free is next to
+/// Assigns a GPU to every rank: the i-th of its host to the i-th rank, unless another free one is closer to
 /// the processors that the rank is bound to. Ranks may see all GPUs of their host, their own only, or any
 /// part. A pure function of what all ranks see.
-/// @param share GPUs may have several ranks, as few as can be
+/// @param share GPUs may have several ranks, as few as possible
 /// @throws UserError naming ranks that see no GPU, or two that would share one
 GpuBinding bind_gpus(const std::vector<Place>& places, const std::vector<GpuView>& views, bool share);
 
-/// What is wrong with it, a line for each kind of mistake with the remedy; empty where all is well.
+/// Warnings about the binding, a line for each kind of mistake with the remedy; empty: none.
 std::vector<std::string> gpu_warnings(const std::vector<Place>& places, const GpuBinding& binding);
 
 /// "8 × NVIDIA H100 80GB HBM3, one for each rank"

@@ -10,13 +10,13 @@
 
 namespace flotilla::mpi {
 
-/// The GPUs that one rank sees, and the processors that it may use. All of a host's, or its own only: as the
-/// launcher decides.
+/// The GPUs that one rank sees (all of its host or only its own, depending on the launcher), and the
+/// processors that it may use.
 struct GpuView {
   struct Gpu {
     std::string name{};
     std::string pci_id{};
-    std::vector<int> near{};  ///< Processors next to it; empty: not known
+    std::vector<int> near{};  ///< Processors close to it; empty: unknown
     friend bool operator==(const Gpu&, const Gpu&) = default;
   };
   std::vector<Gpu> gpus{};  ///< In the order of the rank's ordinals
@@ -24,10 +24,10 @@ struct GpuView {
   friend bool operator==(const GpuView&, const GpuView&) = default;
 };
 
-/// Of this process. @param root in front of /sys; for tests
+/// The view of this process. @param root in front of /sys; for tests
 GpuView look_at_gpus(const std::vector<GpuInfo>& visible, const std::string& root = "");
 
-/// Collective. In rank order.
+/// Collective. The views of all ranks, in rank order.
 std::vector<GpuView> all_gather(const Communicator& ranks, const GpuView& mine);
 
 }  // namespace flotilla::mpi

@@ -59,7 +59,7 @@ class Link {
   double bytes_per_s(double patience_s) {
     const double begin = now_s();
     double rate = 0.0;
-    // The lower rank decides how it goes on, and tells with the bytes before.
+    // The lower rank decides about the next round, and sends the decision with the bytes of this one.
     for (std::int64_t bytes = first_bytes, next = 0; bytes > 0; bytes = next) {
       grow(bytes);
       const double start = now_s();
@@ -115,7 +115,7 @@ class Link {
   std::vector<std::byte>& received_;
 };
 
-/// Between the leaders of the hosts, whose ranks are the hosts' numbers.
+/// Measures links between the leaders of the hosts, whose ranks are the indices of the hosts.
 class PairwiseLinkTest {
  public:
   PairwiseLinkTest(const Communicator& leaders, const std::function<void(int)>& beat)
@@ -131,8 +131,8 @@ class PairwiseLinkTest {
     return all;
   }
 
-  /// What stands out, one pair after another, so that they do not disturb each other: until nothing does, for
-  /// busy hosts make links look slow, or it has taken its time. Every leader has the same figures.
+  /// Measures outliers again, one pair after another, so that they do not disturb each other: until there is
+  /// none, for busy hosts make links look slow, or it has taken its time. Every leader has the same figures.
   void repeat(std::vector<LinkFigures>& links, const std::vector<std::string>& names) {
     const double begin = now_s();
     for (int turn = 0; turn < most_repetitions; ++turn) {

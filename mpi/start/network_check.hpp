@@ -10,19 +10,19 @@
 
 namespace flotilla::mpi {
 
-/// What rank 0 learns of the network between the hosts.
+/// Measurements of the network between the hosts.
 struct NetworkReport {
   NetworkVerdict verdict;
   int hosts = 0;
-  std::size_t pairs = 0;  ///< That were measured
+  std::size_t pairs = 0;  ///< Number of pairs of hosts that were measured
   double seconds = 0.0;
 };
 
 /// Collective, with two hosts or more. One rank of each host measures latency and bandwidth to others, in
-/// pairs, for about half a second whatever their number; what stands out is measured again, alone, up to five
-/// times or for another second. The others sleep meanwhile. A link that hangs hangs here.
+/// pairs, for about half a second whatever their number; outliers are measured again, alone, up to five times
+/// or for another second. The other ranks sleep meanwhile. The call hangs if a link does.
 /// @param beat called before each round, with its number
-/// @returns on every rank what rank 0 has
+/// @returns rank 0's report, on every rank
 NetworkReport check_network(const Communicator& world, const std::vector<Place>& places,
                             const std::function<void(int)>& beat);
 

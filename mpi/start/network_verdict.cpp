@@ -54,7 +54,7 @@ int tournament_rounds(int hosts) {
 }
 
 std::vector<HostPair> tournament_round(int hosts, int round) {
-  // One stays, the others go round; with an odd number the one who meets the missing one rests.
+  // One host keeps its place, the others rotate; with an odd number of hosts one has no partner in a round.
   const int players = hosts + hosts % 2;
   const int circle = players - 1;
   std::vector<HostPair> pairs;

@@ -12,17 +12,17 @@
 
 namespace flotilla::mpi {
 
-/// Compares the collective calls of all ranks once one of them has waited for a second: that rank tells rank
-/// 0, which asks all for their histories, at most once a second, and looks for mismatched calls and deadlocks
-/// in what has come. The messages are those of the watchdogs' threads; no rank waits for one. Private to
-/// mpi/.
+/// Compares the collective calls of all ranks once one of them has waited for a second: that rank notifies
+/// rank 0, which asks all for their histories, at most once a second, and looks for mismatched calls and
+/// deadlocks in the answers. The messages are those of the watchdogs' threads; no rank waits for one. Private
+/// to mpi/.
 class MismatchDetector {
  public:
   /// @param messages whose tags 5, 6 and 7 nothing else uses; must outlive this
   /// @param names of all ranks
   MismatchDetector(SmallMessages& messages, int rank, std::vector<std::string> names);
 
-  /// Sends and takes what there is. Returns at once. @param quiet_s for which this rank has not moved
+  /// Sends and receives pending messages. Returns at once. @param quiet_s for which this rank has not moved
   void poll(double quiet_s);
   /// On rank 0: which ranks have called what. Empty: no mismatch and no deadlock is known.
   const std::string& finding() const { return finding_; }

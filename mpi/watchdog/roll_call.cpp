@@ -100,7 +100,7 @@ void RollCall::set_time(double now_s) {
 void RollCall::answer(const Presence& mine) {
   impl_->messages.release_sent();
   while (const auto question = impl_->messages.receive<Presence>(question_tag)) {
-    impl_->note(question->first, question->second);  // who asks says how it is
+    impl_->note(question->first, question->second);  // a question holds the state of its sender
     impl_->messages.send(mine, question->first, answer_tag);
   }
   while (const auto reply = impl_->messages.receive<Presence>(answer_tag)) {

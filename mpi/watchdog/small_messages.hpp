@@ -23,7 +23,7 @@ class SmallMessages {
   /// @param ranks must outlive this
   explicit SmallMessages(const Communicator& ranks) : ranks_(ranks) {}
 
-  /// Returns at once. What is sent to a rank that is gone stays in memory.
+  /// Returns at once. A message to a rank that has ended stays in memory.
   template <class T>
   void send(const T& value, int to, int tag) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) < 4000);
@@ -36,7 +36,7 @@ class SmallMessages {
     const int from = receive_bytes(std::as_writable_bytes(std::span(&value, 1)), tag);
     return from < 0 ? std::nullopt : std::optional(std::pair(from, value));
   }
-  /// Frees the memory of what has been sent, and lets MPI go on with the rest.
+  /// Frees the memory of messages that were sent, and lets MPI progress the others.
   void release_sent();
 
  private:

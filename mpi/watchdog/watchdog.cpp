@@ -24,7 +24,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// Together less than the 5 s within which the process is to be gone.
+// Together less than the 5 s within which the process must end.
 constexpr unsigned patience_with_on_hang_s = 3;
 constexpr double patience_with_others_s = 1.0;
 constexpr double patience_with_movers_s = 0.75;
@@ -34,23 +34,23 @@ constexpr double longest_period_s = 0.25;
 constexpr double look_for_requests_s = 0.05;
 constexpr double quiet_before_asking_s = 0.1;
 constexpr double patience_before_the_kill_s = 0.45;
-constexpr double recently_s = 10.0;  // for the others to tell
+constexpr double recently_s = 10.0;  // in which another rank has moved
 
 constexpr double calls_per_limit = 8.0;
 
-/// What a beat says of the time until the next one.
+/// What counts as progress until the next beat.
 enum class State : int {
   moving,   ///< Nothing
   working,  ///< Processor time of the thread counts as moving
-  at_disk,  ///< It waits for a disk that goes on
-  done,     ///< It has done what it says, and waits for the others
+  at_disk,  ///< The thread waits for a disk that progresses
+  done,     ///< The thread has finished its activity, and waits for the others
 };
 
 double now_s() {
   return static_cast<double>(trace::now_ns()) * 1e-9;
 }
 
-/// Seconds; 0: it is gone.
+/// Processor time of a thread, seconds; 0: it has ended.
 double processor_time_s(clockid_t thread) {
   timespec time{};
   if (clock_gettime(thread, &time) != 0) return 0;
@@ -178,7 +178,7 @@ struct Watchdog::Impl {
         call.call(presence(false));
       });
       if (!mismatch.empty()) return say_and_leave(mismatch);
-      // While the others were asked this process may have gone on, and they may have ended.
+      // While the others were asked, this process may have progressed, and they may have ended.
       const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat && !worked(); };
       if (limit_s > 0 && quiet_s > limit_s && !others_live() && still_quiet()) {
         return end_job(
@@ -200,7 +200,7 @@ struct Watchdog::Impl {
   }
 
   /// A worker that is ahead waits as long as the others take: nothing hangs while all answer and one of them
-  /// moves. quiet_s goes on meanwhile, or workers that wait for each other would spare each other for ever.
+  /// moves. quiet_s keeps counting, or workers that wait for each other would never find a hang.
   /// One that does not answer may be short of processor time, until that has lasted for as long as a hang.
   bool others_live() {
     bool live = false;
@@ -231,7 +231,7 @@ struct Watchdog::Impl {
     return missing ? missing() : std::vector<int>();
   }
 
-  /// Whether a request to end is there that nobody has looked into.
+  /// Whether a request to end has arrived that was not handled yet.
   bool asked() {
     const std::lock_guard lock(mutex);
     return on_loss && asked_to_end();
@@ -247,7 +247,7 @@ struct Watchdog::Impl {
     return failure ? failure() : std::string();
   }
 
-  /// What moves is left alone: it stops in order.
+  /// A process that progresses is not ended here: it stops in order.
   void look_for_lost_ranks(std::uint64_t beat) {
     if (sleep(quiet_before_asking_s) || beats.load(std::memory_order_acquire) != beat) return;
     std::function<void(const std::string&)> say;
@@ -269,7 +269,8 @@ struct Watchdog::Impl {
     return wake.wait_for(lock, Seconds(seconds), [this] { return stop; });
   }
 
-  /// The same; ends soon where there is a request that nobody has looked into.
+  /// Sleeps for `seconds`, or until a request to end arrives that was not handled yet.
+  /// @returns whether this thread is to end
   bool sleep_until_asked(double seconds) {
     bool ends = false;
     for (double left_s = seconds; !ends && left_s > 0; left_s -= look_for_requests_s) {
@@ -403,7 +404,7 @@ AsyncErrorMonitor::AsyncErrorMonitor(Watchdog& watchdog, std::function<std::stri
 }
 
 AsyncErrorMonitor::~AsyncErrorMonitor() {
-  // As above.
+  // While an exception is being thrown as well: what `find` looks at goes.
   const std::lock_guard lock(watchdog_.impl_->mutex);
   watchdog_.impl_->failure = nullptr;
 }

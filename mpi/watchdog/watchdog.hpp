@@ -12,41 +12,41 @@
 
 namespace flotilla::mpi {
 
-/// Ends a job that hangs. The training thread calls beat() as it goes (two relaxed stores); a thread of the
-/// watchdog looks once in a while and, when nothing has moved for limit_s, here or on another rank, reports
-/// and ends the job (exit code 3). So it does where a rank has not been heard of for as long, whatever the
+/// Ends a job that hangs. The training thread calls beat() as it progresses (two relaxed stores); the
+/// watchdog's thread polls and, when there was no progress for limit_s, here or on another rank, reports that
+/// and ends the job (exit code 3). It also does so where a rank has not answered for as long, whatever the
 /// others do.
 class Watchdog {
  public:
-  /// What was going on: printed when it hangs.
+  /// The current activity: printed at a hang.
   struct Activity {
     const char* what = "starting";  ///< A literal: "all-reduce of bucket", "waiting for input", "saving".
     std::int64_t step = -1;
     std::int64_t index = -1;  ///< Bucket or batch; −1: none.
   };
 
-  /// limit_s <= 0: off. `on_hang` gets the sentence and must end the job; the watchdog itself calls _exit if
-  /// it has not 4 s after the limit. `roll_call`: asks the other ranks' watchdogs how they are; null: nobody
-  /// is asked.
+  /// limit_s <= 0: off. `on_hang` gets the message and must end the job; if it has not 4 s after the limit,
+  /// the watchdog calls _exit. `roll_call`: asks the other ranks' watchdogs for their state; null: no rank is
+  /// asked.
   Watchdog(double limit_s, std::function<void(const std::string&)> on_hang,
            std::unique_ptr<RollCall> roll_call = nullptr);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
-  /// A launcher whose rank dies asks all others to end and kills them a second later. Once `asked` says so
-  /// and nothing moves, `say` gets a sentence, if there are ranks that do not answer. `asked` is called 20
-  /// times a second. Before the first beat.
+  /// A launcher that loses a rank signals all others and kills them a second later. Once `asked` returns true
+  /// and there is no progress, `say` gets a message, if there are ranks that do not answer. `asked` is called
+  /// 20 times a second. To be called before the first beat.
   void tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say);
-  /// A process that goes on after it was stopped for longer than the limit leaves where `told` says that a
-  /// rank has told why the job ends: the others have given it up. Before the first beat.
+  /// A process that was stopped for longer than the limit exits when it continues, if `told` returns that a
+  /// rank has reported why the job ends. To be called before the first beat.
   void leave_when_told(std::function<bool()> told);
   void beat(const char* what, std::int64_t step, std::int64_t index = -1);
-  void beat_at_disk();  ///< Where it is, waiting for a disk that has gone on.
-  /// From now on clear_deadline() must come within `seconds`, or this process leaves without saving; that is
-  /// put off while this rank or another waits for files, and all answer.
+  void beat_at_disk();  ///< The current activity waits for a disk, which has progressed.
+  /// From now on clear_deadline() must be called within `seconds`, or this process exits without saving; the
+  /// deadline is extended while this rank or another waits for files, and all answer.
   void set_deadline(double seconds);
-  /// The deadline that is set, or will be before the next clear_deadline(), comes so much later.
+  /// Extends the deadline that is set, or will be set before the next clear_deadline().
   void postpone_deadline(double seconds);
   void clear_deadline();
   Activity activity() const;
@@ -59,22 +59,22 @@ class Watchdog {
   std::unique_ptr<Impl> impl_;
 };
 
-/// While it lives, processor time that its thread takes counts as moving: it reads files, or computes, for as
-/// long as it takes. Then it waits for the others.
+/// While it exists, processor time of its thread counts as progress, because reading files or computing may
+/// take long. Its destructor marks the thread as waiting for the others.
 class CpuProgressScope {
  public:
   CpuProgressScope(Watchdog& watchdog, const char* what, std::int64_t step = -1);
   CpuProgressScope(const CpuProgressScope&) = delete;
   CpuProgressScope& operator=(const CpuProgressScope&) = delete;
   ~CpuProgressScope();
-  void next(const char* what);  ///< The same with something else
+  void next(const char* what);  ///< Renames the activity to `what`, a literal
 
  private:
   Watchdog& watchdog_;
 };
 
-/// While it lives, `find` tells which ranks have not arrived where this one waits, as far as it can see; it
-/// is called on the watchdog's thread.
+/// While it exists, the watchdog's thread calls `find` for the ranks that have not arrived where this one
+/// waits, as far as is known.
 class MissingRanks {
  public:
   MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()> find);
@@ -86,9 +86,8 @@ class MissingRanks {
   Watchdog& watchdog_;
 };
 
-/// While it lives, the job ends as a hang does once `find` tells of something that went wrong beside the
-/// training thread, on a device or in a network; it is called 4 times a second at least, on the watchdog's
-/// thread.
+/// While it exists, the job is ended like a hang once `find` returns an asynchronous error, of a device or a
+/// network; it is called at least 4 times a second, on the watchdog's thread.
 class AsyncErrorMonitor {
  public:
   AsyncErrorMonitor(Watchdog& watchdog, std::function<std::string()> find);

@@ -14,11 +14,11 @@
 
 namespace flotilla {
 
-/// A file that goes with a checkpoint: what one worker holds for itself, or a server's rows of tables.
+/// A file that belongs to a checkpoint: the state of one worker alone, or a server's rows of tables.
 struct CheckpointPart {
   std::string name;            ///< "worker-0003.h5" or "server-0003.h5", in the folder step-00000400.parts
   std::int64_t bytes = 0;      ///< Of the file
-  std::uint64_t checksum = 0;  ///< That of its state and list of tensors, which holds those of the values
+  std::uint64_t checksum = 0;  ///< Of its state and list of tensors, which includes the values' checksums
 };
 
 /// Everything in a checkpoint that is not a tensor.
@@ -28,8 +28,8 @@ struct CheckpointState {
 
   std::int64_t schema = newest_schema;
   std::int64_t step = 0;     ///< Optimizer steps done
-  Position position;         ///< Of the next sample
-  std::int64_t samples = 0;  ///< Seen in all, over all workers
+  Position position;         ///< Position of the next sample
+  std::int64_t samples = 0;  ///< Samples consumed so far, over all workers
   std::int64_t seed = 0;
   std::int64_t optimizer_step = 0;  ///< For bias corrections; equals step unless steps were skipped
   std::string deck;                 ///< Resolved
@@ -65,8 +65,8 @@ struct Snapshot {
   std::span<const float> of(const CheckpointTensor& tensor) const;
 };
 
-/// @throws UserError unless `out` is free or a regular file that may be replaced, in a folder that can be
-/// written, and is not `in`, which is still needed.
+/// @throws UserError unless `out` does not exist or is a regular file that may be replaced, in a writable
+/// folder, and is not `in`, which is still read.
 void check_output_file(const std::string& out, const std::string& in);
 
 /// Writes one file at once, atomically and verified, as the writer does (`flotilla export`). @throws
@@ -89,22 +89,23 @@ Snapshot read_checkpoint(const std::string& path);
 /// @throws UserError as read_checkpoint, and if a value is NaN or infinite.
 Snapshot read_weights(const std::string& path);
 
-/// Compares the tensors of a file with those a model needs, by path and shape. @throws UserError naming
-/// `path` and the first tensor that is missing, of another shape, or too many.
+/// Compares the tensors of a file with those of a model, by path and shape. @throws UserError naming `path`
+/// and the first tensor that is missing, has another shape, or is not in the model.
 void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const CheckpointTensor> expected,
                    const std::string& path);
 
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
-/// verifying. For each damaged one `on_damaged` gets a sentence. Nothing if there is none. The parts of
-/// servers must be good too: nobody could do without their rows.
-/// @param workers that want to go on from it: one of as many workers must have good parts; −1: nobody does
+/// verifying. For each damaged one `on_damaged` gets a message. Empty if there is none. The parts of servers
+/// must be good too: their rows cannot be restored from elsewhere.
+/// @param workers that resume from it: a checkpoint of as many workers must have good parts; −1: none resumes
 /// @throws UserError if the folder can't be read, or the system cannot read one of its files, or a checkpoint
 /// is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
                                             int workers = -1);
 
-/// A file as it is; of a folder its newest good checkpoint for as many workers (see find_newest_good).
+/// The path of a file as given; of a folder its newest good checkpoint for so many workers (see
+/// find_newest_good).
 /// @throws UserError if there is none.
 std::string checkpoint_at(const std::string& file_or_folder,
                           const std::function<void(const std::string&)>& on_damaged, int workers = -1);

@@ -51,7 +51,7 @@ std::optional<std::int64_t> take_step(std::string_view& name) {
   return take_number(name, "step-", ".h5");
 }
 
-/// What follows a file's name while it is being written: ".tmp-1234".
+/// The suffix of a file's name while it is being written: ".tmp-1234".
 bool is_temporary_ending(std::string_view name) {
   return take_number(name, ".tmp-", "") && name.empty();
 }
@@ -129,9 +129,9 @@ std::string damage_of_parts(const std::string& path, std::span<const CheckpointP
   return {};
 }
 
-/// What is wrong with a checkpoint or its servers' parts; empty if it is good. Of the workers' parts only if
+/// The damage of a checkpoint or its servers' parts; empty: none. Of the workers' parts only if
 /// they are as many as `workers`.
-/// @param moved called as the disk goes on. @throws NewerSchema, UnreadableFile.
+/// @param moved called at every progress of the disk. @throws NewerSchema, UnreadableFile.
 std::string damage_of(const std::string& path, int workers, const std::function<void()>& moved) {
   try {
     const FileIndex index = hdf5::read_index(path);
@@ -236,7 +236,7 @@ void CheckpointFolder::saved(std::int64_t step, std::int64_t keep, const std::fu
       ++kept;
       continue;
     }
-    std::string reason = remove_file(file->second);  // first, so that it never names parts that are gone
+    std::string reason = remove_file(file->second);  // first, so that it never names removed parts
     if (reason.empty()) reason = remove_parts(file->first);
     if (failure.empty()) failure = reason;
   }
@@ -304,7 +304,7 @@ std::string checkpoint_at(const std::string& file_or_folder,
   std::error_code error;
   const fs::file_status status = fs::status(file_or_folder, error);
   if (!fs::is_directory(status)) {
-    // What stands in the way of opening another kind of file is told where it is opened.
+    // Errors of opening another kind of file are reported where it is opened.
     if (status.type() != fs::file_type::not_found) return file_or_folder;
     throw UserError(
         cat("cannot open '", file_or_folder,

@@ -25,7 +25,7 @@ namespace flotilla {
 
 namespace {
 
-/// What the writing thread and its owner share. The thread holds it too: it outlives an owner that is
+/// State shared by the writing thread and its owner. The thread holds it too: it outlives an owner that is
 /// destroyed while an exception is being thrown.
 struct WriterState {
   WriterState(std::string path, std::int64_t how_many, SavingWorkers all)
@@ -38,7 +38,7 @@ struct WriterState {
   std::mutex mutex;
   std::condition_variable changed;
   bool pending = false;  ///< There is something to write: the save belongs to the thread
-  bool read = true;      ///< … and its sources are not needed any more
+  bool read = true;      ///< The sources are not read any more
   bool closing = false;
   std::atomic<bool> given_up = false;
   std::atomic<std::int64_t> movements = 0;  ///< Pieces that the disk took
@@ -70,7 +70,7 @@ struct PendingFiles {
 /// Writes what the sources give: from then on they may change.
 void write_pending_files(WriterState& writer, PendingFiles& pending) {
   const Save& save = writer.save;
-  writer.folder.make();  // somebody may have removed it, and with it the work of hours
+  writer.folder.make();  // the folder may have been removed since the start, and the save would be lost
   if (save.shared) {
     require_readable_names(save.shared->tensors());
     pending.checkpoint.emplace(writer.folder.path_of(save.state.step), save.shared->tensors());
@@ -84,8 +84,7 @@ void write_pending_files(WriterState& writer, PendingFiles& pending) {
   }
 }
 
-/// The state that a worker's part tells of: the strategy's numbers and the servers' parts are in the
-/// checkpoint.
+/// The state in a worker's part: the strategy's numbers and the servers' parts are in the checkpoint.
 CheckpointState state_of_part(const Save& save) {
   CheckpointState state = save.state;
   state.numbers = save.own_numbers;
@@ -97,7 +96,7 @@ bool has_parts(const Save& save) {
   return save.own || !save.state.server_parts.empty();
 }
 
-/// Tells the others of this worker's part at a stage of a save. @returns the parts of all. @throws UserError
+/// Exchanges the workers' parts at a stage of a save. @returns the parts of all. @throws UserError
 /// if one failed, or is at another stage or in another save: its part is not of this checkpoint.
 /// @param stage how far the save has come: "complete", "named", "saved"
 std::vector<CheckpointPart> gather_parts(const WriterState& writer, const std::string& stage,
@@ -145,7 +144,7 @@ std::vector<CheckpointPart> complete_parts(WriterState& writer, NewFile* part, s
 }
 
 /// Completes the checkpoint itself, whose parts have their names, and removes older ones once it is there.
-/// @returns its bytes; into `warning` goes what failed after that. @throws UserError if it is not there.
+/// @returns its size; `warning` gets errors after that. @throws UserError if it was not written.
 std::int64_t complete_checkpoint(WriterState& writer, NewFile& file, const CheckpointState& state,
                                  std::string& warning) {
   const std::string path = writer.folder.path_of(state.step);

@@ -13,11 +13,11 @@
 
 namespace flotilla {
 
-/// What became of one save.
+/// The outcome of one save.
 struct SaveReport {
   std::int64_t step = 0;
   std::string path;
-  std::int64_t bytes = 0;  ///< With its parts
+  std::int64_t bytes = 0;  ///< Size, with its parts
   double write_s = 0.0;
   std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
   std::string warning{};  ///< What went wrong after it was saved; older checkpoints are still there.
@@ -31,13 +31,13 @@ struct SavingWorkers {
   std::function<std::vector<std::string>(const std::string&, std::int64_t step)> exchange{};
 };
 
-/// What is to be saved; servers have written their parts before, and the state names them. The sources are
-/// asked on the writing thread, which may outlive who made them.
+/// The content of a save; servers have written their parts before, and the state names them. The sources are
+/// read on the writing thread, which may outlive their creator.
 struct Save {
   CheckpointState state;
-  std::shared_ptr<ValueSource> shared{};        ///< Of the checkpoint itself; null but on worker 0
-  std::shared_ptr<ValueSource> own{};           ///< Of this worker's part; null on all workers: no parts
-  std::map<std::string, double> own_numbers{};  ///< In its state, which has those of the strategy not
+  std::shared_ptr<ValueSource> shared{};  ///< Values of the checkpoint itself; null except on worker 0
+  std::shared_ptr<ValueSource> own{};     ///< Values of this worker's part; null on all workers: no parts
+  std::map<std::string, double> own_numbers{};  ///< Numbers in the state of this worker's part
 };
 
 /// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.
@@ -45,25 +45,25 @@ struct Save {
 /// Keeps the last `keep`, and never removes the newest good one.
 class CheckpointWriter {
  public:
-  /// Makes `folder`; worker 0 removes what a killed run left there: a folder belongs to one run.
+  /// Makes `folder`; worker 0 removes leftovers of a killed run there: a folder belongs to one run.
   /// @param keep 1 or more. @throws UserError if the folder is not writable.
   CheckpointWriter(std::string folder, std::int64_t keep, SavingWorkers workers = {});
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  /// Waits for the write in progress. While an exception is being thrown it gives it up, and waits only until
-  /// the sources are left alone.
+  /// Waits for the write in progress. While an exception is being thrown it abandons the write, and waits
+  /// only until the sources are not read any more.
   ~CheckpointWriter();
 
   /// Waits for the write in progress, then starts this one. `save`'s sources must not change until
   /// wait_until_read().
   void start(Save save);
   void wait_until_read();                    ///< Waits until nothing reads from the sources of the last save.
-  bool wait_until_read_for(double seconds);  ///< The same. @returns whether it has come to that.
+  bool wait_until_read_for(double seconds);  ///< For at most `seconds`. @returns whether nothing reads them.
   std::vector<SaveReport>
   reports();                        ///< Saves that ended since the last call; where all write parts, on all.
   void finish();                    ///< Waits until nothing is being written.
-  bool finish_for(double seconds);  ///< The same. @returns whether it has come to that.
-  std::int64_t movements() const;   ///< How often the disk has been seen to go on.
+  bool finish_for(double seconds);  ///< For at most `seconds`. @returns whether nothing is being written.
+  std::int64_t movements() const;   ///< Number of times the disk has progressed.
 
  private:
   struct Impl;

@@ -17,7 +17,7 @@ struct StoredTensor {
   std::string path;  ///< "parameters/fc1.weight"
   Shape shape;
   std::optional<std::uint64_t> checksum;  ///< As stored; files of other programs have none
-  /// Where its little-endian values lie in the file, in one piece; nothing if HDF5 must convert them.
+  /// Offset of its contiguous little-endian values in the file; empty if HDF5 must convert them.
   std::optional<std::int64_t> position;
   std::string problem;  ///< Why it can't be read: "is not a set of floating-point numbers"
   Element element = Element::float32;
@@ -28,7 +28,7 @@ struct StoredTensor {
 /// Whether a dataset is one of a table of rows: "rows/embeddings/keys".
 bool is_of_rows(const std::string& path);
 
-/// What a file holds, besides values.
+/// The content of a file, without values.
 struct FileIndex {
   std::string path;
   std::int64_t bytes = 0;
@@ -39,11 +39,12 @@ struct FileIndex {
   std::vector<std::string> problems;  ///< What is wrong apart from tensors: "has no attribute step"
 };
 
-/// Of everything in a checkpoint but the values: state, and path, shape and checksum of every tensor.
+/// The checksum of everything in a checkpoint but the values: state, and path, shape and checksum of every
+/// tensor.
 std::uint64_t index_checksum(const CheckpointState& state, std::span<const StoredTensor> tensors);
 
-/// What is wrong with the index itself: the first sentence of problems, then of tensors, then a checksum that
-/// does not fit; empty if nothing.
+/// The damage of the index itself: the first of its problems, of its tensors' problems, or a checksum that
+/// does not match; empty: none.
 std::string index_problem(const FileIndex& index);
 
 }  // namespace flotilla

@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-/// A file that is sound but needs a newer program.
+/// The file is valid but needs a newer version of the program.
 struct NewerSchema : UserError {
   using UserError::UserError;
 };

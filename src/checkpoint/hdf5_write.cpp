@@ -113,7 +113,7 @@ class Groups {
   std::map<std::string, Group> groups_;
 };
 
-/// Makes a dataset with room for its values. Returns their position in the file.
+/// Makes a dataset and allocates its values. Returns their position in the file.
 std::int64_t make_dataset(Groups& groups, const StoredTensor& tensor) {
   std::vector<hsize_t> extents;
   for (int axis = 0; axis < tensor.shape.rank(); ++axis)

@@ -10,7 +10,7 @@
 
 namespace flotilla::hdf5 {
 
-/// Bytes that belong at a place of a file.
+/// Bytes for an offset of a file.
 struct Piece {
   std::int64_t position = 0;
   std::vector<std::byte> bytes;
@@ -25,8 +25,8 @@ struct FilePlan {
 };
 
 /// Lays out a file with these tensors in this order, their checksums (each must have one) and, if not null,
-/// the state. HDF5 writes into memory only and never sees the disk: a write that fails, on a full disk say,
-/// leaves the library with a file that it can neither finish nor give up.
+/// the state. HDF5 writes into memory only, never to the disk: a write that fails, on a full disk for
+/// example, leaves the library with a file that it can neither complete nor close.
 /// @throws UserError if the file may not become as long as that (ulimit -f).
 FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState* state);
 

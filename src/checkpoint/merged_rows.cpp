@@ -15,7 +15,7 @@ std::unique_ptr<RowFileReader> open_server_part(const std::string& checkpoint, c
   auto reader = std::make_unique<RowFileReader>(path);
   if (reader->checksum() != part.checksum)
     throw UserError(
-        cat("'", path, "' was written by another save than '", checkpoint, "', whose part it is to be"));
+        cat("'", path, "' was written by another save than '", checkpoint, "', to which it should belong"));
   return reader;
 }
 

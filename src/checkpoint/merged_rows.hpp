@@ -14,16 +14,16 @@
 
 namespace flotilla {
 
-/// A server's part of a checkpoint. @throws UserError if it is missing or damaged, its values apart, or was
-/// written by another save.
+/// Opens a server's part of a checkpoint. @throws UserError if it is missing, damaged (its values are not
+/// checked), or was written by another save.
 std::unique_ptr<RowFileReader> open_server_part(const std::string& checkpoint, const CheckpointPart& part);
 
-/// The files with the rows of a model: `file` itself if it holds some, as exported models do, and the parts
-/// of servers that its state names. None of a model without sparse tables. @throws UserError.
+/// Opens the files with the rows of a model: `file` itself if it holds some, as exported models do, and the
+/// parts of servers that its state names. Empty for a model without sparse tables. @throws UserError.
 std::vector<std::unique_ptr<RowFileReader>> open_rows(const std::string& file, const CheckpointState& state);
 
 /// The rows of several files in the order of their keys, without the optimizer's state; 1 MiB of each file at
-/// a time. One table is to be read to its end before the next.
+/// a time. A table must be read to its end before the next one.
 class MergedRows : public TableSource {
  public:
   /// @throws UserError if the files do not hold the same tables.
@@ -34,7 +34,7 @@ class MergedRows : public TableSource {
   RowPiece next(std::size_t table) override;
 
  private:
-  /// Where a file is.
+  /// The position in a file.
   struct Front {
     RowPiece piece{};
     std::size_t row = 0;
@@ -46,7 +46,7 @@ class MergedRows : public TableSource {
 
   std::vector<std::unique_ptr<RowFileReader>> parts_;
   std::vector<RowTable> tables_;
-  std::optional<std::size_t> table_;  ///< That is being read
+  std::optional<std::size_t> table_;  ///< The table that is being read
   std::vector<Front> fronts_;
   std::vector<std::size_t>
       heap_;  ///< Of the parts that have rows left; the one with the smallest key in front

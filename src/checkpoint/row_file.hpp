@@ -17,14 +17,14 @@
 namespace flotilla {
 
 // Tables of rows by 64-bit key in HDF5: /rows/NAME/keys (rows), ascending; /rows/NAME/values (rows, width);
-// the optimizer's state /rows/NAME/SLOT, as the values. Written and read in pieces, so that nobody holds a
-// table twice.
+// the optimizer's state /rows/NAME/SLOT, as the values. Written and read in pieces, so that no process holds
+// a table twice.
 
-/// A table of rows, as a file tells of it.
+/// A table of rows in a file.
 struct RowTable {
   std::string name;
   std::int64_t width = 0;            ///< Floats of a row, at least 1
-  std::vector<std::string> slots{};  ///< Names of the optimizer's state: "momentum"
+  std::vector<std::string> slots{};  ///< Names of the optimizer's slots: "momentum"
   std::int64_t rows = 0;
 };
 
@@ -38,7 +38,7 @@ struct RowPiece {
   std::span<const std::span<const float>> slots{};  ///< In the table's order, each (keys, width)
 };
 
-/// Where rows come from, table by table.
+/// A source of rows, table by table.
 class TableSource {
  public:
   virtual ~TableSource() = default;
@@ -48,22 +48,23 @@ class TableSource {
   virtual RowPiece next(std::size_t table) = 0;
 };
 
-/// A file of rows that gets its name once it is complete, as NewFile.
+/// Writes a file of rows under a temporary name, renamed when it is complete, as NewFile.
 class RowFileWriter {
  public:
   /// Makes the file under a temporary name.
-  /// @param others what it holds besides, which write_tensor takes. @throws UserError.
+  /// @param others further tensors, which write_tensor takes. @throws UserError.
   RowFileWriter(std::string path, std::vector<RowTable> tables,
                 std::span<const CheckpointTensor> others = {});
 
   const std::vector<RowTable>& tables() const { return tables_; }
-  /// Appends rows to a table; keys ascend, from piece to piece too. Holds on to nothing. @throws UserError.
+  /// Appends rows to a table; keys ascend, from piece to piece too. Keeps no reference to the piece. @throws
+  /// UserError.
   void write(std::size_t table, const RowPiece& piece);
   void write_tensor(std::size_t other, std::span<const float> values) { file_.write(other, values); }
-  /// When all rows of all tables are written: verifies the file. @returns what the checkpoint says of it.
+  /// When all rows of all tables are written: verifies the file. @returns its entry in the checkpoint.
   /// @throws UserError.
   CheckpointPart complete(const CheckpointState& state) { return file_.complete(&state); }
-  void give_name() { file_.give_name(); }  ///< Replaces what has that name. @throws UserError.
+  void give_name() { file_.give_name(); }  ///< Renames it, replacing an older file. @throws UserError.
 
  private:
   std::vector<RowTable> tables_;
@@ -74,8 +75,8 @@ class RowFileWriter {
 };
 
 /// Reads a part of a server, an exported model or a file of another program. Checksums are compared when the
-/// end of a table is reached: who must not use rows of a damaged file asks part_damage() first, which reads
-/// it once more.
+/// end of a table is reached: a caller that must not use rows of a damaged file calls part_damage() first,
+/// which reads the whole file.
 class RowFileReader : public TableSource {
  public:
   /// Verifies everything but the values. @throws UserError naming the file and what is wrong.
@@ -88,12 +89,11 @@ class RowFileReader : public TableSource {
   /// Of state and list of tensors: CheckpointPart::checksum.
   std::uint64_t checksum() const { return index_.checksum.value_or(0); }
   const std::vector<RowTable>& tables() const override { return tables_; }
-  /// @throws UserError naming file and dataset if what was read is not what was written, or keys do not
-  /// ascend.
+  /// @throws UserError naming file and dataset if a checksum does not match, or keys do not ascend.
   RowPiece next(std::size_t table) override;
 
  private:
-  /// What was read of a table.
+  /// The progress of reading a table.
   struct Progress {
     std::vector<const StoredTensor*> datasets{};  ///< Keys, values, slots
     std::vector<Checksum> sums{};                 ///< Of each

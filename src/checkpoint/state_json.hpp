@@ -9,14 +9,14 @@
 
 namespace flotilla {
 
-/// A checkpoint's state as a JSON object, for `flotilla inspect` and for the way between ranks; nlohmann-json
-/// finds both by their names.
+/// A checkpoint's state as a JSON object, for `flotilla inspect` and for messages between ranks;
+/// nlohmann-json finds both functions by their names.
 void to_json(nlohmann::json& json, const CheckpointPart& part);
 void from_json(const nlohmann::json& json, CheckpointPart& part);
 void to_json(nlohmann::json& json, const CheckpointState& state);
 void from_json(const nlohmann::json& json, CheckpointState& state);
 
-/// Numbers that may be infinite or none, which JSON has not: those are the texts "inf", "-inf" and "nan".
+/// Numbers as JSON; infinities and NaN, which JSON lacks, are the texts "inf", "-inf" and "nan".
 nlohmann::json json_of(const std::map<std::string, double>& numbers);
 std::map<std::string, double> numbers_of(const nlohmann::json& json);
 

@@ -17,11 +17,11 @@ namespace flotilla {
 class ValueReader {
  public:
   explicit ValueReader(const FileIndex& index);  ///< `index` must outlive this. @throws UserError.
-  /// Hands the values, which are float32, on in order. @throws UserError naming file and tensor.
+  /// Passes the values, which are float32, to `take` in order. @throws UserError naming file and tensor.
   void pieces(const StoredTensor& tensor, const std::function<void(std::span<const float>)>& take);
   /// Fills `to`, which has the shape's size, and returns its checksum.
   std::uint64_t read(const StoredTensor& tensor, std::span<float> to);
-  /// Of values of any kind. @param moved called for each piece that was read
+  /// The checksum of values of any element type. @param moved called for each piece that was read
   std::uint64_t checksum(
       const StoredTensor& tensor, const std::function<void()>& moved = [] {});
 
@@ -32,9 +32,9 @@ class ValueReader {
   std::vector<std::byte> bytes_;
 };
 
-/// Verifies index and values. @returns the first thing that is wrong, as the end of a sentence that begins
-/// with the file; empty if the file is good. Tensors without a checksum count as good.
-/// @param moved called as the disk goes on. @throws UnreadableFile.
+/// Verifies index and values. @returns the first damage, as the end of a sentence that begins with the file;
+/// empty: none. Tensors without a checksum count as good.
+/// @param moved called at every progress of the disk. @throws UnreadableFile.
 std::string first_damage(
     const FileIndex& index, const std::function<void()>& moved = [] {});
 

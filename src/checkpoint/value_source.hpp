@@ -8,14 +8,14 @@
 
 namespace flotilla {
 
-/// Where the values of tensors come from, one after the other, so that nobody needs memory for all of them.
+/// Provides the values of tensors one tensor at a time, so that the reader needs no memory for all of them.
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
   virtual std::span<const CheckpointTensor> tensors() const = 0;  ///< Their paths and shapes.
   /// The plain values of a tensor, valid until the next call.
   virtual std::span<const float> values(std::size_t tensor) = 0;
-  /// The same as it is stored, of tensors of other elements too.
+  /// The stored bytes of a tensor of any Element, valid until the next call.
   virtual std::span<const std::byte> bytes(std::size_t tensor) { return std::as_bytes(values(tensor)); }
 };
 

@@ -126,7 +126,7 @@ void check_output_file(const std::string& out, const std::string& in) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
-  // Renaming onto a device (/dev/null) would replace it for everybody.
+  // Renaming onto a device (/dev/null) would replace it for all processes.
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw UserError(cat("cannot write '", out, "': it is there and not a regular file; give another name"));
   if (fs::equivalent(out, in, error))

@@ -15,25 +15,25 @@
 
 namespace flotilla {
 
-/// A file that gets its name once it is complete. The values are written first, each read once: their
-/// checksums, which the rest of the file holds, are taken of what is written. Several tensors may be written
-/// piece by piece at the same time.
+/// Writes a file under a temporary name, renamed when it is complete. The values are written first, each read
+/// once, and their checksums, which the rest of the file holds, are computed on the way. Several tensors may
+/// be written piece by piece at the same time.
 class NewFile {
  public:
   /// Makes the file under a temporary name. @throws UserError.
   NewFile(const std::string& path, std::span<const CheckpointTensor> tensors);
 
-  /// Hands the plain values of a tensor to the system. @throws UserError.
+  /// Writes the plain values of a tensor. @throws UserError.
   void write(std::size_t tensor, std::span<const float> values);
   /// The next values of a tensor, little-endian. @throws UserError.
   void append(std::size_t tensor, std::span<const std::byte> values);
   /// Writes everything else, and verifies the file if it has a state. @param state null: an HDF5 file of
-  /// datasets only. @param moved called as the disk goes on. @returns the file's bytes and its checksum.
+  /// datasets only. @param moved called at every progress of the disk. @returns the file's size and checksum.
   /// @throws UserError.
   CheckpointPart complete(
       const CheckpointState* state, const std::function<void()>& moved = [] {});
-  /// Once it is complete: replaces what has that name. @throws UserError; if it has its name then, that may
-  /// not outlive a crash of the machine.
+  /// Renames the complete file, replacing an older one. @throws UserError; if the file has its name then, the
+  /// rename may not outlive a crash of the machine.
   void give_name();
   bool has_name() const { return file_.has_name(); }
 
@@ -45,7 +45,7 @@ class NewFile {
   AtomicFile file_;
 };
 
-/// A name that the reader would not find is a mistake of the caller. @throws InternalError.
+/// @throws InternalError for a name that the reader would not find.
 void require_readable_names(std::span<const CheckpointTensor> tensors);
 
 /// The name under which `path` is written before it is complete: "step-00000400.h5.tmp-1234".

@@ -33,7 +33,7 @@ class DeviceBench {
         places_(places),
         no_nccl_(std::move(no_nccl)) {}
 
-  /// Everything that there is on these hosts.
+  /// All algorithms that are possible on these hosts.
   std::vector<StrategyConfig> candidates() const {
     const std::vector<int> groups = mpi::cut_groups(places_, arguments_.ranks_per_group);
     const bool grouped = *std::ranges::max_element(groups) > 0;

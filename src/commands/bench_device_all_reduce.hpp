@@ -9,8 +9,8 @@
 namespace flotilla {
 
 /// Collective. Measures the all-reduces of training in the memory of arguments.device: NCCL's where each rank
-/// has a GPU of its own, and those that go through the host's memory. One after another, with all sizes each.
-/// `say` gets what is to be known of it.
+/// has a GPU of its own, and those through host memory. One after another, with all sizes each. `say` gets
+/// lines about the set-up.
 void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world,
                              const std::function<void(const std::string&)>& say,
                              const std::function<void(const mpi::AllReduceBenchRow&)>& on_row);

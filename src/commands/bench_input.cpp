@@ -22,10 +22,10 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t most_labels =
-    16777216;  ///< What model.classes may be: a list's labels are not looked at
+    16777216;  ///< The largest model.classes: a list's labels are not checked
 constexpr std::int64_t batch_of_list = 32;
 
-/// What a deck would say.
+/// The configuration that a deck would give.
 Config config_of(const BenchInputArguments& arguments) {
   Config config;
   config.data.kind = "image-list";
@@ -84,7 +84,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   const Sampler sampler(static_cast<std::uint64_t>(config.run.seed), sharding);
   const Rate mine = end_job_on_failure(failure, [&] {
     const auto loader = make_training_loader(*data, sampler, world.rank(), {}, options);
-    // What was read ahead meanwhile would count for nothing at the start and is missing at the end.
+    // Batches that were prefetched at the start are not counted, those at the end are missing.
     take(*loader, sharding.batch, 0.1 * arguments.seconds, sharding.batch * (options.prefetch + 1));
     return take(*loader, sharding.batch, arguments.seconds, arguments.images);
   });

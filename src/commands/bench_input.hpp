@@ -24,8 +24,8 @@ struct BenchInputArguments {
   std::string json;          ///< Also as JSON into this file; empty: no
 };
 
-/// Collective. `flotilla bench input`: how many training samples per second the loader hands over, all ranks
-/// together, while nothing else is done. No device is made: batches are in the form that this kind would get.
+/// Collective. `flotilla bench input`: training samples per second of the loader, over all ranks, while
+/// nothing else runs. No device is made: batches have the form for this kind of device.
 int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
                 FailureHandler& failure);
 

@@ -19,8 +19,8 @@ struct BenchStepArguments {
   std::string json;                   ///< Also as JSON into this file; empty: no
 };
 
-/// Collective. `flotilla bench step`: the training step of a deck, its phases, and how much of it its own
-/// operations take when each is timed alone on the step's own buffers, in the same run.
+/// Collective. `flotilla bench step`: the time of a training step of a deck, of its phases, and of its
+/// operations when each is timed alone on the step's own buffers, in the same run.
 int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure);
 
 }  // namespace flotilla

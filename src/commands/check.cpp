@@ -35,7 +35,7 @@ std::int64_t bytes_of(DeviceSpan<const float> span) {
 /// Measured as RssFile: 30.8 MB in a training with saves, 28.2 MB in its check.
 constexpr std::int64_t code_of_saves_bytes = 5 << 19;
 
-/// What the host holds besides what the device was asked for.
+/// Host memory besides the device's allocations.
 struct HostMemory {
   std::int64_t process = 0;  ///< Before anything was made
   std::int64_t input = 0;
@@ -95,7 +95,7 @@ void print_memory(RunParts& run, const HostMemory& host, std::span<const StateSo
   if (memory.recomputes()) line("recomputation saves", bytes_of(memory.recomputation_saves()));
 }
 
-/// What run.reproducible costs beside the partial sums.
+/// The cost of run.reproducible besides the partial sums.
 std::string cost_of_shards(const RunParts& run) {
   const Sharding& sharding = run.data.sharding;
   return fmt::format(
@@ -105,7 +105,7 @@ std::string cost_of_shards(const RunParts& run) {
       sharding.batch * sharding.micro_steps, sharding.micro_steps - 1);
 }
 
-/// Collective. What worker 0 saves from.
+/// Collective. The sources from which worker 0 saves.
 std::vector<StateSource> sources_of_saves(RunParts& run) {
   const StrategyState state = run.sync.strategy->state();
   std::vector<StateSource> sources;
@@ -119,7 +119,7 @@ std::vector<StateSource> sources_of_saves(RunParts& run) {
   return sources;
 }
 
-/// Those that a run takes, which is never written; null if the deck asks for no trace.
+/// The trace sinks of a run, never written here; null if the deck asks for no trace.
 std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
   if (!config.run.trace) return nullptr;
   auto trace = std::make_unique<TraceFile>("", rank, 0);

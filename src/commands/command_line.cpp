@@ -36,7 +36,8 @@ void check_is_text(const std::string& argument) {
           "another path"));
 }
 
-/// The command line as it is being read: what CLI11 fills, and what it cannot tell apart.
+/// The command line while it is parsed: the options that CLI11 fills, and the positionals that it cannot
+/// distinguish.
 class Parser {
  public:
   Parser(const std::string& program, const std::string& version_text) {
@@ -77,7 +78,7 @@ class Parser {
   }
 
   void add_deck(CLI::App& command, const char* help, bool required) {
-    // Overrides and the deck may come in any order: sort_positionals() tells them apart.
+    // Overrides and the deck may come in any order: sort_positionals() distinguishes them.
     command.add_option("DECK", first_, help)->required(required);
     command.add_option("OVERRIDES", others_, override_help);
   }
@@ -180,7 +181,7 @@ class Parser {
 
   void add_make_data() {
     CLI::App* make =
-        app_.add_subcommand("make-data", "Write made-up data of which the best prediction is known");
+        app_.add_subcommand("make-data", "Write synthetic data of which the best prediction is known");
     make->require_subcommand(1);
     CLI::App* criteo =
         add_command(*make, "criteo", "Click logs in Criteo's layout: a label, 13 numbers, 26 categories",

@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// What the user asked for, each part in the terms of the subcommand that has it.
+/// The parsed command line: the options of all subcommands.
 struct CommandLine {
   enum class Command {
     train,
@@ -36,7 +36,7 @@ struct CommandLine {
   std::int64_t min_bytes = 1024;               ///< bench all-reduce
   std::int64_t max_bytes = 256 * 1024 * 1024;  ///< bench all-reduce; with --bytes equal to min_bytes
   bool in_place = false;                       ///< bench all-reduce
-  std::string device = "cpu";                  ///< bench all-reduce, input: in whose memory
+  std::string device = "cpu";                  ///< bench all-reduce, input: kind of device
   int ranks_per_group = 0;                     ///< bench all-reduce: 0: a group per host
   int communicators = 1;                       ///< bench all-reduce
   std::int64_t steps = 200;                    ///< bench step: measured, after the warm-up
@@ -63,9 +63,9 @@ struct PrintedText {
   std::string text;
 };
 
-/// Reads the arguments behind the program's name. Prints nothing and never exits.
-/// @param program as it was started, perhaps with a path: one with models of its own has another name
-/// @throws UserError with what is wrong and where the help is.
+/// Parses the arguments after the program's name. Prints nothing and never exits.
+/// @param program its name, perhaps with a path: a program with models of its own has another name
+/// @throws UserError naming the mistake and the option for help.
 std::variant<CommandLine, PrintedText> parse_command_line(const std::string& program,
                                                           const std::vector<std::string>& arguments,
                                                           const std::string& version_text);

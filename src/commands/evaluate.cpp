@@ -46,7 +46,7 @@ LoadedDeck deck_for(const EvaluateArguments& arguments, const LoadedCheckpoint& 
   return deck;
 }
 
-/// The embeddings of a checkpoint, all of them on this rank: nobody serves when it is evaluated.
+/// The embeddings of a checkpoint, all of them on this rank: there are no servers in an evaluation.
 class LocalEmbeddings {
  public:
   LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
@@ -67,7 +67,7 @@ class LocalEmbeddings {
   EmbeddingPool pool_;
 };
 
-/// What is evaluated and how.
+/// The arguments of an evaluation.
 struct Task {
   const EvaluateArguments& arguments;
   const LoadedCheckpoint& checkpoint;

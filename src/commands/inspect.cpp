@@ -22,7 +22,7 @@ namespace flotilla {
 
 namespace {
 
-/// What is told of a tensor.
+/// The facts shown about a tensor.
 struct Row {
   const StoredTensor* tensor = nullptr;
   ValueStatistics values;
@@ -30,7 +30,7 @@ struct Row {
   std::string damage;    ///< The sentence that explains the last word
 };
 
-/// What is told of a file.
+/// The facts shown about a file.
 struct Contents {
   const FileIndex& index;
   std::vector<Row> rows{};

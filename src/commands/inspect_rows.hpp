@@ -10,14 +10,14 @@
 
 namespace flotilla {
 
-/// A table of rows, over all files that hold some of it.
+/// A table of rows, over all files that hold rows of it.
 struct TableSummary {
   RowTable table;
   ValueStatistics values;  ///< Of the rows, without the optimizer's state
 };
 
-/// The tables that a file and the servers' parts that it names hold. What is missing or damaged is left out,
-/// with a sentence in `damage`.
+/// The tables that a file and the servers' parts that it names hold. Missing or damaged files are left out,
+/// with a message in `damage`.
 std::vector<TableSummary> describe_tables(const FileIndex& index, std::vector<std::string>& damage);
 
 }  // namespace flotilla

@@ -15,8 +15,8 @@ struct MakeDataArguments {
   std::string truth{};  ///< File for the true probabilities, a line each; empty: none
 };
 
-/// `flotilla make-data criteo`: writes made-up click logs (SyntheticClicks) and returns, for each file, a
-/// line of what predicting the true probabilities reaches on it. Validation rows go beside the others, with
+/// `flotilla make-data criteo`: writes synthetic click logs (SyntheticClicks) and returns, for each file, a
+/// line with the metrics of predicting the true probabilities. Validation rows go into a second file, with
 /// ".valid" before the ending of the name. Files appear whole or not at all. @throws UserError naming the
 /// file
 std::string make_criteo_data(const MakeDataArguments& arguments);

@@ -23,8 +23,8 @@ class SampleOutputs {
   std::vector<float> values_;
 };
 
-/// How many samples of each class were seen, and of how many the class had the highest output (of equal ones
-/// the lower class), for --per-class.
+/// Counts for --per-class: the samples of each class, and how many of them had their highest output there (of
+/// equal outputs the lower class).
 class ClassTable {
  public:
   explicit ClassTable(std::int64_t classes)

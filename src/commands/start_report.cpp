@@ -34,7 +34,7 @@ void introduce_servers(const RunParts& run, Reporter& reporter) {
                      "numbered host by host (mpirun --map-by core) keep them together"));
 }
 
-/// What carries the workers' values to each other, for the start report.
+/// The transport between the workers, for the start report.
 std::string exchange_of(const RunParts& run) {
   if (run.machine.servers != nullptr) return "parameter-server";
   const bool sums = run.config.strategy.kind == "all-reduce";
@@ -71,7 +71,7 @@ void introduce_gpus(const RunParts& run, Reporter& reporter) {
   }
 }
 
-/// On what the run goes.
+/// Reports the hosts, ranks and devices of the run.
 void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& reporter) {
   const std::vector<std::string> lines = mpi::describe_hosts(start.places);
   reporter.say(cat("ranks        ", lines.front()));

@@ -17,37 +17,38 @@
 
 namespace flotilla {
 
-/// What a run learned of the machines before it began.
+/// Facts about the machines, found at the start of a run.
 struct StartUp {
-  std::vector<mpi::Place> places;             ///< Of all ranks of the job
-  std::optional<mpi::NetworkReport> network;  ///< With several hosts, unless the deck forbids it
+  std::vector<mpi::Place> places;             ///< Places of all ranks of the job
+  std::optional<mpi::NetworkReport> network;  ///< Only with several hosts, unless the deck forbids it
 };
 
-/// Collective over all ranks of the job. Does `work`, which knows where they run, under the job's watchdog:
-/// from here on a rank that hangs ends the job. @returns what `work` does
+/// Collective over all ranks of the job. Runs `work`, which gets the places of the ranks, under the job's
+/// watchdog: from here on a rank that hangs ends the job.
+/// @returns the result of `work`
 int under_watch(
     const Config& config, const mpi::Communicator& world, FailureHandler& failure,
     const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work);
 
-/// Collective over all ranks of the job. Whether all hosts have the output folder, and how fast the network
-/// between them is. @param places of all ranks @throws AgreedFailure as check_shared_folder() does
+/// Collective over all ranks of the job. Checks that all hosts share the output folder, and measures the
+/// network between them. @param places of all ranks @throws AgreedFailure as check_shared_folder() does
 StartUp look_around(const Config& config, const mpi::Communicator& world,
                     const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog);
 
-/// Collective over the workers. Copies the data to each host where the deck asks for that, and lets `config`
-/// name the copies. @throws AgreedFailure as stage_data() does
+/// Collective over the workers. Copies the data to each host where the deck asks for that, and sets the paths
+/// in `config` to the copies. @throws AgreedFailure as stage_data() does
 std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, const ServerLink* servers,
                             mpi::Watchdog& watchdog);
 
 /// "1.21 GB/s and 25 µs between 2 hosts"
 std::string describe(const mpi::NetworkReport& network);
 
-/// What is wrong with the binding of the ranks that work.
+/// Warnings about the binding of the workers to processors.
 /// @param workers their places
 std::vector<std::string> warnings_of_binding(const Config& config, const StartUp& start,
                                              const std::vector<mpi::Place>& workers);
 
-/// For the log of the rank at `place`: "rank 3 is rank 1 of host h1, on cores 0-1, socket 0".
+/// A line for the log of the rank at `place`: "rank 3 is rank 1 of host h1, on cores 0-1, socket 0".
 std::string describe(const mpi::Place& place);
 
 }  // namespace flotilla

@@ -74,7 +74,7 @@ void write_roles(const Machine& machine, const std::string& folder) {
   });
 }
 
-/// Of worker 0, whose clock decides and which alone asks Slurm.
+/// The time limit on worker 0, whose clock decides and which alone asks Slurm.
 TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& world, Reporter& reporter) {
   if (!world.is_root()) return {};
   const SlurmTime slurm = slurm_time();

@@ -15,8 +15,8 @@ struct TrainArguments {
   bool check = false;  ///< Construct everything, run two steps in memory, print the plan, write nothing
 };
 
-/// Collective. `flotilla train`. Returns the exit code; throws before training starts only what every rank
-/// throws.
+/// Collective. `flotilla train`. Returns the exit code. Before training starts it throws only exceptions that
+/// every rank throws.
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure);
 
 }  // namespace flotilla

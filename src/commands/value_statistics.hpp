@@ -11,16 +11,16 @@
 
 namespace flotilla {
 
-/// What `flotilla inspect` tells of values: of the finite ones, and how many others there are.
+/// Statistics of values for `flotilla inspect`: of the finite ones, and the number of the others.
 class ValueStatistics {
  public:
   void add(std::span<const float> values);
   nlohmann::json as_json() const;  ///< {"mean": …, "rms": …, "min": …, "max": …, "non_finite": …}
-  std::vector<std::string> words() const;  ///< The same as columns of a table; "-" for what is not.
+  std::vector<std::string> words() const;  ///< Mean, rms, min, max as columns of a table; "-": none
   static std::vector<std::string> headings();
 
  private:
-  /// Nothing where there is no finite value to say it of.
+  /// `value`; empty where there is no finite value.
   std::optional<double> over_finite(double value) const;
   std::optional<double> mean() const;
   std::optional<double> rms() const;

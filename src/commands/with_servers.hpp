@@ -11,8 +11,8 @@
 
 namespace flotilla {
 
-/// Collective. Gives the ranks their roles; the servers serve while the workers do `work`, whose exit code
-/// every rank returns. Without parameter servers all ranks work, and `servers` is null.
+/// Collective. Assigns roles to the ranks; the servers serve while the workers run `work`, whose exit code
+/// every rank returns. Without parameter servers all ranks are workers, and `servers` is null.
 /// @throws AgreedFailure on every rank if `work` does on the workers
 int with_servers(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
                  mpi::Watchdog& watchdog,

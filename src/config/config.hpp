@@ -10,14 +10,12 @@
 
 namespace flotilla {
 
-/// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
-/// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
-/// A slow worker for trying out what one costs: run.emulate_straggler.
+/// An artificially slow worker, to measure what one costs: run.emulate_straggler.
 struct EmulatedStragglerConfig {
   std::int64_t rank = -1;    ///< −1: none
-  double slow_factor = 0.0;  ///< Its computation takes this many times as long; 0: pause_s is given
-  double pause_s = 0.0;      ///< Pause in a step; 0: slow_factor is given
-  std::int64_t every = 1;    ///< Its first step in this many
+  double slow_factor = 0.0;  ///< Its computation takes so many times as long; 0: see pause_s
+  double pause_s = 0.0;      ///< Pause in a step; 0: see slow_factor
+  std::int64_t every = 1;    ///< Slow in one of so many steps
   bool take_turns = false;   ///< Each pause hits the next worker, beginning with `rank`
 };
 
@@ -28,22 +26,22 @@ struct RunConfig {
   std::int64_t log_every = 100;  ///< steps
   bool trace = false;
   double watchdog_s = 300.0;       ///< 0: off
-  bool check_network = true;       ///< Measure it at the start, with several hosts
+  bool check_network = true;       ///< Measure the network at the start, with several hosts
   bool check_collectives = false;  ///< Compare each collective call before it is made
   double time_limit_s = 0.0;       ///< Since the start of the process; 0: none
   double stop_margin_s = 10.0;     ///< Before Slurm's limit, at least
-  bool reproducible = false;       ///< The same bits for every number of workers
+  bool reproducible = false;       ///< Results do not depend on the number of workers, to the bit
   std::int64_t virtual_shards = 8;
   std::int64_t agreement_every = 0;  ///< steps; 0: at reports and checkpoints only
   EmulatedStragglerConfig emulate_straggler;
 };
 
 /// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are
-/// the original's (fleet.md §4).
+/// Fleet's (docs/fleet.md, "Loss scale of float16").
 struct LossScaleConfig {
   std::string kind = "dynamic";  ///< "dynamic", "static"; with float16 only
   double value = 128.0;          ///< static
-  double initial = 32768.0;      ///< dynamic, as all that follows
+  double initial = 32768.0;      ///< dynamic, as are the next four
   double growth = 2.0;
   std::int64_t growth_every = 1000;  ///< good steps in a row
   double backoff = 0.8;
@@ -92,7 +90,7 @@ struct DataSourceConfig {
   /// a pattern of them
   std::string path{};
   std::string root{};  ///< image-list: where relative paths begin; empty: found by the list's name
-  /// No key: the folder below which data that were staged have the paths that they had; empty: none
+  /// Not a key: the folder that holds the staged copies, below it with the original paths; empty: none
   std::string staged_below{};
 };
 
@@ -167,7 +165,7 @@ struct ScheduleConfig {
   std::int64_t base_batch = 256;
 };
 
-/// What is done with the difference that an averaging makes (src/strategy/local_sgd/outer_step.hpp).
+/// The outer optimizer, applied to the change by an averaging (src/strategy/local_sgd/outer_step.hpp).
 struct OuterConfig {
   std::string kind = "none";  ///< "none", "sgd", "momentum", "nesterov"
   double learning_rate = 1.0;
@@ -182,7 +180,7 @@ struct StrategyConfig {
   std::string wire = "float32";      ///< "float32", "float16", "bfloat16"
   std::int64_t communicators = 1;
   bool overlap = true;      ///< All-reduce beside backward
-  double bucket_mb = 32.0;  ///< MiB, as in the original
+  double bucket_mb = 32.0;  ///< MiB, as in PaddlePaddle's Fleet
   double last_bucket_mb = 1.0;
   // Local SGD, fixed and adaptive.
   std::int64_t period = 1;       ///< steps from one averaging to the next
@@ -190,8 +188,8 @@ struct StrategyConfig {
   std::string rule = "guide";    ///< adaptive: "guide", "fleet2", "paper" (src/strategy/local_sgd/period.hpp)
   std::int64_t initial_period = 1;
   double lowest_loss = 0.6;              ///< "guide": F_inf
-  std::int64_t begin_step = 0;           ///< Before it, every step is one of all workers together
-  double begin_epoch = 0.0;              ///< The same in epochs
+  std::int64_t begin_step = 0;           ///< Until it, all workers take every step together
+  double begin_epoch = 0.0;              ///< begin_step in epochs
   std::string before_begin = "average";  ///< "average", "all-reduce"
   std::string momentum = "local";        ///< The optimizer's slots: "local", "average", "reset"
   std::string statistics = "average";    ///< Of batch norm: "average", "local", "re-estimate"
@@ -200,15 +198,15 @@ struct StrategyConfig {
   OuterConfig outer;
 };
 
-/// Which ranks work and which serve (mpi/core/roles.hpp).
+/// Which ranks are workers and which are servers (mpi/core/roles.hpp).
 struct RolesConfig {
   std::string kind;          ///< "collective", "symmetric", "ratio", "user-defined"; empty: by the strategy
   std::int64_t servers = 0;  ///< ratio
   std::string server_ranks;  ///< user-defined: "0, 4-7"
-  std::string worker_ranks;  ///< user-defined; empty: those that do not serve
+  std::string worker_ranks;  ///< user-defined; empty: all others
 };
 
-/// The parameter servers (src/server).
+/// The parameter servers (docs/parameter_server.md).
 struct ServerConfig {
   std::string mode = "sync";          ///< "sync", "half-async", "async", "geo"
   std::string split = "round-robin";  ///< "round-robin", "hash-name"
@@ -233,6 +231,10 @@ struct ValidationConfig {
   std::int64_t batch_size = 0;  ///< per worker; 0: as in training
 };
 
+/// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
+/// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
+/// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
+/// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
 struct Config {
   RunConfig run;
   DeviceConfig device;

@@ -16,18 +16,20 @@ struct CustomKey {
   std::string name;  ///< "blocks"
   Value value;       ///< The default; its type is the key's
   std::string help;  ///< One line without a full stop
-  Rule rule{};       ///< What a value must be: {.low = 1, .high = 64}
+  Rule rule{};       ///< The allowed values: {.low = 1, .high = 64}
 };
 
-/// Makes a kind of model known: model.kind takes it, its keys may be given, and a run resumes only with the
-/// same values. Before the first deck is read. @throws UserError for a name that is taken or none in TOML, or
-/// a default that breaks its rule.
+/// Registers a kind of model: model.kind accepts it, its keys may be given, and a run resumes only with equal
+/// values. To be called before the first deck is read. @throws UserError for a name that is taken or not
+/// valid in TOML, or a default that breaks its rule.
 void add_model_kind(const std::string& kind, const std::vector<CustomKey>& keys);
 
-/// What holds for a key of the deck's own model, given or by default.
+/// The value of key `name` of the deck's own model, given or by default.
+/// @throws InternalError if the model declared no such key.
 Value own_value(const Config& config, const std::string& name);
 
-/// The same as a T: bool, std::int64_t, double, std::string or a vector of one of the last three.
+/// The value of key `name` of the deck's own model as a T: bool, std::int64_t, double, std::string or a
+/// vector of one of the last three.
 /// @throws InternalError if the model declared no such key.
 template <class T>
 T own_value(const Config& config, const std::string& name) {

@@ -26,13 +26,14 @@ namespace fs = std::filesystem;
 // Some hundred lines make a deck; this keeps a data file given by mistake from being parsed.
 constexpr std::size_t most_bytes = 1048576;
 
-// That a worker of servers may be ahead of the last one where the deck does not say it.
+// The steps by which a worker may be ahead of the slowest one where the deck does not set
+// server.max_staleness.
 constexpr std::int64_t steps_ahead = 32;
 
 fs::path current_folder() {
   std::error_code error;
   const fs::path folder = fs::current_path(error);
-  if (error) throw UserError("the current folder cannot be told: " + error.message());
+  if (error) throw UserError("the current folder cannot be determined: " + error.message());
   return folder;
 }
 
@@ -90,7 +91,7 @@ void derive(const config::GivenValues& given, Config& config) {
     if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};
     if (given.find("model.activation") == nullptr) config.model.activation = "relu";
   }
-  // As the original: such files are often larger than memory, and in the order of time.
+  // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
   if (config.data.kind == "criteo" && given.find("data.order") == nullptr) config.data.order = "file";
   if (config.optimizer.kind == "adamw") config.optimizer.decay = "decoupled";
   ServerConfig& server = config.server;
@@ -164,7 +165,7 @@ std::string difference_that_forbids_resuming(const std::string& saved_deck, cons
   const Config saved = read_saved_deck(saved_deck);
   const Config current = read_saved_deck(current_deck);
   for (const config::Key& key : config::all_keys()) {
-    // A selector stands before its keys: a kind that changed has been told when its keys come.
+    // A selector stands before its keys: a changed kind has been reported when its keys are compared.
     const bool known = config::is_active(key, saved) && config::is_active(key, current);
     if (!known || key.on_resume == config::OnResume::may_change) continue;
     const config::Value before = config::read_field(key, saved);

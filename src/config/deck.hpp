@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// A deck's text and what is laid over it.
+/// A deck's text and the overrides of the command line.
 struct DeckSource {
   std::string path;  ///< For messages, and the folder that paths in the deck are relative to
   std::string text;  ///< TOML

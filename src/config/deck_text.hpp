@@ -7,7 +7,7 @@
 
 namespace flotilla::config {
 
-/// The configuration as a deck: every key that its kinds know, paths absolute. Loads to the same Config.
+/// The configuration as a deck: every key of its kinds, paths absolute. Loads to the same Config.
 std::string resolved_text(const Config& config);
 
 }  // namespace flotilla::config

@@ -25,7 +25,7 @@ struct Node {
   std::variant<Unsupported, bool, std::int64_t, double, std::string, std::vector<Node>, Table> value;
   Position position;
 
-  /// What a message calls it: "an integer", or "an array", "a table", …
+  /// The type for messages: "an integer", "an array", "a table", …
   std::string type() const;
 };
 
@@ -40,7 +40,7 @@ struct SyntaxMistake {
   std::string text;
 };
 
-/// The tree of a deck's text, or the first thing in it that is not TOML.
+/// Parses a deck's text. @returns its tree, or the first syntax error
 std::variant<Table, SyntaxMistake> parse_toml(const std::string& text);
 
 }  // namespace flotilla::config

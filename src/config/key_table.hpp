@@ -27,12 +27,12 @@ std::vector<Key> checkpoint_and_validation_keys();
 /// The whole table, to add the keys of a user's own models to (custom_keys.hpp).
 std::vector<Key>& key_table();
 
-// What the entries are written with.
+// Abbreviations for the entries.
 constexpr auto must_match = OnResume::must_match;
 constexpr double most_seconds = 1e9;  // Its nanoseconds, added to a clock's, fit 2^63
 constexpr double most_steps = 1e12;   // Also of samples and epochs: a product with most_count fits 2^63
-constexpr double largest_loss_scale = 1e30;  // Whose products with a float's gradient are floats
-constexpr double most_count = 2147483647;    // What MPI's counts and oneDNN's sizes hold
+constexpr double largest_loss_scale = 1e30;  // Its product with a float's gradient is finite
+constexpr double most_count = 2147483647;    // Limit of MPI's counts and oneDNN's sizes
 
 /// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>.
 template <auto... members>

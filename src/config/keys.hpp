@@ -17,14 +17,15 @@
 
 namespace flotilla::config {
 
-/// Where a key's value goes. The field's type is the key's type, the field's initial value its default.
+/// The member of Config for a key's value. The field's type is the key's type, the field's initial value its
+/// default.
 template <class T>
 using FieldOf = std::function<T&(Config&)>;
 using Field = std::variant<FieldOf<bool>, FieldOf<std::int64_t>, FieldOf<double>, FieldOf<std::string>,
                            FieldOf<std::vector<std::int64_t>>, FieldOf<std::vector<double>>,
                            FieldOf<std::vector<std::string>>>;
 
-/// What a value must be. Rules of an array hold for each of its elements.
+/// The allowed values of a key. Rules of an array hold for each of its elements.
 struct Rule {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -32,21 +33,21 @@ struct Rule {
   bool high_itself = true;                 ///< high is allowed
   std::vector<std::string> choices = {};   ///< Empty: any text
   std::vector<std::int64_t> numbers = {};  ///< Empty: any integer within the bounds
-  std::string advice = {};                 ///< Follows a refused choice
+  std::string advice = {};                 ///< Appended to the message about a refused choice
   std::size_t least_elements = 0;          ///< Of an array
   std::size_t most_elements = 64;
 };
 
-/// A key that only some kinds know: valid while the key `selector` has one of `values`.
+/// When a key is valid: while the key `selector` has one of `values`.
 struct Condition {
   std::string selector = {};  ///< Empty: always valid
   std::vector<std::string> values = {};
 };
 
 enum class Presence {
-  has_default,  ///< Left out, the default holds
+  has_default,  ///< The default is used if it is left out
   required,     ///< Must be given wherever its condition holds
-  optional,     ///< May be left out, and then is left out of the resolved deck too
+  optional,     ///< May be left out, also of the resolved deck
 };
 
 enum class PathRole {
@@ -57,7 +58,7 @@ enum class PathRole {
 
 enum class OnResume { may_change, must_match };
 
-/// One key of a deck, and all that is known about it.
+/// One key of a deck, and all facts about it.
 struct Key {
   std::string path;  ///< "data.train.images"
   Field field;
@@ -82,14 +83,14 @@ const Key* find_key(std::string_view path);
 /// Whether `path` is a table of the deck: "data", "data.train".
 bool is_table(std::string_view path);
 
-/// Whether the configuration's kinds know the key.
+/// Whether the key is valid for the configuration's kinds.
 bool is_active(const Key& key, const Config& config);
 
 Value read_field(const Key& key, Config config);  ///< By value: a Field needs a changeable one
 void write_field(const Key& key, const Value& value, Config& config);
 Value default_of(const Key& key);
 
-/// Where a value breaks its key's own rule.
+/// How a value breaks its key's own rule.
 struct BrokenRule {
   std::string text;                    ///< "must be positive, got -4"
   std::optional<std::size_t> element;  ///< Which one of an array

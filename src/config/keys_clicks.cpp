@@ -14,9 +14,9 @@ std::vector<Key> click_keys() {
       {.path = "data.dense_transform",
        .field = field<&Config::data, &DataConfig::dense_transform>,
        .rule = one_of({"log", "min-max"}),
-       .help =
-           "What becomes of a number: \"log\": ln(1 + max(x, 0)); \"min-max\": capped at the 95th "
-           "percentile of Criteo's challenge and scaled to [0, 1], as in the original. A missing number: 0",
+       .help = "What becomes of a number: \"log\": ln(1 + max(x, 0)); \"min-max\": capped at the 95th "
+               "percentile of Criteo's challenge and scaled to [0, 1], as PaddlePaddle's Fleet does. A "
+               "missing number: 0",
        .on_resume = must_match,
        .condition = {"data.kind", {"criteo"}}},
       {.path = "data.deal",
@@ -24,9 +24,10 @@ std::vector<Key> click_keys() {
        .rule = one_of({"samples", "files", "bytes"}),
        .help =
            "What a worker reads: \"samples\": its part of each global batch; \"files\": files of its own, "
-           "neighbours, as in the original; \"bytes\": a part of all files of its own, as long as the "
+           "neighbours, as in PaddlePaddle's Fleet; \"bytes\": a part of all files of its own, as long as "
+           "the "
            "others'. "
-           "A worker that comes to its end begins anew until the largest part is read",
+           "A worker that reaches its end starts again until the largest part is read",
        .on_resume = must_match,
        .condition = {"data.kind", {"criteo", "libsvm"}}},
   };

@@ -21,7 +21,7 @@ std::vector<Key> model_and_data_keys() {
        .rule = one_of({"mlp", "resnet", "ctr-dnn"}),
        .help =
            "\"mlp\": fully connected layers; \"resnet\": a residual network for images of three channels; "
-           "\"ctr-dnn\": embeddings of ids and fully connected layers, which foretell clicks. "
+           "\"ctr-dnn\": embeddings of ids and fully connected layers, which predict clicks. "
            "The inputs' size comes from the data",
        .on_resume = must_match},
       {.path = "model.widths",

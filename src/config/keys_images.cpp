@@ -32,7 +32,7 @@ std::vector<Key> image_keys() {
                                 "image_size"),
       image_key<&D::resize_filter>(
           "resize_filter", one_of({"bilinear", "antialias"}),
-          "\"bilinear\": between the nearest pixels only, as the original (OpenCV) does; \"antialias\": over "
+          "\"bilinear\": between the nearest pixels only, as OpenCV does; \"antialias\": over "
           "all pixels that a new one covers, as PIL and torchvision do. Evaluate with the one that the "
           "weights "
           "were trained with"),
@@ -48,7 +48,7 @@ std::vector<Key> image_keys() {
                                 "The network sees (value / 255 − mean) / std of red, green and blue"),
       image_key<&D::image_std>("image_std", array_of(3, 3, at_least(1e-6, 100)), "See image_mean"),
       image_key<&D::exif_orientation>("exif_orientation", any(),
-                                      "Turn images as their EXIF data say; the original does not"),
+                                      "Turn images as their EXIF data say; PaddlePaddle's Fleet does not"),
       // These may change on resuming: after a bad image ended a run, they are the way to go on.
       free_on_resume(
           image_key<&D::max_pixels>("max_pixels", positive(most_count),
@@ -56,7 +56,8 @@ std::vector<Key> image_keys() {
       free_on_resume(image_key<&D::on_bad_image>(
           "on_bad_image", one_of({"error", "replace"}),
           "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
-          "\"replace\" takes another one, chosen by seed and number, and tells the count after each epoch. A "
+          "\"replace\" takes another one, chosen by seed and number, and reports the count after each epoch. "
+          "A "
           "bad validation image always ends the job: an accuracy without it would be another one")),
       free_on_resume(image_key<&D::max_bad_images>(
           "max_bad_images", at_least(0, most_steps),

@@ -32,7 +32,7 @@ std::vector<Key> server_keys() {
       {.path = "roles.worker_ranks",
        .field = field<&Config::roles, &RolesConfig::worker_ranks>,
        .rule = any(),
-       .help = "\"user-defined\": ranks that work, likewise",
+       .help = "\"user-defined\": ranks that work, such as \"1, 3\"",
        .condition = listed,
        .presence = Presence::optional,
        .default_text = "those that do not serve"},

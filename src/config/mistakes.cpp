@@ -11,7 +11,7 @@
 namespace flotilla::config {
 namespace {
 
-/// First what stands in the deck, then what is missing from it, then the command line.
+/// The order of mistakes: those in the deck's text, keys missing from it, the command line.
 std::tuple<bool, std::int64_t, std::int64_t> rank(const Origin& origin) {
   const Position& at = origin.position;
   const std::int64_t line = at.line == 0 ? std::numeric_limits<std::int64_t>::max() : at.line;

@@ -15,14 +15,14 @@ struct Origin {
   bool from_override() const { return !override.empty(); }
 };
 
-/// Collects everything that is wrong with a deck.
+/// Collects the mistakes of a deck.
 class Mistakes {
  public:
   explicit Mistakes(std::string file) : file_(std::move(file)) {}
   void add(const Origin& origin, const std::string& text);
   bool empty() const { return found_.empty(); }
-  /// All of them, in the order of the deck's text, then the command line's.
-  /// @throws UserError if there are any.
+  /// @throws UserError listing all mistakes, in the order of the deck's text, then the command line's, if
+  /// there are any
   void throw_if_any() const;
 
  private:

@@ -29,7 +29,7 @@ std::vector<std::string> replaced_by(const std::string& selector, const GivenVal
     const bool is_selected = key.condition.selector == selector && given.deck.contains(key.path);
     if (is_selected && is_active(key, before) && !is_active(key, after)) replaced.push_back(key.path);
   }
-  // A selector that goes takes its keys along.
+  // A dropped selector drops its keys as well.
   for (std::size_t i = 0; i < replaced.size(); ++i)
     for (const Key& key : all_keys())
       if (key.condition.selector == replaced[i] && given.deck.contains(key.path))

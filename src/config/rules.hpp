@@ -7,7 +7,7 @@
 
 namespace flotilla::config {
 
-/// The rules that look at several keys. A rule is left out where a mistake about one of its keys is told.
+/// The rules over several keys. A rule is skipped where a mistake about one of its keys was found.
 void check_rules_over_several_keys(const Config& config, const GivenValues& given, Mistakes& mistakes);
 
 }  // namespace flotilla::config

@@ -12,11 +12,11 @@ namespace flotilla::config {
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 struct Suggestion {
-  std::string path;  ///< Of the key or table that was probably meant; empty: none is near
+  std::string path;  ///< Path of the most similar key or table; empty: none is similar
   std::string text;  ///< `; did you mean "momentum"?`, `; did you mean train.batch_size?` or empty
 };
 
-/// What was probably meant by the unknown path `table`.`name`. `table` is empty at the top level.
+/// The most similar key or table to the unknown path `table`.`name`. `table` is empty at the top level.
 Suggestion suggest(std::string_view table, std::string_view name);
 
 }  // namespace flotilla::config

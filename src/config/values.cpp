@@ -33,7 +33,7 @@ std::string element_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::string text = scalar_text(value);
-  // TOML tells a float from an integer by its point or exponent.
+  // In TOML a float differs from an integer by its point or exponent.
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }

@@ -14,7 +14,7 @@ namespace flotilla::config {
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                            std::vector<double>, std::vector<std::string>>;
 
-/// "an integer", "an array of numbers": what a value of the same type as `like` is called in a message.
+/// The name of the type of `like` for messages: "an integer", "an array of numbers".
 std::string_view type_name(const Value& like);
 
 /// The value as TOML; a number reads back to the same bits.
@@ -29,7 +29,7 @@ std::string printable(std::string_view text);
 /// `text` as a TOML string: quotes around it, and whatever is not printable escaped.
 std::string quoted(std::string_view text);
 
-/// Reads what stands behind the "=" of an override. Strings need no quotes, arrays are "[1, 2]" or "1,2".
+/// Parses the text after the "=" of an override. Strings need no quotes, arrays are "[1, 2]" or "1,2".
 /// Empty if the text is not a value of the same type as `like`.
 std::optional<Value> value_from_text(std::string_view text, const Value& like);
 

@@ -8,8 +8,8 @@
 
 namespace flotilla {
 
-/// Gives each worker samples of its own if `how` (data.deal) is "files" or "bytes".
-/// @throws UserError if one gets none
+/// Assigns a shard of the samples to each worker if `how` (data.deal) is "files" or "bytes".
+/// @throws UserError if a worker gets no samples
 Sharding assign_shards(Sharding sharding, const Dataset& data, const std::string& how);
 
 }  // namespace flotilla

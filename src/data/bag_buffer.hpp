@@ -11,7 +11,7 @@ namespace flotilla {
 /// Bags of ids, written one after another; keeps its memory when it is emptied.
 class BagBuffer {
  public:
-  /// Has room for one id in each of rows × slots bags; larger ones make it grow.
+  /// Allocates one id for each of rows × slots bags; grows for larger bags.
   /// @param weighted each id has a value
   BagBuffer(std::int64_t rows, std::int64_t slots, bool weighted);
 

@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-// All stores that somebody may sleep on are sequentially consistent: with a weaker one the look for sleepers
+// All stores that a thread may sleep on are sequentially consistent: with a weaker one the look for sleepers
 // inside notify_all could overtake the store, and a wake-up be lost.
 
 void BatchSlot::fail(std::int64_t row, std::exception_ptr why) {
@@ -54,7 +54,7 @@ BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout, const PinMem
       slot.batch.bytes.pixels = {reinterpret_cast<const std::uint8_t*>(slot.images.get()), values};
     }
     if (layout.slots > 0) {
-      // The first has room for all: the others are added to it.
+      // The first holds the whole batch: the others are appended to it.
       slot.bags.emplace_back(layout.rows, layout.slots, layout.weighted);
       for (std::int64_t part = 1; part < layout.parts(); ++part)
         slot.bags.emplace_back(layout.part_rows, layout.slots, layout.weighted);
@@ -100,7 +100,7 @@ BatchSlot& BatchRing::wait_filled(std::int64_t number, std::int64_t& wait_ns) {
   if (filled == goal) return wanted;
   const trace::Span span("wait for batch");
   const std::int64_t begin = trace::now_ns();
-  released_.notify_all();  // a reader may sleep beside free slots that it was not told of yet
+  released_.notify_all();  // a reader may sleep although slots are free, because it was not notified yet
   while (filled != goal) {
     wanted.filled.wait(filled, std::memory_order_acquire);
     filled = wanted.filled.load(std::memory_order_acquire);

@@ -17,7 +17,7 @@
 
 namespace flotilla {
 
-/// Floats, or four bytes each, on pages of their own: a device may lock them in memory.
+/// Page-aligned floats, or bytes, which a device may page-lock.
 struct FreeAligned {
   static constexpr std::size_t page = 4096;  // bytes
   void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{page}); }
@@ -26,16 +26,16 @@ using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
 
 /// One buffer for a batch: batch b goes through slot b mod slots.
 struct alignas(64) BatchSlot {
-  std::atomic<std::uint32_t> filled{0};  ///< b + 1 once batch b is here (modulo 2³²)
-  std::atomic<std::int64_t> parts{0};    ///< Of the batch, finished so far
+  std::atomic<std::uint32_t> filled{0};  ///< b + 1 once batch b is filled (modulo 2³²)
+  std::atomic<std::int64_t> parts{0};    ///< Finished parts of the batch
   AlignedFloats images;
-  Storage pinned;  ///< Holds them where they are; may be empty
+  Storage pinned;  ///< Page-locks the buffer; may be empty
   std::vector<std::int32_t> labels;
   std::vector<std::int32_t> partner_labels;
-  std::vector<BagBuffer> bags;  ///< Of each part; those of the batch in the first
+  std::vector<BagBuffer> bags;  ///< Bags of each part; after the last part those of the batch in the first
   Batch batch;
-  std::mutex mutex;            ///< For what follows, and the batch's account of replaced samples
-  std::exception_ptr failure;  ///< Instead of the batch: that of the lowest row
+  std::mutex mutex;            ///< For the next members, and the batch's count of replaced samples
+  std::exception_ptr failure;  ///< Why the batch failed, at its lowest row; null: it did not
   std::int64_t failed_row = 0;
 
   std::span<std::uint8_t> bytes() const {
@@ -43,15 +43,15 @@ struct alignas(64) BatchSlot {
   }
   void fail(std::int64_t row, std::exception_ptr why);
   void replaced(std::int64_t sample);
-  void clear();  ///< Before it is filled again.
+  void clear();  ///< To be called before it is filled again.
 };
 
-/// What a batch needs room for.
+/// The sizes of a batch's buffers.
 struct BatchLayout {
   std::int64_t rows = 0;
   std::int64_t sample_size = 0;
-  std::optional<ByteImages> bytes{};  ///< Instead of floats: their shape and scaling
-  bool partners = false;              ///< Partners' labels
+  std::optional<ByteImages> bytes{};  ///< Shape and scaling of samples that are bytes; empty: floats
+  bool partners = false;              ///< With the labels of mixup partners
   std::int64_t slots = 0;             ///< Bags of a sample
   bool weighted = false;              ///< Their ids have values
   std::int64_t part_rows = 0;         ///< Rows that one thread fills at a time
@@ -59,8 +59,8 @@ struct BatchLayout {
   std::int64_t parts() const { return (rows + part_rows - 1) / part_rows; }
 };
 
-/// The hand-over between the threads that fill batches, part by part, and the one that takes them, in order
-/// and without locks: whoever finds nothing to do sleeps.
+/// A lock-free ring buffer between the threads that fill batches, part by part, and the one that takes them
+/// in order. A thread that finds nothing to do sleeps.
 class BatchRing {
  public:
   /// @param pin of LoaderOptions
@@ -80,7 +80,7 @@ class BatchRing {
   /// Consumer: waits until batch `number` is filled. Adds the time spent asleep to `wait_ns`.
   BatchSlot& wait_filled(std::int64_t number, std::int64_t& wait_ns);
   void release(std::int64_t number);  ///< Consumer: its oldest batch, `number`, may be overwritten.
-  void stop();                        ///< Wakes all who wait for a free slot.
+  void stop();                        ///< Wakes all threads that wait for a free slot.
 
  private:
   std::vector<BatchSlot> slots_;

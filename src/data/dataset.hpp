@@ -17,17 +17,17 @@ namespace flotilla {
 
 class BagBuffer;
 
-/// One sample cannot be had, others can: its file is missing or damaged.
+/// A single sample cannot be read: its file is missing or damaged.
 struct BadSample : UserError {
   using UserError::UserError;
 };
 
-/// Reads click data sample by sample, on one thread, in any order; samples one after another come cheaply.
+/// Reads click data sample by sample, on one thread, in any order; consecutive samples are cheap.
 class BagReader {
  public:
   virtual ~BagReader() = default;
   /// Writes the dense features of sample i, adds its bags, one for each slot, and returns its label.
-  /// @throws UserError naming file and line; some of the bags may then be there.
+  /// @throws UserError naming file and line; some of the bags may then have been added.
   virtual std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) = 0;
 };
 
@@ -44,30 +44,31 @@ class Dataset {
   /// @throws UserError naming file and position; a BadSample if only this sample is bad.
   virtual std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const = 0;
 
-  /// Where a sample (C,H,W) is bytes that were scaled: how. Empty: it is not.
+  /// The scaling of samples (C,H,W) that are bytes; empty: they are not.
   virtual std::optional<ByteScaling> scaling() const { return {}; }
-  /// The same before scaling, in the order (H,W,C): where scaling() is not empty.
+  /// Writes the bytes of sample i before scaling, in the order (H,W,C), and returns its label. Only where
+  /// scaling() is not empty. @throws UserError as read() does
   virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
 
   /// Bags of ids that a sample has, one for each slot. 0: none; else the samples are read by a bag_reader(),
   /// and their shape, which may be of size 0, is that of their dense features.
   virtual std::int64_t slots() const { return 0; }
   virtual bool weighted() const { return false; }  ///< Each id has a value.
-  /// Cuts the data into a share for each worker: where each begins, and the end of the last one's. `how`:
-  /// "files", as many for each, the first workers one more where they do not divide; or "bytes", as many for
-  /// each.
+  /// Cuts the data into a share for each worker. @returns the first sample of each, and the end of the last.
+  /// `how`: "files", an equal number for each, with one more for the first workers where they do not divide;
+  /// or "bytes", equal sizes.
   virtual std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const;
   /// One for each thread; the data set must outlive it.
   virtual std::unique_ptr<BagReader> bag_reader() const;
 };
 
-/// What a data set is opened for.
+/// How a data set will be used.
 struct DatasetUse {
-  bool training = true;            ///< Augmented, and may hold an image twice
-  std::int64_t ranks_on_host = 1;  ///< That keep what is cached each for itself; 0: nothing is read twice
+  bool training = true;            ///< With augmentation; an image may be listed twice
+  std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
 };
 
-/// Opens what the deck names; checks magic numbers, counts, sizes, labels and whether files are there.
+/// Opens the data that the deck names; checks magic numbers, counts, sizes, labels and that files exist.
 /// @throws UserError naming file, position and remedy; all mistakes of a list at once.
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
                                       std::int64_t classes, std::uint64_t seed, const DatasetUse& use = {});

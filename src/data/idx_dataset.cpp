@@ -101,8 +101,8 @@ class IdxDataset final : public Dataset {
   }
 
   IdxFile images_;
-  /// One byte each: a read of its own would cost as much as the image, and a mapped file that somebody
-  /// shortens would end the run with SIGBUS.
+  /// One byte each: a read of its own would cost as much as the image, and a mapped file that is truncated
+  /// meanwhile would end the run with SIGBUS.
   std::vector<std::uint8_t> labels_;
   std::string labels_path_;
   std::int64_t labels_begin_;  ///< In the uncompressed file, for messages

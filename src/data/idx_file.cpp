@@ -28,7 +28,7 @@ const char* name(IdxKind kind) {
   return kind == IdxKind::images ? "images" : "labels";
 }
 
-/// What a file is that does not begin with the magic number asked for.
+/// Describes a file that does not begin with the required magic number.
 std::string foreign(std::uint32_t magic, IdxKind kind) {
   const IdxKind other = kind == IdxKind::images ? IdxKind::labels : IdxKind::images;
   const std::string wanted =

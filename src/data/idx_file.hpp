@@ -25,7 +25,7 @@ struct IdxFile {
   std::int64_t item_bytes() const { return rows * columns; }
 };
 
-/// Opens a plain or a gzip file, told apart by their contents. A gzip file is inflated once, in constant
+/// Opens a plain or a gzip file, recognised by its content. A gzip file is inflated once, in constant
 /// memory, into temporary_folder(). @throws UserError naming file, position and remedy.
 IdxFile open_idx(const std::string& path, IdxKind kind);
 

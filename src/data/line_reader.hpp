@@ -10,9 +10,9 @@
 
 namespace flotilla {
 
-/// The lines of text files, one after another from any byte on, in a buffer that is kept. Reads further ahead
-/// the longer it goes on without a jump. Mapped memory would spare a copy (25 ns a line), but a mapped file
-/// that somebody shortens ends the run with SIGBUS.
+/// The lines of text files, one after another from any byte on, in a buffer that is reused. Reads further
+/// ahead the longer it reads without a jump. Mapped memory would spare a copy (25 ns a line), but a mapped
+/// file that is truncated meanwhile ends the run with SIGBUS.
 class LineReader {
  public:
   LineReader();

@@ -113,7 +113,7 @@ std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_values, std::in
   return std::min(rows, plan.batch());
 }
 
-/// Where samples are handed out as bytes.
+/// Whether samples are returned as bytes, and how.
 std::optional<ByteImages> bytes_of(const Dataset& data, const Plan& plan, bool asked) {
   const std::optional<ByteScaling> scaling = data.scaling();
   if (!asked || !scaling || plan.mixes()) return {};
@@ -133,7 +133,7 @@ BatchLayout layout_of(const Dataset& data, const Plan& plan, const LoaderOptions
           .part_rows = rows_per_part(plan, std::max<std::int64_t>(size + data.slots(), 1), options.threads)};
 }
 
-/// What a thread that fills batches has for itself.
+/// The state of a thread that fills batches.
 struct alignas(64) Workspace {
   std::vector<std::int64_t> indices;     ///< Of a part
   std::unique_ptr<BagReader> reader;     ///< Click data

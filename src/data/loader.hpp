@@ -18,9 +18,9 @@ namespace flotilla {
 /// A batch in host memory, valid until the next call of Loader::next.
 struct Batch {
   std::span<float> images;               ///< (batch, sample shape), 64-byte aligned
-  ByteImages bytes = {};                 ///< Instead of them, where LoaderOptions asks for it
+  ByteImages bytes = {};                 ///< Instead of `images`, where LoaderOptions::bytes asks for it
   std::span<const std::int32_t> labels;  ///< batch values; those of padding rows are 0
-  std::int64_t valid = 0;                ///< Rows that count; the rest is padding (validation only)
+  std::int64_t valid = 0;                ///< Number of valid rows; the rest is padding (validation only)
   /// Mixup: the labels of the samples mixed in, and their share of each row in [0, 1]. Empty: none
   std::span<const std::int32_t> partner_labels = {};
   float partner_share = 0.0F;
@@ -29,17 +29,17 @@ struct Batch {
   std::int64_t first_replaced = -1;
   Bags bags = {};  ///< Click data; those of padding rows are empty
 
-  /// What the network gets of it.
+  /// The network's input.
   HostBatch input() const { return bytes.pixels.empty() ? HostBatch(images) : HostBatch(bytes); }
 };
 
-/// Reads batches ahead on threads of its own, which share a batch of large samples, into buffers made once:
-/// no allocation and no lock per batch after the start. The order of the batches and their contents do not
-/// depend on the number of threads.
+/// Prefetches batches on threads of its own, several of which share a batch of large samples, into buffers
+/// made once: no allocation and no lock per batch after the start. The order of the batches and their
+/// contents do not depend on the number of threads.
 class Loader {
  public:
   virtual ~Loader() = default;
-  /// The next batch. Waits if it is not there yet. @throws what reading it threw.
+  /// The next batch. Waits until it is filled. @throws the exception of reading it.
   virtual const Batch& next() = 0;
   virtual std::int64_t wait_ns() const = 0;  ///< Time spent waiting in next() so far.
   /// Time that the threads spent reading so far, all together.
@@ -54,13 +54,13 @@ struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
-  bool replace_bad = false;                      ///< Training: another sample for one that throws BadSample
+  bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
   double mixup = 0.0;  ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
   PinMemory pin = {};  ///< Makes copies of batches to the device fast; may be empty
-  bool bytes = false;  ///< For a device that takes them: samples that are bytes stay so, unless mixed
+  bool bytes = false;  ///< For a device that scales them: samples that are bytes stay bytes, unless mixed
 };
 
-/// The deck's threads, prefetch and what to do about bad samples, without sinks.
+/// The deck's options, without sinks.
 LoaderOptions loader_options(const DataConfig& data);
 
 /// Endless: the worker's micro-batches from `start` on. `data` must outlive it. With mixup, rows 2k and 2k +

@@ -9,15 +9,17 @@
 
 namespace flotilla {
 
-/// A value of the distribution Beta(alpha, alpha), alpha > 0: of two Gamma(alpha) values the first one's
-/// share, by their logarithms, since those of a small alpha are too small for a double.
+/// A value of the distribution Beta(alpha, alpha), alpha > 0: computed as the share of one of two
+/// Gamma(alpha) values, by their logarithms, since for a small alpha the values underflow.
 double symmetric_beta(double alpha, Random& random);
 
-/// Mixup (Zhang et al. 2018) of two samples with each other: a ← (1 − share) a + share b and likewise for b.
+/// Mixup (Zhang et al. 2018) of two samples with each other: a ← (1 − share) a + share b, b ← (1 − share) b +
+/// share a.
 void mix(std::span<float> a, std::span<float> b, float share);
 
-/// Whether a worker's batch can be cut into pairs. @param global_batch_size of the deck; 0: it says
-/// train.batch_size. @throws UserError naming the numbers that can.
+/// Checks that a worker's batch consists of pairs. @param global_batch_size of the deck; 0: it gives
+/// train.batch_size.
+/// @throws UserError naming valid sizes.
 void check_pairs(const Sharding& sharding, std::int64_t global_batch_size);
 
 }  // namespace flotilla

@@ -15,7 +15,7 @@ struct RandomDatasetSpec {
   std::uint64_t seed = 0;
 };
 
-/// Noise to try things with (the original's first demo): values uniform in [0, 1) and labels uniform in
+/// Random samples for tests and benchmarks: values uniform in [0, 1) and labels uniform in
 /// 0 … classes − 1, pure functions of (seed, sample). Needs no memory.
 std::unique_ptr<Dataset> make_random_dataset(const RandomDatasetSpec& spec);
 

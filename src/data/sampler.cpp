@@ -81,7 +81,7 @@ void check_sharding(const Sharding& sharding) {
     if (share >= least) continue;
     throw UserError(cat("worker ", worker, " gets ", share, share == 1 ? " sample" : " samples",
                         " of the training data (data.train) by data.deal, but needs ", least,
-                        "; start fewer ranks, or deal by \"bytes\" or \"samples\""));
+                        "; start fewer ranks, or set data.deal to \"bytes\" or \"samples\""));
   }
 }
 

@@ -9,7 +9,8 @@
 
 namespace flotilla {
 
-/// Where training is in the data: counts samples, so that it means the same for every number of workers.
+/// The position of training in the data, counted in samples, so that it does not depend on the number of
+/// workers.
 struct Position {
   std::int64_t epoch = 0;
   std::int64_t offset = 0;  ///< Samples of the epoch's order already consumed
@@ -24,13 +25,13 @@ struct Sharding {
   std::int64_t micro_steps = 1;
   bool drop_last = false;  ///< Else the last batch wraps around to the start of the same epoch's order
   bool in_order = false;   ///< Every epoch's order is that of the data; else it is shuffled
-  /// Where each worker's own samples begin, and the end of the last one's. Empty: all share every global
-  /// batch
+  /// The first sample of each worker's share, and the end of the last one. Empty: all workers share every
+  /// global batch
   std::vector<std::int64_t> shares{};
 
   std::int64_t global_batch() const { return batch * workers * micro_steps; }
-  /// As many as the largest share needs, the others begin anew meanwhile; with drop_last, as the smallest
-  /// has.
+  /// The steps of the largest share, in which workers with smaller ones start again; with drop_last, of the
+  /// smallest.
   std::int64_t steps_per_epoch() const;
 };
 
@@ -52,8 +53,7 @@ class Sampler {
   /// The position after `steps` steps. `position` may stem from another sharding of the same samples; where
   /// its epoch has no step left (drop_last), counting starts at the next epoch.
   Position after(Position position, std::int64_t steps = 1) const;
-  /// What selects the random augmentations of an epoch, mixed from (seed, epoch); see Loader for the
-  /// sample's.
+  /// The random key of an epoch's augmentations, mixed from (seed, epoch); Loader mixes in the sample.
   std::uint64_t variation(std::int64_t epoch) const;
   /// The sample numbers of one micro-step of one worker, from row `first` of its batch on, as many as `out`
   /// holds.

@@ -145,7 +145,7 @@ void File::append(std::span<const std::byte> from) {
 
 void File::reserve(std::int64_t bytes) {
   if (bytes <= 0 || ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
-  const int error = errno;  // another one: this file system cannot keep room
+  const int error = errno;  // any other error: this file system cannot reserve space
   if (error != ENOSPC && error != EDQUOT && error != EFBIG) return;
   struct statvfs disk {};
   const bool known = ::fstatvfs(descriptor_, &disk) == 0;

@@ -93,7 +93,7 @@ bool GzipReader::can_hold(std::int64_t bytes) const {
 namespace {
 
 /// Bytes that a file says, at its end, to inflate to; the least it can be where that is no number to believe:
-/// of several members it tells of the last one, modulo 2^32.
+/// of several members it is that of the last one, modulo 2^32.
 std::int64_t least_inflated_bytes(const File& compressed) {
   std::array<std::uint8_t, 4> end{};
   if (compressed.size() < std::ssize(end)) return 0;

@@ -16,7 +16,7 @@ namespace flotilla {
 /// count as one, as for gunzip.
 class GzipReader {
  public:
-  /// Whether the file begins like gzip, whatever its name.
+  /// Whether the file begins with gzip's magic number, whatever its name.
   static bool recognises(const File& file);
 
   /// `file` must outlive the reader.
@@ -33,8 +33,8 @@ class GzipReader {
 
  private:
   bool refill();            ///< False at the end of the file.
-  bool next_member();       ///< Behind a member: false at the end of the file.
-  std::int64_t at() const;  ///< Byte of the compressed file that comes next
+  bool next_member();       ///< Begins the next member; false at the end of the file.
+  std::int64_t at() const;  ///< Offset of the next byte in the compressed file
 
   const File& file_;
   std::vector<std::byte> input_;
@@ -46,8 +46,8 @@ class GzipReader {
 /// Appends the next inflated bytes to `copy`, up to `most` of them; fewer only at the end.
 void inflate_into(GzipReader& reader, File& copy, std::int64_t most);
 
-/// What a gzip file holds, in a nameless file in temporary_folder(). @throws UserError as GzipReader does and
-/// if there is no room.
+/// The inflated content of a gzip file, in a nameless file in temporary_folder(). @throws UserError as
+/// GzipReader does and if the disk is full.
 File inflated_copy(const File& compressed);
 
 }  // namespace flotilla

@@ -19,7 +19,7 @@ struct SystemRefusal : LibraryError {
   std::string reason;  ///< "Input/output error"
 };
 
-/// What HDF5's error stack of this thread says, from the innermost call: "truncated file: eof = 96 …".
+/// The text of HDF5's error stack of this thread, from the innermost call: "truncated file: eof = 96 …".
 std::string last_error();
 
 /// @returns `result`. @throws SystemRefusal, or else LibraryError with HDF5's own text, if it is negative.
@@ -51,7 +51,7 @@ class Handle {
     if (id_ >= 0) close_call(id_);
   }
   hid_t id() const { return id_; }
-  /// Reports what the destructor would swallow.
+  /// Closes it and reports errors that the destructor would ignore.
   void close(const char* call) { check(close_call(std::exchange(id_, H5I_INVALID_HID)), call); }
 
  private:

@@ -31,7 +31,7 @@ std::string holder(int descriptor) {
   return length > 0 ? " (" + std::string(text.data(), static_cast<std::size_t>(length)) + ")" : "";
 }
 
-/// "process 123 on node7", for the message of those who come later.
+/// "process 123 on node7", for the message of a later run.
 void sign(int descriptor) {
   std::array<char, 128> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return;

@@ -5,17 +5,18 @@
 
 namespace flotilla {
 
-/// Keeps a second run out of a run's folder, through a lock on its file .lock. The system gives the lock back
-/// when the process ends, however it ends. Where there are no locks, a warning says so.
+/// Prevents a second run in a run's folder, by a lock on its file .lock. The system releases the lock when
+/// the process ends, however it ends. Where the file system has no locks, there is a warning instead.
 class RunLock {
  public:
-  /// Waits up to `patience_s` for a run that is ending. @throws UserError naming the process that has it.
+  /// Waits up to `patience_s` for a run that is ending. @throws UserError naming the process that holds the
+  /// lock.
   explicit RunLock(const std::string& folder, double patience_s = 0.0);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
   ~RunLock();
 
-  /// That nothing keeps a second run out, and why; empty: the lock is there.
+  /// A warning that a second run is not prevented, and why; empty: the lock is held.
   const std::string& warning() const { return warning_; }
 
  private:

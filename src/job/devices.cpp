@@ -34,9 +34,9 @@ mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& w
 std::string no_nccl(const mpi::GpuBinding& gpus, bool built) {
   if (gpus.ranks.empty()) return "needs device.kind = \"cuda\"";
   if (!built)
-    return "needs NCCL, which this build has not: configure it with -DFLOTILLA_NCCL=ON (NCCL_ROOT tells "
-           "where "
-           "it is), or use \"auto\"";
+    return "needs NCCL, and this build has no NCCL: configure it with -DFLOTILLA_NCCL=ON (NCCL_ROOT: where "
+           "it "
+           "is), or use \"auto\"";
   const auto shared =
       std::ranges::find_if(gpus.ranks, [](const auto& bound) { return bound.sharing.size() > 1; });
   if (shared == gpus.ranks.end()) return "";

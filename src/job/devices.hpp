@@ -11,17 +11,18 @@
 
 namespace flotilla {
 
-/// Collective over the ranks that compute. A GPU for each of them where the deck asks for the device "cuda";
-/// else none.
+/// Collective over the ranks that compute. Assigns a GPU to each of them where the deck asks for the device
+/// "cuda"; else none.
 /// @throws AgreedFailure as visible_gpus() and mpi::bind_gpus() do
 mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
                           const std::vector<mpi::Place>& places);
 
-/// Why these workers cannot sum by NCCL, to be read after strategy.all_reduce = "nccl"; empty: they can.
+/// Why these workers cannot use NCCL, to follow strategy.all_reduce = "nccl" in a message; empty: they can.
 /// @param built whether this build has NCCL
 std::string no_nccl(const mpi::GpuBinding& gpus, bool built);
 
-/// The deck's device for the rank at `place`: as many threads as the deck says, or as the rank has cores.
+/// Makes the deck's device for the rank at `place`, with the deck's number of threads, or one for each core
+/// of the rank.
 /// @param gpu the ordinal of the rank's GPU among those that it sees; read for the device "cuda" only
 /// @param reproducible the deck's run.reproducible
 /// @throws UserError as make_device(const DeviceSpec&) does

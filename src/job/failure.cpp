@@ -87,7 +87,7 @@ void FailureHandler::end_job(const std::exception& error) {
 }
 
 void FailureHandler::end_job(const std::string& what, int exit_code) {
-  // Two threads may fail at once (one because of the other): the first speaks.
+  // Two threads may fail at once (one because of the other): the first one reports.
   if (!reported_.exchange(true)) report_failure(failure(what, exit_code), folder());
   mpi::abort_job(exit_code);
 }

@@ -23,18 +23,19 @@ class FailureHandler {
   FailureHandler(const FailureHandler&) = delete;
   FailureHandler& operator=(const FailureHandler&) = delete;
   ~FailureHandler();
-  /// From now on an exception that leaves what must not throw (a destructor, a thread, a function that is
-  /// noexcept) ends the job as end_job() does, instead of by SIGABRT. Of one handler at a time.
+  /// From now on std::terminate (an exception that leaves a destructor, a thread or a noexcept function) ends
+  /// the job as end_job() does, instead of by SIGABRT. For one handler at a time.
   void end_job_at_terminate();
-  void set_folder(const std::string& folder);  ///< The run's: from now on failure.json is written there.
+  void set_folder(const std::string& folder);  ///< Of the run: failure.json is written there from now on.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
-  bool told() const;  ///< Whether some rank has told why the job ends (failure.json).
-  /// The line alone, unless a rank has told already. Returns.
+  bool told() const;  ///< Whether a rank has reported why the job ends (failure.json).
+  /// Prints the line only, unless a rank has reported a failure already. Returns.
   void say_unless_told(const std::string& what) const;
   [[noreturn]] void end_job(const std::exception& error);
   [[noreturn]] void end_job(const std::string& what, int exit_code);
-  /// For a failure that every rank sees alike: `speaker` speaks and ends the others, which wait for that.
+  /// For a failure that every rank has found: `speaker` reports it and ends the job, the others wait for
+  /// that.
   [[noreturn]] void end_job_together(const std::string& what, int exit_code, int speaker = 0);
   [[noreturn]] void end_job_for_current_exception();  ///< Inside a catch block.
 
@@ -52,12 +53,12 @@ class FailureHandler {
 };
 
 /// Runs `work` and ends the job where it throws, while all that was made before is still alive: a
-/// communication thread may be inside a collective over memory that unwinding would free. Throws on what all
-/// ranks agreed on.
+/// communication thread may be inside a collective over memory that unwinding would free. Lets AgreedFailure
+/// pass.
 template <class Work>
 auto end_job_on_failure(FailureHandler& failure, Work work);
 
-/// A failure that every rank knows of and throws alike: the only orderly early exit. The root prints it.
+/// A failure that every rank throws: the only orderly early exit. Rank 0 prints it.
 struct AgreedFailure : std::runtime_error {
   AgreedFailure(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
   int exit_code;
@@ -65,17 +66,18 @@ struct AgreedFailure : std::runtime_error {
 
 /// Collective. Runs `work`, which must not communicate, on every rank. If it threw anywhere, every rank
 /// throws the error of the lowest rank that failed as an AgreedFailure, which names the host unless that is
-/// rank 0, which often works alone.
+/// rank 0, where work is often done alone.
 void agree(const mpi::Communicator& world, const std::function<void()>& work, mpi::CallSite at = {});
 
-/// Collective. The same for work that all ranks do: the error names the hosts on which it failed, where
-/// others have none, or else the lowest rank that failed, where not all did.
+/// Collective. Runs `work`, which must not communicate, on every rank. If it threw anywhere, every rank
+/// throws an AgreedFailure, which names the hosts on which it failed if others succeeded, or else the lowest
+/// rank that failed if not all did.
 /// @param places of all ranks of `world`
 void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
            const std::function<void()>& work, mpi::CallSite at = {});
 
-/// Runs `work`, which throws the same UserError on every rank or on none, because nothing in it depends on
-/// the rank or its host. What some ranks alone may lack (a file, memory, a device) belongs into agree().
+/// Runs `work`, which throws the same UserError on every rank or on none, because it does not depend on the
+/// rank or its host. Work that may fail on some ranks only (files, memory, devices) belongs into agree().
 void throw_alike(const std::function<void()>& work);
 
 template <class Work>

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{100};
 
-/// A file in the nearest folder there is; removed with this object.
+/// A file in the nearest existing folder; removed with this object.
 class Token {
  public:
   explicit Token(const fs::path& folder) {

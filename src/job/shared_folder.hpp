@@ -9,10 +9,10 @@
 
 namespace flotilla {
 
-/// Collective. Refuses a run's folder that is not the same one on every host: rank 0 writes a file into the
-/// folder, or into the nearest one above it that is there, and one rank of each host looks for it, for a
-/// while where a network file system is slow to show it. The file is removed again. Where rank 0 cannot
-/// write, nothing is checked: whoever makes the folder tells.
+/// Collective. Refuses a run's folder that is not shared by all hosts: rank 0 writes a file into the folder,
+/// or into its nearest existing parent, and one rank of each host looks for it, for some time, because a
+/// network file system may show it late. The file is removed again. Where rank 0 cannot write, nothing is
+/// checked: the code that makes the folder reports it.
 /// @param places of all ranks of `world`  @param folder as this rank names it, absolute  @param key of the
 /// deck
 /// @throws AgreedFailure on every rank, naming the hosts that do not see it

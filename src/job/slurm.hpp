@@ -7,25 +7,25 @@
 
 namespace flotilla {
 
-/// "2-03:04:05", "03:04:05", "04:05" and "05" (minutes), as squeue prints times: seconds. Nothing for any
-/// other text, "UNLIMITED" among them.
+/// "2-03:04:05", "03:04:05", "04:05" and "05" (minutes), as squeue prints times, in seconds. Empty for any
+/// other text, such as "UNLIMITED".
 std::optional<double> slurm_duration_s(std::string_view text);
 
-/// What Slurm says about the end of the job that this process is part of.
+/// Slurm's time limit of the job of this process.
 struct SlurmTime {
-  std::string job{};               ///< Its number; empty: not a job of Slurm's
-  std::optional<double> left_s{};  ///< Nothing: no limit, or unknown
-  std::string unknown{};           ///< Why it is not known; empty: it is
+  std::string job{};               ///< Job id; empty: not a Slurm job
+  std::optional<double> left_s{};  ///< Empty: no limit, or unknown
+  std::string unknown{};           ///< Why the limit is unknown; empty: it is known
 };
 
 /// From SLURM_JOB_END_TIME, else by asking squeue once (10 s at most): on one rank, not on all.
 SlurmTime slurm_time();
 
-/// Whether srun started several tasks as one step and told none of them how to find the others: each would
-/// train alone. To be asked before MPI is initialised, which may set what is looked at.
+/// Whether srun started several tasks as one step without a PMI that connects them: each would train alone.
+/// To be called before MPI is initialised, which may set the variables that are examined.
 bool slurm_tasks_disconnected();
 
-/// Whether this is the task of the step that speaks for all.
+/// Whether this is the first task of the step, which reports for all.
 bool slurm_first_task();
 
 }  // namespace flotilla

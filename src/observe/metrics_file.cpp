@@ -19,7 +19,7 @@ namespace flotilla {
 
 namespace {
 
-/// Does a line tell of something after `step`? Broken lines do.
+/// Whether a line is about a step after `step`; true for broken lines.
 bool is_after(const std::string& line, std::int64_t step) {
   const auto object = nlohmann::json::parse(line, nullptr, false);
   if (!object.is_object()) return true;
@@ -63,7 +63,7 @@ void MetricsFile::open_file(int flags) {
 int MetricsFile::write(const std::string& line) {
   struct stat before {};
   const bool known = fstat(descriptor_, &before) == 0;
-  if (known && before.st_nlink == 0) {  // somebody removed the file: nobody would read what is written now
+  if (known && before.st_nlink == 0) {  // the file was removed: what is written now would be lost
     ++lost_lines_;
     return ENOENT;
   }

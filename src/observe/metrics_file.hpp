@@ -11,15 +11,15 @@ class MetricsFile {
  public:
   /// Starts the file anew. @throws UserError if it cannot be written.
   explicit MetricsFile(std::string path);
-  /// Goes on with it after a resume: lines about later steps (the run did them before it was resumed from an
+  /// Continues the file after a resume: lines about later steps (done before the run was resumed from an
   /// older checkpoint) and broken lines are dropped. @throws UserError.
   MetricsFile(std::string path, std::int64_t resumed_step);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  /// Appends `line`, line feed included. Returns 0 or the errno; a line that does not fit is taken back whole
-  /// and counted.
+  /// Appends `line`, line feed included. Returns 0 or the errno; a line that does not fit on the disk is
+  /// removed completely and counted.
   int write(const std::string& line);
   std::int64_t lost_lines() const { return lost_lines_; }
   const std::string& path() const { return path_; }

@@ -5,9 +5,9 @@
 
 namespace flotilla {
 
-/// Writes a line (or several) and a line feed to stdout: the tables of the commands. A reader that has gone
-/// away (`flotilla inspect … | head`) or a closed stdout is no error. @throws UserError if the output is lost
-/// otherwise (disk full).
+/// Writes a line (or several) and a line feed to stdout: the tables of the commands. A closed pipe (`flotilla
+/// inspect … | head`) or a closed stdout is no error. @throws UserError if the output fails otherwise (disk
+/// full).
 void print_line(std::string_view line);
 
 /// Writes a line to stderr with one system call; what cannot be written is lost.

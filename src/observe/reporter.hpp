@@ -22,10 +22,10 @@ struct StartReport {
   std::int64_t parameters = 0;
   std::string device{};
   std::string all_reduce{};
-  std::optional<double> network_gb_s{};  ///< Between two hosts, median; with several hosts, as are the next
+  std::optional<double> network_gb_s{};  ///< Median of the links; with several hosts, as are the next three
   std::optional<double> network_latency_us{};
   std::optional<double> slowest_link_gb_s{};
-  std::optional<std::string> slowest_link{};  ///< Two names
+  std::optional<std::string> slowest_link{};  ///< Names of two hosts
 };
 struct StepReport {
   std::int64_t step = 0;  ///< Steps done, 1 after the first
@@ -45,8 +45,8 @@ struct StepReport {
   std::optional<double> accuracy_top5{};
   std::optional<double> auc{};  ///< Of a model that predicts clicks, as is the next
   std::optional<double> batch_auc{};
-  std::optional<double> wait_s{};  ///< Of a meeting of all workers, mean over them; absent with one; so are
-  std::optional<double> compute_s{};  ///< the next ones
+  std::optional<double> wait_s{};     ///< Wait for other workers in a step; absent with one, as the next six
+  std::optional<double> compute_s{};  ///< A step's computation, mean over the workers
   std::optional<std::int64_t> slowest_rank{};
   std::optional<std::string> slowest_host{};
   std::optional<std::string> slowest_phase{};
@@ -84,17 +84,17 @@ struct EndReport {
 struct ReporterOptions {
   std::string folder{};           ///< The run's folder; made if need be. Empty: no files, console only
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
-  int job_rank = -1;              ///< In the name of its log file; −1: `rank`
+  int job_rank = -1;              ///< Rank in the name of its log file; −1: `rank`
   bool append = false;            ///< After a resume
   std::int64_t resumed_step = 0;  ///< With append: lines after this step are dropped from metrics.jsonl
   std::string resolved_deck{};    ///< Written as deck.toml by rank 0, unless empty
 };
 
-/// The voice of a run: metrics.jsonl, console lines in the original's terms, a progress bar on a terminal,
-/// and log/rank-0000.log. Warnings are said once. Calls from several threads are taken one after another.
+/// Writes a run's reports: metrics.jsonl, console lines, a progress bar on a terminal, and log/rank-0000.log.
+/// A warning is written once. Calls from several threads are taken one after another.
 class Reporter {
  public:
-  /// Not collective. Every rank makes the folder if it is not there yet; rank 0 removes a failure.json of an
+  /// Not collective. Every rank makes the folder unless it exists; rank 0 removes a failure.json of an
   /// earlier run. @throws UserError naming the folder or file that cannot be written.
   explicit Reporter(const ReporterOptions& options);
   Reporter(const Reporter&) = delete;
@@ -108,10 +108,9 @@ class Reporter {
   /// @throws UserError if lines of metrics.jsonl were lost on the way (disk full); until then the run goes
   /// on.
   void end(const EndReport& report);
-  void say(const std::string& line);  ///< Console of rank 0 and this rank's log.
-  void warn(
-      const std::string& line);  ///< Once per text; stderr "flotilla: warning: …" on rank 0, and the log.
-  void log(const std::string& line);  ///< This rank's log only.
+  void say(const std::string& line);   ///< Console of rank 0 and this rank's log.
+  void warn(const std::string& line);  ///< Each text once: on stderr of rank 0 and in the log
+  void log(const std::string& line);   ///< This rank's log only.
 
  private:
   struct Impl;

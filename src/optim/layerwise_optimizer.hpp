@@ -39,9 +39,9 @@ class Lamb : public Optimizer {
 
  private:
   FlatMath& math_;
-  std::vector<FlatRange> ranges_;  ///< For the direction: with weight decay
+  std::vector<FlatRange> ranges_;  ///< Ranges for the direction, with weight decay
   std::vector<FlatRange>
-      rate_ranges_;  ///< For the update: without; one per tensor, rate_factor set in every step
+      rate_ranges_;  ///< Ranges for the update, without it: one per tensor, rate_factor set in every step
   std::vector<double> parameter_norms_;
   std::vector<double> direction_norms_;
   float beta1_;

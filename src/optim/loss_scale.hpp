@@ -13,7 +13,7 @@ namespace flotilla {
 
 /// What the loss is multiplied with before a backward pass in float16, so that small gradients are not
 /// rounded to zero; the optimizer divides by it. A step whose gradients overflow is skipped, and the scale
-/// follows (Micikevicius et al. 2018; constants and rule: fleet.md §4, but that skipped steps are skipped):
+/// follows (Micikevicius et al. 2018; constants and rule: docs/fleet.md, "Loss scale of float16"):
 ///
 ///     overflow  good ← 0, bad + 1;  bad = backoff_every: scale ← max(1, backoff · scale), bad ← 0
 ///     else      bad ← 0, good + 1;  good = growth_every: scale ← growth · scale if finite, good ← 0
@@ -39,7 +39,7 @@ class LossScale {
   /// For checkpoints: "loss_scale", "loss_scale_good", "loss_scale_bad", "skipped_steps"; empty where no step
   /// is checked.
   std::map<std::string, double> numbers() const;
-  /// Takes them over where they are there. A static scale stays the deck's.
+  /// Restores the numbers that are present. A static scale remains the deck's.
   void set_numbers(const std::map<std::string, double>& numbers);
   /// The state in a fixed size, to be sent to other workers.
   using State = std::array<double, 4>;

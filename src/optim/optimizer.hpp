@@ -16,14 +16,14 @@
 
 namespace flotilla {
 
-/// A flat array that an optimizer carries from step to step, laid out as the parameters are.
+/// A flat array of an optimizer's state, laid out as the parameters.
 struct OptimizerSlot {
   std::string name;  ///< In checkpoints: "momentum", "adam_m", "adam_v", "adagrad_sum"
   DeviceSpan<float> values;
 };
 
-/// Takes norms of this process's parts of tensors, of two arrays, one per slice of the layout, and leaves
-/// those of the whole tensors.
+/// Replaces norms of this process's parts of tensors, of two arrays, one per slice of the layout, by those of
+/// the whole tensors.
 using WholeNorms = std::function<void(std::span<double> first, std::span<double> second)>;
 
 /// Turns gradients into an update of the parameters (formulas: kernels/flat_math.hpp and make_optimizer).
@@ -38,8 +38,8 @@ class Optimizer {
   /// / micro-steps, times clip_factor). `gradients` are only read. Allocates nothing.
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
             double gradient_scale);
-  /// One step with numbers that lie on the device (OverflowGuard::check), which may say that it is not taken:
-  /// then steps() counts one too many. Not for optimizers that need norms.
+  /// One step with numbers on the device (OverflowGuard::check), by which it may be skipped: then steps()
+  /// counts one too many. Not for optimizers that need norms.
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers);
 
   /// A step in parts, of which one may be done while another's gradient is still coming: begin_step() counts
@@ -50,15 +50,16 @@ class Optimizer {
                  double gradient_scale, std::int64_t step, std::size_t begin, std::size_t end);
 
   virtual std::vector<OptimizerSlot> slots() = 0;  ///< All state but steps(); zero at first.
-  std::int64_t steps() const { return steps_; }    ///< Done; bias corrections depend on it.
+  std::int64_t steps() const { return steps_; }    ///< Number of steps taken; bias corrections depend on it.
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  /// For who has parts of tensors only. Called in every step of an optimizer that needs norms.
+  /// For processes that own parts of tensors only (servers). `whole_norms` is called in every step of an
+  /// optimizer that needs norms.
   void complete_norms_with(WholeNorms whole_norms) { whole_norms_ = std::move(whole_norms); }
 
  protected:
   /// `in` holds parameters, gradients, rate and scale; the rest is the optimizer's. step = 1, 2, …
   virtual void update(UpdateInput in, std::int64_t step) = 0;
-  /// What of them is to be updated now; not for who needs whole ones.
+  /// The ranges of the current step_part(); not for optimizers that need norms.
   std::span<const FlatRange> due(const std::vector<FlatRange>& ranges);
   void complete_norms(std::span<double> first, std::span<double> second) const;
 
@@ -78,7 +79,8 @@ class Optimizer {
 ///     LARS  rate = lr · coefficient · ‖p‖ / (‖g‖ + λ ‖p‖ + ε) if λ, ‖p‖, ‖g‖ > 0, else lr
 ///     LAMB  rate = lr · ‖p‖ / ‖r‖ if ‖p‖, ‖r‖ > 0, else lr;  r = m̂ / (√v̂ + ε) + λ p
 ///
-/// (You et al. 2017 and 2020; fleet.md §2.6.) Both ignore optimizer.decay: λ stands in the formulas.
+/// (You et al. 2017 and 2020; docs/fleet.md, "Synchronous training".) Both ignore optimizer.decay: λ stands
+/// in the formulas.
 /// @throws InternalError for an unknown kind.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device);
@@ -95,7 +97,7 @@ std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaL
 /// What global-norm clipping multiplies the gradient with, beside gradient_scale:
 /// min(1, max_norm / (‖gradient_scale · gradients‖₂ + 10⁻⁶)), as torch's clip_grad_norm_. 1 if max_norm is 0.
 double clip_factor(FlatMath& math, DeviceSpan<const float> gradients, double gradient_scale, double max_norm);
-/// The same where Σ gradients² is known, such as that over all servers.
+/// The factor of global-norm clipping where Σ gradients² is known, such as that over all servers.
 double clip_factor(double sum_of_squares, double gradient_scale, double max_norm);
 
 }  // namespace flotilla

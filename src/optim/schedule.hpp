@@ -12,11 +12,11 @@ namespace flotilla {
 /// global batch sees the same learning rates.
 struct Progress {
   double epochs = 0.0;        ///< Samples consumed before this step ÷ samples of an epoch
-  double total_epochs = 0.0;  ///< The same at the end of the run
+  double total_epochs = 0.0;  ///< `epochs` at the end of the run
 };
 
 /// The learning rate as a pure function of progress. With base = learning_rate (× global_batch ÷ base_batch
-/// with scale_with_batch: Goyal et al. 2017, fleet.md §7.1), e = epochs, w = warmup_epochs, E = total_epochs:
+/// with scale_with_batch: Goyal et al. 2017), e = epochs, w = warmup_epochs, E = total_epochs:
 ///
 ///     e < w      warmup_from + (base − warmup_from) · e / w
 ///     constant   base
@@ -25,7 +25,7 @@ struct Progress {
 ///     linear     base + (final − base) · t
 ///
 /// cosine is SGDR's (Loshchilov & Hutter 2017). The warm-up ends at the base; cosine and linear start there
-/// and reach `final` exactly at E (the original's cosine_warmup_decay does not reach its end). warmup_from
+/// and reach `final` exactly at E (that of Fleet does not: docs/fleet.md, "Images"). warmup_from
 /// and final are never scaled with the batch.
 class Schedule {
  public:

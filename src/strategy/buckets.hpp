@@ -11,7 +11,7 @@ namespace flotilla {
 
 /// Floats in the header of a worker's gradient array: the loss sums of the step (LossSum has their indices)
 /// and the votes to stop. The step's statistics (Arenas::step_statistics) follow, then the gradients. Header
-/// and statistics travel in the last bucket, so that they need no collective of their own.
+/// and statistics are part of the last bucket, so that they need no collective of their own.
 inline constexpr std::int64_t header_floats = ArenaLayout::alignment;
 /// Index of a worker's vote to stop in the header.
 inline constexpr std::size_t header_stop = 8;
@@ -19,7 +19,8 @@ inline constexpr std::size_t header_stop = 8;
 /// Index of the OverflowGuard's report in the header after the sum: report_floats.
 inline constexpr std::size_t header_report = 10;
 
-/// Index of the flag that tells the servers of server.mode = "sync" that the gradients are not finite.
+/// Index of the flag in the header by which servers of server.mode = "sync" skip gradients that are not
+/// finite.
 inline constexpr std::size_t header_skip = 9;
 
 /// A range of the gradient array (floats) that is summed over the workers at once.
@@ -31,8 +32,8 @@ struct Bucket {
 
 /// Cuts the gradient array, `leading` floats and the gradients, into buckets at the borders of tensors; [0]
 /// is the first that becomes ready in backward, at the array's end. Walked in forward order, tensors join a
-/// bucket until it holds last_bucket_bytes (the first layers: sent last, nothing hides it) or bucket_bytes
-/// (the others), tested after adding (fleet.md §2.2).
+/// bucket until it holds last_bucket_bytes (the first layers: sent last, with no computation left to overlap)
+/// or bucket_bytes (the others), tested after adding (docs/fleet.md, "Synchronous training").
 std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading, std::int64_t bucket_bytes,
                                 std::int64_t last_bucket_bytes);
 

@@ -15,17 +15,17 @@ namespace flotilla {
 class DelayedMetrics {
  public:
   explicit DelayedMetrics(Device& device);
-  /// Keeps `sums`, header_floats of the device, as they will be. @param before those kept last; zeros:
-  /// none
+  /// Keeps a copy of `sums`, header_floats on the device, in the order of its work. @param before gets those
+  /// kept last, or zeros
   void exchange(DeviceSpan<const float> sums, std::span<float> before);
-  void forget();  ///< Drops what was kept last.
+  void forget();  ///< Drops the sums that were kept last.
 
  private:
   Device& device_;
   std::unique_ptr<CopyLane> lane_;
-  std::array<Storage, 2> kept_;  ///< In turn
+  std::array<Storage, 2> kept_;  ///< Used alternately
   std::size_t next_ = 0;
-  std::optional<CopyLane::Mark> mark_;  ///< Of the other one; empty: it holds nothing
+  std::optional<CopyLane::Mark> mark_;  ///< After the copy to the other one; empty: there was none
 };
 
 }  // namespace flotilla

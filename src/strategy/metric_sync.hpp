@@ -24,18 +24,18 @@ class MetricSync {
   /// whether they do now. May wait for the others; once all know, the watchdog's deadline is put off by what
   /// the slowest needs to catch up.
   bool stops_after(const StepInfo& info, mpi::Watchdog& watchdog);
-  /// What a step of this worker came to: that of the last one is told in the next meeting, beside the sums
-  /// since the last meeting.
+  /// Takes the outcome of a step of this worker: that of the last step is exchanged in the next meet(),
+  /// beside the sums since the previous one.
   void contribute(const StepOutcome& mine);
-  /// Collective, `steps` being done. @returns what the last of them came to over all workers
+  /// Collective, `steps` being done. @returns the outcome of the last step over all workers
   StepOutcome sync(std::int64_t steps, std::source_location where = std::source_location::current());
-  /// Of all workers in the steps told between the last two meetings.
+  /// Samples of all workers between the last two calls of meet().
   double samples_since() const { return sum_of(Told::samples_since); }
-  double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum over the samples
-  std::int64_t sent_bytes() const;                                ///< By a worker in one meeting
+  double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum of losses over those samples
+  std::int64_t sent_bytes() const;                                ///< Bytes that a worker sends in one meet()
 
  private:
-  /// In doubles.
+  /// Indices of the exchanged doubles.
   struct Told {
     enum What : std::size_t { samples, loss, top1, top5, samples_since, loss_since, count };
   };
@@ -43,7 +43,7 @@ class MetricSync {
 
   int workers_;
   mpi::StopConsensus consensus_;
-  bool agreed_ = false;  ///< On where to stop
+  bool agreed_ = false;  ///< The step after which to stop is agreed on
   std::array<double, Told::count> mine_{};
   std::vector<double> all_;
 };

@@ -17,7 +17,7 @@ struct Model {
   DeviceSpan<float> statistics;
 };
 
-/// A flat array and the group that it is in a checkpoint.
+/// A flat array and its group in a checkpoint.
 struct StateArray {
   enum class Layout { parameters, statistics };
   std::string group;  ///< "parameters", "statistics", "optimizer/momentum", "strategy/outer_momentum"
@@ -25,7 +25,7 @@ struct StateArray {
   DeviceSpan<float> values;
 };
 
-/// The model, and the optimizer's slots unless it is null.
+/// The arrays of the model, and the optimizer's slots unless it is null.
 std::vector<StateArray> state_arrays(const Model& model, Optimizer* optimizer);
 
 /// Collective. Every worker's arrays ← worker 0's.

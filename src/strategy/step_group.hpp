@@ -10,16 +10,17 @@
 
 namespace flotilla {
 
-/// Those workers that take a step together, where these are not all: this one's group, or it alone.
+/// The workers that take a step together with this one, where these are not all: its group, or this one
+/// alone.
 struct StepGroup {
   mpi::Communicator workers;
-  mpi::Communicator host;  ///< Those on this host
+  mpi::Communicator host;  ///< The workers of the group on this host
   std::vector<mpi::Place> places;
-  StrategyConfig strategy;  ///< The deck's, as it holds inside the group
+  StrategyConfig strategy;  ///< The deck's strategy, adapted to the group
 };
 
-/// Collective. Nothing where all workers step together: all-reduce, or local SGD that begins with it.
-/// @throws UserError (on every rank) if the deck's groups cannot be made of these workers
+/// Collective. Empty where all workers step together: all-reduce, or local SGD that begins with it.
+/// @throws UserError (on every rank) if these workers cannot form the deck's groups
 std::optional<StepGroup> make_step_group(const StrategyConfig& strategy, const mpi::Communicator& world,
                                          const std::vector<mpi::Place>& places);
 

@@ -65,7 +65,8 @@ void SyncAllReduce::vote_to_stop() {
 
 void SyncAllReduce::gradient_ready(std::int64_t begin) {
   if (parts_.lanes == nullptr || !together_) return;
-  // What leads is final since the forward pass, so the last bucket is ready with the first gradient.
+  // Header and statistics are final since the forward pass, so the last bucket is ready with the first
+  // gradient.
   const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
     parts_.lanes->start(complete(started_), step_);
@@ -137,7 +138,7 @@ StepOutcome SyncAllReduce::update_if_finite(const StepInfo& info) {
   return found;
 }
 
-/// The host hands out the update without knowing whether it is taken.
+/// The host queues the update without knowing whether the step is taken.
 StepOutcome SyncAllReduce::update_guarded(const StepInfo& info) {
   const auto report = parts_.gradients.subspan(header_report, report_floats);
   const UpdateNumbers* const numbers = parts_.overflow_guard->check(

@@ -17,22 +17,23 @@
 namespace flotilla {
 
 /// Synchronous data parallelism: gradients are summed over the workers, bucket by bucket while backward goes
-/// on, divided by the workers, and every worker takes the same optimizer step (fleet.md §2.1). Running
-/// statistics follow the mean of the workers' step statistics, so that all hold the same ones.
+/// on, divided by the workers, and every worker takes the same optimizer step (docs/fleet.md, "Synchronous
+/// training"). Running statistics follow the mean of the workers' step statistics, so that all hold the same
+/// ones.
 class SyncAllReduce : public Strategy {
  public:
   struct Parts {
     Device& device;
     const mpi::Communicator& workers;
     mpi::Collectives& collectives;
-    /// For what leads the gradients, where the last bucket begins behind it; null: it is in the last bucket.
+    /// All-reduce of header and statistics, where the last bucket does not include them; null: it does.
     mpi::Collectives* exact;
     mpi::CommunicationLanes* lanes;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
     LossScale& loss_scale;
     Model model;                  ///< This worker's
-    DeviceSpan<float> gradients;  ///< Passengers, step statistics, gradients (buckets.hpp)
+    DeviceSpan<float> gradients;  ///< Header, step statistics, gradients (buckets.hpp)
     std::vector<Bucket> buckets;
     std::int64_t micro_steps = 1;
     ShardSums* shards = nullptr;  ///< With run.reproducible; the micro-steps are shards then
@@ -58,8 +59,8 @@ class SyncAllReduce : public Strategy {
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override { return 0; }
-  /// Whether the next steps are taken by all workers together, as they are at first; else this one goes on
-  /// alone, with its own gradients. The same on every worker.
+  /// Whether the next steps are taken by all workers together (the default) or by this one alone, with its
+  /// own gradients. Equal on every worker.
   void step_together(bool together) { together_ = together; }
 
  private:
@@ -80,13 +81,13 @@ class SyncAllReduce : public Strategy {
   }
 
   Parts parts_;
-  std::int64_t averaged_;   ///< Gradients that the sum over the workers is made of
+  std::int64_t averaged_;   ///< Number of summands in the sum over the workers
   std::size_t leading_;     ///< Floats before the gradients
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
   bool together_ = true;
   std::int64_t step_ = 0;    ///< The one whose gradients become ready
-  std::size_t started_ = 0;  ///< Buckets of this step already handed over
+  std::size_t started_ = 0;  ///< Buckets of this step whose all-reduce was started
   DelayedMetrics late_;
   std::int64_t not_taken_ =
       0;  ///< Steps in the last report of the guard that the optimizer counted and the device skipped

@@ -20,7 +20,7 @@ struct Evaluation {
   double accuracy_top5 = 0.0;
   std::int64_t samples = 0;
   std::optional<ClickMetrics> clicks{};
-  std::int64_t not_finite = -1;  ///< If the loss is not: where the first batch begins whose loss is not
+  std::int64_t not_finite = -1;  ///< First sample of the first batch whose loss is not finite; −1: none
 };
 
 using NetworkInputs = std::function<HostBatch(const Batch&)>;
@@ -28,10 +28,11 @@ using NetworkInputs = std::function<HostBatch(const Batch&)>;
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
 /// size.
 /// @param sums loss_sums floats of scratch on the device
-/// @param parts that each worker computes one after another: the bits depend on their number over all workers
-/// @param clicks the model predicts clicks: its metrics of them too
+/// @param parts number of parts that each worker computes one after another: the bits depend on their total
+/// over all workers
+/// @param clicks the model predicts clicks: compute their metrics as well
 /// @param on_batch called after each batch: network.logits() are its rows'
-/// @param inputs what the network gets for a batch; empty: the batch's own
+/// @param inputs the network's input for a batch; empty: the batch's own
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
                     const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
                     const std::function<void(const Batch&)>& on_batch, const NetworkInputs& inputs = {});

@@ -19,7 +19,7 @@ namespace flotilla {
 
 namespace {
 
-/// As text to broadcast.
+/// The checkpoint's path and state as text, for a broadcast.
 std::string pack(const LoadedCheckpoint& checkpoint) {
   return nlohmann::json{{"path", checkpoint.path}, {"state", checkpoint.state}}.dump();
 }
@@ -53,7 +53,7 @@ bool has_checkpoints(const std::string& output) {
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
     if (entry->path().extension() == ".h5") return true;
   if (error && error != std::errc::no_such_file_or_directory)
-    throw UserError(cat("cannot tell whether ", folder, " holds checkpoints: ", error.message(),
+    throw UserError(cat("cannot determine whether ", folder, " holds checkpoints: ", error.message(),
                         "; nothing was changed: make it readable, or choose another run.output"));
   return false;
 }

@@ -13,7 +13,7 @@
 
 namespace flotilla {
 
-/// A checkpoint whose values are still to be read.
+/// An opened checkpoint whose values are not read yet.
 struct LoadedCheckpoint {
   std::string path;
   CheckpointState state;
@@ -26,7 +26,7 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::
 
 /// Collective. The checkpoint that run.resume asks for; nothing to start afresh. One with the state of each
 /// worker has good parts, if it is of as many workers.
-/// @throws UserError where the deck forbids resuming from what is there
+/// @throws UserError where the deck forbids resuming from that checkpoint
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                mpi::Watchdog& watchdog, std::vector<std::string>& warnings);
 

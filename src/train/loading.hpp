@@ -6,8 +6,8 @@
 
 namespace flotilla {
 
-/// For batches that go to `device`, which must outlive them: in memory that it copies fast from, and as bytes
-/// where it takes them.
+/// Options of a loader for `device`, which must outlive it: batches in memory from which copies are fast, and
+/// as bytes where the device scales them.
 LoaderOptions loading_for(Device& device, LoaderOptions options);
 
 }  // namespace flotilla

@@ -18,7 +18,8 @@
 
 namespace flotilla {
 
-/// Collective over the workers. Where they run, with their ranks in the job; servers beside them share cores.
+/// Collective over the workers. Their places, with their ranks in the job; servers on the same host share
+/// cores.
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);
 
 /// The first part of a run: the workers, where they are, and the device on which this one computes.
@@ -36,7 +37,7 @@ struct Machine {
   mpi::Watchdog& watchdog;                         ///< Of the job
   ServerLink* servers;                             ///< Null: all ranks are workers
   std::vector<mpi::Place> places;                  ///< Of the workers, with their ranks in the job
-  mpi::GpuBinding gpus;                            ///< Of the workers; empty: they compute on processors
+  mpi::GpuBinding gpus;                            ///< The workers' GPUs; empty: they compute on processors
   mpi::Communicator host;                          ///< The workers of this host
   std::optional<StepGroup> step_group;             ///< Empty: all workers step together
   std::unique_ptr<CommunicatorExchange> exchange;  ///< Null: no synchronised batch norm

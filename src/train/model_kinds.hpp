@@ -14,9 +14,9 @@
 
 namespace flotilla {
 
-/// What the network of a deck is made for.
+/// How the network of a deck will be used.
 struct NetworkUse {
-  Shape sample;            ///< Of click data: of its dense values
+  Shape sample;            ///< Shape of a sample; of click data that of its dense values
   std::int64_t slots = 0;  ///< Of click data; else 0
   std::int64_t batch = 0;
   Purpose purpose = Purpose::training;
@@ -24,20 +24,20 @@ struct NetworkUse {
   WorkerExchange* exchange = nullptr;  ///< Null: batch norm of each worker's own batch; must outlive it
 };
 
-/// Builds the network that a deck describes: takes batches of `use`, has config.model.classes outputs and
+/// Builds the network that a deck describes, for batches of `use`, with config.model.classes outputs and
 /// config.train.label_smoothing in its loss. @throws UserError if it cannot take such samples.
 using NetworkMaker =
     std::function<std::unique_ptr<Network>(Device& device, const Config& config, const NetworkUse& use)>;
 
-/// What model.kind names.
+/// A value of model.kind and its network.
 struct ModelKind {
   std::string name;
   std::vector<config::CustomKey> keys{};  ///< In decks: [model.<name>]; config::own_value reads them
   NetworkMaker make;
 };
 
-/// Adds a user's own model to those that come along. Before the first deck is read, by one thread, alike on
-/// all ranks. @throws UserError as config::add_model_kind does
+/// Registers a user's model beside the built-in ones. To be called before the first deck is read, by one
+/// thread, equally on all ranks. @throws UserError as config::add_model_kind does
 void add_model(ModelKind kind);
 
 /// The network that the deck describes, by the maker of its kind. @throws UserError if it cannot take such

@@ -8,10 +8,9 @@
 
 namespace flotilla {
 
-/// Collective. model.statistics ← the mean, over as many training batches of every worker, of what batch norm
-/// finds in them with model.parameters (variances unbiased). For parameters that were averaged: statistics
-/// that each worker gathered on its way belong to none of them (Izmailov et al. 2018, the same for averaged
-/// weights).
+/// Collective. model.statistics ← the mean of the statistics of batch norm with model.parameters, over
+/// `batches` training batches of every worker (variances unbiased). For averaged parameters, to which no
+/// worker's running statistics belong (Izmailov et al. 2018).
 /// @param loader hands out the batches; the network ends bound to run.model.weights
 void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, std::int64_t batches);
 

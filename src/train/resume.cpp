@@ -59,7 +59,7 @@ void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunP
   restore(file, checkpoint.path, *run.model.network, arrays);
 }
 
-/// What a strategy keeps from step to step depends on these: "strategy.kind = "local-sgd"".
+/// The keys on which a strategy's state depends: "strategy.kind = "local-sgd"".
 std::string kinds_of(const Config& config) {
   const StrategyConfig& strategy = config.strategy;
   std::string text = cat("strategy.kind = \"", strategy.kind, "\"");
@@ -113,7 +113,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
       if (same_strategy) continuation.numbers = state.numbers;
       if (!same_strategy)
-        continuation.note = cat("the checkpoint has not all that this strategy keeps, it is of ",
+        continuation.note = cat("the checkpoint lacks state that this strategy keeps, it is of ",
                                 kinds_of(read_saved_deck(state.deck)), ": all workers begin with its model");
       else if (parts > 0 && !continuation.own_state)
         continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
@@ -124,7 +124,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
         restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], run);
       else if (world.is_root())
         restore_shared(checkpoint, same_strategy, run);
-      // Worker 0 tells the servers.
+      // Worker 0 sends the files' names to the servers.
       if (run.sync.embeddings && world.is_root())
         run.machine.servers->set_row_files(row_files_of(checkpoint));
     });

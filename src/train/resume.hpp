@@ -14,16 +14,16 @@ namespace flotilla {
 /// parameters of rank 0, if the deck names any. @returns one line per tensor of the model, on rank 0.
 std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::string>& warnings);
 
-/// How a run goes on from a checkpoint.
+/// How a run continues from a checkpoint.
 struct Continuation {
-  bool own_state = false;  ///< Every worker has its own state again; else worker 0 the shared one
+  bool own_state = false;  ///< Every worker has restored its own state; else worker 0 the shared one
   std::map<std::string, double> numbers{};  ///< For Strategy::resume
-  std::string note{};                       ///< What is not as it was: a line for the start; empty: nothing
+  std::string note{};  ///< What could not be restored: a line for the start; empty: nothing
 };
 
-/// Collective. Puts a checkpoint into the strategy's live arrays: of each worker from its part where there is
-/// one for each, else of worker 0 what all share.
-/// @throws UserError if it is not of this model, data or damaged
+/// Collective. Restores a checkpoint into the strategy's live arrays: on each worker from its part where
+/// there is one for each, else the shared state on worker 0.
+/// @throws UserError if it belongs to another model or other data, or is damaged
 Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run);
 
 /// Collective. Brings all workers to one model, worker 0's or each its own of the checkpoint.

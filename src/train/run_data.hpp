@@ -16,8 +16,9 @@ namespace flotilla {
 /// "1, 2, 3, 6" of 6.
 std::string divisors_of(std::int64_t number);
 
-/// data.validation of the deck; null if it names none. Another seed than training's: random data must differ.
-/// @param ranks_on_host that cache it if the deck asks for that; 0: it is read once
+/// Opens data.validation of the deck; null if it names none. Its seed differs from training's, so that random
+/// data differ.
+/// @param ranks_on_host that cache it if the deck asks for that; 0: not cached
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host = 0);
 
 /// Micro-batches and workers for a deck. @throws UserError if the workers do not divide

@@ -10,7 +10,7 @@ namespace flotilla {
 
 namespace {
 
-/// The processes of a run that was killed may live a little longer than its launcher.
+/// The processes of a killed run may exist a little longer than its launcher.
 constexpr double patience_with_lock_s = 5.0;
 
 }  // namespace

@@ -93,7 +93,7 @@ void Saves::report() {
       if (saved.error.empty() && place.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
         if (tells(place)) reporter_.warn(saved.error);
-      } else if (place.speaks) {  // a worker's own beside the consensus goes without saying
+      } else if (place.speaks) {  // a worker's own model beside the consensus is not reported
         reporter_.checkpoint({.step = saved.step,
                               .path = saved.path,
                               .bytes = saved.bytes,
@@ -105,7 +105,8 @@ void Saves::report() {
   }
 }
 
-/// Whether this worker tells of what fails there: of the consensus one alone.
+/// Whether this worker reports failures of that writer: those of the consensus are reported by one worker
+/// only.
 bool Saves::tells(const Place& place) {
   return place.speaks || !place.consensus;
 }
@@ -133,7 +134,7 @@ void Saves::finish_last(std::int64_t step) {
   for (const Place& place : places_)
     if (!place.failure.empty() && tells(place))  // ends the job for all
       throw UserError(cat("the last checkpoint could not be written: ", place.failure,
-                          "; mend that and run it again; ", last_good()));
+                          "; fix this and rerun; ", last_good()));
 }
 
 std::string Saves::last_good() const {
@@ -143,7 +144,7 @@ std::string Saves::last_good() const {
       const auto files = checkpoints_in(run_.config.run.output + "/checkpoints");
       if (!files.empty()) path = files.rbegin()->second;
     } catch (const UserError&) {
-      // The folder may be gone; what is being told is worse.
+      // The folder may be gone; the failure that is being reported matters more.
     }
   }
   return path.empty() ? "no checkpoint was written" : "the last good checkpoint is " + path;

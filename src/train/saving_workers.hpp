@@ -6,8 +6,8 @@
 
 namespace flotilla {
 
-/// Collective. The workers for a CheckpointWriter on each of them, whose threads get a message space of their
-/// own. All writers must be destroyed together. An exchange that fails ends the job.
+/// Collective. Connects the CheckpointWriters of all workers by a communicator of their own. All writers must
+/// be destroyed together. A failed exchange ends the job.
 SavingWorkers saving_workers(const mpi::Communicator& workers);
 
 }  // namespace flotilla

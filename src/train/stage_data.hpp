@@ -12,13 +12,13 @@
 
 namespace flotilla {
 
-/// What was copied to the hosts.
+/// The result of staging on all hosts.
 struct Staged {
-  std::string folder{};  ///< The same on every host
+  std::string folder{};  ///< Path of the copies, equal on every host
   std::int64_t files = 0;
   std::int64_t bytes = 0;
-  std::int64_t copied_bytes = 0;  ///< To the host that lacked most
-  int copying_hosts = 0;          ///< That lacked some
+  std::int64_t copied_bytes = 0;  ///< Bytes copied to the host that lacked most
+  int copying_hosts = 0;          ///< Hosts that lacked some files
   int hosts = 0;
   double seconds = 0.0;
 };
@@ -31,9 +31,9 @@ struct StagedData {
   Staged facts;
 };
 
-/// Collective. Rank 0 lists what training and validation read (stage_plan.hpp); then one rank of each host
-/// copies it below data.stage_to (stage_files.hpp), all hosts at once, while the others sleep. The console
-/// hears of it every 10 s.
+/// Collective. Rank 0 lists the files of training and validation (stage_plan.hpp); then one rank of each host
+/// copies it below data.stage_to (stage_files.hpp), all hosts at once, while the other ranks sleep. Progress
+/// is printed every 10 s.
 /// @param places of all ranks of `workers`
 /// @returns the data of the deck, read from the copies
 /// @throws AgreedFailure on every rank, naming hosts where it does not concern all

@@ -12,17 +12,17 @@
 
 namespace flotilla {
 
-/// Hands arrays of a network's layouts to a checkpoint's writer, tensor by tensor: from a copy where they are
-/// small, else from where they lie while training leaves them alone.
+/// Provides arrays of a network's layouts to a checkpoint's writer, tensor by tensor: from a copy where they
+/// are small, else in place while training does not change them.
 class StateSource : public ValueSource {
  public:
-  /// Below this much a step may be shorter than a write: training would wait for it.
+  /// Smaller states are copied, because a step may be shorter than the write and training would wait.
   static constexpr std::int64_t copied_below_bytes = std::int64_t{32} << 20;
 
   /// Makes all memory. `network` must outlive this, and the arrays too where they are not copied.
   StateSource(const Network& network, std::span<const StateArray> arrays);
-  /// The next save is of these, which are of the constructor's groups. Copies them, or else they must not
-  /// change until the writer has read them.
+  /// Sets the arrays of the next save, of the constructor's groups. Copies small ones; others must not change
+  /// until the writer has read them.
   void take(std::span<const StateArray> arrays);
   bool copies() const { return copies_; }
   std::int64_t buffer_bytes() const;  ///< The copy, and room for the largest tensor that is not stored plain
@@ -31,7 +31,7 @@ class StateSource : public ValueSource {
   std::span<const float> values(std::size_t tensor) override;
 
  private:
-  /// Where a tensor lies.
+  /// The position of a tensor.
   struct Place {
     std::size_t group;
     std::size_t slice;

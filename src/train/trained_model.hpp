@@ -60,7 +60,7 @@ struct TrainedModel {
   ReducedArray models;                            ///< Holds `weights` and `consensus`, or `served_values`
   ReducedArray summed;                            ///< Holds `gradients`
   Model weights;                                  ///< Of this worker
-  Model consensus;                                ///< Local SGD: room for a model that is not this worker's
+  Model consensus;                                ///< Local SGD: array for the consensus
   DeviceSpan<float> gradients;                    ///< Header, step statistics, gradients (buckets.hpp)
   DeviceSpan<float> served_values;                ///< With servers: header, statistics, parameters
   std::unique_ptr<ShardSums> shard_sums;          ///< Null: not run.reproducible

@@ -111,7 +111,7 @@ double Trainer::mean_step_s() const {
   return seconds(times_.step_ns) / static_cast<double>(std::max<std::int64_t>(1, times_.steps));
 }
 
-/// What has never been measured is taken to be slow: a disk of 100 MB/s, a validation like training.
+/// Times that were not measured yet are assumed to be long: a disk of 100 MB/s, a validation like training.
 WorkToCome Trainer::work_to_come() const {
   const Position next = sampler_.after(position_);
   WorkToCome work{.step_s = seconds(longest_step_ns_),
@@ -188,7 +188,7 @@ Ending Trainer::run() {
               times_.steps <= 1 && stop_reason_ == time_limit && parts_.limit.is_slurms(trace::now_ns())};
 }
 
-/// An epoch has ended after which the deck wants it.
+/// Whether an epoch has ended after which the deck asks for a validation.
 bool Trainer::validates_at(const Position& position) const {
   const std::int64_t every = config_.validation.every;
   return position.offset == 0 && every > 0 && position.epoch % every == 0;

@@ -22,7 +22,7 @@
 
 namespace flotilla {
 
-/// Where a run begins: zeros, or what a checkpoint says.
+/// The counters at which a run begins: zeros, or those of a checkpoint.
 struct Beginning {
   std::int64_t step = 0;
   Position position;
@@ -35,7 +35,7 @@ struct Ending {
   std::string reason;  ///< "done", "stopped", "time limit"
   std::int64_t step = 0;
   bool stopped = false;    ///< Exit with exit_stopped
-  bool too_short = false;  ///< Slurm's limit left time for one step only; worker 0 knows
+  bool too_short = false;  ///< Slurm's limit left time for one step only; set on worker 0
 };
 
 /// Time of the training thread since the start, by phase, nanoseconds. Communication and optimizer:
@@ -45,7 +45,7 @@ struct PhaseTimes {
   std::int64_t step_ns = 0;     ///< All of them, without validation and checkpoints
   std::int64_t input_ns = 0;    ///< Waiting for a batch
   std::int64_t read_ns = 0;     ///< Of the loader's threads, all together: reading
-  std::int64_t forward_ns = 0;  ///< Without waiting for other workers; so is the next
+  std::int64_t forward_ns = 0;  ///< Without waiting for other workers, like the next
   std::int64_t backward_ns = 0;
   std::int64_t pause_ns = 0;   ///< run.emulate_straggler
   std::int64_t stall_ns = 0;   ///< Checkpoints: waiting for copies and reads
@@ -63,15 +63,15 @@ class Trainer {
     FailureHandler& failure;
     LoaderOptions loading;
     std::string build;  ///< For the versions in checkpoints
-    TimeLimit limit{};  ///< Of worker 0; of the others none
+    TimeLimit limit{};  ///< On worker 0; the others have none
   };
   Trainer(Parts parts, const Beginning& beginning);
 
-  /// Collective. Trains to the end of the plan, or until a stop is agreed on; then evaluates and saves.
+  /// Collective. Trains for the planned steps, or until a stop is agreed on; then evaluates and saves.
   Ending run();
   /// Collective. One optimizer step; for benchmarks.
   StepOutcome step(Loader& loader);
-  /// Collective. Hands the model to the checkpoint writer.
+  /// Collective. Saves a checkpoint.
   void save();
   const PhaseTimes& times() const { return times_; }
   std::unique_ptr<Loader> make_loader() const;

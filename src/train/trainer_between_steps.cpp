@@ -127,7 +127,7 @@ InputMeans Trainer::input_means() const {
           .spare = place.host_cores / neighbours - computing_threads()};
 }
 
-/// Collective. What the worker with the largest share advises; nothing where all are 0.
+/// Collective. Reports the advice of the worker with the largest share; nothing where all are 0.
 /// @param advice for this worker, given its name where there are several
 void Trainer::say_of_worst(const char* label, double share,
                            const std::function<std::string(const std::string& worker)>& advice) {
@@ -255,7 +255,7 @@ void Trainer::save() {
 }
 
 /// Collective. The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's
-/// state are of one moment. @returns why the checkpoint cannot be written, alike on all workers; empty: it
+/// state are of one moment. @returns why the checkpoint cannot be written, equal on all workers; empty: it
 /// can
 std::string Trainer::save_rows(CheckpointState& state) {
   std::string failure;

@@ -79,7 +79,7 @@ void Trainer::end_diverged(const std::string& what) {
                                   run_.machine.places.front().rank);
 }
 
-/// The same where the others do not know of it: their own samples may be good.
+/// Ends the job where only this worker diverged: the others do not know of it, their samples may be good.
 void Trainer::end_diverged_alone(const std::string& what) {
   saves_.finish();
   const std::string layer = run_.model.network->first_non_finite();

@@ -11,13 +11,13 @@
 
 namespace flotilla {
 
-/// A worker's part of a checkpoint: arrays of its own, and of an embedding table the rows that it trains,
-/// which are copied.
+/// A worker's part of a checkpoint: its own arrays, and the rows of an embedding table that it trains, which
+/// are copied.
 class WorkerStateSource : public ValueSource {
  public:
-  /// @param rows null: none. What is given must outlive this.
+  /// @param rows null: none. All arguments must outlive this.
   WorkerStateSource(const Network& network, std::span<const StateArray> arrays, const LocalRows* rows);
-  /// The next save is of these, as StateSource::take has it, and of the rows that there are now.
+  /// Sets the arrays of the next save, as StateSource::take(), and copies the present rows.
   void take(std::span<const StateArray> arrays);
   bool copies() const { return arrays_.copies(); }
 
@@ -35,7 +35,7 @@ class WorkerStateSource : public ValueSource {
   std::vector<std::vector<float>> row_arrays_;
 };
 
-/// Puts the rows of a worker's part back. @throws UserError naming the file that is of another model
+/// Restores the rows of a worker's part. @throws UserError naming the file that is of another model
 void restore_rows(const std::string& path, LocalRows& rows);
 
 }  // namespace flotilla

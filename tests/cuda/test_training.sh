@@ -141,7 +141,7 @@ a_checkpoint_of_one_kind_resumes_on_the_other() {
   expect_close 'CPU, then GPU' cpu resumed 1e-4
 }
 
-# Not on the machine of somebody who has one.
+# Skipped on a machine that has one.
 without_a_gpu_it_says_so() {
   if [[ -e /dev/nvidia0 ]]; then return; fi
   expect_said 'GPU' 2 "$with_cuda" train "${mnist[@]}" train.steps=1 device.kind=cuda

@@ -20,7 +20,7 @@ inline std::vector<float> scaled(const ByteImages& images) {
   return values;
 }
 
-/// A data set whose samples nobody can have as bytes.
+/// A data set whose samples cannot be read as bytes.
 class AsFloats final : public Dataset {
  public:
   explicit AsFloats(std::unique_ptr<Dataset> data) : data_(std::move(data)) {}

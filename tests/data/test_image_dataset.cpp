@@ -42,7 +42,7 @@ class Images : public ::testing::Test {
     ImageList list =
         read_image_list(folder.path("train.txt"), {.root = "", .classes = 3, .root_key = "root"});
     return make_image_dataset(std::move(list), std::make_unique<FirstByte>(),
-                              {.ranks_cached = ranks_cached, .remedy = "mend it"});
+                              {.ranks_cached = ranks_cached, .remedy = "repair it"});
   }
   static std::string error_of(const Dataset& data, std::int64_t i) {
     std::vector<float> sample(3);
@@ -77,7 +77,7 @@ TEST_F(Images, ThatAreBadOrVanishDuringARunAreToldWithLineAndPath) {
   std::filesystem::create_directory(file(3));
 
   EXPECT_EQ(error_of(*data, 0), "");
-  EXPECT_EQ(error_of(*data, 1), folder.path("train.txt:2: ") + file(1) + ": is empty; mend it");
+  EXPECT_EQ(error_of(*data, 1), folder.path("train.txt:2: ") + file(1) + ": is empty; repair it");
   EXPECT_EQ(error_of(*data, 2),
             folder.path("train.txt:4: ") + "cannot open '" + file(2) +
                 "': No such file or directory; check the path (paths in a deck are relative "

@@ -125,7 +125,7 @@ TEST_F(Stage, GoesOnWhereAKilledJobStopped) {
 
   EXPECT_EQ(rests.copied_files, 1);
   EXPECT_EQ(rests.checksum, whole);
-  EXPECT_FALSE(fs::exists(rest)) << "is nobody's";
+  EXPECT_FALSE(fs::exists(rest)) << "no process writes it";
 }
 
 TEST_F(Stage, MendsCopiesThatWereChanged) {

@@ -16,7 +16,7 @@ enum class Harm {
   pause_rank,      ///< SIGSTOP for a second; the run goes on and is asked to stop
   ask_to_stop,     ///< SIGUSR1 to mpirun
   fill_disk,       ///< Until a save has failed; then there is room again, and the run is asked to stop
-  keep_disk_full,  ///< The same without room
+  keep_disk_full,  ///< The disk stays full until the run ends
 };
 
 /// When.

@@ -253,7 +253,7 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
     complain("exit code 0 after a fault");
   if (!in_order && outcome.gone_s > bound_s) complain("gone later than watchdog_s + 5 s");
   if (result->errors.find("flotilla: rank") == std::string::npos && harm == Harm::stop_rank && !may_be_done)
-    complain("nobody said what hangs:\n" + result->errors);
+    complain("no rank said what hangs:\n" + result->errors);
   examine(outcome);
   look_for_files(outcome);
 }

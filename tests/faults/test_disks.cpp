@@ -9,7 +9,7 @@
 #include "tests/faults/small_run.hpp"
 #include "tests/runs/program.hpp"
 
-// Disks that are full, that cannot be written, and folders that somebody removes, under a run.
+// Disks that are full, that cannot be written, and folders that are removed, under a run.
 
 namespace flotilla::test {
 namespace {

@@ -15,7 +15,7 @@ struct Way {
   std::vector<int> ranks;  ///< One of these
   int servers = 0;         ///< Of the ranks; rank 1 is worker 0 then, who saves, else rank 0
   bool parts = false;      ///< Other workers write files of checkpoints too
-  bool exact = true;       ///< The same bits however often a run was interrupted
+  bool exact = true;       ///< Interrupted runs end with equal bits
 };
 
 /// @param clicks a file of `flotilla make-data criteo`

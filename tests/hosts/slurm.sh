@@ -80,7 +80,7 @@ up() {
   for host in $(seq -f 'h%g' 0 $((count - 1))); do
     mkdir -p "$state/tmp.$host" "$state/spool.$host"
     "$hosts" exec "$host" sh -c "$control_groups" || true
-    # More ranks than cores: whoever waits gives its core away. TCP by the address that the hosts share.
+    # More ranks than cores: a rank that waits yields its core. TCP by the address that the hosts share.
     "$hosts" exec "$host" env OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=10.77.0.0/24 slurmd -N "$host" || {
       echo "slurm.sh: slurmd does not start on $host:" >&2
       "$hosts" exec "$host" slurmd -D -N "$host" >&2 || true

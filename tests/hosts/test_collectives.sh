@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The all-reduce tests on two and three hosts (hosts.sh), with even and uneven numbers of ranks on them and with ranks dealt
-# to the hosts one by one. "few": three of the eight launches, which ctest makes.
+# The all-reduce tests on two and three hosts (hosts.sh), with even and uneven numbers of ranks on them and with ranks placed
+# on the hosts in turn. "few": three of the eight launches, which ctest makes.
 #   tests/hosts/test_collectives.sh build/cpu [few]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh

@@ -11,7 +11,7 @@ begin mpirun "$@"
 shift
 watchdog_s=4
 
-# A process that has ended stays as an entry there: nobody collects it.
+# A process that has ended stays as an entry there: no process reaps it.
 left() { { for host in h0 h1; do "$hosts" exec "$host" pgrep -r D,R,S,T,t -x flotilla; done; } | wc -l; }
 
 cut() {

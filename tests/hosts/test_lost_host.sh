@@ -14,7 +14,7 @@ train() {
   "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" device.threads=1 \
     run.log_every=20 checkpoint.every=20 strategy.all_reduce=hierarchical "$@"
 }
-# Processes of the training on a host; those that have ended stay as entries: nobody collects them.
+# Processes of the training on a host; those that have ended stay as entries: no process reaps them.
 left() { "$hosts" exec "$1" pgrep -r D,R,S,T,t -x flotilla | wc -l; }
 wait_for_report() { until grep -q "\"$1\"" "$work/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done; }
 newest_reported() { grep '"checkpoint"' "$work/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }

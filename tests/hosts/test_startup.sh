@@ -50,7 +50,7 @@ says errors "flotilla: warning: the network of h2 is slow: at most 0.0"
 grep -q '"network_gb_s":.*"slowest_link":"h[01] h2"' "$work/slow/metrics.jsonl"
 "$hosts" shape none h2
 
-# Nobody asks about the network.
+# The deck forbids to measure the network.
 train 0 unasked -n 2 --host h0:1,h2:1 -- run.check_network=false
 if grep -q "^network" "$work/out" || grep -q network_gb_s "$work/unasked/metrics.jsonl"; then exit 1; fi
 

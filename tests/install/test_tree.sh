@@ -38,7 +38,7 @@ nothing_names_the_build() {
     ) || true)"
 }
 
-# Whoever compiles against the tree has its headers and the compiler's, none of a vendor's.
+# A project that compiles against the tree has its headers and the compiler's, none of a vendor's.
 every_header_compiles() {
   (cd "$tree/include/flotilla" && find . -name '*.hpp' | sort | sed 's|^\./\(.*\)|#include "\1"|') >"$work/all.cpp"
   expect 'headers were found' 1 "$(($(wc -l <"$work/all.cpp") > 100))"

@@ -91,7 +91,7 @@ double difference(Fixture& f, float& value) {
   return (above - below) / (2.0 * static_cast<double>(h));
 }
 
-/// The same of a parameter.
+/// The derivative of the loss by a parameter, by central differences.
 double difference(Fixture& f, std::int64_t parameter) {
   constexpr float h = 1.0F / 128.0F;
   const auto one = f.parameters.span().subspan(static_cast<std::size_t>(parameter), 1);

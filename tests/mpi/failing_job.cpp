@@ -133,7 +133,7 @@ void hang(const Communicator& world, Collectives& collectives, SharedStorage& st
   collectives.all_reduce(flotilla::device_span(storage.mine()));
 }
 
-/// The same where the watchdogs ask each other: the last rank hangs elsewhere, or does not run at all.
+/// A hang in which the watchdogs ask each other: the last rank hangs elsewhere, or is stopped.
 void hang_with_roll_call(const std::string& scenario, const Communicator& world, Collectives& collectives,
                          SharedStorage& storage) {
   const bool last = world.rank() == world.size() - 1;

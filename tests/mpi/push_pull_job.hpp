@@ -23,7 +23,7 @@ inline std::vector<ServerShare> shares_of(Sharing sharing, std::size_t floats,
       for (std::size_t s = 0; s < n; ++s) shares[s].runs.push_back({floats * s / n, floats * (s + 1) / n});
       break;
     case Sharing::many_runs:
-      // Gaps of two floats belong to nobody.
+      // Gaps of two floats belong to no server.
       for (std::size_t begin = 0, i = 0; begin < floats; begin += 13 + 2, ++i)
         shares[i % n].runs.push_back({begin, std::min(begin + 13, floats)});
       break;

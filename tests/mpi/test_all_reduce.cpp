@@ -89,7 +89,7 @@ TEST_P(AllReduce, AddsInTheTreeWhereItMust) {
   if (way.algorithm != "shared-memory" && way.order != SumOrder::tree) GTEST_SKIP() << "in any order";
   if (way.algorithm == "hierarchical" &&
       !groups_are_subtrees(cut_groups(find_topology(world_), std::min(way.ranks_per_group, world_.size()))))
-    GTEST_SKIP() << "ranks are dealt to the hosts one by one";
+    GTEST_SKIP() << "ranks are placed on the hosts in turn";
   const auto value_of = [](std::size_t i, int rank) {
     return 1.0f / (1.0f + static_cast<float>(i * 3 + static_cast<std::size_t>(rank) * 7));
   };

@@ -11,7 +11,7 @@ struct Host {
   Place each{};
 };
 
-/// Ranks dealt host by host: h0, h1 …
+/// Ranks placed host by host: h0, h1 …
 std::vector<Place> job(const std::vector<Host>& hosts) {
   std::vector<Place> places;
   for (std::size_t host = 0; host < hosts.size(); ++host)

@@ -115,7 +115,7 @@ TEST(GpuBinding, FollowsTheOrderOnTheHostNotThatOfTheJob) {
 }
 
 TEST(GpuBinding, PrefersWhatIsNextToTheRanksProcessors) {
-  // As Slurm deals tasks out to sockets in turns.
+  // As Slurm distributes tasks cyclically over sockets.
   const std::vector<GpuView> views = {of_two_sockets({0, 1}), of_two_sockets({4, 5}), of_two_sockets({2, 3}),
                                       of_two_sockets({6, 7})};
 

@@ -28,7 +28,7 @@ TEST(Groups, AreTheHostsByDefault) {
 TEST(Groups, AreCutFromTheRanksHostByHost) {
   EXPECT_EQ(cut_groups(places_on({0, 0, 0, 0}), 2), (std::vector{0, 0, 1, 1}));
   EXPECT_EQ(cut_groups(places_on({0, 0, 0, 0, 0}), 2), (std::vector{0, 0, 1, 1, 2}));
-  // Ranks dealt to hosts one by one: the groups are on the hosts all the same.
+  // Ranks placed round-robin on hosts: the groups are on the hosts all the same.
   EXPECT_EQ(cut_groups(places_on({0, 1, 0, 1, 0, 1, 0, 1}), 2), (std::vector{0, 2, 0, 2, 1, 3, 1, 3}));
   EXPECT_EQ(cut_groups(places_on({0, 1, 2}), 3), (std::vector{0, 0, 0}));
 }

@@ -36,8 +36,8 @@ std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << way.algorithm << " " << word_of(way.wire);
 }
 
-/// A GPU's stream with host memory on it; what was put on it is done when somebody waits. The device keeps it
-/// back until it is asked to submit.
+/// A GPU's stream with host memory on it; what was put on it is done when a thread waits for it. The device
+/// keeps it back until it is asked to submit.
 class Gpu {
  public:
   Gpu() : stream_(test::make_fake_stream()) {}

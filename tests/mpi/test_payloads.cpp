@@ -139,7 +139,7 @@ TEST(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
   const Job job(world);
   const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
   const std::string meeting = world.all_gather(folder.path())[1];
-  constexpr std::size_t large = 4'000'000;  // Too many to be on their way while nobody attends to them.
+  constexpr std::size_t large = 4'000'000;  // Too many to be in flight while no rank progresses them.
   const auto serve = [&](PushPullServer& server, std::size_t) {
     while (const auto request = server.next()) {
       server.release(*request);

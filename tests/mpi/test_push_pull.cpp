@@ -216,7 +216,7 @@ void wait_for_file(const std::string& path) {
 TEST(PushPull, AStoppedWorkerDelaysNoOther) {
   const auto world = Communicator::world();
   const Job job(world);
-  constexpr std::size_t floats = 600'000;  // Too many to be on their way while nobody attends to them.
+  constexpr std::size_t floats = 600'000;  // Too many to be in flight while no rank progresses them.
   for (const auto& [shared, part] : {std::pair(false, 0U), std::pair(true, 0U), std::pair(false, 50'000U)}) {
     const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
     const std::string meeting = world.all_gather(folder.path())[1];

@@ -50,7 +50,7 @@ std::string ask(const Communicator& world, int asking, const Presence& mine, int
     over = true;
     watchdog.join();
   }
-  world.barrier();  // nobody frees its communicator while others use it
+  world.barrier();  // no rank frees its communicator while others use it
   return text;
 }
 

@@ -42,7 +42,7 @@ TEST(Console, SaysAValidationInTheSameTerms) {
             "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples");
 }
 
-TEST(Console, SaysAreasInsteadOfAccuraciesWhereClicksAreForetold) {
+TEST(Console, SaysAreasInsteadOfAccuraciesWhereClicksArePredicted) {
   StepReport step{.step = 100, .loss = 0.5, .samples_per_s = 1000.0};
   step.accuracy_top1 = 0.875;
   step.accuracy_top5 = 1.0;

@@ -96,7 +96,7 @@ class ClickTraining : public testing::Test {
     return result;
   }
 
-  /// The same of one worker and one server: the last rank and the first. Empty elsewhere.
+  /// The result of train() with one worker and one server, the last rank and the first. Empty on other ranks.
   std::vector<float> of_two_ranks(const Texts& more, int steps) const {
     const bool takes_part = world_.rank() == 0 || world_.rank() == world_.size() - 1;
     const mpi::Communicator pair = world_.split(takes_part ? 0 : 1);

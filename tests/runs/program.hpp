@@ -32,7 +32,7 @@ class Program {
   Result wait();
   std::optional<Result> wait_for(double seconds);  ///< Nothing if it still runs then.
   std::string output() const;                      ///< What it has said so far
-  std::string errors() const;                      ///< The same on stderr
+  std::string errors() const;                      ///< What was written to stderr so far
 
  private:
   Result ended(int status);
@@ -52,7 +52,7 @@ void write_file(const std::string& path, const std::string& text);
 std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event);
 /// How often `part` occurs in `text`.
 int count(const std::string& text, const std::string& part);
-/// Whether a process is there and more than an entry that nobody has collected yet.
+/// Whether a process is there and not a zombie.
 bool runs(pid_t process);
 /// The processes named flotilla below `parent` that are there now, by rank.
 std::map<int, pid_t> present_ranks(pid_t parent);

@@ -10,7 +10,8 @@
 #include "src/checkpoint/row_file.hpp"
 #include "tests/runs/program.hpp"
 
-// Click models as a user runs them: made-up logs, other numbers of servers, kills, weights that travel.
+// Click models as a user runs them: synthetic logs, other numbers of servers, kills, exported and imported
+// weights.
 
 namespace flotilla::test {
 namespace {
@@ -219,7 +220,7 @@ TEST_F(ClickRuns, GoOnAfterAKillFromTheirLastCheckpoint) {
   EXPECT_EQ(rows("killed"), rows("whole"));
 }
 
-TEST_F(ClickRuns, ForetellClicks) {
+TEST_F(ClickRuns, PredictClicks) {
   train("sync", 1, 1, {"train.epochs=4"});
   train("async", 2, 2, {"train.epochs=4", "server.mode=async", "train.batch_size=50"});
   train("geo", 2, 2, {"train.epochs=4", "server.mode=geo", "server.push_every=5", "train.batch_size=50"});

@@ -88,7 +88,7 @@ TEST_P(LostRank, IsNamedWithTheCollectiveAndEndsEveryProcess) {
 
   const std::map<int, int> exit_codes = {{SIGSTOP, 3}, {SIGKILL, 128 + SIGKILL}, {leave_signal, 9}};
   EXPECT_EQ(result.exit_code, exit_codes.at(GetParam().signal)) << result.errors;
-  // Open MPI 5's launcher kills the others at once: nobody has time to say anything but itself.
+  // Open MPI 5's launcher kills the others at once: no rank has time to say anything.
   if (GetParam().signal != SIGSTOP && result.errors.find("prterun ") != std::string::npos) {
     while (some_run()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;

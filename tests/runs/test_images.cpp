@@ -219,7 +219,7 @@ TEST_F(ImageRuns, SayHowManyThreadsWouldKeepUpWhereReadingIsTheWholeWork) {
   EXPECT_EQ(times, 2) << result.output;  // at a report, and at the end
 }
 
-/// Returns once somebody has opened what is watched, or the process has ended.
+/// Returns once the watched file was opened, or `process` has ended.
 void wait_until_opened(int watch, pid_t process) {
   pollfd opened{.fd = watch, .events = POLLIN, .revents = 0};
   while (poll(&opened, 1, 100) == 0 && runs(process)) {

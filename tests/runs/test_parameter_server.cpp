@@ -245,7 +245,7 @@ TEST(ParameterServerRuns, NameAServerOrWorkerThatIsKilled) {
     const Result result = program.wait();
 
     EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.errors;
-    // Open MPI 5's launcher kills the others at once: nobody has time to say anything but itself.
+    // Open MPI 5's launcher kills the others at once: no rank has time to say anything.
     if (result.errors.find("prterun ") != std::string::npos) continue;
     EXPECT_NE(result.errors.find("rank " + std::to_string(lost) + " on "), std::string::npos)
         << result.errors;

@@ -161,7 +161,7 @@ TEST(NoNccl, NeedsABuildAndAGpuForEachRank) {
 
   EXPECT_EQ(no_nccl(own, true), "");
   EXPECT_EQ(no_nccl({}, true), "needs device.kind = \"cuda\"");
-  EXPECT_TRUE(no_nccl(own, false).starts_with("needs NCCL, which this build has not"));
+  EXPECT_TRUE(no_nccl(own, false).starts_with("needs NCCL, and this build has no NCCL"));
   EXPECT_EQ(no_nccl(shared, true),
             "needs a GPU for each rank, but ranks 0 and 1 share one (a); start fewer, or use \"auto\"");
 }

@@ -35,7 +35,7 @@ TEST(Buckets, EndWithASmallOneForTheFirstLayers) {
 
   const std::vector<Bucket> buckets = cut_buckets(layout, header_floats, 32768, 1024);
 
-  // Passengers (16) and t0 (256 floats) reach 1,024 bytes; then two tensors a bucket, tested after adding.
+  // The header (16) and t0 (256 floats) reach 1,024 bytes; then two tensors a bucket, tested after adding.
   ASSERT_EQ(buckets.size(), 3U);
   EXPECT_EQ(buckets[2].gradients, 1);
   EXPECT_EQ(buckets[1].gradients, 3);

@@ -9,7 +9,7 @@ namespace {
 [[noreturn]] void refuse() {
   throw UserError(
       "strategy.all_reduce: this build has no NCCL: configure it with -DFLOTILLA_CUDA=ON where NCCL is "
-      "installed (NCCL_ROOT tells where), or use \"auto\"");
+      "installed (NCCL_ROOT: where), or use \"auto\"");
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 namespace flotilla::mpi {
 
 std::string nccl_version();  ///< "2.28.9", of the library that was loaded, or "not built in".
-bool has_nccl();             ///< Whether the following work in this build. Else they throw UserError.
+bool has_nccl();             ///< Whether this build has NCCL; else the functions below throw UserError.
 
 // Sums in the memory of NVIDIA's GPUs, one GPU for each rank. `stream`: what the device computes on
-// (Device::native_stream). Those that queue (Collectives::queues) put themselves behind what that was handed
-// before all_reduce(), on a stream of their own.
+// (Device::native_stream). Those that queue (Collectives::queues) use a stream of their own, ordered after
+// the device's work before all_reduce().
 
-/// "nccl": NCCL finds the ways between all ranks of `group` itself. Queues. Collective.
+/// "nccl": one ncclAllReduce over all ranks of `group`. Queues. Collective.
 std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator& group, NativeStream stream);
 
 /// "nccl-hierarchical": reduce-scatter inside the group, all-reduce across groups by every member on its
@@ -26,10 +26,10 @@ std::unique_ptr<Collectives> make_nccl_hierarchical_all_reduce(const Communicato
                                                                const Communicator& group,
                                                                NativeStream stream);
 
-/// "nccl-mpi": the same with MPI across groups, in memory of the host, where NCCL has no network between
-/// hosts that is worth it; `wire` is used there. Does not queue. `staging`: memory that copies to and from
-/// the device are fast with (Device::pinned), for EvenSlices(floats, group.size()).most() of an array.
-/// Collective.
+/// "nccl-mpi": reduce-scatter and all-gather inside the group by NCCL, all-reduce across groups by MPI in
+/// host memory, for networks that NCCL cannot use well; `wire` is used across groups. Does not queue.
+/// `staging`: memory that copies to and from the device are fast with (Device::pinned), for
+/// EvenSlices(floats, group.size()).most() of an array. Collective.
 std::unique_ptr<Collectives> make_nccl_over_mpi_all_reduce(const Communicator& world,
                                                            const Communicator& group, NativeStream stream,
                                                            Storage staging, Wire wire = Wire::float32);

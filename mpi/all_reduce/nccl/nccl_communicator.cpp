@@ -45,7 +45,7 @@ NcclCommunicator::NcclCommunicator(const Communicator& group, int ordinal)
   if (group.is_root()) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(id.internal));
   group.broadcast(bytes);
-  // An MPI that goes on only inside its calls may still have to pass the id on, and NCCL's ranks wait for
+  // An MPI that progresses only inside its calls may still have to pass the id on, and NCCL's ranks wait for
   // each other without calling it.
   group.barrier();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -10,23 +10,23 @@
 
 namespace flotilla::mpi {
 
-/// NCCL's counterpart of a Communicator: the same ranks, each with a GPU of its own. What it has under way is
-/// given up when the job is aborted (abort_job).
+/// NCCL's counterpart of a Communicator: the same ranks, each with a GPU of its own. Its operations are
+/// aborted when the job is (abort_job).
 class NcclCommunicator {
  public:
   /// Collective over `group`. `ordinal`: this rank's GPU.
   NcclCommunicator(const Communicator& group, int ordinal);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
-  ~NcclCommunicator();  ///< Waits for what is under way; nothing while an exception is being thrown.
+  ~NcclCommunicator();  ///< Waits for its operations; does nothing while an exception is being thrown.
 
   int rank() const;
   int size() const;
   /// Before a call of `count` floats, and over once it is handed to the device.
   CollectiveScope announce(const char* kind, std::size_t count, const CallSite& at) const;
-  /// For calls. Does not return once the job is being aborted.
+  /// The handle for calls. Does not return once the job is being aborted.
   ncclComm_t handle() const;
-  /// What went wrong beside the calls; empty: nothing. Safe from another thread.
+  /// An asynchronous error (ncclCommGetAsyncError); empty: none. Safe from another thread.
   std::string failure() const;
 
  private:

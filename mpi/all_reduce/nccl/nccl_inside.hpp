@@ -9,17 +9,17 @@
 
 namespace flotilla::mpi {
 
-/// Collective. The members with the same place in every group.
+/// Collective. The ranks with the same index in every group.
 /// @throws InternalError on every rank if groups differ in size
 Communicator same_place(const Communicator& world, const Communicator& group);
 
-/// Reduce-scatter and all-gather among the ranks of a group by NCCL, in place. What does not divide evenly is
-/// the last member's, in the same launch.
+/// Reduce-scatter and all-gather among the ranks of a group by NCCL, in place. The remainder of an uneven
+/// division is the last member's, in the same launch.
 class NcclInside {
  public:
   NcclInside(const Communicator& group, int ordinal) : communicator_(group, ordinal) {}
 
-  /// What this rank holds the group's sum of between the two.
+  /// The part of `data` of which this rank holds the group's sum after the reduce-scatter.
   DeviceSpan<float> mine(DeviceSpan<float> data) const;
   void reduce_scatter(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) const;
   void all_gather(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) const;

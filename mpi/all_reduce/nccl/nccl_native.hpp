@@ -8,11 +8,11 @@
 
 #include "kernels/owned.hpp"
 
-// Private to mpi/nccl_*: what needs the vendor's headers.
+// Private to mpi/all_reduce/nccl/nccl_*: functions that need the vendor's headers.
 namespace flotilla::mpi {
 
 /// @throws LibraryError with NCCL's own text unless `code` is ncclSuccess. `communicator`: whose last error
-/// is told; null: the last of all.
+/// is reported; null: the last of all.
 void check(ncclResult_t code, const char* call, ncclComm_t communicator = nullptr,
            std::source_location at = std::source_location::current());
 

@@ -6,8 +6,8 @@
 
 namespace flotilla::mpi {
 
-/// What only launches, on a stream of its own: behind what the device was handed before, and before what it
-/// is handed after settle(). Every rank calls from its computing thread, so that all launch in one order.
+/// Collectives that only launch work on a stream of their own: after the device's work so far, and before its
+/// work after settle(). Every rank calls from its computing thread, so that all launch in one order.
 class NcclQueue : public Collectives {
  public:
   explicit NcclQueue(NativeStream compute) : stream_(compute) {}

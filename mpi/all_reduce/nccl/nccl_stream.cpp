@@ -14,7 +14,7 @@ CudaStream make_stream(const NativeStream& compute) {
   int highest = 0;
   check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t stream = nullptr;
-  // Few blocks that all ranks wait for: they go before those of a layer that nobody waits for yet.
+  // Few blocks that all ranks wait for: they go before those of a layer that no rank waits for yet.
   check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
         "cudaStreamCreateWithPriority");
   return CudaStream(stream);

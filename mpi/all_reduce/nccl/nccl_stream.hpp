@@ -14,13 +14,13 @@ class NcclStream {
 
   int ordinal() const { return compute_.ordinal; }
   cudaStream_t handle() const { return stream_.get(); }
-  /// The event is what the device was handed so far.
+  /// Records the event after the device's work so far.
   void mark_device(const CudaEvent& event) const;
-  /// What comes onto this stream from now on waits for what the device was handed so far.
+  /// Work on this stream from now on waits for the device's work so far.
   void follow_device();
-  /// What the device is handed from now on waits for what is on this stream.
+  /// The device's work from now on waits for the work on this stream so far.
   void lead_device();
-  /// The host waits.
+  /// The host waits for the work on this stream.
   void wait() const;
 
  private:

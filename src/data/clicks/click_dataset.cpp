@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t least_index_entries = 64;  // of a file
 
-/// What the readers of a data set share; it does not change.
+/// Constant data that the readers of a data set share.
 struct ClickData {
   std::unique_ptr<const LineFormat> format;
   std::vector<ClickFile> files;
@@ -88,7 +88,7 @@ class ClickDataset final : public Dataset {
   std::unique_ptr<BagReader> bag_reader() const override { return std::make_unique<ClickReader>(data_); }
 
   std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const override {
-    require(how == "files" || how == "bytes", "data are not dealt by ", how);
+    require(how == "files" || how == "bytes", "data cannot be split by ", how);
     const std::int64_t files = std::ssize(data_.files);
     std::vector<std::int64_t> shares;
     for (std::int64_t worker = 0; worker <= workers; ++worker) {

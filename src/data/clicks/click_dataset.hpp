@@ -10,10 +10,10 @@
 
 namespace flotilla {
 
-/// The click data that `path` names (find_click_files), sample after sample and file after file. Each sample
-/// is read from disk anew.
-/// @param index_entries how many beginnings of samples are kept, of all files together, but 64 of each at
-/// least. The default takes 8 MB; Criteo's 45 million lines are then known by every 64th, 15 kB apart.
+/// The click data that `path` names (find_click_files), sample after sample and file after file. Samples are
+/// read from disk each time.
+/// @param index_entries number of indexed sample offsets, over all files, but at least 64 for each. The
+/// default takes 8 MB; of Criteo's 45 million lines every 64th is then indexed, 15 kB apart.
 /// @throws UserError naming file, line and remedy
 std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
                                             std::size_t index_entries = std::size_t{1} << 20);

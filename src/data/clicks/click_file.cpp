@@ -22,7 +22,7 @@ std::int64_t text_begin(const File& file) {
   return file.read_some(0, begin) == begin.size() && begin == byte_order_mark ? 3 : 0;
 }
 
-/// Checks each label, and that −1 and 0 do not meet: which of them would be the first class?
+/// Checks each label, and that −1 and 0 do not both occur: which of them would be the first class?
 class Scan {
  public:
   Scan(const LineFormat& format, LabelsSeen& labels)

@@ -11,14 +11,14 @@
 
 namespace flotilla {
 
-/// Which of the two ways to write labels was met where.
+/// Where each of the two notations of labels was found first.
 struct LabelsSeen {
   std::string minus;  ///< File and line of the first −1
-  std::string zero;   ///< And of the first 0
+  std::string zero;   ///< File and line of the first 0
   std::int64_t positive = 0;
 };
 
-/// A text file of samples, a line each, and where they begin.
+/// A text file of samples, a line each, and the index of their offsets.
 struct ClickFile {
   std::string path;
   File bytes;  ///< The file itself, or its inflated nameless copy
@@ -26,10 +26,10 @@ struct ClickFile {
   LineIndex index;
 };
 
-/// Opens a plain or a gzip file, told apart by their contents, and reads it once from its start to its end to
-/// learn where its samples are. All labels are checked, because they come for nothing then, and the first 100
-/// samples whole, which finds files of another kind; checking every column of all would take minutes for the
-/// 45 million lines of Criteo's logs, and is done when a sample is read.
+/// Opens a plain or a gzip file, recognised by its content, and reads it once to index its samples. All
+/// labels are checked, which costs nothing extra, and the first 100 samples completely, which finds files of
+/// another kind; checking all columns would take minutes for the 45 million lines of Criteo's logs, and is
+/// done when a sample is read.
 /// @throws UserError naming file and line
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
                           LabelsSeen& labels);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t columns = 1 + criteo_numbers + criteo_categories;
 
-/// Takes what stands before the next tab off the line; at the end of the line, what is left.
+/// Removes the text before the next tab from the line, or the rest of the line, and returns it.
 std::string_view take_field(std::string_view& rest) {
   const void* tab = std::memchr(rest.data(), '\t', rest.size());
   if (tab == nullptr) {

@@ -11,24 +11,24 @@
 
 namespace flotilla {
 
-/// How a sample of click data is written on a line. What is wrong with a line is thrown as a UserError
-/// without its place, which the caller adds. Safe from several threads at once.
+/// The format of a line of click data. A malformed line is a UserError without file and line, which the
+/// caller adds. Safe from several threads at once.
 class LineFormat {
  public:
   virtual ~LineFormat() = default;
   virtual std::string_view name() const = 0;  ///< "LIBSVM"
   virtual std::int64_t dense() const = 0;     ///< Dense features of a sample
-  virtual std::int64_t slots() const = 0;     ///< Its bags
+  virtual std::int64_t slots() const = 0;     ///< Bags of a sample
   virtual bool weighted() const = 0;          ///< Each id has a value.
   /// Whether the line holds a sample; else it is empty or a comment.
   virtual bool is_sample(std::string_view line) const = 0;
-  /// As it is written: 1 for the second class, 0 or −1 for the first.
+  /// The label as written: 1 for the second class, 0 or −1 for the first.
   virtual int label(std::string_view line) const = 0;
   /// Writes the dense features, adds the bags and returns the label, 0 or 1.
   virtual std::int32_t parse(std::string_view line, std::span<float> dense, BagBuffer& bags) const = 0;
 };
 
-/// What becomes of the number x in column I1 … I13; of a missing one: 0.
+/// The transform of the number x in column I1 … I13; a missing one becomes 0.
 enum class DenseTransform {
   log,      ///< ln(1 + max(x, 0))
   min_max,  ///< (min(max(x, least), cap) − least) / (cap − least): Fleet's, criteo_least and criteo_cap

@@ -11,7 +11,7 @@ LineIndex::LineIndex(std::size_t most_entries) : most_entries_(std::max<std::siz
 
 void LineIndex::add(std::int64_t begin) {
   if (size_ % stride_ == 0 && begins_.size() == most_entries_) {
-    // Every second entry goes.
+    // Drops every second entry.
     const std::size_t kept = (begins_.size() + 1) / 2;
     for (std::size_t k = 0; k < kept; ++k) begins_[k] = begins_[2 * k];
     begins_.resize(kept);

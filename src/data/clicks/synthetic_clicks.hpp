@@ -16,13 +16,13 @@ struct SyntheticClicksSpec {
   std::int64_t vocabulary = 100000;  ///< Most categories of a slot
 };
 
-/// Made-up click logs in Criteo's layout, of which the best prediction is known. A line is a pure function of
-/// (seed, its number).
+/// Synthetic click logs in Criteo's layout, of which the best prediction is known. A line is a pure function
+/// of (seed, its number).
 ///
 /// Numbers are log-normal and capped at criteo_cap; t = ln(1 + max(x, 0)) / ln(1 + cap), that of a missing
 /// one is 0. The category of slot s is the r-th, r ≥ 1, with a probability that falls as r^−1.5. The score is
 ///   b + Σ numbers w (t − ½), for every fourth one 4 w (t − ½)²
-///     + Σ slots u(s, r), normal with deviation 0.25 for r ≤ 32 and 0 beyond: rare ones tell nothing
+///     + Σ slots u(s, r), normal with deviation 0.25 for r ≤ 32 and 0 beyond: rare ones have no weight
 ///     + three products of two numbers, three tables over the first four categories of two slots, and one
 ///     slope
 ///       of a number for each of the first four categories of a slot,
@@ -39,7 +39,7 @@ class SyntheticClicks {
   Truth write(std::int64_t i, std::string& text) const;
 
  private:
-  static constexpr std::int64_t told = 32;   ///< Categories of a slot that have a weight
+  static constexpr std::int64_t told = 32;   ///< Categories of a slot with a weight
   static constexpr std::int64_t paired = 4;  ///< Categories of a slot that interact
 
   /// A row before it is written.
@@ -67,14 +67,14 @@ class SyntheticClicks {
   std::uint64_t seed_;
   std::array<double, criteo_categories> most_{};  ///< 1 − (categories + 1)^−0.5
   std::array<double, criteo_numbers> number_weights_{};
-  std::vector<double> category_weights_;  ///< told of each slot
+  std::vector<double> category_weights_;  ///< For each slot the weights of its first categories
   std::array<PairOfNumbers, 3> number_pairs_{};
   std::array<PairOfSlots, 3> slot_pairs_{};
   std::array<double, paired> slopes_{};
   double intercept_ = 0.0;
 };
 
-/// What predicting the true probabilities reaches.
+/// The metrics of predicting the true probabilities.
 class Ceiling {
  public:
   Ceiling();

@@ -21,8 +21,8 @@ struct AxisSpec {
 /// Fixed point of the antialias filter: products of 8-bit values and weights add up in 32 bits (as in PIL).
 inline constexpr int weight_bits = 22;
 
-/// Which source pixels make an output pixel: Σ_k weight(i, k) · source[first(i) + k]. Keeps its memory from
-/// image to image.
+/// The weights of a resize along one axis: output pixel i = Σ_k weight(i, k) · source[first(i) + k]. Keeps
+/// its memory from image to image.
 template <class Weight>
 class AxisWeights {
  public:

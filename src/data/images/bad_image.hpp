@@ -5,7 +5,7 @@
 
 namespace flotilla {
 
-/// A file that is no image that can be used. what() is a predicate without its subject ("is empty", "is a GIF
+/// A file is not a usable image. what() is a predicate without its subject ("is empty", "is a GIF
 /// file; convert it to JPEG or PNG"), to follow "<path>: ".
 struct BadImage : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -13,7 +13,7 @@ using std::literals::string_view_literals::operator""sv;
 
 constexpr int upright = 1;
 
-/// Bytes with numbers in them. What lies outside reads as 0.
+/// Bytes with numbers in them. Numbers outside read as 0.
 struct Bytes {
   std::span<const std::byte> data;
   bool little_endian = false;

@@ -13,16 +13,16 @@
 
 namespace flotilla {
 
-/// Keeps the bytes of files in memory, each from its first reading on. Safe from several threads at once.
+/// Caches the bytes of files in memory, each when it is first read. Safe from several threads at once.
 class FileCache {
  public:
-  /// Looks up the size of every file; one that is missing has none and is not kept.
+  /// Looks up the size of every file; a missing file is not cached.
   /// @throws UserError if `ranks_on_host` such caches do not fit into the memory that is free now.
   FileCache(const ImageList& list, std::int64_t ranks_on_host);
   std::int64_t bytes() const { return static_cast<std::int64_t>(begins_.back()); }
-  /// The bytes of file i; empty if they are not kept yet.
+  /// The bytes of file i; empty if they are not cached yet.
   std::span<const std::byte> find(std::int64_t i) const;
-  /// Keeps the bytes of file i, unless they are kept or the file's size has changed since the start.
+  /// Caches the bytes of file i, unless they are cached or the file's size has changed since the start.
   void keep(std::int64_t i, std::span<const std::byte> bytes);
 
  private:

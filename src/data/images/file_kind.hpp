@@ -8,8 +8,8 @@ namespace flotilla {
 
 enum class FileKind { jpeg, png };
 
-/// What the file's first bytes say that it is; its name does not count.
-/// @throws BadImage that says what it is instead ("is an HTML page …", "is empty").
+/// The kind of a file by its first bytes; its name is ignored.
+/// @throws BadImage that names the kind ("is an HTML page …", "is empty").
 FileKind recognise_image(std::span<const std::byte> file);
 
 }  // namespace flotilla

@@ -12,11 +12,11 @@
 namespace flotilla {
 
 struct ImageDatasetOptions {
-  std::int64_t ranks_cached = 0;  ///< Of this host, that keep the files' bytes once read; 0: none does
+  std::int64_t ranks_cached = 0;  ///< Ranks of this host that cache files; 0: none
   std::string remedy;             ///< What to do about a bad image
 };
 
-/// Images of files, read and decoded anew each time. read() throws BadSample for one that is missing,
+/// Images of files, read and decoded each time. read() throws BadSample for one that is missing,
 /// unreadable or no image: "LIST:LINE: PATH: reason; remedy".
 std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<const ImageTransform> transform,
                                             const ImageDatasetOptions& options);
@@ -26,7 +26,8 @@ std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<cons
 ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
                       const DatasetUse& use);
 
-/// The same, opened. @throws UserError naming file, line and remedy.
+/// Opens the images that data.kind = "image-list" or "image-folder" names. @throws UserError naming file,
+/// line and remedy.
 std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             std::int64_t classes, const DatasetUse& use);
 

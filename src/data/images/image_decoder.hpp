@@ -14,14 +14,14 @@ class ImageDecoder : public RowSource {
  public:
   /// Reads the header. `file` must stay until the last row is read. @throws BadImage
   virtual Extent open(std::span<const std::byte> file) = 0;
-  /// The rows to come are those of `region`, which lies inside the image and is not empty. The same values
-  /// as those of the whole image decoded. Once after each open. @throws BadImage
+  /// Selects the rows of `region`, which lies inside the image and is not empty. The values equal those of
+  /// decoding the whole image. Once after each open. @throws BadImage
   virtual void start(const Box& region) = 0;
 };
 
 /// libjpeg-turbo: grey, YCbCr, RGB, CMYK, YCCK; baseline, progressive, arithmetic coding; 8 bits. Four inks
 /// are taken as inverted, as Adobe writes them and every reader assumes. A file that ends too early is a
-/// BadImage wherever the region lies; other damage is what the library makes of it.
+/// BadImage wherever the region lies; other damage is handled by the library.
 std::unique_ptr<ImageDecoder> make_jpeg_decoder();
 
 /// libpng: all colour types and depths, interlaced or not. Alpha is dropped (the colour below it stays), 16

@@ -26,7 +26,7 @@ constexpr std::size_t most_names_told = 5;
                       "; check the path and the right to read it"));
 }
 
-/// Calls `visit` for what is in a folder, hidden entries apart.
+/// Calls `visit` for each entry of a folder that is not hidden.
 template <class Visit>
 void each_entry(const std::string& path, const Visit& visit) {
   std::error_code error;

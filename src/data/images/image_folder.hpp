@@ -9,9 +9,9 @@
 namespace flotilla {
 
 struct ImageFolderOptions {
-  std::int64_t classes = 0;    ///< How many class folders there must be
-  bool empty_classes = false;  ///< A class without images is no mistake
-  std::string same_as{};       ///< Folder whose classes must have the same names, if it is there; empty: none
+  std::int64_t classes = 0;    ///< Required number of class folders
+  bool empty_classes = false;  ///< A class may have no images
+  std::string same_as{};       ///< Folder whose classes must have equal names, if it exists; empty: none
 };
 
 /// Lists a folder that has a folder of images per class: class 0, 1 … in byte order of the names, the images

@@ -30,7 +30,7 @@ std::int64_t line_at(std::string_view text, std::uint64_t begin) {
   return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
 }
 
-/// What is wrong with a list: the first of each kind, and how many in all.
+/// The mistakes of a list: the first of each kind, and the total number.
 class ListMistakes {
  public:
   explicit ListMistakes(const ImageList& list) : list_(list) {}

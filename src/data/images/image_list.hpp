@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// Which images there are, in order: one text with all paths and 16 bytes for each image.
+/// The images of a data set, in order: one text with all paths and 16 bytes for each image.
 struct ImageList {
   struct Entry {
     std::uint64_t begin = 0;   ///< Of the path, in `text`
@@ -17,7 +17,7 @@ struct ImageList {
   };
   std::string source;  ///< The list file, or the folder of the classes
   std::string root;    ///< The folder that relative paths begin at
-  std::string below;   ///< What absolute paths begin below, as copies do; empty: nothing
+  std::string below;   ///< Folder that is put before absolute paths, for staged copies; empty: none
   std::string text;    ///< A list file's whole text, or the paths of a folder
   std::vector<Entry> entries;
   bool is_file = false;     ///< Of `source`: else a folder
@@ -32,15 +32,15 @@ struct ImageList {
 struct ImageListOptions {
   std::string root;              ///< Empty: the folder beside the list that is named like it, else the list's
   std::int64_t classes = 0;      ///< Labels are 0 … classes − 1
-  bool unique = false;           ///< An image that is listed twice is a mistake
+  bool unique = false;           ///< An image must not be listed twice
   std::string below{};           ///< See ImageList
-  bool missing_allowed = false;  ///< Missing files are no mistake, unless none is found
-  std::string root_key;          ///< "data.train.root": what the user may set
+  bool missing_allowed = false;  ///< Files may be missing, but not all
+  std::string root_key;          ///< Key for messages: "data.train.root"
 };
 
 /// Reads a list: one image a line, its path, white space, its label (the last field: paths may hold spaces).
-/// Empty lines are skipped; CRLF and a UTF-8 byte-order mark are understood. Whether the files are there is
-/// looked up for up to 1,000 of them, spread evenly over the list: more would burden a parallel file system.
+/// Empty lines are skipped; CRLF and a UTF-8 byte-order mark are understood. Up to 1,000 files are checked
+/// for existence, spread evenly over the list: more would burden a parallel file system.
 /// @throws UserError with the first mistakes of all kinds, each with file:line.
 ImageList read_image_list(const std::string& path, const ImageListOptions& options);
 

@@ -17,7 +17,7 @@ namespace flotilla {
 
 namespace {
 
-/// What a thread keeps from image to image.
+/// A thread's buffers, reused from image to image.
 struct ThreadScratch {
   std::unique_ptr<ImageDecoder> jpeg = make_jpeg_decoder();
   std::unique_ptr<ImageDecoder> png = make_png_decoder();
@@ -33,7 +33,7 @@ ThreadScratch& thread_scratch() {
   return scratch;
 }
 
-/// What of an image becomes a sample: a part of it, x.source by y.source pixels, and its axes.
+/// The part of an image that becomes a sample, x.source by y.source pixels, and its axes.
 struct Cut {
   Box source;
   AxisSpec x;

@@ -14,7 +14,7 @@
 
 namespace flotilla {
 
-/// How pixels between pixels are computed. Pixel centres lie at half-integers in both.
+/// The interpolation of pixels. Pixel centres are at half-integers in both.
 enum class ResizeFilter {
   bilinear,   ///< Deck "bilinear": the two nearest pixels per axis, whatever the scale, in float (OpenCV's
               ///< INTER_LINEAR; torch's interpolate without antialias).
@@ -31,7 +31,7 @@ struct ColorJitter {
   double hue = 0;         ///< 0 … 0.5
 };
 
-/// What happens to an image between its file and the network.
+/// The transform of an image from its file to the network's input.
 struct ImageTransformSpec {
   std::int64_t size = 224;        ///< Height and width of a sample.
   std::int64_t short_side = 256;  ///< Validation: the shorter side before the centre crop. ≥ size.
@@ -44,14 +44,13 @@ struct ImageTransformSpec {
   ColorJitter jitter = {};                               ///< Training.
   std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};  ///< Of red, green, blue in [0, 1].
   std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
-  bool exif_orientation = false;  ///< Turn the image as its EXIF data say, as photographers' viewers do.
-  /// Images with more pixels are BadImages, read no further than their header. The default is where PIL
-  /// refuses.
+  bool exif_orientation = false;  ///< Rotate the image as its EXIF data say, as image viewers do.
+  /// Images with more pixels are BadImages, read no further than their header. The default is PIL's limit.
   std::int64_t max_pixels = 178'956'970;
 };
 
 /// Turns the bytes of a JPEG or PNG file into a sample: (value / 255 − mean) / deviation, planes R, G, B; or
-/// into the values, where they are bytes, for somebody else to scale.
+/// into unscaled bytes, for the device to scale.
 /// Decoded is whatever libjpeg-turbo decodes (grey, CMYK and YCCK in Adobe's inverted convention,
 /// progressive, any sampling) and every PNG; alpha is dropped and 16 bits become their upper 8, as PIL does.
 class ImageTransform {
@@ -62,9 +61,9 @@ class ImageTransform {
   /// `variation` alone. Safe from several threads at once; each keeps its buffers for the next image.
   /// @throws BadImage if the file is not a whole JPEG or PNG image or has too many pixels.
   virtual void apply(std::span<const std::byte> file, std::uint64_t variation, std::span<float> to) const = 0;
-  /// How bytes become the values of a sample, where nothing but that is left to do; else empty.
+  /// The scaling of bytes to the values of a sample, where the transform ends in bytes; else empty.
   virtual std::optional<ByteScaling> scaling() const { return {}; }
-  /// As apply() before the scaling, pixel by pixel; where scaling() is not empty.
+  /// As apply() without the scaling, in the order (H,W,C). Only where scaling() is not empty.
   virtual void apply_bytes(std::span<const std::byte> file, std::uint64_t variation,
                            std::span<std::uint8_t> to) const;
 };

@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-/// A drawn change of colours: brightness, contrast, saturation are factors (1: unchanged), hue a shift in
+/// A random change of colours: brightness, contrast, saturation are factors (1: unchanged), hue a shift in
 /// turns of the circle (0: unchanged).
 struct ColourChange {
   enum Kind { brightness, contrast, saturation, hue };

@@ -62,8 +62,8 @@ std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSo
       list_images(data, source, classes, use),
       use.training ? make_training_transform(spec) : make_validation_transform(spec),
       {.ranks_cached = data.cache == "files" ? use.ranks_on_host : 0,
-       .remedy = use.training ? "mend it, leave it out or set data.on_bad_image = \"replace\""
-                              : "mend it or leave it out: validation counts every image"});
+       .remedy = use.training ? "repair it, leave it out or set data.on_bad_image = \"replace\""
+                              : "repair it or leave it out: validation counts every image"});
 }
 
 }  // namespace flotilla

@@ -43,7 +43,7 @@ std::array<Four, 4> transposed(const Four& a, const Four& b, const Four& c, cons
           __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
 }
 
-/// The same in each quarter of a, b, c, d.
+/// The columns of rows a, b, c, d in each quarter of the vectors.
 std::array<Ints, 4> transposed_quarters(const Ints& a, const Ints& b, const Ints& c, const Ints& d) {
   const auto low_pairs = [](const Ints& u, const Ints& v) {
     return __builtin_shufflevector(u, v, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
@@ -132,7 +132,7 @@ struct FloatPlanes {
   }
 };
 
-/// The same as they are, three bytes for each.
+/// Writes pixels as bytes R, G, B, not scaled.
 struct BytePixels {
   std::span<std::uint8_t> to;
 

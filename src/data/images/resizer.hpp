@@ -11,8 +11,8 @@
 
 namespace flotilla {
 
-/// Resizes rows as they come, first along the row, then down the columns.
-/// Its memory grows with the width of the rows, not with their number. For one thread.
+/// Resizes an image row by row, first horizontally, then vertically. Its memory grows with the width of the
+/// rows, not with their number. For one thread.
 class Resizer {
  public:
   virtual ~Resizer() = default;
@@ -20,7 +20,8 @@ class Resizer {
   virtual Box prepare(const AxisSpec& x, const AxisSpec& y) = 0;
   /// Reads the rows of that part. `to` gets planes R, G, B of y.count rows of x.count scaled values.
   virtual void run(RowSource& rows, const ByteScaling& scaling, std::span<float> to) = 0;
-  /// The same before scaling: y.count rows of x.count pixels R, G, B. Only of a filter that rounds to bytes.
+  /// Reads the rows of that part. `to` gets y.count rows of x.count pixels R, G, B, not scaled. Only with a
+  /// filter that rounds to bytes.
   virtual void run(RowSource& rows, std::span<std::uint8_t> to) = 0;
 };
 

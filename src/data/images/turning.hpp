@@ -9,15 +9,15 @@
 
 namespace flotilla {
 
-/// How the pixels of an image shown upright lie in its file, by EXIF orientation 1 … 8.
+/// The mapping of pixels of an upright image to its file, by EXIF orientation 1 … 8.
 class Turning {
  public:
   Turning(int orientation, const Extent& stored);
 
   bool nothing() const { return !swaps_ && !from_right_ && !from_bottom_; }  ///< Stored upright.
   Extent upright() const;                ///< Extent of the image shown upright.
-  Box stored(const Box& upright) const;  ///< Where a part of the upright image lies in the file.
-  /// Where column x, row y of a part of `stored` extent lie in that part shown upright.
+  Box stored(const Box& upright) const;  ///< The region of the file that holds a part of the upright image.
+  /// The position in the upright part of column x, row y of a part with extent `stored`.
   Box upright(std::int64_t x, std::int64_t y, const Extent& stored) const;
 
  private:

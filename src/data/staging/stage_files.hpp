@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-/// What staging did on this host.
+/// The result of staging on this host.
 struct Staging {
   std::int64_t copied_files = 0;
   std::int64_t copied_bytes = 0;
@@ -18,14 +18,14 @@ struct Staging {
 
 struct StagingOptions {
   int threads = 4;
-  /// Called ten times a second from the calling thread, with bytes that were copied and that are to be.
+  /// Called ten times a second from the calling thread, with the bytes copied and the total.
   std::function<void(std::int64_t, std::int64_t)> progress{};
 };
 
-/// Copies the files of `plan` below `folder` + "/" + plan.name(), except those that are there, of the size
-/// and time of the original. A copy has another name until it was read back from the disk and has the
-/// checksum of what was read (XXH3); so several jobs may stage at once, and one that was killed goes on
-/// later. What killed jobs left half done is removed.
+/// Copies the files of `plan` below `folder` + "/" + plan.name(), except copies that exist with the size and
+/// time of the original. A copy has a temporary name until it was read back from the disk with the checksum
+/// of the original (XXH3); so several jobs may stage at once, and a killed one continues later. Unfinished
+/// copies of killed jobs are removed.
 /// @throws UserError naming file, reason and remedy; before it copies if the disk has not enough room
 Staging stage_files(const StagePlan& plan, const std::string& folder, const StagingOptions& options = {});
 

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t files_between_beats = 256;
 
-/// What a data source reads, not yet examined.
+/// The paths that a data source reads, not yet examined.
 struct Originals {
   std::set<std::string> files;
   std::set<std::string> may_be_missing;

@@ -20,26 +20,26 @@ struct StagedFile {
 };
 
 /// All files that training and validation read. The copies have the same paths, below a folder whose name is
-/// made of the list: what has changed in any way is another folder, and nothing old is ever mixed with it.
+/// made of the list: after any change the folder is another one, so that old and new copies are never mixed.
 struct StagePlan {
   std::vector<StagedFile> files{};     ///< Each once, by path
-  std::vector<std::string> folders{};  ///< That must be there, empty or not
+  std::vector<std::string> folders{};  ///< Folders that must exist, empty or not
 
   std::int64_t bytes() const;
   std::string name() const;  ///< "flotilla-0123456789abcdef"
-  std::string text() const;  ///< To be sent to other hosts
+  std::string text() const;  ///< Serialised, for other hosts
   static StagePlan of_text(std::string_view text);
   friend bool operator==(const StagePlan&, const StagePlan&) = default;
 };
 
-/// Looks at the originals. @param classes of the model  @param beat called now and then
+/// Examines the originals. @param classes of the model  @param beat called now and then
 /// @throws UserError as opening the data would, or naming a file that cannot be examined
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat);
 
-/// Where the copy of `path` lies below `folder`; `path` itself where `folder` is empty.
+/// The path of the copy of `path` below `folder`; `path` itself where `folder` is empty.
 std::string staged_path(const std::string& folder, const std::string& path);
 
-/// The same data, read below `folder`.
+/// `data` with the paths of its copies below `folder`.
 DataConfig staged_data(DataConfig data, const std::string& folder);
 
 }  // namespace flotilla

@@ -19,7 +19,7 @@ std::uint64_t copy_and_verify(const StagedFile& file, const std::string& copy, c
 
 std::uint64_t checksum_of_copy(const std::string& path);  ///< XXH3. @throws UserError
 
-/// Removes from `unfinished` what no process writes any more.
+/// Removes files from `unfinished` that no process is writing.
 void remove_stale_copies(const std::string& unfinished);
 
 }  // namespace flotilla

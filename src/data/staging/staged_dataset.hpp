@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-/// The data set that `open` opens, of copies below `folder`: whatever it says of a bad file, it also says
-/// where the original is.
+/// The data set that `open` opens, of copies below `folder`; its messages about bad files also name the
+/// original.
 std::unique_ptr<Dataset> open_staged(const std::string& folder,
                                      const std::function<std::unique_ptr<Dataset>()>& open);
 

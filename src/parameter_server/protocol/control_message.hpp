@@ -27,10 +27,10 @@ void broadcast_piece(const mpi::RoleCommunicators& roles, std::span<float> piece
 /// Collective over all ranks: the texts of each, in the order of the ranks.
 std::vector<std::string> gather_texts(const mpi::RoleCommunicators& roles, const std::string& mine);
 
-/// The world rank that speaks for the workers: worker 0's.
+/// The world rank of worker 0, which sends for all workers.
 int speaker_of(const mpi::RoleCommunicators& roles);
 
-/// Values of one broadcast where arrays of any size go from worker 0 to the servers piece by piece.
+/// Values of one broadcast when worker 0 sends arrays of any size to the servers piece by piece.
 inline constexpr std::size_t fill_piece = std::size_t{1} << 18;
 
 }  // namespace flotilla

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// Which server a block goes to.
+/// The assignment of blocks to servers.
 enum class Split {
   round_robin,  ///< Deck "round-robin": one counter for the blocks of all tensors, in the arena's order.
   hash_name     ///< Deck "hash-name": fnv1a(name of the block) modulo the number of servers.
@@ -33,23 +33,23 @@ struct Block {
   int server = 0;
 };
 
-/// Who owns what of an arena. A pure function of its arguments: every rank finds the same.
+/// Which server owns which part of an arena. A pure function of its arguments, equal on every rank.
 class Placement {
  public:
-  /// As the original: a tensor of n values makes min(servers, n ÷ min_block_size) blocks of equally many
-  /// values, rounded up to whole rows (what lies behind the first dimension), the last with what is left.
-  /// Of a tensor that the device stores larger than it is, 64 bytes count as a row.
+  /// As PaddlePaddle's Fleet: a tensor of n values makes min(servers, n ÷ min_block_size) blocks of equally
+  /// many values, rounded up to whole rows (what lies behind the first dimension), the last with what is
+  /// left. Of a tensor that the device stores larger than it is, 64 bytes count as a row.
   Placement(const ArenaLayout& layout, int servers, const PlacementOptions& options);
 
   int servers() const { return static_cast<int>(values_.size()); }
   const std::vector<Block>& blocks() const { return blocks_; }  ///< In the arena's order, without gaps.
-  /// What a server owns, ascending, in floats of the arena: its neighbouring blocks in one, with the padding
-  /// between them. May be empty.
+  /// The ranges of a server, ascending, in floats of the arena; neighbouring blocks are one range, with the
+  /// padding between them. May be empty.
   std::vector<mpi::SliceBounds> runs(int server) const;
   std::int64_t values(int server) const { return values_[static_cast<std::size_t>(server)]; }
   /// The largest share ÷ the mean one; 1 is perfect, servers() is one server for all.
   double imbalance() const;
-  /// For people: one line for each server, with its blocks and bytes, and one for the balance.
+  /// A line for each server, with its blocks and bytes, and one for the balance.
   std::vector<std::string> lines() const;
 
  private:
@@ -58,7 +58,7 @@ class Placement {
 };
 
 /// 64-bit FNV-1a (Fowler, Noll, Vo): from 14695981039346656037, for each byte: xor, then times 1099511628211.
-/// The same on all machines and for all time, so that shards find their servers again.
+/// Fixed on all machines and in all versions, so that blocks of a checkpoint find their servers again.
 std::uint64_t fnv1a(std::string_view text);
 
 }  // namespace flotilla

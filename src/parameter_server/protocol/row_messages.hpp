@@ -18,10 +18,10 @@ namespace flotilla {
 // memory.
 
 enum class RowOperation : std::uint32_t {
-  pull,  ///< Rows come back, and are made where they are not there.
-  peek,  ///< Rows come back; none is made.
-  push,  ///< Gradients go out.
-  add    ///< Differences go out.
+  pull,  ///< Returns rows; missing ones are created.
+  peek,  ///< Returns rows; missing ones have their initial values and are not created.
+  push,  ///< Sends gradients.
+  add    ///< Sends differences that are added to rows.
 };
 
 inline bool has_values(RowOperation operation) {
@@ -32,12 +32,12 @@ struct RowSection {
   std::size_t table = 0;
   RowOperation operation = RowOperation::pull;
   std::span<const std::uint64_t> keys{};
-  std::span<const std::byte> values{};  ///< (keys, width) of a push or add, as they travel
+  std::span<const std::byte> values{};  ///< (keys, width) of a push or add, encoded
 };
 
 /// Which server has the row of a key. All bits of the key decide, mixed by the finalizer of SplitMix64
-/// (Steele, Lea, Flood, OOPSLA 2014), so that no pattern of keys favours a server. Fixed for all time:
-/// checkpoints are dealt out by it.
+/// (Steele, Lea, Flood, OOPSLA 2014), so that no pattern of keys favours a server. Fixed in all versions:
+/// rows of checkpoints are assigned to servers by it.
 inline int server_of(std::uint64_t key, int servers) {
   key += 0x9E3779B97F4A7C15U;
   key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -49,10 +49,10 @@ inline int server_of(std::uint64_t key, int servers) {
 /// Writes a request. Its memory is kept from request to request.
 class RowRequest {
  public:
-  /// Room for a section, to be filled before the next one is added.
+  /// The buffers of a section, to be filled before the next one is added.
   struct Room {
     std::span<std::uint64_t> keys;
-    std::span<std::byte> values;  ///< As they travel
+    std::span<std::byte> values;  ///< Encoded values
   };
 
   explicit RowRequest(mpi::Wire wire = mpi::Wire::float32) : wire_(wire) {}
@@ -67,7 +67,7 @@ class RowRequest {
   std::size_t used_ = 0;
 };
 
-/// Reads a request, section by section, which point into it.
+/// Reads a request section by section; sections point into it.
 class RowRequestReader {
  public:
   /// @param request as a payload buffer has it, aligned to 8 bytes
@@ -75,7 +75,7 @@ class RowRequestReader {
   /// @param wire that it was written for
   RowRequestReader(std::span<const std::byte> request, std::span<const std::size_t> widths,
                    mpi::Wire wire = mpi::Wire::float32);
-  /// None behind the last one. @throws InternalError if this is no such request
+  /// The next section; none after the last. @throws InternalError if the request is malformed
   std::optional<RowSection> next();
 
  private:

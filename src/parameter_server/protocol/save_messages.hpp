@@ -8,11 +8,11 @@
 
 namespace flotilla {
 
-// What a worker asks servers to do besides training (RequestKind::command): texts of JSON both ways, the
-// reply padded with spaces to a length that is known beforehand.
+// Commands of a worker to servers outside training (RequestKind::command): JSON texts both ways, the reply
+// padded with spaces to a fixed length.
 
-/// "Write your rows as this file, a part of that checkpoint, and keep it without a name." With an empty path:
-/// "Give it its name", or with `drop` "Forget it".
+/// Asks a server to write its rows to `path`, under a temporary name, as a part of the checkpoint with
+/// `state`. With an empty path: to rename the file, or with `drop` to remove it.
 struct SaveCommand {
   std::string path{};
   CheckpointState state{};

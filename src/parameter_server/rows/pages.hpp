@@ -6,8 +6,8 @@
 
 namespace flotilla {
 
-/// Zeroed memory from the system itself. What was never written takes none, and the system has it back at
-/// once: tables that grow leave nothing behind. From 2 MiB on it starts on 2 MiB and asks for huge pages.
+/// Zeroed memory by mmap. Untouched pages take no memory, and all is returned to the system at once, so that
+/// growing tables leave no fragments. From 2 MiB on it is aligned to 2 MiB and uses huge pages.
 class Pages {
  public:
   Pages() = default;

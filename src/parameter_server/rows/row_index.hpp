@@ -10,9 +10,8 @@
 
 namespace flotilla {
 
-/// Where the row of a key is: number of the row by key. A hash table of buckets of one cache line, so that a
-/// search reads one line as a rule. It grows shard by shard, so that little is held twice and nobody waits
-/// long.
+/// Maps 64-bit keys to row numbers. A hash table of buckets of one cache line each, so that a search usually
+/// reads one line. It grows shard by shard, so that little memory is held twice and no request waits long.
 class RowIndex {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFU;
@@ -26,14 +25,14 @@ class RowIndex {
 
   RowIndex();
 
-  /// What find() and find_or_add() want beside the key: the finalizer of MurmurHash3, a bijection.
+  /// The hash that find() and find_or_add() take beside the key: the finalizer of MurmurHash3, a bijection.
   static std::uint64_t hash(std::uint64_t key) {
     key = (key ^ (key >> 33)) * 0xFF51AFD7ED558CCDU;
     key = (key ^ (key >> 33)) * 0xC4CEB9FE1A85EC53U;
     return key ^ (key >> 33);
   }
-  /// What a search reads first, for the caller to prefetch, and next. (GCC 12 takes a function that only
-  /// prefetches for one without effect, and drops the call.)
+  /// The cache line that a search reads first, for the caller to prefetch, and the next one. (GCC 12 takes a
+  /// function that only prefetches for one without effect, and drops the call.)
   const void* line_of(std::uint64_t hash) const { return bucket_of(hash); }
   const void* next_line_of(std::uint64_t hash) const { return bucket_of(hash) + 1; }
 
@@ -45,12 +44,12 @@ class RowIndex {
     return bucket.used < bucket_slots ? none : unsure;
   }
 
-  std::uint32_t find(std::uint64_t key, std::uint64_t hash) const;  ///< none if it is not there
+  std::uint32_t find(std::uint64_t key, std::uint64_t hash) const;  ///< `none` if the key is absent
   Found find_or_add(std::uint64_t key, std::uint64_t hash, std::uint32_t row);
 
   std::size_t size() const;
   std::size_t bytes() const;
-  /// Calls visit(key, row) for all keys, in no order to rely on.
+  /// Calls visit(key, row) for all keys, in an unspecified order.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const Shard& shard : shards_) {
@@ -62,9 +61,9 @@ class RowIndex {
   }
 
   static constexpr std::size_t shard_count = 16;
-  /// While it grows, if it is large. A shard takes 64 / 5 / 0.8 = 16 bytes for a row when it is full, and
-  /// half as much again when it grew; as they grow one after another they take 19.7 on average. The old
-  /// memory of one is held for a moment, and whole pages round up.
+  /// Memory of a large index for a row, while it grows. A shard takes 64 / 5 / 0.8 = 16 bytes for a row when
+  /// it is full, and half as much again when it grew; as they grow one after another they take 19.7 on
+  /// average. The old memory of one shard is held meanwhile, and sizes are rounded up to whole pages.
   static constexpr double bytes_per_row = 22.0;
 
  private:
@@ -75,7 +74,7 @@ class RowIndex {
     std::array<std::uint32_t, bucket_slots> rows;
     std::uint32_t used;  ///< Slots, from the first on. A search ends in a bucket that is not full.
 
-    /// The slot of the key, or bucket_slots. Without a branch: which slot it is, nobody can foretell.
+    /// The slot of the key, or bucket_slots. Without a branch: the slot cannot be predicted.
     std::size_t slot_of(std::uint64_t key) const {
       std::uint32_t equal = 0;
 #pragma GCC unroll 5

@@ -8,16 +8,16 @@
 
 namespace flotilla {
 
-/// The gradients of one request, each row once: those of one row are added in the order in which they come.
-/// Memory is kept from request to request.
+/// Merges the gradients of one request by row: those of one row are added in their order. Memory is reused
+/// from request to request.
 class RowMerge {
  public:
   void begin(std::size_t width,
              std::size_t at_most);  ///< Forgets the last request; at most so many gradients
   /// @param number of the row in its table
-  /// @param gradient (width) stays where it is until begin()
+  /// @param gradient (width) must stay valid until begin()
   void add(std::uint32_t number, float* row, const float* gradient);
-  /// Ends a request. Returns how many gradients were left out, because sums of theirs are not finite.
+  /// Ends a request. Returns the number of gradients that were left out because their sums are not finite.
   std::size_t finish();
 
   std::span<float* const> rows() const { return rows_; }

@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-/// The rule of a deck's optimizer for rows of tables. no_decay does not concern them: they are neither biases
-/// nor batch norms.
+/// The rule of a deck's optimizer for rows of tables. no_decay does not apply: rows are neither biases nor
+/// batch norms.
 /// @throws UserError for LARS and LAMB, which need norms of whole tensors
 RowRule row_rule(const OptimizerConfig& config);
 

@@ -13,15 +13,15 @@ enum class StartKind {
   normal    ///< Mean 0, standard deviation `scale`
 };
 
-/// How a row begins: a function of seed, key and column, so that neither the number of servers nor the order
-/// in which rows are first touched matters. Column j is value j of Random(seed, random_rows, key).
+/// The initial values of rows: a function of seed, key and column, independent of the number of servers and
+/// of the order in which rows are created. Column j is value j of Random(seed, random_rows, key).
 struct RowStart {
   StartKind kind = StartKind::uniform;
   float scale = 0.01F;
-  std::uint64_t seed = 0;  ///< Another one for each table
+  std::uint64_t seed = 0;  ///< Different for each table
 };
 
-/// rows[i] ← the `width` values that the row of keys[i] begins with.
+/// rows[i] ← the `width` initial values of the row of keys[i].
 void start_rows(const RowStart& start, std::span<const std::uint64_t> keys, std::span<float* const> rows,
                 std::size_t width);
 

@@ -21,16 +21,16 @@ struct SparseTableSpec {
   RowStart start{};
 };
 
-/// Gradients of rows, or what else is added to them.
+/// Gradients of rows, or differences that are added to them.
 struct RowGradients {
   std::span<const std::uint64_t> keys{};
   std::span<const float> values{};  ///< (keys, width)
 };
 
-/// What became of gradients. All but the first kind touched no row.
+/// Counts of gradients by outcome. All but the first kind changed no row.
 struct PushCounts {
   std::size_t updated = 0;
-  std::size_t absent = 0;      ///< Their row is not there.
+  std::size_t absent = 0;      ///< Their row does not exist.
   std::size_t not_finite = 0;  ///< They, or their sum over the request, hold NaN or an infinity.
 
   PushCounts& operator+=(const PushCounts& other) {
@@ -41,11 +41,11 @@ struct PushCounts {
   }
 };
 
-/// What one server holds of an embedding table: rows of one width by 64-bit key, each made when it is first
-/// pulled, and beside it the state of its optimizer.
+/// One server's shard of an embedding table: rows of one width by 64-bit key, created when they are first
+/// pulled, each with its optimizer state.
 ///
-/// A push moves the rows that it names and no others: their momentum, moments and weight decay rest
-/// meanwhile. Adam corrects for bias with the table's step, not with the times that a row was touched.
+/// A push updates only the rows that it names; momentum, moments and weight decay of the others are not
+/// applied. Adam's bias correction uses the table's step, not the number of updates of a row.
 ///
 /// Memory: width · (1 + slots) · 4 bytes a row and about 20 for the index; at most what planned_bytes() says.
 /// For one thread.
@@ -57,9 +57,9 @@ class SparseTable {
   std::size_t slots() const { return state_slots(spec_.rule.kind); }  ///< Of the optimizer's state
   std::size_t rows() const { return slabs_.size(); }
 
-  /// rows ← the rows of the keys, made where they are not there. (keys, width)
+  /// rows ← the rows of the keys; missing rows are created. (keys, width)
   void pull(std::span<const std::uint64_t> keys, std::span<float> rows);
-  /// The same, but leaves the table alone: rows that are not there are given as they would begin.
+  /// rows ← the rows of the keys, without adding any: a missing row is given its initial value. (keys, width)
   void peek(std::span<const std::uint64_t> keys, std::span<float> rows) const;
 
   /// One step of the rule. Gradients of one row are added first, part after part, each in its order.
@@ -71,12 +71,12 @@ class SparseTable {
 
   /// All keys, ascending: the order of checkpoints. 8 bytes a row for as long as the caller keeps them.
   std::vector<std::uint64_t> sorted_keys() const;
-  /// Reads rows that are there, as many at a time as the caller has room for.
+  /// Reads existing rows, as many at a time as the caller's buffers hold.
   /// @param values (keys, width)
   /// @param state none, or as many as values for each slot
   void read(std::span<const std::uint64_t> keys, std::span<float> values,
             std::span<const std::span<float>> state = {}) const;
-  /// Sets rows, made where they are not there. Without `state` it becomes zero. Sizes as in read().
+  /// Sets rows; missing ones are created. Without `state` their state becomes zero. Sizes as in read().
   void write(std::span<const std::uint64_t> keys, std::span<const float> values,
              std::span<const std::span<const float>> state = {});
 
@@ -84,7 +84,7 @@ class SparseTable {
 
  private:
   class Search;
-  static constexpr std::size_t batch = 64;  ///< Rows that are found, and fetched, before they are used
+  static constexpr std::size_t batch = 64;  ///< Rows that are looked up, and prefetched, before they are used
 
   void make_rows(const Search& search, std::array<float*, batch>& rows);
 

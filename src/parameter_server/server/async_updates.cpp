@@ -80,7 +80,7 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
     case mpi::RequestKind::push: throw InternalError("a server cannot take this request");
   }
   answer_who_may_go_on();
-  // Who is too far ahead to be answered waits for those who are not.
+  // A worker that is too far ahead to be answered waits for the others.
   const auto waits = [](const Worker& other) { return other.push && other.push->complete; };
   const bool somebody_waits = std::ranges::any_of(workers_, waits);
   for (std::size_t i = 0; i < workers_.size(); ++i)
@@ -96,7 +96,7 @@ void AsyncUpdates::share_header(Worker& worker) {
     for (std::size_t i = 0; i < header_size; ++i) sums[i] += other.header_sums[i];
 }
 
-/// What is here of its push and was not updated yet.
+/// Updates with the part of the push that was received and not used yet.
 void AsyncUpdates::update(Worker& worker) {
   if (worker.push->here < parts().shard.leading()) return;
   Optimizer& optimizer = parts().shard.optimizer();
@@ -145,7 +145,7 @@ void AsyncUpdates::finish(Worker& worker) {
   ++updates_;
 }
 
-/// With what is updated of its push; the last values tell it that all is done.
+/// Answers with the values that are updated; the last ones show the worker that all is done.
 void AsyncUpdates::answer(Worker& worker) {
   const bool complete = worker.push->complete;
   const std::size_t size = parts().shard.size();

@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// Other workers' updates between a worker's pull and its next push: how often there were 0, 1, 2, 3–4, 5–8 …
+/// Other workers' updates between a worker's pull and its next push: counts of 0, 1, 2, 3–4, 5–8 …
 class StalenessHistogram {
  public:
   void add(std::int64_t updates);
@@ -26,12 +26,12 @@ class StalenessHistogram {
   std::int64_t most_ = 0;
 };
 
-/// server.mode = "async", "half-async" and "geo": whatever comes is taken at once and answered with what the
-/// server then has; from steps that overflowed nothing is learned. Gradients are not divided by the workers;
-/// differences (geo) have been. Where they come in parts, each part is, and parts of several workers may
-/// alternate.
+/// server.mode = "async", "half-async" and "geo": every push is applied at once and answered with the
+/// server's values after it; pushes of steps that overflowed change nothing. Gradients are not divided by the
+/// workers; differences (geo) have been. Where pushes arrive in parts, each part is applied, and parts of
+/// several workers may alternate.
 ///
-/// What a worker is told of the others' samples are the sums of each one's last push.
+/// The loss sums that a worker receives are those of each worker's last push.
 class AsyncUpdates : public UpdateMode {
  public:
   explicit AsyncUpdates(const Parts& parts);
@@ -42,15 +42,15 @@ class AsyncUpdates : public UpdateMode {
 
  private:
   struct Worker {
-    std::int64_t pushes = 0;                   ///< That are complete
-    std::int64_t seen = 0;                     ///< Updates when its last answer began
-    std::optional<mpi::WorkerRequest> push{};  ///< Not answered yet, or not all
-    std::optional<std::int64_t> step{};        ///< The optimizer's for it
-    std::size_t updated = 0;                   ///< Values of it
-    std::size_t answered = 0;                  ///< Likewise
+    std::int64_t pushes = 0;                   ///< Complete ones so far
+    std::int64_t seen = 0;                     ///< Number of updates when its last answer began
+    std::optional<mpi::WorkerRequest> push{};  ///< The push that is not completely answered yet
+    std::optional<std::int64_t> step{};        ///< The optimizer step for that push
+    std::size_t updated = 0;                   ///< Values of the push that the update has used
+    std::size_t answered = 0;                  ///< Values that were sent back for the push
     bool left = false;
-    bool learns() const { return push->head.batches > 0; }  ///< Else its steps overflowed.
-    bool pauses = false;  ///< It waits for other workers, which must not wait for it
+    bool learns() const { return push->head.batches > 0; }  ///< False: its steps overflowed
+    bool pauses = false;  ///< It waits for other workers, so they must not wait for it
     std::array<float, header_floats> header_sums{};
   };
 

@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-/// Carries out the commands that a worker sends to this server (save_messages.hpp). What fails is part of the
-/// reply and is not thrown.
+/// Executes the commands of a worker to this server (save_messages.hpp). Errors are part of the reply and are
+/// not thrown.
 class CommandHandler {
  public:
   CommandHandler(RowStore& rows, mpi::PushPullServer& requests) : rows_(rows), requests_(requests) {}
@@ -19,7 +19,7 @@ class CommandHandler {
  private:
   RowStore& rows_;
   mpi::PushPullServer& requests_;
-  std::optional<RowSave> save_;  ///< Has no name yet
+  std::optional<RowSave> save_;  ///< Complete but not renamed yet
 };
 
 }  // namespace flotilla

@@ -11,7 +11,7 @@
 namespace flotilla {
 
 /// Writes all rows with their optimizer's state as a server's part of a checkpoint, piece by piece, and
-/// verifies it. The part gets its name once those of all servers are there: it may replace one that an
+/// verifies it. The part is renamed once those of all servers are complete: it may replace one that an
 /// earlier checkpoint of the same step still needs.
 class RowSave {
  public:
@@ -25,10 +25,10 @@ class RowSave {
   CheckpointPart part_;
 };
 
-/// Puts the rows of a file that are this server's into its tables: a server's part of a checkpoint, of any
-/// number of servers, or an exported model, whose rows begin without state. Rows of a damaged file may be in
-/// the tables when that is found.
-/// @throws UserError naming the file that is damaged or of another model
+/// Loads the rows of a file that belong to this server: from a server's part of a checkpoint, of any number
+/// of servers, or from an exported model, whose rows have no state. Rows of a damaged file may be loaded
+/// before the damage is found.
+/// @throws UserError naming a file that is damaged or of another model
 void load_rows(RowStore& rows, RowFileReader& file, int server, int servers);
 
 }  // namespace flotilla

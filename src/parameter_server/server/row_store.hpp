@@ -18,27 +18,27 @@ struct TableSpec {
   std::size_t width = 0;
 };
 
-/// The tables that a deck's model has; none without embeddings.
+/// The tables of a deck's model; none without embeddings.
 std::vector<TableSpec> tables_of(const ModelConfig& model);
 
-/// What one server holds of the tables of a deck's model.
+/// One server's shard of the tables of a deck's model.
 class RowStore {
  public:
   explicit RowStore(const Config& config);
 
   bool empty() const { return specs_.empty(); }
   const std::vector<TableSpec>& specs() const { return specs_; }
-  /// Of the optimizer's state of every row, as in checkpoints.
+  /// Names of the optimizer's slots of every row, as in checkpoints.
   const std::vector<std::string>& slot_names() const { return slot_names_; }
   SparseTable& table(std::size_t number) { return tables_[number]; }
 
-  /// One update with the gradients in these requests, as RowTables::apply has it.
+  /// One update with the gradients in these requests, as RowTables::apply().
   void push(std::span<const std::span<const std::byte>> requests, double learning_rate, double gradient_scale,
             std::int64_t step);
   void answer(std::span<const std::byte> request, std::span<std::byte> reply) {
     tables_.answer(request, reply);
   }
-  /// Lines about the whole run: rows, memory, and what became of gradients.
+  /// Lines about the whole run: rows, memory, and counts of gradients by outcome.
   std::vector<std::string> report();
 
  private:

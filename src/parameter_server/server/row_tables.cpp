@@ -14,7 +14,7 @@ RowTables::RowTables(std::span<const SparseTableSpec> specs, mpi::Wire wire)
   }
 }
 
-/// What a section carries, valid until the next apply().
+/// The values of a section, valid until the next apply().
 RowGradients RowTables::gradients_of(const RowSection& section) {
   const std::size_t values = section.keys.size() * widths_[section.table];
   if (wire_ == mpi::Wire::float32)

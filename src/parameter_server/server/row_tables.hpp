@@ -12,10 +12,10 @@
 
 namespace flotilla {
 
-/// All tables of one server, and what requests (row_messages.hpp) make of them.
+/// All tables of one server, with the operations of requests (row_messages.hpp).
 class RowTables {
  public:
-  /// @param wire that rows, gradients and differences travel as
+  /// @param wire format of rows, gradients and differences in messages
   explicit RowTables(std::span<const SparseTableSpec> specs, mpi::Wire wire = mpi::Wire::float32);
 
   SparseTable& operator[](std::size_t table) { return tables_[table]; }
@@ -23,10 +23,10 @@ class RowTables {
 
   /// Applies all pushes and adds of several workers' requests: one step of each table that is pushed to, with
   /// the gradients of a row added in the order of `requests`.
-  /// @param step as SparseTable::push has it
+  /// @param step as in SparseTable::push
   PushCounts apply(std::span<const std::span<const std::byte>> requests, float learning_rate,
                    float gradient_scale, std::int64_t step);
-  /// Writes the rows that a request pulls or peeks at into `reply`, which must be as long as they are.
+  /// Writes the rows that a request pulls or peeks at into `reply`, whose size must be theirs.
   void answer(std::span<const std::byte> request, std::span<std::byte> reply);
 
  private:
@@ -36,9 +36,9 @@ class RowTables {
   mpi::Wire wire_;
   std::vector<std::size_t> widths_;
   std::vector<std::vector<RowGradients>> parts_;  ///< By table
-  std::vector<std::vector<float>> decoded_;       ///< Of sections that came over a half wire
-  std::size_t used_ = 0;                          ///< Of those
-  std::vector<float> rows_;                       ///< That go over one
+  std::vector<std::vector<float>> decoded_;       ///< Decoded values of sections with a half wire
+  std::size_t used_ = 0;                          ///< Number of used entries of decoded_
+  std::vector<float> rows_;                       ///< Rows to be encoded for a half wire
 };
 
 }  // namespace flotilla

@@ -9,9 +9,9 @@
 
 namespace flotilla {
 
-/// A server's part of a job, until the workers have left and said how it ended. Collective with the workers'
-/// ServerLink. @param places one per rank of the job @returns the exit code of the job.
-/// @throws AgreedFailure where the workers end with one
+/// Runs a server until the workers have left and sent the exit code. Collective with the workers' ServerLink.
+/// @param places one per rank of the job @returns the exit code of the job.
+/// @throws AgreedFailure if the workers end with one
 int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::vector<mpi::Place>& places,
           FailureHandler& failure, mpi::Watchdog& watchdog);
 

@@ -12,12 +12,12 @@
 
 namespace flotilla {
 
-/// What one server holds: its share of the parameters (of server 0 behind the header and statistics), packed
-/// in the order of the arena, and the optimizer's slots for it.
+/// One server's part of the parameters (on server 0 after the header and statistics), packed in the order of
+/// the arena, with the optimizer's slots.
 class Shard {
  public:
-  /// @param share of this server, as shares_of() has it
-  /// @param values of host memory for them, zeroed
+  /// @param share of this server, from shares_of()
+  /// @param values zeroed host memory for them
   Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& plan, const Placement& placement,
         int server, const mpi::ServerShare& share, Storage values);
 
@@ -27,19 +27,19 @@ class Shard {
   DeviceSpan<float> values() { return values_.span(); }
   DeviceSpan<float> parameters() { return behind_leading(values_.span()); }
   DeviceSpan<float> statistics();
-  /// What of an array as large as this shard belongs to the parameters.
+  /// The part of an array as large as this shard that belongs to the parameters.
   DeviceSpan<float> behind_leading(DeviceSpan<float> array) const {
     return array.subspan(leading_, array.size() - leading_);
   }
   Optimizer& optimizer() { return *optimizer_; }
-  /// Of the model; and which of them each block of this server belongs to, in the optimizer's order.
+  /// Number of tensors of the model; and the tensor of each block of this server, in the optimizer's order.
   std::size_t tensors() const { return tensors_; }
   const std::vector<std::size_t>& tensors_of_blocks() const { return tensors_of_blocks_; }
   Device& device() const { return device_; }
 
-  /// 0: the values; 1, 2, …: the optimizer's slots. As a worker asks for them.
+  /// The array that a worker asks for: 0: the values; 1, 2, …: the optimizer's slots.
   std::span<const float> array(std::int64_t number);
-  /// Takes what is this server's of values that begin at `begin` of the whole array.
+  /// Copies this server's part of `values`, which begin at `begin` of the whole array.
   void load(std::int64_t number, std::size_t begin, std::span<const float> values);
 
  private:

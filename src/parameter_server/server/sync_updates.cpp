@@ -44,7 +44,7 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       pushes_[worker] = request;
       break;
     case mpi::RequestKind::rows:
-      // Every worker's last push is in them: nobody goes on before that.
+      // They include every worker's last push: no worker goes on before the update.
       answer_rows(request);
       parts().requests.release(request);
       return;
@@ -65,8 +65,7 @@ void SyncUpdates::tell_missing() {
   for (std::size_t i = 0; i < pushes_.size(); ++i) wait_for(i, !left_[i] && here(pushes_[i]) < most);
 }
 
-/// Of what the workers pushed, between `begin` and `end`, at the same places; theirs alone where there is but
-/// one.
+/// The sum of the pushed values in [begin, end); the values themselves where only one worker has pushed.
 DeviceSpan<const float> SyncUpdates::sum(std::size_t begin, std::size_t end) {
   FlatMath& flat = parts().shard.device().flat();
   int added = 0;
@@ -95,12 +94,12 @@ double SyncUpdates::clip_factor(DeviceSpan<const float> gradients, double scale)
   return flotilla::clip_factor(squares, scale, max_norm);
 }
 
-/// Whether some worker's gradients overflowed. Every server hears it from every worker.
+/// Whether some worker's gradients overflowed. Every worker reports it to every server.
 bool SyncUpdates::skips() const {
   return std::ranges::any_of(pushes_, [](const auto& push) { return push && push->head.batches == 0; });
 }
 
-/// What all have pushed and was not updated yet.
+/// Updates the values that all workers have pushed and that were not updated yet.
 void SyncUpdates::update() {
   std::size_t here = parts().shard.size();
   bool complete = true;
@@ -115,7 +114,7 @@ void SyncUpdates::update() {
   Optimizer& optimizer = parts().shard.optimizer();
   if (first) step_ = skips() ? optimizer.steps() : optimizer.begin_step();
   if (first || here > updated_) update(here);
-  // The last values tell a worker that all is done: rows, too.
+  // The last values show a worker that all is done, rows included.
   if (complete) {
     finish();
   } else if (here < parts().shard.size()) {

@@ -10,9 +10,9 @@
 namespace flotilla {
 
 /// server.mode = "sync": an update once every worker that has not left has pushed, with the mean of their
-/// gradients, added in the order of the workers: what an all-reduce gives. Nothing is learned from a step
-/// that overflowed on some worker. Where gradients come in parts, the
-/// values that all have pushed are updated and sent back while the next ones come.
+/// gradients, added in the order of the workers: what an all-reduce gives. A step that overflowed on any
+/// worker changes nothing. Where gradients arrive in parts, the values that all have pushed are updated and
+/// sent back while the next ones arrive.
 class SyncUpdates : public UpdateMode {
  public:
   explicit SyncUpdates(const Parts& parts);
@@ -32,15 +32,16 @@ class SyncUpdates : public UpdateMode {
   double learning_rate() const;
   void tell_missing();
 
-  std::vector<std::optional<mpi::WorkerRequest>> pushes_;  ///< Of this step, by worker; what is here of them
+  std::vector<std::optional<mpi::WorkerRequest>>
+      pushes_;  ///< Pushes of this step, by worker, as far as received
   std::vector<bool> left_;
   TensorNorms norms_;
   int present_ = 0;                                   ///< Workers that have not left
-  int pushed_ = 0;                                    ///< Of them, that push in this step
-  std::optional<std::int64_t> step_;                  ///< The optimizer's, once it has begun
-  std::size_t updated_ = 0;                           ///< Values in this step
-  Storage sum_;                                       ///< Of several workers' gradients
-  std::vector<std::span<const std::byte>> payloads_;  ///< Of this step, in the order of the workers
+  int pushed_ = 0;                                    ///< Workers that have pushed in this step
+  std::optional<std::int64_t> step_;                  ///< The optimizer step, once it has begun
+  std::size_t updated_ = 0;                           ///< Values that were updated in this step
+  Storage sum_;                                       ///< Sum of the workers' gradients
+  std::vector<std::span<const std::byte>> payloads_;  ///< Payloads of this step, in the order of the workers
   std::int64_t updates_ = 0;
 };
 

@@ -12,13 +12,12 @@ namespace flotilla {
 /// Norms of whole tensors whose blocks lie on several servers, for optimizers that need them.
 class TensorNorms {
  public:
-  /// @param tensors_of_blocks which of `tensors` each of this server's blocks belongs to, in the arena's
-  /// order
+  /// @param tensors_of_blocks the tensor of each of this server's blocks, in the arena's order
   TensorNorms(const mpi::Communicator& servers, std::vector<std::size_t> tensors_of_blocks,
               std::size_t tensors);
 
-  /// Collective over the servers. In: norms of this server's blocks, of two arrays. Out: those of the tensors
-  /// that they belong to, the servers' squares added in their order: the same bits on each. Allocates
+  /// Collective over the servers. In: norms of this server's blocks, of two arrays. Out: those of their whole
+  /// tensors, with the servers' squares added in order, so that the bits are equal on each. Allocates
   /// nothing.
   void complete(std::span<double> first, std::span<double> second);
 

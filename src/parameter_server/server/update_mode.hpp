@@ -13,7 +13,7 @@
 
 namespace flotilla {
 
-/// When a server updates, and whom it answers when (fleet.md §6.3).
+/// When a server updates, and when it answers which worker (docs/fleet.md, "Parameter servers").
 class UpdateMode {
  public:
   struct Parts {
@@ -28,15 +28,15 @@ class UpdateMode {
   explicit UpdateMode(const Parts& parts);
   virtual ~UpdateMode() = default;
 
-  /// A request has come. It is answered and released, now or with a later one.
+  /// Handles a request. It is answered and released, now or with a later one.
   virtual void take(const mpi::WorkerRequest& request) = 0;
   virtual std::int64_t updates() const = 0;                       ///< Done since the start
   virtual std::vector<std::string> report() const { return {}; }  ///< Lines about the whole run
-  /// Indices of the workers whose push the others wait for. Safe from another thread.
+  /// Indices of workers whose push the others wait for. Safe from another thread.
   std::vector<int> missing_workers() const;
 
  protected:
-  /// Rows that the request asks for, if it does.
+  /// Answers with the rows that the request asks for, if any.
   void answer_rows(const mpi::WorkerRequest& request);
   void wait_for(std::size_t worker, bool waits) { awaited_[worker].store(waits, std::memory_order_relaxed); }
   const Parts& parts() const { return parts_; }
@@ -46,7 +46,7 @@ class UpdateMode {
   std::vector<std::atomic<bool>> awaited_;  ///< By worker
 };
 
-/// server.mode of the deck.
+/// Makes the update mode of the deck's server.mode.
 std::unique_ptr<UpdateMode> make_update_mode(const UpdateMode::Parts& parts);
 
 }  // namespace flotilla

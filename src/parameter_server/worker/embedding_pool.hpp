@@ -16,8 +16,8 @@ namespace flotilla {
 /// The bags of a deck's model over batches of a set of click data.
 EmbeddingBagsSpec bags_of(const ModelConfig& model, const Dataset& data, std::int64_t batch);
 
-/// From a batch of click data to a network's input: which rows it needs, room for them, and what they come
-/// to. Allocates nothing once batches have been as large as they get.
+/// Turns a batch of click data into the network's input: finds the rows it needs, holds them, and pools them.
+/// Allocates only for batches larger than all before.
 class EmbeddingPool {
  public:
   /// @param per_slot an id has a row for each slot
@@ -26,9 +26,9 @@ class EmbeddingPool {
   /// Finds the rows of a batch. @returns their keys
   std::span<const std::uint64_t> find(const Batch& batch);
   std::span<const std::uint64_t> keys() const { return found_.keys(); }
-  /// Room for the rows of the batch that was looked at: (keys, width)
+  /// The buffer for the rows of the batch of find(): (keys, width)
   std::span<float> rows();
-  /// The network's input for that batch, whose rows are there; valid until the next one.
+  /// The network's input for that batch, whose rows are in rows(); valid until the next one.
   std::span<float> forward(const Batch& batch);
   /// @param gradient of the input @param drows (keys, width): of the rows, overwritten
   void backward(const Batch& batch, std::span<const float> gradient, std::span<float> drows) const;

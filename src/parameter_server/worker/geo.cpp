@@ -40,7 +40,7 @@ void Geo::start() {
 
 void Geo::resume(const Resumption& resumed) {
   steps_ = resumed.steps;
-  // What all had pushed is worker 0's memory of it, too.
+  // Worker 0 restores the servers' values from its copy.
   if (resumed.own_state) parts_.servers.fill(parts_.push_staging.read(old_.span()), {}, 0);
 }
 
@@ -134,14 +134,14 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   return outcome;
 }
 
-/// What the servers had when all had pushed.
+/// The servers' values once all workers have pushed.
 Model Geo::consensus() {
   return model_in(servers_);
 }
 
 StrategyState Geo::state() {
   parts_.watchdog.beat("averaging the optimizers' state", steps_);
-  // Before anybody pushes again: worker 0 has had the servers' rows saved.
+  // Before a worker pushes again: worker 0 has let the servers save their rows.
   if (parts_.embeddings != nullptr) parts_.workers.barrier(steps_);
   StrategyState state{.shared = live(),
                       .own = state_arrays(parts_.model, &optimizer_),

@@ -8,12 +8,13 @@
 
 namespace flotilla {
 
-/// server.mode = "geo" (GEO-SGD, fleet.md §6.3): each worker takes optimizer steps of its own and pushes
-/// every push_every steps how far it has come, divided by the workers; what the others did comes back:
+/// server.mode = "geo" (GEO-SGD; docs/fleet.md, "Parameter servers"): each worker takes optimizer steps of
+/// its own and pushes every push_every steps its change of the parameters, divided by the workers, and pulls
+/// the others' changes:
 ///
 ///     Δ = (p − old) / workers;  server: s ← s + Δ;  old ← old + Δ;  p ← p + (s − old);  old ← s
 ///
-/// Running statistics go the same way, and the rows of embeddings (local_rows.hpp): of those that were
+/// Running statistics are exchanged in the same way, and the rows of embeddings (local_rows.hpp) that were
 /// trained since the last push.
 class Geo : public Strategy {
  public:
@@ -48,11 +49,11 @@ class Geo : public Strategy {
   ServedWorker parts_;
   Optimizer& optimizer_;
   MetricSync metrics_;
-  Storage old_;                      ///< What the servers had when this worker last pulled
-  Storage pushed_;                   ///< Room for differences
-  Storage servers_;                  ///< And for what comes back: the one model to evaluate
-  std::vector<Storage> slot_means_;  ///< Of the optimizer, for checkpoints
-  std::int64_t since_push_ = 0;      ///< Steps
+  Storage old_;                      ///< The servers' values at this worker's last pull
+  Storage pushed_;                   ///< Buffer for differences
+  Storage servers_;                  ///< Buffer for the servers' values: the model to evaluate
+  std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
+  std::int64_t since_push_ = 0;      ///< Steps since the last push since the last push
   std::int64_t steps_ = 0;
   StrategyTimes times_;
 };

@@ -15,53 +15,54 @@
 namespace flotilla {
 
 /// The rows of an embedding table that a worker trains itself (server.mode = "geo"), by the rule of geo.hpp:
-/// all that it has touched so far, each with its optimizer's state and what the servers had when it was last
-/// pulled.
+/// all that it has used so far, each with its optimizer state and the servers' values at its last pull.
 ///
-/// Between two pushes a row is pulled before it is used first, unless it came back with the push before: it
-/// is never staler than dense values are.
+/// Between two pushes a row is pulled before its first use, unless it was pulled with the last push, so that
+/// it is never staler than dense values.
 ///
-/// Memory: width · (2 + slots) · 4 bytes a row and about 24 for finding it. Allocates for new rows, and until
-/// batches and pushes have been as large as they get. For one thread.
+/// Memory: width · (2 + slots) · 4 bytes a row and about 24 for finding it. Allocates only for new rows, and
+/// for batches and pushes larger than all before. For one thread.
 class LocalRows {
  public:
   LocalRows(std::size_t width, const RowRule& rule);
 
-  /// Finds the rows of a batch, made where they are not there.
+  /// Finds the rows of a batch; missing ones are created.
   /// @param keys distinct
-  /// @returns those to be pulled first, for take(); valid until the next batch
+  /// @returns the keys to be pulled for take(); valid until the next batch
   std::span<const std::uint64_t> find(std::span<const std::uint64_t> keys);
-  /// @param pulled (keys of find(), width): what the servers have
+  /// @param pulled (keys of find(), width): the servers' values
   void take(std::span<const float> pulled);
   /// @param values (keys of the batch, width)
   void read(std::span<float> values) const;
-  /// One step of the rule for the rows of the batch. A gradient that is not finite touches no row.
+  /// One step of the rule for the rows of the batch. A gradient that is not finite changes no row.
   /// @param gradients (keys of the batch, width)
   /// @param step 1, 2, …
   void train(std::span<const float> gradients, float learning_rate, std::int64_t step);
 
   /// Keys of the rows that were trained since the last push; valid until follow().
   std::span<const std::uint64_t> trained() const { return trained_keys_; }
-  /// How far they came, times `share`, which counts as pushed from now on. @param to (trained, width)
+  /// The changes of these rows since the last push, times `share`, which count as pushed from now on. @param
+  /// to (trained, width)
   void push(float share, std::span<float> to);
-  /// After that push. @param pulled (trained, width): what the servers have now
+  /// After that push. @param pulled (trained, width): the servers' values now
   void follow(std::span<const float> pulled);
-  /// Every row is to be pulled before it is used again.
+  /// From now on every row is pulled before it is used again.
   void pull_all_again();
 
-  /// For checkpoints: all keys, ascending; and what a row has beside its values.
+  /// For checkpoints: all keys, ascending; and the arrays of a row.
   std::vector<std::uint64_t> sorted_keys() const;
   std::vector<std::string> slot_names() const;
   std::size_t width() const { return width_; }
-  /// @param array 0: values; 1, 2, …: as slot_names() has them. @param to (keys, width)
+  /// @param array 0: values; 1, 2, …: the optimizer's slots in the order of slot_names(). @param to (keys,
+  /// width)
   void read(std::span<const std::uint64_t> keys, std::size_t array, std::span<float> to) const;
-  /// Sets rows, made where they are not there. They are to be pulled before they are used.
-  /// @param arrays values, then as slot_names() has them: each (keys, width)
+  /// Sets rows; missing ones are created. They are pulled before they are used.
+  /// @param arrays values, then the slots in the order of slot_names(): each (keys, width)
   void write(std::span<const std::uint64_t> keys, std::span<const std::span<const float>> arrays);
 
   std::size_t rows() const { return slabs_.size(); }
   std::size_t memory_bytes() const;
-  std::int64_t not_finite() const { return not_finite_; }  ///< Gradients so far that touched no row
+  std::int64_t not_finite() const { return not_finite_; }  ///< Gradients so far that were not finite
 
  private:
   std::uint32_t find_or_add(std::uint64_t key);
@@ -70,15 +71,15 @@ class LocalRows {
 
   std::size_t width_;
   RowRule rule_;
-  std::size_t pulled_at_;  ///< Floats of a row before what the servers had
+  std::size_t pulled_at_;  ///< Offset in a row of the servers' values, floats
   RowIndex index_;
   RowSlabs slabs_;
   /// By row: 2 · period once it was pulled in that period, 1 more once it was trained.
   std::vector<std::uint32_t> marks_;
   std::uint32_t period_ = 1;
-  std::vector<std::uint32_t> batch_;  ///< Numbers of its rows
+  std::vector<std::uint32_t> batch_;  ///< Row numbers of the current batch
   std::vector<std::uint64_t> batch_keys_;
-  std::vector<std::uint32_t> missing_;  ///< Numbers of those to be pulled
+  std::vector<std::uint32_t> missing_;  ///< Row numbers to be pulled
   std::vector<std::uint64_t> missing_keys_;
   std::vector<std::uint32_t> trained_;
   std::vector<std::uint64_t> trained_keys_;
@@ -87,7 +88,7 @@ class LocalRows {
   std::int64_t not_finite_ = 0;
 };
 
-/// What rows take in each worker's memory, for the start report: "84 bytes a row …".
+/// The memory of rows on each worker, for the start report: "84 bytes a row …".
 std::string describe_local_rows(const Config& config, std::int64_t slots_of_sample);
 
 }  // namespace flotilla

@@ -27,7 +27,7 @@ ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
 }
 
 void ParameterServer::start() {
-  // Those of a run that goes on are worker 0's.
+  // The slots of a resumed run are worker 0's.
   std::array<std::int64_t, 1> done{slots_ == nullptr ? 0 : slots_->steps()};
   parts_.workers.broadcast(std::span<std::int64_t>(done));
   optimizer_steps_ = done[0];
@@ -109,7 +109,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   if (exchanges) push_pull_step(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
-  if (!independent_) {  // decided alike on every worker and server
+  if (!independent_) {  // decided equally on every worker and server
     update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;
     if (!outcome.skipped) ++optimizer_steps_;
@@ -143,7 +143,7 @@ StrategyState ParameterServer::state() {
       parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
     }
   }
-  if (independent_) parts_.workers.barrier(steps_);  // before anybody pushes again
+  if (independent_) parts_.workers.barrier(steps_);  // before a worker pushes again
   state.shared = live();
   return state;
 }

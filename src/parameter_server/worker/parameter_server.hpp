@@ -10,13 +10,14 @@
 
 namespace flotilla {
 
-/// A worker of parameter servers that run the optimizer: gradients go there, values come back.
+/// A worker of parameter servers that run the optimizer: pushes gradients and pulls values.
 ///
-/// server.mode = "sync": in every step, and the servers wait for all workers: what all-reduce gives.
-/// "async": in every step, and nobody waits. "half-async": the same after push_every steps, with their mean.
+/// server.mode = "sync": in every step, and the servers wait for all workers, with the result of all-reduce.
+/// "async": in every step, and no worker waits for another. "half-async": as "async", after push_every steps
+/// with the mean of their gradients.
 class ParameterServer : public Strategy {
  public:
-  /// @param slots where worker 0 puts the servers' slots to save them; null: another one
+  /// @param slots optimizer that receives the servers' slots on worker 0, to save them; null on other workers
   ParameterServer(const ServedWorker& worker, Optimizer* slots);
 
   void start() override;
@@ -48,10 +49,10 @@ class ParameterServer : public Strategy {
   bool independent_;
   std::int64_t push_every_;
   Storage merged_;                       ///< half-async: the sum of the gradients since the last push
-  std::int64_t batches_ = 0;             ///< In what is pushed next; those that overflowed are not
+  std::int64_t batches_ = 0;             ///< Batches in the next push, without those that overflowed
   std::int64_t since_push_ = 0;          ///< Steps
-  std::unique_ptr<MetricSync> metrics_;  ///< Null: workers meet in every step
-  std::int64_t optimizer_steps_ = 0;     ///< The servers'
+  std::unique_ptr<MetricSync> metrics_;  ///< Null: workers synchronise in every step
+  std::int64_t optimizer_steps_ = 0;     ///< Optimizer steps of the servers
   std::int64_t steps_ = 0;
   StrategyTimes times_;
 };

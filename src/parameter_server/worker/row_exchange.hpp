@@ -11,25 +11,25 @@
 
 namespace flotilla {
 
-/// A worker's side of the tables: deals keys out to their servers, and puts the rows that come back in the
-/// keys' order. It makes payloads and reads them; PushPullWorker carries them, beside the dense values or by
-/// themselves:
+/// A worker's side of the embedding tables: splits keys by server, and puts the rows that are returned in the
+/// order of the keys. It makes payloads and reads them; PushPullWorker carries them, beside the dense values
+/// or by themselves:
 ///
 ///     rows.begin(); rows.push(0, keys, gradients); rows.pull(0, next_keys, next_rows);
 ///     worker.start_push_pull(step, 1, rate, from, to, rows.payloads()); worker.wait();
 ///     rows.finish();
 ///
-/// A request's pushes precede its pulls on the servers, whatever their order here. Allocates nothing once
-/// requests have been as large as they get.
+/// A request's pushes precede its pulls on the servers, whatever their order here. Allocates only for
+/// requests larger than all before.
 class RowExchange {
  public:
   /// @param widths of the tables
-  /// @param wire that gradients and differences travel as, and the rows that come back
+  /// @param wire format of gradients, differences and pulled rows in messages
   RowExchange(std::vector<std::size_t> widths, int servers, mpi::Wire wire = mpi::Wire::float32);
 
-  void begin();  ///< Forgets the last request.
-  /// @param keys distinct or not, none as well
-  /// @param rows (keys, width), filled by finish(); keys and rows stay until then
+  void begin();  ///< Starts a new request.
+  /// @param keys may repeat, may be empty
+  /// @param rows (keys, width), filled by finish(); keys and rows must stay valid until then
   void pull(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
   void peek(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
   /// @param gradients (keys, width), copied
@@ -39,23 +39,23 @@ class RowExchange {
   /// One for each server, valid until begin().
   /// @throws UserError if one is larger than a message may be
   std::span<const mpi::Payload> payloads();
-  void finish();  ///< After the exchange: rows to where pull() and peek() want them.
+  void finish();  ///< After the exchange: copies rows to the buffers of pull() and peek().
 
  private:
   struct Server {
     RowRequest request;
-    std::size_t rows = 0;               ///< Of the section that is being written
-    std::uint64_t* next_key = nullptr;  ///< Its part that is not yet written
+    std::size_t rows = 0;               ///< Rows of the section that is being written
+    std::uint64_t* next_key = nullptr;  ///< Where its next key is written
     std::byte* next_values = nullptr;
-    std::size_t expected = 0;      ///< Bytes that come back
-    std::vector<std::byte> reply;  ///< At least as many
+    std::size_t expected = 0;      ///< Bytes of the reply
+    std::vector<std::byte> reply;  ///< Buffer of the reply, at least as long
     const std::byte* next_row = nullptr;
   };
   struct Wanted {
     std::size_t width = 0;
     std::span<float> rows{};
   };
-  using Owners = std::vector<std::uint16_t>;  ///< Servers of keys
+  using Owners = std::vector<std::uint16_t>;  ///< The server of each key
 
   /// Adds a section to the requests of all servers that have rows of it; their servers to `owners`.
   void deal(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
@@ -69,7 +69,7 @@ class RowExchange {
   mpi::Wire wire_;
   std::vector<Server> servers_;
   std::vector<Wanted> wanted_;
-  Owners wanted_owners_;  ///< Of the keys of all that is wanted, one after another
+  Owners wanted_owners_;  ///< Owners of the keys of all pulls, one after another
   Owners sent_owners_;
   std::vector<mpi::Payload> payloads_;
 };

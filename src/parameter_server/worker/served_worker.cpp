@@ -59,7 +59,7 @@ std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what) {
 
 bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo& info) {
   if (!metrics.stop_requested()) return false;
-  // A worker that is too far ahead of this one must get its answer to hear of it.
+  // A worker that is too far ahead of this one must get its answer, or it would not learn of the stop.
   worker.watchdog.beat("waiting to agree on a stop", info.step);
   worker.servers.connection().start_pause(info.step);
   worker.servers.connection().wait();

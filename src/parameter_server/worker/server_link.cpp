@@ -57,7 +57,8 @@ void ServerLink::fill(std::span<const float> values, std::span<const std::span<c
   }
 }
 
-/// What every server replies to its command. @param failure of the first that failed; empty: none
+/// Sends each server its command. @param failure gets the error of the first server that failed; empty: none
+/// @returns the parts in the replies, by server
 std::vector<CheckpointPart> ServerLink::command(std::span<const SaveCommand> commands, std::string& failure) {
   std::vector<std::string> texts;
   std::vector<std::string> replies(commands.size(), std::string(save_reply_bytes, ' '));

@@ -17,8 +17,9 @@
 
 namespace flotilla {
 
-/// A worker's way to the parameter servers, from the start of the job to its end. Collective with serve():
-/// the workers open, fill, leave and close, in this order and together; close() may come at any time.
+/// A worker's connection to the parameter servers, from the start of the job to its end. Collective with
+/// serve(): the workers open, fill, leave and close, in this order and together; close() may come at any
+/// time.
 class ServerLink {
  public:
   /// @param places one per rank of the job
@@ -30,25 +31,26 @@ class ServerLink {
   const std::vector<mpi::Place>& places() const { return places_; }
   /// Before open(): the run's folder, into which servers write a failure.
   void set_folder(const std::string& folder) { folder_ = folder; }
-  /// What the servers are to hold. They are ready then to be filled.
+  /// Sends the plan to the servers, which then wait for fill().
   void open(ServePlan plan);
-  /// Worker 0's arrays, whatever the others give: the header, statistics and parameters; then the optimizer's
-  /// slots, of parameters. Servers answer from now on. @param optimizer_steps done
+  /// Sends worker 0's arrays, whatever the other workers pass: the header, statistics and parameters; then
+  /// the optimizer's slots, of the parameters. Servers answer from now on. @param optimizer_steps taken so
+  /// far
   void fill(std::span<const float> values, std::span<const std::span<const float>> slots,
             std::int64_t optimizer_steps);
-  /// Before fill(): files whose rows the servers are to hold from the start.
+  /// To be called before fill(): files whose rows the servers load.
   void set_row_files(std::vector<std::string> files) { row_files_ = std::move(files); }
-  /// Not collective, while no other exchange is on its way: every server writes its rows.
+  /// Lets every server write its rows. Not collective; while no other exchange is in progress.
   /// @param paths of the parts, by server. @throws UserError if one of them cannot
   std::vector<CheckpointPart> save_rows(const std::vector<std::string>& paths, const CheckpointState& state);
   mpi::PushPullWorker& connection();
-  /// Nothing will be pushed or pulled any more. @returns what the servers have to say, line by line
+  /// Ends pushing and pulling. @returns the servers' reports, line by line
   std::vector<std::string> leave();
-  /// The end of the job for the servers too. @param failure empty: all went well
+  /// Ends the job on the servers. @param failure empty: none
   void close(int exit_code, const std::string& failure);
 
   std::vector<int> missing_ranks() const;  ///< Servers that are waited for. Safe from another thread.
-  std::vector<std::string> placement_lines() const;  ///< After open(): who owns how much
+  std::vector<std::string> placement_lines() const;  ///< After open(): the share of each server
 
  private:
   std::vector<CheckpointPart> command(std::span<const SaveCommand> commands, std::string& failure);

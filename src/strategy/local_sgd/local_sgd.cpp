@@ -47,7 +47,7 @@ void LocalSgd::resume(const Resumption& resumed) {
     loss_ = resumed.numbers.at("loss");
   }
   if (resumed.own_state) {
-    // Checkpoints of the first versions do not say it. To average once more what is alike does no harm.
+    // Absent in checkpoints of the first versions. Averaging equal values once more does no harm.
     const auto said = [&](const char* name) {
       const auto number = resumed.numbers.find(name);
       return number != resumed.numbers.end() && number->second > 0.0;
@@ -82,11 +82,11 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const std::int64_t steps = steps_ = info.step + 1;
   const bool together = together_in(info.step);
   StepInfo read = info;
-  read.outcome_now = true;  // each step's sums are told to the others
+  read.outcome_now = true;  // each step's sums are exchanged
   StepOutcome outcome = parts_.steps->finish_step(read);
-  // Steps of all workers together are counted once: in them everybody has everybody's sums.
+  // Steps of all workers together are counted once: in them every worker has the sums of all.
   const bool everybody = together && !parts_.config.group_all_reduce;
-  const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss tells more
+  const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss is more useful
   const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root()) && !overflowed;
   metrics_.contribute(tells ? outcome : StepOutcome());
   alike_ = alike_ && everybody;
@@ -111,8 +111,8 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   return outcome;
 }
 
-/// Whether somebody wants to stop, and all have agreed to meet for it now. Those of a group take steps
-/// together, so they must hear of it together: through their gradients.
+/// Whether a worker wants to stop, and all have agreed to stop after this step. Workers of a group take steps
+/// together, so they must learn of it in one step: through their gradients.
 bool LocalSgd::stops_after(const StepInfo& info, bool group_stops) {
   return (parts_.config.group_all_reduce ? group_stops : metrics_.stop_requested()) &&
          metrics_.stops_after(info, parts_.watchdog);
@@ -227,7 +227,7 @@ StrategyState LocalSgd::state() {
   state.numbers["loss"] = loss_;
   state.own = state_arrays(parts_.model, &parts_.optimizer);
   if (parts_.workers.size() == 1) return state;
-  average_slots();  // in the room of the consensus: first
+  average_slots();  // first, because it uses the consensus array
   const Model model = consensus();
   state.shared[0].values = model.parameters;
   state.shared[1].values = model.statistics;

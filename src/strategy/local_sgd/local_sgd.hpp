@@ -14,23 +14,24 @@
 namespace flotilla {
 
 /// Local SGD: every worker (with group_all_reduce: every group of them) takes optimizer steps of its own, and
-/// whenever the period says so the parameters become the mean of all workers' (fleet.md §3), or what an outer
-/// step makes of that mean. Workers that have nothing to do together never wait for each other.
+/// whenever the period says so the parameters become the mean of all workers' (docs/fleet.md, "Local SGD"),
+/// or what an outer step makes of that mean. Between two averagings, workers of different groups do not wait
+/// for each other.
 class LocalSgd : public Strategy {
  public:
   struct Parts {
     Device& device;
     const mpi::Communicator& workers;
-    /// Takes the steps: its gradients are reduced over those workers that step together.
+    /// Takes the steps, with gradients reduced over the workers that step together.
     std::unique_ptr<SyncAllReduce> steps;
-    Reduction& averaging;  ///< Over all workers
+    Reduction& averaging;  ///< All-reduce of parameters over all workers
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
     Model model;      ///< This worker's; statistics follow the parameters in one array
-    Model consensus;  ///< Room for another one, likewise; both where `averaging` can reach them
+    Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
     std::unique_ptr<Period> period;
     const StrategyConfig& config;
-    bool speaks = true;  ///< Its samples count: of a group one worker's, who has the sums of all
+    bool speaks = true;  ///< Its loss sums are reported: one worker of a group, which has the sums of all
   };
   explicit LocalSgd(Parts parts);
 
@@ -58,7 +59,7 @@ class LocalSgd : public Strategy {
   void average_values(const Model& model);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
-  /// What rounds nothing on the way.
+  /// The all-reduce without a half wire.
   mpi::Collectives& exact() const { return half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(); }
   bool averages_statistics() const { return parts_.config.statistics == "average"; }
 
@@ -66,14 +67,14 @@ class LocalSgd : public Strategy {
   MetricSync metrics_;
   bool half_wire_;
   OuterStep outer_;
-  bool post_local_;  ///< All workers step together before the beginning
+  bool post_local_;  ///< All workers step together before begin_step
   std::vector<OptimizerSlot> slots_;
-  double samples_ = 0.0;    ///< Of all workers since the last averaging, up to the last meeting
-  double loss_ = 0.0;       ///< Sum over them
+  double samples_ = 0.0;    ///< Samples of all workers since the last averaging
+  double loss_ = 0.0;       ///< Sum of the losses of those samples
   std::int64_t steps_ = 0;  ///< Done
-  bool alike_ = true;       ///< All workers hold one model
+  bool alike_ = true;       ///< All workers hold equal models
   bool parameters_alike_ = true;
-  std::vector<Storage> slot_means_;  ///< Of the optimizer's slots, for checkpoints
+  std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
   StrategyTimes times_;
 };
 

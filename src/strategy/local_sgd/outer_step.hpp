@@ -8,8 +8,8 @@
 
 namespace flotilla {
 
-/// What local SGD makes of an averaging. With θ the parameters that all workers had after the one before, m
-/// the mean of theirs now, g = θ − m, γ = learning_rate, μ = momentum and η the workers' learning rate:
+/// The outer optimizer of local SGD. With θ the parameters after the previous averaging, m the mean of the
+/// workers' parameters now, g = θ − m, γ = learning_rate, μ = momentum and η the workers' learning rate:
 ///
 ///     none      θ ← m
 ///     sgd       θ ← θ − γ g
@@ -19,13 +19,13 @@ namespace flotilla {
 /// sgd with γ = 1 is none to rounding.
 class OuterStep {
  public:
-  /// @param keep_anchor whether θ is needed in any case
+  /// @param keep_anchor keep θ also where the update does not need it
   OuterStep(const OuterConfig& config, Device& device, std::size_t parameters, bool keep_anchor);
 
-  /// θ; empty where nobody needs it.
+  /// θ; empty where it is not needed.
   DeviceSpan<float> anchor() const { return anchor_; }
   void set_anchor(DeviceSpan<const float> parameters);
-  /// `parameters` hold m, and then the new θ.
+  /// `parameters` hold m before the call and the new θ after it.
   void step(DeviceSpan<float> parameters, double learning_rate);
   std::size_t held() const { return anchor_.size() + velocity_.size(); }  ///< Floats
   /// θ and u, for checkpoints.

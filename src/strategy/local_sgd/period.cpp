@@ -58,7 +58,7 @@ class AdaptivePeriod : public Period {
 
   /// η₀ F / (η F₀), of the losses above `floor`; 0 where F leaves nothing.
   double shrinkage(double loss, double learning_rate, double floor) const {
-    constexpr double least = 1e-6;  // as in the original's script
+    constexpr double least = 1e-6;  // as in Fleet's script
     return first_rate_ * std::max(0.0, loss - floor) / (learning_rate * std::max(first_loss_ - floor, least));
   }
   static std::int64_t within(double length, double most) {
@@ -120,7 +120,7 @@ class AdaptivePeriod : public Period {
   double loss_sum_ = 0.0;    ///< Of the epoch so far
   double samples_ = 0.0;
   double epoch_ = 0.0;
-  double loss_ = 0.0;  ///< What was looked at last
+  double loss_ = 0.0;  ///< Loss of the last decision
 };
 
 class GuidePeriod final : public AdaptivePeriod {

@@ -11,8 +11,8 @@
 
 namespace flotilla {
 
-/// When local SGD averages: after a step, whenever as many have passed since the averaging before as the
-/// period says. Pure: the same on every worker, because all that it hears is.
+/// Decides when local SGD averages: after a step, when `length` steps have passed since the previous
+/// averaging. Deterministic in its inputs, which are equal on every worker.
 class Period {
  public:
   /// A step after which the workers averaged, in numbers that all workers share.
@@ -21,14 +21,14 @@ class Period {
     double epochs = 0.0;         ///< Progress after the step
     double learning_rate = 0.0;  ///< Of the step
     double loss = 0.0;           ///< Mean over all workers' samples of the step
-    double loss_since = 0.0;     ///< The same over all steps since the averaging before
-    double samples_since = 0.0;  ///< Their number, over all workers
+    double loss_since = 0.0;     ///< Mean loss over all steps since the averaging before
+    double samples_since = 0.0;  ///< Samples since the averaging before, over all workers
   };
 
   /// When local steps begin.
   struct Begin {
     std::int64_t step = 0;  ///< Steps done
-    double epoch = 0.0;     ///< The same in epochs where the deck says it so; 0: it does not
+    double epoch = 0.0;     ///< strategy.begin_epoch; 0: not given
     double steps_per_epoch = 1.0;
     double warmup_epochs = 0.0;  ///< Of the learning rate: adaptive rules begin after it
   };
@@ -38,14 +38,15 @@ class Period {
   Period& operator=(const Period&) = delete;
   virtual ~Period() = default;
 
-  /// Whether step 0, 1, … is one of those before local steps begin: all workers take it together.
+  /// Whether step 0, 1, … comes before local steps begin: all workers take it together.
   bool before_begin(std::int64_t step) const { return step < begin_.step; }
   /// Whether to average when so many steps are done.
   bool due(std::int64_t steps) const { return steps <= begin_.step || steps - last_ >= length_; }
   std::int64_t length() const { return length_; }  ///< Steps from one averaging to the next
-  /// Tells of an averaging. @returns what changed and why: "period 8 → 5: …"; empty: nothing.
+  /// Takes the results of an averaging. @returns the change of the period and its reason: "period 8 → 5: …";
+  /// empty: none.
   std::string averaged(const Averaging& averaging);
-  /// As if averaged now. Epochs may take another number of steps than before.
+  /// Starts a new period, as after an averaging. Epochs may have another number of steps than before.
   void begin_again(std::int64_t steps, double epochs);
 
   std::map<std::string, double> numbers() const;  ///< For checkpoints
@@ -53,9 +54,9 @@ class Period {
 
  protected:
   bool begun(std::int64_t steps) const { return steps >= begin_.step; }
-  /// The next length; before the beginning it stays as it is.
+  /// The next length; the current one before local steps have begun.
   virtual std::int64_t decide(const Averaging& averaging) = 0;
-  virtual std::string reason(const Averaging& averaging) const = 0;  ///< For what was decided last
+  virtual std::string reason(const Averaging& averaging) const = 0;  ///< Reason of the last decision
   /// The rule's own numbers, to and from a checkpoint.
   virtual void collect(std::map<std::string, double>&) const {}
   virtual void restore(const std::function<double(const char* name)>&) {}
@@ -69,24 +70,24 @@ class Period {
 /// The period of a deck.
 ///
 /// "local-sgd": k = strategy.period; with warm_up = "exponential" 1, 2, 4, … and with "linear" 2, 4, 6, …,
-/// one value per epoch from the beginning of local steps on, up to k (fleet.md §3.1; the original's linear
-/// list begins with a 0).
+/// one value per epoch from the beginning of local steps on, up to k (docs/fleet.md, "Local SGD"; Fleet's
+/// linear list begins with a 0).
 ///
 /// "adaptive-local-sgd": F is a loss over all workers, η the learning rate; k₀ = strategy.initial_period.
 /// While η is 0 the period stays; where F or F₀ leaves nothing to shrink (F ≤ F_inf) it is 1.
 ///
 ///     "guide"   ⌊k₀ √(η₀ (F − F_inf) / (η max(F₀ − F_inf, 10⁻⁶)))⌋, at least 1, once an epoch, F its mean; a
-///               jump of more than 20 keeps the old period. F_inf = strategy.lowest_loss (fleet.md §3.2)
-///     "fleet2"  ⌈√(η₀ F / (η F₀) k₀)⌉ within 1 and 16, at every averaging, F the step's (fleet.md §3.4: k₀
-///               stands inside the root there)
+///               jump of more than 20 keeps the old period. F_inf = strategy.lowest_loss
+///     "fleet2"  ⌈√(η₀ F / (η F₀) k₀)⌉ within 1 and 16, at every averaging, F the step's loss;
+///               k₀ stands inside the root
 ///     "paper"   ⌈√(η₀ F / (η F₀)) k₀⌉, at least 1, once an epoch, F its mean; where that would not be
 ///               less than the old period, half of that, rounded up (Wang & Joshi 2019, AdaComm)
 ///
 /// F₀ and η₀ are those of the first averaging after the beginning at which η is not 0.
 ///
-/// The rules begin after a warm-up of the learning rate too, until then the period stays: they let it follow
-/// √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from an η₀
-/// inside a warm-up it would fall to 1 for ever.
+/// The rules begin after a warm-up of the learning rate too, until then the period stays constant: they let
+/// it follow √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from
+/// an η₀ inside a warm-up it would fall to 1 for ever.
 /// @param warmup_epochs of the learning rate
 std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs = 0.0);

@@ -35,7 +35,7 @@ std::size_t count_groups(const AllReducePlan& plan) {
   return std::set(plan.groups.begin(), plan.groups.end()).size();
 }
 
-/// The same between GPUs; empty if the host's memory has to do.
+/// Algorithms to measure between GPUs, the likeliest first; empty: sums must go through the host's memory.
 std::vector<std::string> worth_measuring_on_gpus(const AllReducePlan& plan, std::size_t workers,
                                                  bool one_host) {
   if (plan.order == mpi::SumOrder::tree) return {};
@@ -52,7 +52,7 @@ bool needs_window(std::string_view word, const AllReducePlan& plan) {
   return word == "shared-memory" || (word == "hierarchical" && plan.groups_in_memory);
 }
 
-/// What may be worth while, the likeliest first.
+/// Algorithms to measure, the likeliest first.
 std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory,
                                          bool nccl) {
   if (workers == 1) return {"mpi"};

@@ -12,8 +12,8 @@
 
 namespace flotilla {
 
-/// A zeroed array of a device that is summed over ranks: in memory that the host's ranks share where the plan
-/// wants that. Of a device with memory of its own, what they share, or else pinned memory, is a mirror of it.
+/// A zeroed device array that is summed over ranks: in memory that the host's ranks share where the plan
+/// needs that. For a device with memory of its own, shared or pinned host memory mirrors it.
 class ReducedArray {
  public:
   ReducedArray() = default;

@@ -66,7 +66,7 @@ std::string Disagreement::text(int workers, std::int64_t step) const {
       "{} here and {} on rank {}){}; the memory or processor of a host is bad, or this is a mistake in "
       "Flotilla",
       who, workers == 2 ? "rank 0" : "the others", step, tensor, differing, size, value, reference_value,
-      reference, undecided ? "; which is right cannot be told" : "");
+      reference, undecided ? "; which is right cannot be determined" : "");
 }
 
 AgreementCheck::AgreementCheck(const mpi::Communicator& world, const Network& network)

@@ -14,27 +14,27 @@
 
 namespace flotilla {
 
-/// Workers that no longer hold the same model, the same on every worker.
+/// A finding that workers no longer hold equal models; equal on every worker.
 struct Disagreement {
-  std::vector<int> ranks;        ///< In the minority; of two of one size the one without rank 0
-  int reference = 0;             ///< A rank of the others
-  std::string tensor{};          ///< The first that differs
-  std::int64_t size = 0;         ///< Its values
-  std::int64_t differing = 0;    ///< Of them, on ranks.front()
-  float value = 0.0F;            ///< The first of those there
-  float reference_value = 0.0F;  ///< The same on `reference`
+  std::vector<int> ranks;        ///< The smaller set; of two equal ones the one without rank 0
+  int reference = 0;             ///< A rank of the larger set
+  std::string tensor{};          ///< Name of the first tensor that differs
+  std::int64_t size = 0;         ///< Number of values of the tensor
+  std::int64_t differing = 0;    ///< Values that differ on ranks.front()
+  float value = 0.0F;            ///< The first value that differs, on ranks.front()
+  float reference_value = 0.0F;  ///< The first value that differs, on `reference`
 
-  /// What ranks.front() says: "holds another model than the others after step 400: the first tensor that
+  /// The message of ranks.front(): "holds another model than the others after step 400: the first tensor that
   /// differs is …".
   std::string text(int workers, std::int64_t step) const;
 };
 
-/// Compares what all workers must hold alike, by hashes (XXH3) of its tensors.
+/// Compares the part of the model that must be equal on all workers, by hashes (XXH3) of its tensors.
 class AgreementCheck {
  public:
   AgreementCheck(const mpi::Communicator& world, const Network& network);
 
-  /// Collective. Nothing if all hold the same; the training thread allocates then nothing.
+  /// Collective. Empty if all are equal; the training thread then allocates nothing.
   std::optional<Disagreement> compare(const Model& model, mpi::CallSite at = {});
 
  private:
@@ -42,15 +42,15 @@ class AgreementCheck {
     const Slice* slice;
     bool statistic;
   };
-  /// Valid until the next one's.
+  /// Valid until the next call.
   std::span<const float> values(const Tensor& tensor, const Model& model);
   Disagreement examine(const Model& model);
 
   const mpi::Communicator& world_;
   std::vector<Tensor> tensors_;
-  HostStaging staging_;                 ///< For one of them
+  HostStaging staging_;                 ///< For one tensor
   std::vector<std::int64_t> hashes_;    ///< Of the tensors
-  std::vector<std::int64_t> combined_;  ///< Of all hashes_, by rank
+  std::vector<std::int64_t> combined_;  ///< The hash of hashes_ of each rank
 };
 
 }  // namespace flotilla

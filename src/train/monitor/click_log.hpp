@@ -11,14 +11,14 @@
 
 namespace flotilla {
 
-/// How well the samples of training are predicted, each before it is learned: all since clear(), and those of
-/// the last batches, as in the original's examples. Predictions that are NaN are left out: such a run ends.
+/// Metrics of the predictions for training samples, each before its update: of all since clear(), and of the
+/// last batches, as in Fleet's examples. Predictions that are NaN are left out: such a run ends.
 class ClickLog {
  public:
-  static constexpr std::size_t default_window = 20;  ///< fleet.md §6.9
+  static constexpr std::size_t default_window = 20;  ///< As docs/fleet.md, "Clicks"
 
   /// @param batch the most samples of a batch
-  /// @param window batches of this worker that batch_auc looks back
+  /// @param window number of this worker's last batches for batch_auc
   explicit ClickLog(std::size_t batch, std::size_t window = default_window);
 
   /// The logits (two each) and labels of one batch. Allocates nothing.
@@ -30,7 +30,7 @@ class ClickLog {
     double auc = 0.0;
     double batch_auc = 0.0;
   };
-  /// Of this worker's samples; or, collective, of those of all `workers`. Allocates nothing.
+  /// The metrics of this worker's samples; or, collective, of those of all `workers`. Allocates nothing.
   Areas areas(const mpi::Communicator* workers);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-// How well clicks are predicted; docs/metrics.md has the definitions. Everything is counted in integers, so
+// Metrics of predicted clicks; docs/metrics.md has the definitions. Everything is counted in integers, so
 // that the counts of several workers add up to exactly those of one that saw all samples.
 
 /// Whether the model's two classes are "not clicked" and "clicked".
@@ -19,7 +19,7 @@ inline bool predicts_clicks(const ModelConfig& model) {
   return model.kind == "ctr-dnn";
 }
 
-/// Probabilities p are counted in bins ⌊p · 4095⌋, as in the original (fleet.md §6.8).
+/// Probabilities p are counted in bins ⌊p · 4095⌋, as in Fleet (docs/fleet.md, "Clicks").
 inline constexpr std::size_t click_bins = 4096;
 
 /// The count of bin b and label l stands at 2 b + l.
@@ -27,13 +27,14 @@ inline constexpr std::size_t click_cells = 2 * click_bins;
 
 /// p = 1 / (1 + exp(l₀ − l₁)) of two logits, in double.
 double click_probability(std::span<const float> logits);
-/// Where a prediction is counted. p in [0, 1].
+/// The cell in which a prediction is counted. p in [0, 1].
 std::size_t click_cell(double p, bool clicked);
 
 /// Area under the ROC curve by trapezoids from the top bin down: the share of pairs of a clicked and another
 /// sample that the clicked one leads, pairs of one bin counting half. 0.5 if either kind is missing.
 double auc_of(std::span<const std::int64_t> cells);
-/// How far that can be from the area of the predictions themselves: Σ pᵢ nᵢ / (2 P N) over the bins.
+/// A bound on the difference of auc_of() to the area of the unbinned predictions: Σ pᵢ nᵢ / (2 P N) over the
+/// bins.
 double auc_bound_of(std::span<const std::int64_t> cells);
 /// Area under the precision-recall curve in steps (average precision), from the top bin down. 0 without
 /// clicks.
@@ -47,7 +48,7 @@ struct ClickMetrics {
   double calibration = 0.0;  ///< Σ p / clicks; NaN without clicks
 };
 
-/// What is counted of the predictions of a data set.
+/// Counts over the predictions of a data set.
 class ClickCounts {
  public:
   /// Rows of two logits, and their labels (0 or 1). A sample's loss is −ln p or −ln (1 − p), in double from
@@ -55,7 +56,7 @@ class ClickCounts {
   void add(std::span<const float> logits, std::span<const std::int32_t> labels);
   /// Collective. Adds up the counts of all workers.
   void merge(const mpi::Communicator& workers);
-  /// All NaN if a prediction was: it has no place among the others.
+  /// All metrics are NaN if a prediction was.
   ClickMetrics metrics() const;
   std::span<const std::int64_t> cells() const { return std::span(counts_).first(click_cells); }
 

@@ -6,22 +6,22 @@
 
 namespace flotilla {
 
-/// How a worker's loader kept up over some steps.
+/// Times of a worker's loader over some steps.
 struct InputTimes {
   std::int64_t step_ns = 0;  ///< All of the steps' time
-  std::int64_t wait_ns = 0;  ///< Of it, what the training thread waited for batches
-  std::int64_t read_ns = 0;  ///< What the loader's threads read meanwhile, all together
-  std::int64_t comm_ns = 0;  ///< Of the steps' time, what it waited for other workers and the wire
+  std::int64_t wait_ns = 0;  ///< Time that the training thread waited for batches
+  std::int64_t read_ns = 0;  ///< Reading time of the loader's threads, summed
+  std::int64_t comm_ns = 0;  ///< Time that the training thread waited for other workers and the network
 
   InputTimes& operator-=(const InputTimes& other);
   double wait_share() const;  ///< In [0, 1]
   /// Threads of the loader that would read as fast as batches are used, if each reads as fast as now. The
   /// others may wait for their input as well: the time that this worker waits for them is left out.
   std::int64_t threads_needed() const;
-  bool stands_out() const;  ///< The wait is worth a word.
+  bool stands_out() const;  ///< The wait is long enough for a message.
 };
 
-/// What the deck and the host give a worker's loader.
+/// The resources of a worker's loader.
 struct InputMeans {
   std::int64_t threads = 0;    ///< data.threads
   std::int64_t prefetch = 0;   ///< data.prefetch

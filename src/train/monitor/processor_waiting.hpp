@@ -7,34 +7,34 @@
 
 namespace flotilla {
 
-/// How long threads of this process were ready to run while others had their processors, as Linux counts it
+/// The time that threads of this process were ready to run but not running, as Linux counts it
 /// (/proc/self/task/N/schedstat).
 class ProcessorQueue {
  public:
   /// @param threads their ids
   explicit ProcessorQueue(std::vector<std::int64_t> threads) : threads_(std::move(threads)) {}
-  /// Since these threads began, of all together; 0 where the system does not tell.
+  /// The sum over these threads since their start; 0 where the system does not report it.
   std::int64_t waited_ns() const;
 
  private:
   std::vector<std::int64_t> threads_;
 };
 
-/// What the threads of a worker that compute waited for processors meanwhile.
+/// The waits of a worker's computing threads for processors, over some time.
 struct ProcessorWaiting {
-  std::int64_t span_ns = 0;    ///< From one moment to another
-  std::int64_t queued_ns = 0;  ///< Of all these threads together
+  std::int64_t span_ns = 0;    ///< The length of that time
+  std::int64_t queued_ns = 0;  ///< The waits, summed over the threads
 
-  /// Of the span, in [0, 1]: one thread that waits keeps the others of an operation waiting.
+  /// The waits as a share of the span, in [0, 1]: one waiting thread delays all threads of an operation.
   double share() const;
-  bool stands_out() const;  ///< The wait is worth a word.
+  bool stands_out() const;  ///< The wait is long enough for a message.
 };
 
-/// What a worker computes with.
+/// The processors of a worker.
 struct ProcessorMeans {
-  int threads = 1;     ///< That compute
+  int threads = 1;     ///< Computing threads
   int cores = 1;       ///< The worker's share of its host
-  bool bound = false;  ///< To fewer cores than the host has
+  bool bound = false;  ///< Bound to fewer cores than the host has
 };
 
 /// "were taken 63 % of the time, while a thread had something to compute: end what else runs there, …", for

@@ -11,17 +11,16 @@
 
 namespace flotilla {
 
-/// The account of training samples that could not be read and were replaced (data.on_bad_image = "replace"),
-/// epoch by epoch. A sample that the last batch of an epoch wraps around to counts again; after a resume only
-/// what follows counts.
+/// Counts training samples that could not be read and were replaced (data.on_bad_image = "replace"), by
+/// epoch. A sample that the last batch of an epoch repeats counts again; a resumed run counts from there.
 class ReplacedSamples {
  public:
   explicit ReplacedSamples(const DataConfig& data)
       : active_(data.on_bad_image == "replace"), most_(data.max_bad_images) {}
   /// @throws UserError if this worker alone has more than data.max_bad_images in this epoch.
   void add(const Batch& batch, const Dataset& data);
-  /// Collective where the deck replaces, else nothing. Tells the epoch's count and the first of them, and
-  /// begins anew. Ends the job if there were more than data.max_bad_images.
+  /// Collective where the deck replaces, else nothing. Reports the epoch's count and the first replaced
+  /// sample, and resets the count. Ends the job if there were more than data.max_bad_images.
   void end_epoch(std::int64_t epoch, const Dataset& data, const mpi::Communicator& workers,
                  Reporter& reporter, FailureHandler& failure);
 

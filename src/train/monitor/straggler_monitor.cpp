@@ -126,7 +126,8 @@ StragglerReport StragglerMonitor::gather() {
   report.meetings = met_;
   blame(report, arrivals);
 
-  // What each worker did before the meetings to which the slowest came last, and over all of them.
+  // The phases of each worker before the synchronisations at which the slowest arrived last, and over all of
+  // them.
   constexpr std::size_t width = phase_count + 3;
   std::array<double, width> mine{};
   for (std::size_t i = 0; i < count_; ++i) {

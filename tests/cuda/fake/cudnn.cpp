@@ -145,7 +145,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const cudnnConvolutionStruct& conv,
 }
 
 /// Four algorithms, the fastest first: one that does not work, one that needs too much memory, one with other
-/// bits each time, and one for everybody.
+/// bits each time, and one that is always available.
 template <class Result>
 cudnnStatus_t candidates(int room, int* count, Result* results) {
   *count = std::min(room, 4);
@@ -169,8 +169,8 @@ bool is_lively(const Values& values) {
          std::ranges::all_of(all, [](double value) { return std::isfinite(value); });
 }
 
-/// The same, measured on these operands, of which `to` is overwritten. Where they are zeros, or in the first
-/// measurement of a shape and pass, the two that work have changed places.
+/// The algorithms of a convolution by time, measured on these operands, of which `to` is overwritten. Where
+/// they are zeros, or in the first measurement of a shape and pass, the two that work have changed places.
 template <class Result>
 cudnnStatus_t measured(cudnnHandle_t handle, const Operands& operands, std::size_t to, int room, int* count,
                        Result* results) {

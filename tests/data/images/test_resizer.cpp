@@ -144,7 +144,7 @@ TEST(Resizer, AntialiasEqualsPillow) {
   EXPECT_EQ(resize(ResizeFilter::antialias, test::pattern(7, 5), 3, 3), expected);
 }
 
-/// The same, enlarged to 9 x 9, red.
+/// Values of Pillow 11.3: the pattern enlarged to 9 x 9, red.
 TEST(Resizer, AntialiasEnlargesAsPillow) {
   const std::vector<float> expected = {
       0,   25,  53,  82,  111, 140, 169, 197, 222, 20,  47,  78,  110, 142, 173, 158, 151, 178, 52,  84, 120,

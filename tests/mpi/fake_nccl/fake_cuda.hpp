@@ -5,11 +5,11 @@
 #include <mutex>
 
 // CUDA's streams and events without a GPU: device memory is the host's. A stream does nothing by itself:
-// what was put on it happens when somebody waits for it, and of other streams then only what an event asks
+// what was put on it happens when a thread waits for it, and of other streams then only what an event asks
 // for. Work that was not ordered behind what it needs therefore always comes too early.
 namespace flotilla::test {
 
-/// Whoever puts something on a stream or waits for one holds it.
+/// Held by every call that puts something on a stream or waits for one.
 std::recursive_mutex& fake_cuda_mutex();
 
 /// Puts work on a stream (a cudaStream_t; null is none).

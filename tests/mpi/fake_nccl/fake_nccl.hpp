@@ -13,7 +13,7 @@ struct FakeLaunch {
   std::string name;    ///< "all-reduce"
   std::size_t floats;  ///< As counted in the call
   int communicator;    ///< Numbered from 0 in the order in which this rank made them
-  int launch;          ///< The same for all calls of a group
+  int launch;          ///< Number of the launch, equal for all calls of a group
   friend bool operator==(const FakeLaunch&, const FakeLaunch&) = default;
 };
 

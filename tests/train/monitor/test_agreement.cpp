@@ -110,12 +110,12 @@ TEST(Disagreement, SaysWhoHoldsWhat) {
       "holds another model than the others after step 400: the first tensor that differs is fc.bias (1 of 10 "
       "values, the first is 0.5 here and 0.25 on rank 0); the memory or processor of a host is bad, or this "
       "is a mistake in Flotilla");
-  EXPECT_EQ(
-      two.text(4, 400),
-      "and rank 2 hold another model than the others after step 400: the first tensor that differs is "
-      "fc.bias "
-      "(1 of 10 values, the first is 0.5 here and 0.25 on rank 0); which is right cannot be told; the memory "
-      "or processor of a host is bad, or this is a mistake in Flotilla");
+  EXPECT_EQ(two.text(4, 400),
+            "and rank 2 hold another model than the others after step 400: the first tensor that differs is "
+            "fc.bias "
+            "(1 of 10 values, the first is 0.5 here and 0.25 on rank 0); which is right cannot be "
+            "determined; the memory "
+            "or processor of a host is bad, or this is a mistake in Flotilla");
 }
 
 }  // namespace
