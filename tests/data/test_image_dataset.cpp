@@ -81,9 +81,9 @@ TEST_F(Images, ThatAreBadOrVanishDuringARunAreToldWithLineAndPath) {
   EXPECT_EQ(error_of(*data, 2),
             folder.path("train.txt:4: ") + "cannot open '" + file(2) +
                 "': No such file or directory; check the path (paths in a deck are relative "
-                "to the deck, in a list to its root); mend it");
+                "to the deck, in a list to its root); repair it");
   EXPECT_EQ(error_of(*data, 3), folder.path("train.txt:5: ") + "cannot open '" + file(3) +
-                                    "': Is a directory; name a file in it; mend it");
+                                    "': Is a directory; name a file in it; repair it");
 }
 
 TEST_F(Images, ThatAreCachedAreReadOnce) {

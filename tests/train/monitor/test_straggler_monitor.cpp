@@ -68,9 +68,9 @@ TEST(StragglerMonitor, BeginsAnewAfterAReportAndRemembersTheWhole) {
   const StragglerReport whole = story.log.whole();
 
   EXPECT_EQ(second.text(second.slowest, "a"),
-            "rank 0 on a: last 20 of 20 times, in report for input, cost all 73 % (0.60 s)");
+            "rank 0 on a: last 20 of 20 times, in waiting for input, cost all 73 % (0.60 s)");
   EXPECT_EQ(whole.text(whole.slowest, "a"),
-            "rank 0 on a: last 20 of 30 times, in report for input, cost all 53 % (0.60 s)");
+            "rank 0 on a: last 20 of 30 times, in waiting for input, cost all 53 % (0.60 s)");
   EXPECT_EQ(story.log.times_last(), world.rank() == 0 ? 20 : world.rank() == 1 ? 10 : 0);
 }
 
@@ -124,7 +124,7 @@ TEST(StragglerMonitor, CountsMeetingsNotSteps) {
 
   EXPECT_EQ(report.meetings, 25);
   EXPECT_EQ(report.slowest, 0);
-  EXPECT_EQ(report.phase, "report for input");
+  EXPECT_EQ(report.phase, "waiting for input");
   EXPECT_NEAR(report.cost_s, 1.0, 1e-6);
 }
 
