@@ -72,7 +72,7 @@ says errors "flotilla: on h1, not on the other hosts: cannot open '$data/train-i
 # It has no need of them where they are staged … which it cannot, for it has nothing to copy.
 train 2 unstaged -n 2 --host h0:1,h1:1 -- data.stage_to="$work/disk"
 # Which of its two files is missed first is chance.
-says errors "flotilla: on h1, not on the other hosts: $data/train-"
+says errors "flotilla: on h1, not on the other hosts: cannot open '$data/train-"
 "$hosts" exec h1 umount "$data"
 
 # Staged to the disk of each host, which is too small on h1, then large enough; and once only.

@@ -139,7 +139,7 @@ TEST_F(ImageRuns, ReplaceBadImagesAndTellThemAfterEachEpochForAnyRankCount) {
   EXPECT_EQ(warnings(one), warnings(two));
   EXPECT_EQ(warnings(one)[0].find("epoch 0: 3 images could not be read and others were taken instead; the "
                                   "first: " +
-                                  path("train.txt") + ":8: " + path("train/black cat/17.jpg")),
+                                  path("train.txt") + ":8: cannot open '" + path("train/black cat/17.jpg")),
             0U)
       << one.errors;
   EXPECT_EQ(warnings(one)[1].find("epoch 1: 3 images "), 0U) << one.errors;
