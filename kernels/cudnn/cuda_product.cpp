@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t workspace = 32 << 20;  // bytes
 constexpr std::uint32_t alignment = 64;        // bytes: of arenas' slices, views and the pool
 
-cudaDataType type_of(Precision precision) {
+cudaDataType cublas_type(Precision precision) {
   switch (precision) {
     case Precision::float32: return CUDA_R_32F;
     case Precision::float16: return CUDA_R_16F;
@@ -23,8 +23,9 @@ cudaDataType type_of(Precision precision) {
 }
 
 MatrixLayout layout(std::int64_t rows, std::int64_t columns, Precision precision) {
-  return created<MatrixLayout>("cublasLtMatrixLayoutCreate", cublasLtMatrixLayoutCreate, type_of(precision),
-                               static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows);
+  return created<MatrixLayout>("cublasLtMatrixLayoutCreate", cublasLtMatrixLayoutCreate,
+                               cublas_type(precision), static_cast<std::uint64_t>(rows),
+                               static_cast<std::uint64_t>(columns), rows);
 }
 
 std::int64_t result_rows(const CudaProductSpec& s) {

@@ -7,7 +7,7 @@ namespace flotilla {
 
 namespace {
 
-void check_alike(const Tensor& a, const Tensor& b) {
+void check_same_layout(const Tensor& a, const Tensor& b) {
   require(a.shape() == b.shape() && is_nhwc(a) == is_nhwc(b),
           "tensors of one shape and layout are needed, got ", a.shape().text(), " and ", b.shape().text());
 }
@@ -64,12 +64,12 @@ std::unique_ptr<Dropout> LoopsImages::dropout(const DropoutSpec& spec) {
 }
 
 void LoopsImages::copy(const Tensor& from, Tensor& to) {
-  check_alike(from, to);
+  check_same_layout(from, to);
   context_.loops.cast(values_of(from, context_.precision), values_of(to, context_.precision), {});
 }
 
 void LoopsImages::add(const Tensor& x, Tensor& y) {
-  check_alike(x, y);
+  check_same_layout(x, y);
   context_.loops.cast(values_of(x, context_.precision), values_of(y, context_.precision), {.add = true});
 }
 

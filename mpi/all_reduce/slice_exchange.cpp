@@ -9,22 +9,18 @@
 #include "mpi/all_reduce/sum_arrays.hpp"
 #include "mpi/core/backoff.hpp"
 #include "mpi/core/collective_scope.hpp"
+#include "mpi/core/grown.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
 
 namespace {
 
-constexpr int tag = 2;
+constexpr int slice_tag = 2;
 constexpr std::size_t block = 2048;  // the sum stays in the first-level cache while the ranks' values pass by
 
 std::size_t size_of(SliceBounds slice) {
   return slice.end - slice.begin;
-}
-
-std::byte* grown(std::vector<std::byte>& buffer, std::size_t bytes) {
-  if (buffer.size() < bytes) buffer.resize(bytes);
-  return buffer.data();
 }
 
 }  // namespace
@@ -50,8 +46,8 @@ SliceBounds SliceExchange::slice_of_owner(std::size_t count, int rank) const {
 void SliceExchange::receive(std::byte* to, std::size_t count, int from) {
   if (count == 0) return;
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Irecv(to, static_cast<int>(count * value_bytes_), MPI_BYTE, from, tag, NativeHandle::of(group_),
-                  &request),
+  check(MPI_Irecv(to, static_cast<int>(count * value_bytes_), MPI_BYTE, from, slice_tag,
+                  NativeHandle::of(group_), &request),
         "MPI_Irecv");
   requests_.push_back(request);
   from_.push_back(from);
@@ -61,8 +57,8 @@ void SliceExchange::receive(std::byte* to, std::size_t count, int from) {
 void SliceExchange::send(const std::byte* from, std::size_t count, int to) {
   if (count == 0) return;
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(from, static_cast<int>(count * value_bytes_), MPI_BYTE, to, tag, NativeHandle::of(group_),
-                  &request),
+  check(MPI_Isend(from, static_cast<int>(count * value_bytes_), MPI_BYTE, to, slice_tag,
+                  NativeHandle::of(group_), &request),
         "MPI_Isend");
   requests_.push_back(request);
   from_.push_back(-1);

@@ -16,9 +16,6 @@ namespace flotilla::mpi {
 
 namespace {
 
-/// Larger than the memory of any machine; keeps the sum over a host's ranks in 64 bits.
-constexpr std::size_t largest_part = std::size_t{1} << 44;
-
 /// The folder in which MPI keeps the windows' files.
 std::string backing_folder() {
   const char* named = std::getenv("OMPI_MCA_osc_sm_backing_store");
@@ -47,7 +44,7 @@ std::string missing_here(std::int64_t needed, int ranks, std::string_view remedy
 
 std::string missing_shared_memory(const Communicator& all, std::size_t bytes, std::string_view remedy) {
   const Communicator host = all.split_by_host();
-  auto needed = static_cast<std::int64_t>(std::min(bytes, largest_part));
+  auto needed = static_cast<std::int64_t>(std::min(bytes, largest_window_part));
   host.all_reduce(std::span(&needed, 1));
   const std::string mine = host.is_root() ? missing_here(needed, host.size(), remedy) : "";
   const std::vector<std::string> texts = all.all_gather(mine);

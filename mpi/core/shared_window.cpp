@@ -16,7 +16,6 @@ namespace flotilla::mpi {
 namespace {
 
 constexpr std::size_t alignment = 128;  // two lines: processors fetch them in pairs
-constexpr std::size_t largest_part = std::size_t{1} << 44;
 
 std::byte* aligned(void* base) {
   const auto address = reinterpret_cast<std::uintptr_t>(base);
@@ -29,7 +28,7 @@ SharedWindow::SharedWindow(const Communicator& host, std::size_t bytes, std::str
     : rank_(host.rank()), parts_(static_cast<std::size_t>(host.size())) {
   if (const std::string missing = missing_shared_memory(host, bytes, remedy); !missing.empty())
     throw UserError(missing);
-  require(bytes <= largest_part, "a shared window of ", bytes, " bytes per rank");
+  require(bytes <= largest_window_part, "a shared window of ", bytes, " bytes per rank");
   const auto own_part = static_cast<std::int64_t>(bytes + alignment);
   const std::vector<std::int64_t> sizes = host.all_gather(std::span(&own_part, 1));
   void* own = nullptr;

@@ -22,7 +22,7 @@ constexpr int note_tag = 7;
 /// What each worker tells in a meeting beside its values, in doubles.
 enum Told : std::size_t { told_stop, told_steps, told_values };
 
-constexpr int spins = 200;
+constexpr int rendezvous_spins = 200;
 /// Between two looks of a worker that steps alone: a look may give the processor away.
 constexpr std::int64_t look_every_ns = 1'000'000;
 
@@ -137,7 +137,7 @@ StopConsensus::~StopConsensus() {
   Gathering& agreement = impl_->agreement;
   if (!agreement.started()) impl_->name(0, 0.0);
   const WaitingScope waiting(agreement.log());
-  wait_until([&agreement] { return agreement.done(); }, Backoff(spins));
+  wait_until([&agreement] { return agreement.done(); }, Backoff(rendezvous_spins));
   MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
 
@@ -168,7 +168,7 @@ bool StopConsensus::must_gather(std::int64_t steps, double step_s) {
           own.look();
           return own.agreement.done();
         },
-        Backoff(spins));
+        Backoff(rendezvous_spins));
     own.has_agreed = true;
     own.meet_at = own.agreed();
   }
@@ -208,7 +208,7 @@ bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std
     if (own.agreement.started()) own.agreement.done();  // moves it on
     return false;
   };
-  wait_until(met, Backoff(spins));
+  wait_until(met, Backoff(rendezvous_spins));
   own.last_meeting = steps;
   bool stop = false;
   for (std::size_t rank = 0; rank * record.size() < own.meeting.all().size(); ++rank) {

@@ -13,8 +13,6 @@ namespace flotilla::mpi {
 
 namespace {
 
-constexpr int spins = 2000;  // A step's requests come within microseconds or take much longer.
-
 /// Removes and returns the first; few are ever in there.
 template <class T>
 T take_first(std::vector<T>& queue) {
@@ -123,6 +121,7 @@ void PushPullServer::listen() {
 }
 
 std::optional<WorkerRequest> PushPullServer::next() {
+  constexpr int spins = 2000;  // A step's requests come within microseconds or take much longer.
   Backoff backoff(spins);
   while (left_ > 0) {
     if (auto request = poll()) return request;

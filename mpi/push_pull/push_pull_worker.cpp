@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/collective_scope.hpp"
+#include "mpi/core/grown.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
@@ -17,11 +18,6 @@ namespace {
 /// Sent from the arena, received in it.
 bool in_place(const ServerShare& share, Wire wire) {
   return wire == Wire::float32 && share.runs.size() == 1;
-}
-
-std::byte* grown(std::vector<std::byte>& buffer, std::size_t bytes) {
-  if (buffer.size() < bytes) buffer.resize(bytes);
-  return buffer.data();
 }
 
 /// Calls f(value of the share, place in the arena, count) for what lies between `done` and the value `end`.

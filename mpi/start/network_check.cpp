@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kernels/error.hpp"
-#include "kernels/trace.hpp"
+#include "mpi/core/clock.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/native.hpp"
 
@@ -28,10 +28,6 @@ constexpr std::int64_t telling_bytes = std::int64_t{512} << 10;  // less fits in
 constexpr double longest_small_s = 0.2;
 constexpr std::int64_t most_bytes = std::int64_t{4} << 20;
 constexpr int tag = 1;
-
-double now_s() {
-  return static_cast<double>(trace::now_ns()) * 1e-9;
-}
 
 /// Between this host's rank and that of another.
 class Link {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "kernels/trace.hpp"
+#include "mpi/core/clock.hpp"
 #include "mpi/core/last_resort.hpp"
 
 namespace flotilla::mpi {
@@ -45,10 +45,6 @@ enum class State : int {
   at_disk,  ///< The thread waits for a disk that progresses
   done,     ///< The thread has finished its activity, and waits for the others
 };
-
-double now_s() {
-  return static_cast<double>(trace::now_ns()) * 1e-9;
-}
 
 /// Processor time of a thread, seconds; 0: it has ended.
 double processor_time_s(clockid_t thread) {

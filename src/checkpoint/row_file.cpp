@@ -13,8 +13,6 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t piece_bytes = 1 << 20;
-
 std::string path_of(const RowTable& table, const std::string& dataset) {
   return cat("rows/", table.name, "/", dataset);
 }
@@ -52,6 +50,7 @@ std::vector<CheckpointTensor> datasets_of(const RowTable& table) {
 }
 
 std::int64_t rows_of_piece(const RowTable& table) {
+  constexpr std::int64_t piece_bytes = 1 << 20;
   const std::int64_t floats = table.width * (1 + static_cast<std::int64_t>(table.slots.size()));
   const auto bytes =
       static_cast<std::int64_t>(sizeof(std::uint64_t)) + floats * static_cast<std::int64_t>(sizeof(float));

@@ -21,7 +21,6 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::int64_t flush_bytes = std::int64_t{1} << 25;
 
 /// Reads the file again and compares it with what was meant. @throws UserError if it differs.
@@ -85,6 +84,7 @@ void NewFile::append(std::size_t tensor, std::span<const std::byte> values) {
           "too many values for ", tensors_[tensor].path);
   while (!values.empty()) {
     // Summed and copied by the system while it is in the processor's cache.
+    constexpr std::size_t piece_bytes = std::size_t{1} << 19;
     const auto piece = values.first(std::min(piece_bytes, values.size()));
     sums_[tensor].add(piece);
     file_.file().write(positions_[tensor] + written, piece);

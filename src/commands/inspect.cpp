@@ -39,7 +39,7 @@ struct Contents {
   std::string damage{};
 };
 
-Row describe(ValueReader& reader, const StoredTensor& tensor) {
+Row describe_values(ValueReader& reader, const StoredTensor& tensor) {
   Row row;
   row.tensor = &tensor;
   try {
@@ -200,7 +200,7 @@ Inspection inspect(const std::string& file_or_folder, const InspectOptions& opti
   ValueReader reader(index);
   Contents contents{.index = index};
   for (const StoredTensor& tensor : index.tensors)
-    if (!is_of_rows(tensor.path)) contents.rows.push_back(describe(reader, tensor));
+    if (!is_of_rows(tensor.path)) contents.rows.push_back(describe_values(reader, tensor));
   contents.tables = describe_tables(index, contents.table_damage);
   contents.damage = damage_of(contents);
   return {options.json ? as_json(contents) : as_table(contents, options.deck), contents.damage};

@@ -40,6 +40,10 @@ auto& field(Config& config) {
   return (config.*....*members);
 }
 
+inline Condition data_is(std::string kind) {
+  return {"data.kind", {std::move(kind)}};
+}
+
 inline Rule any() {
   return {};
 }

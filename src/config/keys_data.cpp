@@ -2,13 +2,6 @@
 #include "src/config/key_table.hpp"
 
 namespace flotilla::config {
-namespace {
-
-Condition data_is(std::string kind) {
-  return {"data.kind", {std::move(kind)}};
-}
-
-}  // namespace
 
 std::vector<Key> model_and_data_keys() {
   const Condition mlp = {"model.kind", {"mlp"}};

@@ -4,10 +4,6 @@
 namespace flotilla::config {
 namespace {
 
-Condition data_is(std::string kind) {
-  return {"data.kind", {std::move(kind)}};
-}
-
 Condition data_has_path() {
   return {"data.kind", {"image-list", "image-folder", "criteo", "libsvm"}};
 }

@@ -9,7 +9,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::array<const char*, std::tuple_size_v<LossScale::State>> names = {
+constexpr std::array<const char*, std::tuple_size_v<LossScale::State>> state_names = {
     "loss_scale", "loss_scale_good", "loss_scale_bad", "skipped_steps"};
 
 }  // namespace
@@ -44,14 +44,14 @@ std::map<std::string, double> LossScale::numbers() const {
   std::map<std::string, double> numbers;
   if (!enabled_) return numbers;
   const State values = state();
-  for (std::size_t i = 0; i < values.size(); ++i) numbers[names[i]] = values[i];
+  for (std::size_t i = 0; i < values.size(); ++i) numbers[state_names[i]] = values[i];
   return numbers;
 }
 
 void LossScale::set_numbers(const std::map<std::string, double>& numbers) {
   State values = state();
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (const auto found = numbers.find(names[i]); found != numbers.end()) values[i] = found->second;
+    if (const auto found = numbers.find(state_names[i]); found != numbers.end()) values[i] = found->second;
   if (enabled_) set_state(values);
 }
 

@@ -20,11 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using config::printable;
-using config::quoted;
 
 constexpr std::size_t most_mistakes_told = 10;
 constexpr std::int64_t most_files_looked_up = 1000;
-constexpr std::string_view blanks = " \t";
+constexpr std::string_view list_blanks = " \t";
 
 std::int64_t line_at(std::string_view text, std::uint64_t begin) {
   return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
@@ -87,11 +86,12 @@ void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mista
     std::size_t begin = next;
     std::size_t end = std::min(text.find('\n', begin), text.size());
     next = end + 1;
-    while (end > begin && (text[end - 1] == '\r' || blanks.find(text[end - 1]) != blanks.npos)) --end;
-    while (begin < end && blanks.find(text[begin]) != blanks.npos) ++begin;
+    while (end > begin && (text[end - 1] == '\r' || list_blanks.find(text[end - 1]) != list_blanks.npos))
+      --end;
+    while (begin < end && list_blanks.find(text[begin]) != list_blanks.npos) ++begin;
     if (begin == end) continue;
     const std::string_view line = text.substr(begin, end - begin);
-    const std::size_t label_begin = line.find_last_of(blanks) + 1;
+    const std::size_t label_begin = line.find_last_of(list_blanks) + 1;
     if (label_begin == 0) {
       mistakes.add(begin, cat("must have a path, white space and a label, got ", shown(line)));
       continue;
@@ -108,7 +108,7 @@ void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mista
                               options.classes, "); labels count from 0: correct the list or model.classes"));
       continue;
     }
-    const std::size_t length = line.find_last_not_of(blanks, label_begin - 1) + 1;
+    const std::size_t length = line.find_last_not_of(list_blanks, label_begin - 1) + 1;
     list.entries.push_back({begin, static_cast<std::uint32_t>(length), static_cast<std::int32_t>(label)});
   }
 }
@@ -122,23 +122,23 @@ void find_duplicates(const ImageList& list, ListMistakes& mistakes) {
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return files[a] < files[b]; });
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> again;  // and the one before
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> twice;  // and the one before
   for (std::size_t i = 1; i < order.size(); ++i) {
-    if (files[order[i]] == files[order[i - 1]]) again.emplace_back(order[i], order[i - 1]);
+    if (files[order[i]] == files[order[i - 1]]) twice.emplace_back(order[i], order[i - 1]);
   }
-  std::sort(again.begin(), again.end());
-  for (const auto& [later, earlier] : again) {
+  std::sort(twice.begin(), twice.end());
+  for (const auto& [later, earlier] : twice) {
     // Finding a line's number reads the list up to there: not for each of many duplicates.
     if (!mistakes.tells_more_of_kind()) {
       mistakes.add(list.entries[later].begin, "");
       continue;
     }
     const std::string_view first = list.written(earlier);
-    mistakes.add(
-        list.entries[later].begin,
-        cat(quoted(list.written(later)), " stands in line ", line_at(list.text, list.entries[earlier].begin),
-            " too", first == list.written(later) ? "" : cat(", as ", quoted(first)),
-            "; validation counts each image once: take one of them out"));
+    mistakes.add(list.entries[later].begin,
+                 cat(config::quoted(list.written(later)), " stands in line ",
+                     line_at(list.text, list.entries[earlier].begin), " too",
+                     first == list.written(later) ? "" : cat(", as ", config::quoted(first)),
+                     "; validation counts each image once: take one of them out"));
   }
 }
 

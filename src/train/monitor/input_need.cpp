@@ -9,13 +9,6 @@
 
 namespace flotilla {
 
-namespace {
-
-constexpr double worth_a_word = 0.1;    ///< Of the steps' time
-constexpr double worth_a_word_s = 0.1;  ///< Less is a hiccup of the machine
-
-}  // namespace
-
 InputTimes& InputTimes::operator-=(const InputTimes& other) {
   step_ns -= other.step_ns;
   wait_ns -= other.wait_ns;
@@ -35,6 +28,8 @@ std::int64_t InputTimes::threads_needed() const {
 }
 
 bool InputTimes::stands_out() const {
+  constexpr double worth_a_word = 0.1;    // of the steps' time
+  constexpr double worth_a_word_s = 0.1;  // less is a hiccup of the machine
   return wait_share() >= worth_a_word && seconds(wait_ns) > worth_a_word_s;
 }
 

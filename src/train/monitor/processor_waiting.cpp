@@ -10,13 +10,6 @@
 
 namespace flotilla {
 
-namespace {
-
-constexpr double worth_a_word = 0.25;   ///< Of the time
-constexpr double worth_a_word_s = 0.5;  ///< Less is a hiccup of the machine
-
-}  // namespace
-
 std::int64_t ProcessorQueue::waited_ns() const {
   std::int64_t all = 0;
   for (const std::int64_t thread : threads_) {
@@ -34,6 +27,8 @@ double ProcessorWaiting::share() const {
 }
 
 bool ProcessorWaiting::stands_out() const {
+  constexpr double worth_a_word = 0.25;   // of the time
+  constexpr double worth_a_word_s = 0.5;  // less is a hiccup of the machine
   return share() >= worth_a_word && seconds(queued_ns) > worth_a_word_s;
 }
 

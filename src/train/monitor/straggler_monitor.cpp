@@ -20,8 +20,6 @@ namespace {
 constexpr std::array<const char*, phase_count + 1> phase_names = {
     "waiting for input",  "compute",  "the optimizer", "saving", "validation",
     "the emulated pause", "the rest", "communication"};
-constexpr double worth_a_word = 0.05;   ///< Of the time
-constexpr double worth_a_word_s = 0.1;  ///< Less is a hiccup of the machine
 
 /// Of all but one.
 double median_of_others(std::vector<double> values, std::size_t left_out) {
@@ -58,6 +56,8 @@ StepTimes& StepTimes::operator-=(const StepTimes& other) {
 }
 
 bool StragglerReport::stands_out() const {
+  constexpr double worth_a_word = 0.05;   // of the time
+  constexpr double worth_a_word_s = 0.1;  // less is a hiccup of the machine
   return meetings > 0 && cost_s > worth_a_word_s && cost_s - usual_s > worth_a_word * elapsed_s;
 }
 
