@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/config/choices.hpp"
 #include "src/config/values.hpp"
 
 namespace flotilla {
@@ -142,19 +143,19 @@ struct TrainConfig {
 };
 
 struct OptimizerConfig {
-  std::string kind = "sgd";
+  OptimizerKind kind = OptimizerKind::sgd;
   double momentum = 0.9;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
-  std::string decay = "coupled";      ///< "coupled", "decoupled"
-  std::vector<std::string> no_decay;  ///< "biases", "batch_norm"
+  Decay decay = Decay::coupled;
+  std::vector<NoDecay> no_decay;
   double lars_coefficient = 0.001;
 };
 
 struct ScheduleConfig {
-  std::string kind = "constant";
+  ScheduleKind kind = ScheduleKind::constant;
   double learning_rate = 0.0;
   double warmup_epochs = 0.0;
   double warmup_from = 0.0;          ///< Learning rate at the first step of the warm-up
@@ -231,8 +232,6 @@ struct ValidationConfig {
   std::int64_t batch_size = 0;  ///< per worker; 0: as in training
 };
 
-/// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
-/// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
 /// A checked deck: every rule of the key table holds (config/keys_*.cpp; inputs/reference.toml documents each
 /// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
 struct Config {

@@ -17,20 +17,17 @@ bool is_bare(const std::string& name) {
 }
 
 Key make_key(const std::string& kind, const CustomKey& own) {
-  Key key{.path = "model." + kind + "." + own.name,
-          .field = {},
+  const std::string name = kind + "." + own.name;
+  const auto read = [name, initial = own.value](const Config& config) {
+    const auto given = config.model.own.find(name);
+    return given == config.model.own.end() ? initial : given->second;
+  };
+  return {.path = "model." + name,
+          .field = {read, [name](Config& config, const Value& value) { config.model.own[name] = value; }},
           .rule = own.rule,
           .help = own.help,
           .on_resume = must_match,
           .condition = {"model.kind", {kind}}};
-  std::visit(
-      [&]<class T>(const T& initial) {
-        key.field = FieldOf<T>([name = kind + "." + own.name, initial](Config& config) -> T& {
-          return std::get<T>(config.model.own.try_emplace(name, initial).first->second);
-        });
-      },
-      own.value);
-  return key;
 }
 
 void check(const std::string& kind, const CustomKey& own, const Key& key) {
@@ -67,7 +64,7 @@ void add_model_kind(const std::string& kind, const std::vector<CustomKey>& keys)
 Value own_value(const Config& config, const std::string& name) {
   const Key* key = find_key("model." + config.model.kind + "." + name);
   require(key != nullptr, "the model \"", config.model.kind, "\" declared no key \"", name, "\"");
-  return read_field(*key, config);
+  return key->field.read(config);
 }
 
 }  // namespace flotilla::config

@@ -60,7 +60,7 @@ void resolve_paths(const std::string& deck_path, const config::GivenValues& give
     const auto& path = std::get<std::string>(value->value);
     if (path.empty() || (key.path == "run.resume" && !names_a_file)) continue;
     const bool beside_deck = key.path_role == config::PathRole::input && !value->origin.from_override();
-    config::write_field(key, absolute_path(path, beside_deck ? deck_folder : here), config);
+    key.field.write(config, absolute_path(path, beside_deck ? deck_folder : here));
   }
   if (given.find("run.output") == nullptr) {
     config.run.output = absolute_path(fs::path("runs") / fs::path(deck_path).stem(), here);
@@ -71,7 +71,7 @@ void resolve_paths(const std::string& deck_path, const config::GivenValues& give
 void check_resolved_paths(const Config& config) {
   for (const config::Key& key : config::all_keys()) {
     if (key.path_role == config::PathRole::none) continue;
-    const auto path = std::get<std::string>(config::read_field(key, config));
+    const auto path = std::get<std::string>(key.field.read(config));
     if (!config::is_utf8(path))
       throw UserError(cat(key.path, " is in ", config::quoted(path),
                           ", which is not UTF-8 as checkpoints and metrics are: rename that folder, or give "
@@ -93,7 +93,7 @@ void derive(const config::GivenValues& given, Config& config) {
   }
   // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
   if (config.data.kind == "criteo" && given.find("data.order") == nullptr) config.data.order = "file";
-  if (config.optimizer.kind == "adamw") config.optimizer.decay = "decoupled";
+  if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
   ServerConfig& server = config.server;
   if (server.mode != "sync" && given.find("server.max_staleness") == nullptr)
     server.max_staleness =
@@ -168,8 +168,8 @@ std::string difference_that_forbids_resuming(const std::string& saved_deck, cons
     // A selector stands before its keys: a changed kind has been reported when its keys are compared.
     const bool known = config::is_active(key, saved) && config::is_active(key, current);
     if (!known || key.on_resume == config::OnResume::may_change) continue;
-    const config::Value before = config::read_field(key, saved);
-    const config::Value now = config::read_field(key, current);
+    const config::Value before = key.field.read(saved);
+    const config::Value now = key.field.read(current);
     if (before == now) continue;
     return cat(key.path, ": ", config::toml_text(before), " in the checkpoint, ", config::toml_text(now),
                " now");

@@ -60,7 +60,7 @@ std::string resolved_text(const Config& config) {
   std::string text;
   std::string table;
   for (const Key& key : all_keys()) {
-    const Value value = read_field(key, config);
+    const Value value = key.field.read(config);
     const bool left_out = key.presence == Presence::optional && value == default_of(key);
     if (left_out || !is_active(key, config)) continue;
     if (key.table() != table) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "src/config/choices.hpp"
 #include "src/config/keys.hpp"
 
 namespace flotilla::config {
@@ -34,10 +37,52 @@ constexpr double most_steps = 1e12;   // Also of samples and epochs: a product w
 constexpr double largest_loss_scale = 1e30;  // Its product with a float's gradient is finite
 constexpr double most_count = 2147483647;    // Limit of MPI's counts and oneDNN's sizes
 
-/// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>.
+/// A member's value as keys have it: words for an enum.
+template <class T>
+Value value_of(const T& held) {
+  if constexpr (std::is_enum_v<T>) {
+    return std::string(word(held));
+  } else if constexpr (requires { requires std::is_enum_v<typename T::value_type>; }) {
+    std::vector<std::string> words;
+    for (const auto each : held) words.emplace_back(word(each));
+    return words;
+  } else {
+    return held;
+  }
+}
+
+template <class T>
+void assign(T& held, const Value& value) {
+  if constexpr (std::is_enum_v<T>) {
+    held = choice<T>(std::get<std::string>(value));
+  } else if constexpr (requires { requires std::is_enum_v<typename T::value_type>; }) {
+    held.clear();
+    for (const std::string& word : std::get<std::vector<std::string>>(value))
+      held.push_back(choice<typename T::value_type>(word));
+  } else {
+    held = std::get<T>(value);
+  }
+}
+
+template <class T>
+std::vector<std::string> words_of() {
+  std::vector<std::string> words;
+  if constexpr (std::is_enum_v<T>) {
+    for (const auto& each : choices<T>) words.emplace_back(each.word);
+  } else if constexpr (requires { requires std::is_enum_v<typename T::value_type>; }) {
+    words = words_of<typename T::value_type>();
+  }
+  return words;
+}
+
+/// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>. Its type is the
+/// key's type, its initial value the default.
 template <auto... members>
-auto& field(Config& config) {
-  return (config.*....*members);
+Field field() {
+  using T = std::remove_cvref_t<decltype((std::declval<Config&>().*....*members))>;
+  return {.read = [](const Config& config) { return value_of((config.*....*members)); },
+          .write = [](Config& config, const Value& value) { assign((config.*....*members), value); },
+          .words = words_of<T>()};
 }
 
 inline Condition data_is(std::string kind) {
@@ -56,8 +101,8 @@ inline Rule positive(double high = std::numeric_limits<double>::infinity()) {
 inline Rule fraction() {
   return {.low = 0, .high = 1, .high_itself = false};
 }
-inline Rule one_of(std::vector<std::string> choices, std::string advice = "") {
-  return {.choices = std::move(choices), .advice = std::move(advice)};
+inline Rule one_of(std::vector<std::string> choices) {
+  return {.choices = std::move(choices)};
 }
 inline Rule one_of_numbers(std::vector<std::int64_t> numbers) {
   return {.numbers = std::move(numbers)};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/error.hpp"
 #include "src/config/key_table.hpp"
@@ -73,7 +72,7 @@ template <class T>
 std::optional<BrokenRule> find_broken(const Rule& rule, const T& value) {
   const std::string text = broken_by(rule, value);
   if (text.empty()) return std::nullopt;
-  return BrokenRule{cat(text, ", got ", toml_text(value), rule.advice.empty() ? "" : ": ", rule.advice), {}};
+  return BrokenRule{cat(text, ", got ", toml_text(value)), {}};
 }
 
 template <class T>
@@ -99,13 +98,16 @@ std::vector<Key> make_table() {
   for (auto* const keys :
        {&run_and_device_keys, &model_and_data_keys, &image_keys, &click_keys, &data_source_keys,
         &training_keys, &strategy_keys, &local_sgd_keys, &server_keys, &checkpoint_and_validation_keys}) {
-    for (Key& key : keys()) table.push_back(std::move(key));
+    for (Key& key : keys()) {
+      if (!key.field.words.empty()) key.rule.choices = key.field.words;
+      table.push_back(std::move(key));
+    }
   }
   return table;
 }
 
 std::string selector_text(const Key& selector, const Config& config) {
-  const Value value = read_field(selector, config);
+  const Value value = selector.field.read(config);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   return toml_text(value);
 }
@@ -144,23 +146,8 @@ bool is_active(const Key& key, const Config& config) {
   return std::find(values.begin(), values.end(), selector_text(*selector, config)) != values.end();
 }
 
-Value read_field(const Key& key, Config config) {
-  return std::visit([&](const auto& field) { return Value(field(config)); }, key.field);
-}
-
-void write_field(const Key& key, const Value& value, Config& config) {
-  std::visit(
-      [&](const auto& field) {
-        using T = std::remove_reference_t<decltype(field(config))>;
-        const T* held = std::get_if<T>(&value);
-        require(held != nullptr, key.path, " was given a value of another type");
-        field(config) = *held;
-      },
-      key.field);
-}
-
 Value default_of(const Key& key) {
-  return read_field(key, Config{});
+  return key.field.read({});
 }
 
 std::optional<BrokenRule> broken_rule(const Key& key, const Value& value) {

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -17,13 +16,12 @@
 
 namespace flotilla::config {
 
-/// The member of Config for a key's value. The field's type is the key's type, the field's initial value its
-/// default.
-template <class T>
-using FieldOf = std::function<T&(Config&)>;
-using Field = std::variant<FieldOf<bool>, FieldOf<std::int64_t>, FieldOf<double>, FieldOf<std::string>,
-                           FieldOf<std::vector<std::int64_t>>, FieldOf<std::vector<double>>,
-                           FieldOf<std::vector<std::string>>>;
+/// The place of a key's value in Config (key_table.hpp makes it from the member there).
+struct Field {
+  std::function<Value(const Config&)> read;
+  std::function<void(Config&, const Value&)> write;  ///< The value must be of the type that read() returns
+  std::vector<std::string> words = {};               ///< Of an enum; empty: another type
+};
 
 /// The allowed values of a key. Rules of an array hold for each of its elements.
 struct Rule {
@@ -31,9 +29,8 @@ struct Rule {
   double high = std::numeric_limits<double>::infinity();
   bool low_itself = true;                  ///< low is allowed
   bool high_itself = true;                 ///< high is allowed
-  std::vector<std::string> choices = {};   ///< Empty: any text
+  std::vector<std::string> choices = {};   ///< Empty: any text. Of an enum's key: all its words
   std::vector<std::int64_t> numbers = {};  ///< Empty: any integer within the bounds
-  std::string advice = {};                 ///< Appended to the message about a refused choice
   std::size_t least_elements = 0;          ///< Of an array
   std::size_t most_elements = 64;
 };
@@ -62,7 +59,7 @@ enum class OnResume { may_change, must_match };
 struct Key {
   std::string path;  ///< "data.train.images"
   Field field;
-  Rule rule;
+  Rule rule = {};
   std::string help;
   OnResume on_resume = OnResume::may_change;
   Condition condition = {};
@@ -86,8 +83,6 @@ bool is_table(std::string_view path);
 /// Whether the key is valid for the configuration's kinds.
 bool is_active(const Key& key, const Config& config);
 
-Value read_field(const Key& key, Config config);  ///< By value: a Field needs a changeable one
-void write_field(const Key& key, const Value& value, Config& config);
 Value default_of(const Key& key);
 
 /// How a value breaks its key's own rule.

@@ -6,13 +6,13 @@ namespace flotilla::config {
 std::vector<Key> click_keys() {
   return {
       {.path = "data.hash_buckets",
-       .field = field<&Config::data, &DataConfig::hash_buckets>,
+       .field = field<&Config::data, &DataConfig::hash_buckets>(),
        .rule = at_least(0, 9e18),
        .help = "Ids are the hash of slot and category modulo this; 0: the whole hash of 64 bits",
        .on_resume = must_match,
        .condition = {"data.kind", {"criteo", "libsvm"}}},
       {.path = "data.dense_transform",
-       .field = field<&Config::data, &DataConfig::dense_transform>,
+       .field = field<&Config::data, &DataConfig::dense_transform>(),
        .rule = one_of({"log", "min-max"}),
        .help = "What becomes of a number: \"log\": ln(1 + max(x, 0)); \"min-max\": capped at the 95th "
                "percentile of Criteo's challenge and scaled to [0, 1], as PaddlePaddle's Fleet does. A "
@@ -20,7 +20,7 @@ std::vector<Key> click_keys() {
        .on_resume = must_match,
        .condition = {"data.kind", {"criteo"}}},
       {.path = "data.deal",
-       .field = field<&Config::data, &DataConfig::deal>,
+       .field = field<&Config::data, &DataConfig::deal>(),
        .rule = one_of({"samples", "files", "bytes"}),
        .help =
            "What a worker reads: \"samples\": its part of each global batch; \"files\": files of its own, "

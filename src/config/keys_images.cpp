@@ -9,7 +9,7 @@ const std::vector<std::string> image_kinds = {"image-list", "image-folder"};
 template <auto member>
 Key image_key(std::string name, Rule rule, std::string help) {
   return {.path = "data." + std::move(name),
-          .field = field<&Config::data, member>,
+          .field = field<&Config::data, member>(),
           .rule = std::move(rule),
           .help = std::move(help),
           .on_resume = must_match,

@@ -14,7 +14,7 @@ void write_all(const std::map<std::string, Given, std::less<>>& values, Config& 
   for (const auto& [path, given] : values) {
     const Key* key = find_key(path);
     require(key != nullptr, "a value was kept for an unknown key ", path);
-    write_field(*key, given.value, config);
+    key->field.write(config, given.value);
   }
 }
 
@@ -49,7 +49,7 @@ std::string needs_text(const Condition& condition, const Config& config) {
   if (!is_active(*selector, config)) return needs_text(selector->condition, config);
   std::string text = " needs " + condition.selector + " to be ";
   if (condition.values.size() > 1) text += "one of ";
-  const Value now = read_field(*selector, config);
+  const Value now = selector->field.read(config);
   const bool is_text = std::holds_alternative<std::string>(now);
   for (std::size_t i = 0; i < condition.values.size(); ++i) {
     const std::string& value = condition.values[i];
@@ -97,7 +97,7 @@ void check_presence(const Config& config, const GivenValues& given, Mistakes& mi
       mistakes.add(value->second.origin, key.path + needs_text(condition, config));
     }
     const bool missing = key.presence == Presence::required && given.find(key.path) == nullptr &&
-                         read_field(key, config) == default_of(key);  // else a kind has one of its own
+                         key.field.read(config) == default_of(key);  // else a kind has one of its own
     if (active && missing && !given.is_unusable(key.path)) {
       mistakes.add({}, cat(key.path, " is missing (", type_name(default_of(key)), "): ", key.help));
     }

@@ -205,17 +205,18 @@ class Rules {
             "give one of them");
     exclude("strategy.group_all_reduce", strategy.group_all_reduce, "strategy.before_begin",
             strategy.before_begin == "all-reduce", "before_begin = \"average\" comes to the same");
-    const std::string& optimizer = config_.optimizer.kind;
-    if (usable({"optimizer.kind"}) && strategy.kind == "adaptive-local-sgd" && optimizer != "sgd" &&
-        optimizer != "momentum" && optimizer != "nesterov")
+    const OptimizerKind optimizer = config_.optimizer.kind;
+    if (usable({"optimizer.kind"}) && strategy.kind == "adaptive-local-sgd" &&
+        optimizer != OptimizerKind::sgd && optimizer != OptimizerKind::momentum &&
+        optimizer != OptimizerKind::nesterov)
       mistakes_.add(
           origin({"strategy.kind", "optimizer.kind"}),
           cat("strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient "
               "descent: use optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = "
               "\"local-sgd\"; it is ",
-              quoted(optimizer)));
-    exclude("strategy.momentum", strategy.momentum != "local", "optimizer.kind", optimizer == "sgd",
-            "plain \"sgd\" keeps no state");
+              quoted(word(optimizer))));
+    exclude("strategy.momentum", strategy.momentum != "local", "optimizer.kind",
+            optimizer == OptimizerKind::sgd, "plain \"sgd\" keeps no state");
     if (usable({"strategy.before_begin", "strategy.begin_step", "strategy.begin_epoch"}) &&
         strategy.before_begin == "all-reduce" && strategy.begin_step == 0 && strategy.begin_epoch == 0.0)
       mistakes_.add(origin({"strategy.before_begin"}),
@@ -245,20 +246,20 @@ class Rules {
   void parameter_server() {
     if (!usable({"strategy.kind", "server.mode"}) || config_.strategy.kind != "parameter-server") return;
     const std::string& mode = config_.server.mode;
-    const std::string& optimizer = config_.optimizer.kind;
+    const OptimizerKind optimizer = config_.optimizer.kind;
+    const bool whole_tensors = optimizer == OptimizerKind::lars || optimizer == OptimizerKind::lamb;
     exclude("train.gradient_clip_norm", config_.train.gradient_clip_norm > 0.0, "server.mode",
             mode == "async" || mode == "half-async",
             "no server sees the whole gradient of a worker; use \"sync\" or \"geo\"");
-    exclude(
-        "optimizer.kind",
-        (optimizer == "lars" || optimizer == "lamb") && (mode == "async" || mode == "half-async"),
-        "server.slice_parameters", config_.server.slice_parameters,
-        cat(quoted(optimizer), " needs the norm of whole tensors; use \"sync\" or slice_parameters = false"));
+    exclude("optimizer.kind", whole_tensors && (mode == "async" || mode == "half-async"),
+            "server.slice_parameters", config_.server.slice_parameters,
+            cat(quoted(word(optimizer)),
+                " needs the norm of whole tensors; use \"sync\" or slice_parameters = false"));
     exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
             "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
     const bool rows = config_.model.kind == "ctr-dnn";
-    exclude("model.kind", rows && (optimizer == "lars" || optimizer == "lamb"), "optimizer.kind", true,
-            cat(quoted(optimizer), " needs the norm of whole tensors, and a table of rows has none"));
+    exclude("model.kind", rows && whole_tensors, "optimizer.kind", true,
+            cat(quoted(word(optimizer)), " needs the norm of whole tensors, and a table of rows has none"));
     exclude("device.precision", rows && config_.device.precision == "float16", "server.mode",
             mode == "half-async",
             "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
@@ -336,11 +337,12 @@ class Rules {
 
   void no_decay() {
     if (!usable({"optimizer.no_decay"})) return;
-    std::vector<std::string> kinds = config_.optimizer.no_decay;
+    std::vector<NoDecay> kinds = config_.optimizer.no_decay;
     std::sort(kinds.begin(), kinds.end());
     const auto twice = std::adjacent_find(kinds.begin(), kinds.end());
     if (twice == kinds.end()) return;
-    mistakes_.add(origin({"optimizer.no_decay"}), "optimizer.no_decay names " + quoted(*twice) + " twice");
+    mistakes_.add(origin({"optimizer.no_decay"}),
+                  "optimizer.no_decay names " + quoted(word(*twice)) + " twice");
   }
 
  private:

@@ -11,19 +11,15 @@ namespace flotilla {
 
 namespace {
 
-Decay decay_of(const OptimizerConfig& config) {
-  return config.decay == "decoupled" ? Decay::decoupled : Decay::coupled;
-}
-
 /// momentum and nesterov.
 class Momentum : public Optimizer {
  public:
   Momentum(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
       : math_(device.flat()),
         ranges_(update_ranges(config, layout, false)),
-        decay_(decay_of(config)),
+        decay_(config.decay),
         mu_(static_cast<float>(config.momentum)),
-        nesterov_(config.kind == "nesterov"),
+        nesterov_(config.kind == OptimizerKind::nesterov),
         velocity_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
 
   std::vector<OptimizerSlot> slots() override { return {{"momentum", velocity_.span()}}; }
@@ -47,7 +43,7 @@ class Momentum : public Optimizer {
 class Sgd : public Optimizer {
  public:
   Sgd(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : math_(device.flat()), ranges_(update_ranges(config, layout, false)), decay_(decay_of(config)) {}
+      : math_(device.flat()), ranges_(update_ranges(config, layout, false)), decay_(config.decay) {}
 
   std::vector<OptimizerSlot> slots() override { return {}; }
 
@@ -70,7 +66,7 @@ class Adam : public Optimizer {
   Adam(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
       : math_(device.flat()),
         ranges_(update_ranges(config, layout, false)),
-        decay_(config.kind == "adamw" ? Decay::decoupled : decay_of(config)),
+        decay_(config.kind == OptimizerKind::adamw ? Decay::decoupled : config.decay),
         beta1_(static_cast<float>(config.beta1)),
         beta2_(static_cast<float>(config.beta2)),
         epsilon_(static_cast<float>(config.epsilon)),
@@ -104,7 +100,7 @@ class Adagrad : public Optimizer {
   Adagrad(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
       : math_(device.flat()),
         ranges_(update_ranges(config, layout, false)),
-        decay_(decay_of(config)),
+        decay_(config.decay),
         epsilon_(static_cast<float>(config.epsilon)),
         sum_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
 
@@ -125,13 +121,10 @@ class Adagrad : public Optimizer {
   Storage sum_;
 };
 
-bool names(const std::vector<std::string>& list, const char* name) {
-  return std::ranges::find(list, name) != list.end();
-}
-
 float decay_for(const OptimizerConfig& config, ParameterKind kind) {
-  const bool excluded = (kind == ParameterKind::bias && names(config.no_decay, "biases")) ||
-                        (kind == ParameterKind::batch_norm && names(config.no_decay, "batch_norm"));
+  const auto names = [&](NoDecay exception) { return std::ranges::count(config.no_decay, exception) > 0; };
+  const bool excluded = (kind == ParameterKind::bias && names(NoDecay::biases)) ||
+                        (kind == ParameterKind::batch_norm && names(NoDecay::batch_norm));
   return excluded ? 0.0F : static_cast<float>(config.weight_decay);
 }
 
@@ -184,19 +177,21 @@ void Optimizer::complete_norms(std::span<double> first, std::span<double> second
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device) {
-  if (config.kind == "sgd") return std::make_unique<Sgd>(config, layout, device);
-  if (config.kind == "momentum" || config.kind == "nesterov") {
-    return std::make_unique<Momentum>(config, layout, device);
+  switch (config.kind) {
+    case OptimizerKind::sgd: return std::make_unique<Sgd>(config, layout, device);
+    case OptimizerKind::momentum:
+    case OptimizerKind::nesterov: return std::make_unique<Momentum>(config, layout, device);
+    case OptimizerKind::lars: return std::make_unique<Lars>(config, layout, device);
+    case OptimizerKind::lamb: return std::make_unique<Lamb>(config, layout, device);
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw: return std::make_unique<Adam>(config, layout, device);
+    case OptimizerKind::adagrad: return std::make_unique<Adagrad>(config, layout, device);
   }
-  if (config.kind == "adam" || config.kind == "adamw") return std::make_unique<Adam>(config, layout, device);
-  if (config.kind == "adagrad") return std::make_unique<Adagrad>(config, layout, device);
-  if (config.kind == "lars") return std::make_unique<Lars>(config, layout, device);
-  if (config.kind == "lamb") return std::make_unique<Lamb>(config, layout, device);
-  throw InternalError("no optimizer is called \"" + config.kind + "\"");
+  throw InternalError("an unknown optimizer");
 }
 
 bool needs_norms(const OptimizerConfig& config) {
-  return config.kind == "lars" || config.kind == "lamb";
+  return config.kind == OptimizerKind::lars || config.kind == OptimizerKind::lamb;
 }
 
 std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,

@@ -81,7 +81,6 @@ class Optimizer {
 ///
 /// (You et al. 2017 and 2020; docs/fleet.md, "Synchronous training".) Both ignore optimizer.decay: λ stands
 /// in the formulas.
-/// @throws InternalError for an unknown kind.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device);
 

@@ -35,12 +35,9 @@ class Schedule {
   double at(const Progress& progress) const;
 
  private:
-  enum class Kind { constant, piecewise, cosine, linear };
-  static Kind kind_of(const std::string& name);
   double decayed(const Progress& progress) const;
 
   ScheduleConfig config_;
-  Kind kind_;
   double base_;
 };
 

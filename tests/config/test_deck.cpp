@@ -26,7 +26,7 @@ TEST(Deck, AGoodDeckFillsTheConfig) {
   EXPECT_FALSE(config.data.validation.given);
   EXPECT_EQ(config.train.batch_size, 10);
   EXPECT_EQ(config.schedule.learning_rate, 0.1);
-  EXPECT_EQ(config.optimizer.kind, "sgd");
+  EXPECT_EQ(config.optimizer.kind, OptimizerKind::sgd);
 }
 
 TEST(Deck, AllMistakesAreToldAtOnceInTheOrderOfTheText) {

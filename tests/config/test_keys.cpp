@@ -11,92 +11,115 @@
 namespace flotilla::config {
 namespace {
 
-/// The addresses of the fields, in no order.
 template <class... Fields>
-void add_addresses(std::multiset<const void*>& to, const Fields&... fields) {
-  (to.insert(static_cast<const void*>(&fields)), ...);
+void count(std::size_t& fields, const Fields&...) {
+  fields += sizeof...(Fields);
 }
 
-/// Every field that a deck can set. A field added to one of the structures stops this from compiling.
-std::multiset<const void*> addresses_of_fields(const Config& config) {
-  std::multiset<const void*> all;
+/// The fields that a deck can set. One added to the structures stops this from compiling.
+std::size_t count_fields(const Config& config) {
+  std::size_t all = 0;
   const auto& [run, device, model, data, train, optimizer, schedule, strategy, roles, server, checkpoint,
                validation, resolved_text] = config;
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, straggler] = run;
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m);
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m);
     const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
-    add_addresses(all, rank, slow_factor, pause_s, every, take_turns);
+    count(all, rank, slow_factor, pause_s, every, take_turns);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, loss_scale] = device;
-    add_addresses(all, a, b, c, d, e, f, g, h);
+    count(all, a, b, c, d, e, f, g, h);
     const auto& [kind, value, initial, growth, growth_every, backoff, backoff_every] = loss_scale;
-    add_addresses(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
+    count(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, own] = model;  // own models' keys come later
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, stage_to, threads, prefetch, last_batch,
                  order, buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n] = data;
-    add_addresses(all, kind, shape, mean, std, stage_to, threads, prefetch, last_batch, order, buckets,
-                  transform, deal);
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    count(all, kind, shape, mean, std, stage_to, threads, prefetch, last_batch, order, buckets, transform,
+          deal);
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
       // given follows from the others, staged_below from data.stage_to
       const auto& [given, images, labels, samples, path, root, staged_below] = *source;
-      add_addresses(all, images, labels, samples, path, root);
+      count(all, images, labels, samples, path, root);
     }
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = train;
-    add_addresses(all, a, b, c, d, e, f, g, h, i);
+    count(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = optimizer;
-    add_addresses(all, a, b, c, d, e, f, g, h, i);
+    count(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = schedule;
-    add_addresses(all, a, b, c, d, e, f, g, h, i);
+    count(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, outer] = strategy;
-    add_addresses(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     const auto& [outer_kind, outer_rate, outer_momentum] = outer;
-    add_addresses(all, outer_kind, outer_rate, outer_momentum);
+    count(all, outer_kind, outer_rate, outer_momentum);
   }
   {
     const auto& [a, b, c, d] = roles;
-    add_addresses(all, a, b, c, d);
+    count(all, a, b, c, d);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = server;
-    add_addresses(all, a, b, c, d, e, f, g, h, i);
+    count(all, a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d] = checkpoint;
-    add_addresses(all, a, b, c, d);
+    count(all, a, b, c, d);
   }
   {
     const auto& [a, b] = validation;
-    add_addresses(all, a, b);
+    count(all, a, b);
   }
   return all;
 }
 
+/// Another value of the key's type than its default.
+Value other_than_default(const Key& key) {
+  const std::string word = key.field.words.empty() ? "x" : key.field.words.back();
+  return std::visit(
+      [&]<class T>(const T& held) -> Value {
+        if constexpr (std::is_same_v<T, bool>) {
+          return !held;
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return held == word ? key.field.words.front() : word;
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          return held + 1;
+        } else {
+          T longer = held;
+          if constexpr (std::is_same_v<T, std::vector<std::string>>)
+            longer.push_back(word);
+          else
+            longer.push_back({});
+          return longer;
+        }
+      },
+      default_of(key));
+}
+
 TEST(Keys, EveryFieldOfTheConfigHasExactlyOneKey) {
-  Config config;
-
-  std::multiset<const void*> reached;
+  EXPECT_EQ(all_keys().size(), count_fields({}));
   for (const Key& key : all_keys()) {
-    std::visit([&](const auto& field) { reached.insert(static_cast<const void*>(&field(config))); },
-               key.field);
+    Config config;
+    const Value value = other_than_default(key);
+    key.field.write(config, value);
+    for (const Key& other : all_keys()) {
+      const Value wanted = &other == &key ? value : default_of(other);
+      EXPECT_EQ(other.field.read(config), wanted) << key.path << " and " << other.path;
+    }
   }
-
-  EXPECT_EQ(reached, addresses_of_fields(config));
 }
 
 TEST(Keys, PathsAreUniqueAndTablesAreContiguous) {

@@ -30,7 +30,7 @@ std::string here(const std::string& path) {
 
 void expect_equal(const Config& a, const Config& b) {
   for (const config::Key& key : config::all_keys()) {
-    EXPECT_EQ(config::read_field(key, a), config::read_field(key, b)) << key.path;
+    EXPECT_EQ(key.field.read(a), key.field.read(b)) << key.path;
   }
   EXPECT_EQ(a.data.train.given, b.data.train.given);
   EXPECT_EQ(a.data.validation.given, b.data.validation.given);

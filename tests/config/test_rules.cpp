@@ -220,8 +220,8 @@ TEST(Rules, AKindIsExcludedFromDecayOnce) {
 }
 
 TEST(Rules, AdamwDecaysDecoupledAlways) {
-  EXPECT_EQ(load(good_deck, {"optimizer.kind=adamw"}).config.optimizer.decay, "decoupled");
-  EXPECT_EQ(load(good_deck, {"optimizer.kind=adam"}).config.optimizer.decay, "coupled");
+  EXPECT_EQ(load(good_deck, {"optimizer.kind=adamw"}).config.optimizer.decay, Decay::decoupled);
+  EXPECT_EQ(load(good_deck, {"optimizer.kind=adam"}).config.optimizer.decay, Decay::coupled);
   EXPECT_NE(mistakes_of(good_deck, {"optimizer.kind=adamw", "optimizer.decay=coupled"}), "");
 }
 

@@ -122,12 +122,12 @@ double adam_direction(double g, double& m, double& v, int step) {
 
 OptimizerConfig config_of(const char* kind) {
   OptimizerConfig config;
-  config.kind = kind;
+  config.kind = choice<OptimizerKind>(kind);
   config.momentum = 0.8;
   config.beta2 = 0.99;
   config.epsilon = 1e-6;
   config.weight_decay = 0.05;
-  config.no_decay = {"biases"};
+  config.no_decay = {NoDecay::biases};
   config.lars_coefficient = 0.02;
   return config;
 }
@@ -139,7 +139,7 @@ TEST(Optimizer, SgdFollowsItsFormula) {
 
 TEST(Optimizer, SgdDecaysBesideTheRuleIfAsked) {
   OptimizerConfig config = config_of("sgd");
-  config.decay = "decoupled";
+  config.decay = Decay::decoupled;
 
   expect_three_steps(config,
                      elementwise([](double& p, double g, double&, double&, int) { p -= rate * g; }, true));
@@ -376,7 +376,7 @@ TEST(UpdateRanges, AreOneUnlessTheDecayDiffers) {
 
   const std::vector<FlatRange> merged = update_ranges(config, layout, false);
   const std::vector<FlatRange> single = update_ranges(config, layout, true);
-  config.no_decay = {"biases", "batch_norm"};
+  config.no_decay = {NoDecay::biases, NoDecay::batch_norm};
   const std::vector<FlatRange> split = update_ranges(config, layout, false);
 
   ASSERT_EQ(merged.size(), 1U);
@@ -395,7 +395,7 @@ TEST(UpdateRanges, MergeExcludedNeighbours) {
   ArenaLayout layout = small_layout();
   layout.add("bn.weight", {3}, ParameterKind::batch_norm);
   OptimizerConfig config = config_of("sgd");
-  config.no_decay = {"biases", "batch_norm"};
+  config.no_decay = {NoDecay::biases, NoDecay::batch_norm};
 
   EXPECT_EQ(update_ranges(config, layout, false).size(), 2U);
 }

@@ -11,7 +11,7 @@ constexpr double total = 90.0;
 
 ScheduleConfig config_of(const char* kind) {
   ScheduleConfig config;
-  config.kind = kind;
+  config.kind = choice<ScheduleKind>(kind);
   config.learning_rate = 0.4;
   config.warmup_epochs = 5.0;
   config.warmup_from = 0.1;

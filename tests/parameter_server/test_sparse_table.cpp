@@ -166,7 +166,7 @@ TEST(SparseTable, ARowTouchedAtEveryStepMovesAsDenseParametersDo) {
   for (const std::string kind : {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad"}) {
     for (const std::int64_t width : {1, 10, 16}) {
       OptimizerConfig config;
-      config.kind = kind;
+      config.kind = choice<OptimizerKind>(kind);
       config.weight_decay = 0.1;
       ArenaLayout layout;
       layout.add("row", {width}, ParameterKind::weight);
@@ -202,7 +202,7 @@ TEST(SparseTable, ARowTouchedAtEveryStepMovesAsDenseParametersDo) {
 TEST(SparseTable, RefusesRulesThatNeedWholeTensors) {
   OptimizerConfig config;
   for (const std::string kind : {"lars", "lamb"}) {
-    config.kind = kind;
+    config.kind = choice<OptimizerKind>(kind);
     EXPECT_THROW(row_rule(config), UserError);
   }
 }

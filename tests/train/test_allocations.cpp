@@ -51,7 +51,7 @@ TEST_P(OptimizerAllocations, AreNoneInAStep) {
   layout.add("fc.weight", {5}, ParameterKind::weight);
   layout.add("fc.bias", {2}, ParameterKind::bias);
   OptimizerConfig config;
-  config.kind = GetParam();
+  config.kind = choice<OptimizerKind>(GetParam());
   config.weight_decay = 0.1;
   Storage parameters = device.allocate(32);
   const Storage gradients = device.allocate(32);

@@ -41,7 +41,7 @@ ServePlan plan_from(const std::string& text) {
 
 OptimizerConfig servers_optimizer(const Config& config) {
   OptimizerConfig optimizer = config.optimizer;
-  if (config.server.mode == "geo") optimizer.kind = "sgd";
+  if (config.server.mode == "geo") optimizer.kind = OptimizerKind::sgd;
   return optimizer;
 }
 

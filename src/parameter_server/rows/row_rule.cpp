@@ -7,13 +7,18 @@ namespace flotilla {
 
 namespace {
 
-RowRuleKind kind_of(const std::string& word) {
-  if (word == "sgd") return RowRuleKind::sgd;
-  if (word == "momentum") return RowRuleKind::momentum;
-  if (word == "nesterov") return RowRuleKind::nesterov;
-  if (word == "adam" || word == "adamw") return RowRuleKind::adam;
-  if (word == "adagrad") return RowRuleKind::adagrad;
-  throw UserError(cat("optimizer.kind = \"", word,
+RowRuleKind kind_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd: return RowRuleKind::sgd;
+    case OptimizerKind::momentum: return RowRuleKind::momentum;
+    case OptimizerKind::nesterov: return RowRuleKind::nesterov;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw: return RowRuleKind::adam;
+    case OptimizerKind::adagrad: return RowRuleKind::adagrad;
+    case OptimizerKind::lars:
+    case OptimizerKind::lamb: break;
+  }
+  throw UserError(cat("optimizer.kind = \"", kind,
                       "\" needs norms of whole tensors, which tables of rows do "
                       "not have; use sgd, momentum, nesterov, adam, adamw or adagrad"));
 }
@@ -21,9 +26,8 @@ RowRuleKind kind_of(const std::string& word) {
 }  // namespace
 
 RowRule row_rule(const OptimizerConfig& config) {
-  const bool decoupled = config.kind == "adamw" || config.decay == "decoupled";
   return {.kind = kind_of(config.kind),
-          .decay = decoupled ? Decay::decoupled : Decay::coupled,
+          .decay = config.kind == OptimizerKind::adamw ? Decay::decoupled : config.decay,
           .weight_decay = static_cast<float>(config.weight_decay),
           .momentum = static_cast<float>(config.momentum),
           .beta1 = static_cast<float>(config.beta1),
