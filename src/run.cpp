@@ -159,14 +159,14 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   std::optional<flotilla::StopListener> listener;
 
   // 4. MPI; everything below is destroyed before it.
-  const bool strangers = flotilla::slurm_tasks_disconnected();
+  const bool disconnected = flotilla::slurm_tasks_disconnected();
   try {
     if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
     failure.end_job_at_terminate();
-    if (strangers && world.size() == 1) {
+    if (disconnected && world.size() == 1) {
       if (flotilla::slurm_first_task())
         say_error(
             "srun started several tasks, but MPI did not bring them together: each would train alone. Use "

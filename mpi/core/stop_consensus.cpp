@@ -19,8 +19,8 @@ namespace {
 
 constexpr int note_tag = 7;
 
-/// What each worker tells in a meeting beside its values, in doubles.
-enum Told : std::size_t { told_stop, told_steps, told_values };
+/// A worker's record of a meeting, in doubles: what comes before its values.
+enum Record : std::size_t { record_stop, record_steps, record_values };
 
 constexpr int rendezvous_spins = 200;
 /// Between two looks of a worker that steps alone: a look may give the processor away.
@@ -67,7 +67,7 @@ struct StopConsensus::Impl {
       : meetings(group.collective_clone()),
         agreements(group.collective_clone()),
         notes(group.collective_clone()),
-        meeting(meetings, "meeting of workers", values + told_values),
+        meeting(meetings, "meeting of workers", values + record_values),
         agreement(agreements, "agreement on a stop", 2),
         sent(static_cast<std::size_t>(group.size()) + 1, MPI_REQUEST_NULL) {}
 
@@ -192,12 +192,12 @@ bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std
   Impl& own = *impl_;
   own.look();
   std::span<double> record = own.meeting.mine();
-  require(mine.size() + told_values == record.size() &&
+  require(mine.size() + record_values == record.size() &&
               all.size() == mine.size() * (own.meeting.all().size() / record.size()),
           "a meeting of other values than agreed on");
-  record[told_stop] = own.stop_requested ? 1.0 : 0.0;
-  record[told_steps] = static_cast<double>(steps);
-  std::ranges::copy(mine, record.begin() + told_values);
+  record[record_stop] = own.stop_requested ? 1.0 : 0.0;
+  record[record_steps] = static_cast<double>(steps);
+  std::ranges::copy(mine, record.begin() + record_values);
   own.meeting.start(steps, where);
   const WaitingScope waiting(own.meeting.log());
   const auto met = [&own, steps] {
@@ -213,10 +213,10 @@ bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std
   bool stop = false;
   for (std::size_t rank = 0; rank * record.size() < own.meeting.all().size(); ++rank) {
     const auto theirs = own.meeting.all().subspan(rank * record.size(), record.size());
-    require(theirs[told_steps] == static_cast<double>(steps), "worker ", own.notes.rank(),
-            " meets after step ", steps, ", worker ", rank, " after step ", theirs[told_steps]);
-    stop = stop || theirs[told_stop] > 0.0;
-    std::ranges::copy(theirs.subspan(told_values),
+    require(theirs[record_steps] == static_cast<double>(steps), "worker ", own.notes.rank(),
+            " meets after step ", steps, ", worker ", rank, " after step ", theirs[record_steps]);
+    stop = stop || theirs[record_stop] > 0.0;
+    std::ranges::copy(theirs.subspan(record_values),
                       all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size()));
   }
   own.stop_requested = own.stop_requested || stop;

@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "mpi/core/backoff.hpp"
 #include "mpi/core/native.hpp"
+#include "mpi/push_pull/push_pull_requests.hpp"
 
 namespace flotilla::mpi {
 
@@ -22,36 +23,6 @@ T take_first(std::vector<T>& queue) {
 }
 
 }  // namespace
-
-/// That of the next request, the slots' (of each place), and the workers': payloads, answers (of each place),
-/// payloads that answer.
-struct PushPullServer::Requests {
-  static constexpr std::size_t places = PushPullParts::places;
-
-  Requests(std::size_t slot_count, std::size_t worker_count)
-      : all(1 + places * slot_count + (2 + places) * worker_count, MPI_REQUEST_NULL),
-        finished(all.size()),
-        statuses(all.size()),
-        slots(slot_count),
-        workers(worker_count) {}
-  MPI_Request& listening() { return all.front(); }
-  MPI_Request& of_slot(std::size_t slot, std::size_t place) { return all[1 + places * slot + place]; }
-  MPI_Request& of_payload(int worker) { return all[first_payload() + static_cast<std::size_t>(worker)]; }
-  std::span<MPI_Request> of_answer(int worker) {
-    return std::span(all).subspan(first_answer() + places * static_cast<std::size_t>(worker), places);
-  }
-  MPI_Request& of_reply(int worker) { return all[first_reply() + static_cast<std::size_t>(worker)]; }
-  std::size_t first_payload() const { return 1 + places * slots; }
-  std::size_t first_answer() const { return first_payload() + workers; }  ///< Requests before it receive.
-  std::size_t first_reply() const { return first_answer() + places * workers; }
-  int size() const { return static_cast<int>(all.size()); }
-
-  std::vector<MPI_Request> all;
-  std::vector<int> finished;  ///< MPI's lists of them
-  std::vector<MPI_Status> statuses;
-  std::size_t slots;
-  std::size_t workers;
-};
 
 PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers, std::size_t values,
                                PushPullWires wires, ServerRoom room)
@@ -84,7 +55,7 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
   // and one without either.
   announced_.reserve(workers.size());
   ready_.reserve(slots_.size() + 3 * workers.size());
-  requests_ = std::make_unique<Requests>(slots_.size(), workers.size());
+  requests_ = std::make_unique<PushPullRequests>(slots_.size(), workers.size());
   listen();
 }
 
@@ -155,13 +126,13 @@ void PushPullServer::progress() {
       if (speaking_ > 0) listen();
       take_request(worker, head);
     } else if (index < requests_->first_payload()) {
-      take_values((index - 1) / Requests::places, (index - 1) % Requests::places);
+      take_values((index - 1) / PushPullRequests::places, (index - 1) % PushPullRequests::places);
     } else if (index < requests_->first_answer()) {
       take_part(static_cast<int>(index - requests_->first_payload()));
     } else if (index < requests_->first_reply()) {
       const std::size_t answer = index - requests_->first_answer();
-      links_[answer / Requests::places].answered.end(answer % Requests::places);
-      send_answer(static_cast<int>(answer / Requests::places));
+      links_[answer / PushPullRequests::places].answered.end(answer % PushPullRequests::places);
+      send_answer(static_cast<int>(answer / PushPullRequests::places));
     }
   }
 }

@@ -15,6 +15,8 @@
 
 namespace flotilla::mpi {
 
+struct PushPullRequests;
+
 /// A request of a worker. A push has its values, and any request may have a payload.
 struct WorkerRequest {
   int worker = 0;  ///< Index
@@ -85,7 +87,6 @@ class PushPullServer {
   int workers_left() const { return left_; }  ///< Workers whose farewell next() has not returned.
 
  private:
-  struct Requests;
   enum class SlotState { free, receiving, taken };
   struct Slot {
     SlotState state = SlotState::free;
@@ -147,7 +148,7 @@ class PushPullServer {
   int left_;                          ///< Workers whose farewell next() has not returned
   std::vector<int> announced_;        ///< Workers whose request waits for buffers, by arrival
   std::vector<WorkerRequest> ready_;  ///< Requests that next() has not returned, by arrival
-  std::unique_ptr<Requests> requests_;
+  std::unique_ptr<PushPullRequests> requests_;
 };
 
 }  // namespace flotilla::mpi

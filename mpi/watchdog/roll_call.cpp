@@ -151,7 +151,7 @@ double RollCall::silence_s() const {
   return longest;
 }
 
-bool RollCall::somebody_moved_within(double seconds) const {
+bool RollCall::any_moved_within(double seconds) const {
   for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
     const auto& answer = impl_->answers[rank];
     if (!impl_->is_mine(rank) && answer && answer->quiet_s < seconds) return true;
@@ -159,7 +159,7 @@ bool RollCall::somebody_moved_within(double seconds) const {
   return false;
 }
 
-bool RollCall::somebody_at_files_within(double seconds) const {
+bool RollCall::any_at_files_within(double seconds) const {
   for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
     const auto& answer = impl_->answers[rank];
     if (!impl_->is_mine(rank) && answer && answer->files != 0 && answer->quiet_s < seconds) return true;

@@ -50,9 +50,9 @@ class RollCall {
   void begin_silences();     ///< Restarts the clocks of silence_s()
   double silence_s() const;  ///< Longest time since the last message of a rank
   /// After ask(): did a rank answer that waits for files which have progressed in the last `seconds`?
-  bool somebody_at_files_within(double seconds) const;
+  bool any_at_files_within(double seconds) const;
   /// After ask(): did a rank answer that has moved in the last `seconds`?
-  bool somebody_moved_within(double seconds) const;
+  bool any_moved_within(double seconds) const;
   /// After ask(): did a lower rank answer whose watchdog ends the job too? Then that one reports.
   bool left_to_another() const;
   /// Mismatched collective calls or a deadlock of them, once a rank has waited for a second; on rank 0, as

@@ -2,7 +2,6 @@
 #include "mpi/watchdog/watchdog.hpp"
 
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "kernels/error.hpp"
 #include "mpi/core/clock.hpp"
 #include "mpi/core/last_resort.hpp"
+#include "mpi/watchdog/thread_activity.hpp"
 
 namespace flotilla::mpi {
 
@@ -25,33 +25,18 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 // Together less than the 5 s within which the process must end.
-constexpr unsigned patience_with_on_hang_s = 3;
-constexpr double patience_with_others_s = 1.0;
-constexpr double patience_with_movers_s = 0.75;
-constexpr double patience_with_speaker_s = 2.0;
+constexpr unsigned on_hang_limit_s = 3;
+constexpr double roll_call_limit_s = 1.0;
+constexpr double state_request_limit_s = 0.75;
+constexpr double other_report_limit_s = 2.0;
 constexpr double longest_period_s = 0.25;
 // A launcher asks to end and kills a second later. Together less than that.
 constexpr double look_for_requests_s = 0.05;
 constexpr double quiet_before_asking_s = 0.1;
-constexpr double patience_before_the_kill_s = 0.45;
+constexpr double before_kill_limit_s = 0.45;
 constexpr double recently_s = 10.0;  // in which another rank has moved
 
 constexpr double calls_per_limit = 8.0;
-
-/// What counts as progress until the next beat.
-enum class State : int {
-  moving,   ///< Nothing
-  working,  ///< Processor time of the thread counts as moving
-  at_disk,  ///< The thread waits for a disk that progresses
-  done,     ///< The thread has finished its activity, and waits for the others
-};
-
-/// Processor time of a thread, seconds; 0: it has ended.
-double processor_time_s(clockid_t thread) {
-  timespec time{};
-  if (clock_gettime(thread, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 std::string not_there(const std::vector<int>& missing) {
   std::string text;
@@ -65,19 +50,13 @@ struct Watchdog::Impl {
   double limit_s;
   std::function<void(const std::string&)> on_hang;
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
-  double looked_s = now_s();            // the same: last; it begins before the thread does
-  double quiet_s = 0;                   // the same
-  double called_s = 0;                  // the same: quiet_s when the others were called last
-  double worked_s = 0;                  // the same: processor time of the thread that works
-  double woke_s = -recently_s;          // the same: after it was stopped for longer than the limit
+  double looked_s = now_s();            // of the watchdog's thread: its last look; set before it starts
+  double quiet_s = 0;                   // of the watchdog's thread: seconds without progress
+  double called_s = 0;                  // of the watchdog's thread: quiet_s when it last called the others
+  double woke_s = -recently_s;          // of the watchdog's thread: after it was stopped beyond the limit
 
-  // Written by the training thread. They need not fit together: they are read when nothing moves.
-  std::atomic<const char*> what{"starting"};
-  std::atomic<std::int64_t> step{-1};
-  std::atomic<std::int64_t> index{-1};
-  std::atomic<State> state{State::moving};
-  std::atomic<clockid_t> working_thread{CLOCK_MONOTONIC};
-  std::atomic<std::uint64_t> beats{0};
+  // Written by the training thread.
+  ThreadActivity progress;
   std::atomic<double> deadline_s{0};  // by now_s(); 0: none
   std::atomic<double> granted_s{0};
   double postponed_s = 0;  // of the training thread
@@ -88,47 +67,16 @@ struct Watchdog::Impl {
   std::function<std::vector<int>()> missing;        // under mutex
   std::function<bool()> asked_to_end;               // under mutex
   std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
-  std::function<bool()> told;                       // under mutex
+  std::function<bool()> failure_reported;           // under mutex
   std::function<std::string()> failure;             // under mutex
   std::atomic<bool> orphaned{false};
   std::thread thread;
 
-  Activity activity() const {
-    return {what.load(std::memory_order_relaxed), step.load(std::memory_order_relaxed),
-            index.load(std::memory_order_relaxed)};
-  }
-
   Presence presence(bool ending) const {
-    const Activity now = activity();
-    const State is = state.load(std::memory_order_relaxed);
-    Presence presence{.step = now.step,
-                      .index = now.index,
-                      .quiet_s = quiet_s,
-                      .ending = ending ? 1 : 0,
-                      .done = is == State::done ? 1 : 0,
-                      .files = is == State::working || is == State::at_disk ? 1 : 0};
-    presence.set_what(now.what);
+    Presence presence = progress.presence();
+    presence.quiet_s = quiet_s;
+    presence.ending = ending ? 1 : 0;
     return presence;
-  }
-
-  /// One thread beats: no read-modify-write needed.
-  void beat(State is) {
-    state.store(is, std::memory_order_relaxed);
-    beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
-
-  void beat(State is, const char* text, std::int64_t of_step, std::int64_t of_index) {
-    what.store(text, std::memory_order_relaxed);
-    step.store(of_step, std::memory_order_relaxed);
-    index.store(of_index, std::memory_order_relaxed);
-    beat(is);
-  }
-
-  /// Whether the thread that works has taken processor time since the last call.
-  bool worked() {
-    if (state.load(std::memory_order_relaxed) != State::working) return false;
-    const double time_s = processor_time_s(working_thread.load(std::memory_order_relaxed));
-    return std::exchange(worked_s, time_s) != time_s;
   }
 
   /// Where MPI fails the others are not asked any more.
@@ -145,7 +93,7 @@ struct Watchdog::Impl {
   /// The watchdog's thread.
   void run() {
     const double period_s = limit_s > 0 ? std::min(longest_period_s, limit_s / 8) : longest_period_s;
-    std::uint64_t seen = beats.load(std::memory_order_acquire);
+    std::uint64_t seen = progress.beats();
     double watched_s = 0;
     while (!sleep_until_asked(period_s)) {
       const double now = now_s();
@@ -159,8 +107,8 @@ struct Watchdog::Impl {
       if (now - woke_s < recently_s && given_up()) _exit(exit_library_error);
       if (const std::string wrong = failed(); !wrong.empty())
         return end_job(cat(wrong, "; ", presence(true).text()));
-      const std::uint64_t beat = beats.load(std::memory_order_acquire);
-      const bool moved = worked() || beat != seen;
+      const std::uint64_t beat = progress.beats();
+      const bool moved = progress.worked() || beat != seen;
       if (moved) quiet_s = called_s = 0;
       seen = beat;
       std::string mismatch;
@@ -175,7 +123,7 @@ struct Watchdog::Impl {
       });
       if (!mismatch.empty()) return say_and_leave(mismatch);
       // While the others were asked, this process may have progressed, and they may have ended.
-      const auto still_quiet = [&] { return beats.load(std::memory_order_acquire) == beat && !worked(); };
+      const auto still_quiet = [&] { return progress.beats() == beat && !progress.worked(); };
       if (limit_s > 0 && quiet_s > limit_s && !others_live() && still_quiet()) {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
@@ -201,8 +149,8 @@ struct Watchdog::Impl {
   bool others_live() {
     bool live = false;
     with_roll_call([&](RollCall& call) {
-      call.ask(presence(false), patience_with_movers_s);
-      live = call.silent() ? call.silence_s() < limit_s : call.somebody_moved_within(limit_s);
+      call.ask(presence(false), state_request_limit_s);
+      live = call.silent() ? call.silence_s() < limit_s : call.any_moved_within(limit_s);
     });
     return live;
   }
@@ -215,8 +163,8 @@ struct Watchdog::Impl {
     if (here.files != 0 && here.quiet_s < seconds) return true;
     bool go_on = false;
     with_roll_call([&](RollCall& call) {
-      call.ask(here, patience_with_movers_s);
-      go_on = !call.silent() && call.somebody_at_files_within(seconds);
+      call.ask(here, state_request_limit_s);
+      go_on = !call.silent() && call.any_at_files_within(seconds);
     });
     return go_on;
   }
@@ -235,7 +183,7 @@ struct Watchdog::Impl {
 
   bool given_up() {
     const std::lock_guard lock(mutex);
-    return told && told();
+    return failure_reported && failure_reported();
   }
 
   std::string failed() {
@@ -245,7 +193,7 @@ struct Watchdog::Impl {
 
   /// A process that progresses is not ended here: it stops in order.
   void look_for_lost_ranks(std::uint64_t beat) {
-    if (sleep(quiet_before_asking_s) || beats.load(std::memory_order_acquire) != beat) return;
+    if (sleep(quiet_before_asking_s) || progress.beats() != beat) return;
     std::function<void(const std::string&)> say;
     {
       const std::lock_guard lock(mutex);
@@ -253,7 +201,7 @@ struct Watchdog::Impl {
     }
     const Presence here = presence(true);
     with_roll_call([&](RollCall& call) {
-      call.ask(here, patience_before_the_kill_s);
+      call.ask(here, before_kill_limit_s);
       if (call.silent() && !call.left_to_another())
         say(cat("asked to end: ", here.text(), "; ", call.text(here, {})));
     });
@@ -278,13 +226,13 @@ struct Watchdog::Impl {
 
   void end_job(std::string sentence) {
     if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
-    leave_within(patience_with_on_hang_s, exit_library_error);
+    leave_within(on_hang_limit_s, exit_library_error);
     const Presence here = presence(true);
     const std::vector<int> not_arrived = find_missing();
     std::string details = not_there(not_arrived);
     with_roll_call([&](RollCall& call) {
-      call.ask(here, patience_with_others_s);
-      if (call.left_to_another()) sleep(patience_with_speaker_s);
+      call.ask(here, roll_call_limit_s);
+      if (call.left_to_another()) sleep(other_report_limit_s);
       details = call.text(here, not_arrived);
     });
     if (!details.empty()) sentence += "; " + details;
@@ -293,7 +241,7 @@ struct Watchdog::Impl {
 
   /// Ends the process with a sentence that needs no more details.
   void say_and_leave(const std::string& sentence) {
-    leave_within(patience_with_on_hang_s, exit_library_error);
+    leave_within(on_hang_limit_s, exit_library_error);
     on_hang(sentence);
     _exit(exit_library_error);
   }
@@ -324,23 +272,23 @@ Watchdog::~Watchdog() {
   impl_->thread.join();
 }
 
-void Watchdog::tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say) {
+void Watchdog::report_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say) {
   const std::lock_guard lock(impl_->mutex);
   impl_->asked_to_end = std::move(asked);
   impl_->on_loss = std::move(say);
 }
 
-void Watchdog::leave_when_told(std::function<bool()> told) {
+void Watchdog::leave_when_reported(std::function<bool()> reported) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->told = std::move(told);
+  impl_->failure_reported = std::move(reported);
 }
 
 void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
-  impl_->beat(State::moving, what, step, index);
+  impl_->progress.beat(ActivityState::moving, what, step, index);
 }
 
 void Watchdog::beat_at_disk() {
-  impl_->beat(State::at_disk);
+  impl_->progress.beat(ActivityState::at_disk);
 }
 
 void Watchdog::set_deadline(double seconds) {
@@ -360,8 +308,8 @@ void Watchdog::clear_deadline() {
   impl_->deadline_s.store(0, std::memory_order_release);
 }
 
-Watchdog::Activity Watchdog::activity() const {
-  return impl_->activity();
+Activity Watchdog::activity() const {
+  return impl_->progress.activity();
 }
 
 CpuProgressScope::CpuProgressScope(Watchdog& watchdog, const char* what, std::int64_t step)
@@ -370,16 +318,16 @@ CpuProgressScope::CpuProgressScope(Watchdog& watchdog, const char* what, std::in
   clockid_t clock = CLOCK_MONOTONIC;
   if (const int error = pthread_getcpuclockid(pthread_self(), &clock); error != 0)
     throw LibraryError("pthread_getcpuclockid", cat("error ", error));
-  impl.working_thread.store(clock, std::memory_order_relaxed);
-  impl.beat(State::working, what, step, -1);
+  impl.progress.set_working_thread(clock);
+  impl.progress.beat(ActivityState::working, what, step, -1);
 }
 
 CpuProgressScope::~CpuProgressScope() {
-  watchdog_.impl_->beat(State::done);
+  watchdog_.impl_->progress.beat(ActivityState::done);
 }
 
 void CpuProgressScope::next(const char* what) {
-  watchdog_.impl_->beat(State::working, what, watchdog_.activity().step, -1);
+  watchdog_.impl_->progress.beat(ActivityState::working, what, watchdog_.activity().step, -1);
 }
 
 MissingRanks::MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()> find) : watchdog_(watchdog) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "mpi/watchdog/roll_call.hpp"
+#include "mpi/watchdog/thread_activity.hpp"
 
 namespace flotilla::mpi {
 
@@ -18,13 +18,6 @@ namespace flotilla::mpi {
 /// others do.
 class Watchdog {
  public:
-  /// The current activity: printed at a hang.
-  struct Activity {
-    const char* what = "starting";  ///< A literal: "all-reduce of bucket", "waiting for input", "saving".
-    std::int64_t step = -1;
-    std::int64_t index = -1;  ///< Bucket or batch; −1: none.
-  };
-
   /// limit_s <= 0: off. `on_hang` gets the message and must end the job; if it has not 4 s after the limit,
   /// the watchdog calls _exit. `roll_call`: asks the other ranks' watchdogs for their state; null: no rank is
   /// asked.
@@ -37,10 +30,10 @@ class Watchdog {
   /// A launcher that loses a rank signals all others and kills them a second later. Once `asked` returns true
   /// and there is no progress, `say` gets a message, if there are ranks that do not answer. `asked` is called
   /// 20 times a second. To be called before the first beat.
-  void tell_of_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say);
-  /// A process that was stopped for longer than the limit exits when it continues, if `told` returns that a
-  /// rank has reported why the job ends. To be called before the first beat.
-  void leave_when_told(std::function<bool()> told);
+  void report_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say);
+  /// A process that was stopped for longer than the limit exits when it continues, if `reported` returns
+  /// true: a rank has reported why the job ends. To be called before the first beat.
+  void leave_when_reported(std::function<bool()> reported);
   void beat(const char* what, std::int64_t step, std::int64_t index = -1);
   void beat_at_disk();  ///< The current activity waits for a disk, which has progressed.
   /// From now on clear_deadline() must be called within `seconds`, or this process exits without saving; the

@@ -38,9 +38,9 @@ int under_watch(
       config.run.watchdog_s,
       [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
       std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
-  watchdog->tell_of_lost_ranks([] { return stop_signal() == SIGTERM; },
-                               [&failure](const std::string& text) { failure.say_unless_told(text); });
-  watchdog->leave_when_told([&failure] { return failure.told(); });
+  watchdog->report_lost_ranks([] { return stop_signal() == SIGTERM; },
+                              [&failure](const std::string& text) { failure.say_unless_told(text); });
+  watchdog->leave_when_reported([&failure] { return failure.told(); });
   // While an exception is being thrown it would stay, and be found in the middle of MPI's end.
   std::optional<AgreedFailure> agreed;
   int exit_code = exit_done;

@@ -6,7 +6,6 @@
 #include "kernels/error.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/failure.hpp"
-#include "src/train/run_data.hpp"
 
 namespace flotilla {
 
@@ -28,6 +27,13 @@ std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model,
 }
 
 }  // namespace
+
+std::string divisors_of(std::int64_t number) {
+  std::string text;
+  for (std::int64_t divisor = 1; divisor <= number; ++divisor)
+    if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
+  return text;
+}
 
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
   if (servers == nullptr) return mpi::find_topology(workers);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/device.hpp"
@@ -17,6 +18,9 @@
 #include "src/train/monitor/emulated_straggler.hpp"
 
 namespace flotilla {
+
+/// The numbers of workers that divide `number`, for messages: "1, 2, 3, 6" of 6.
+std::string divisors_of(std::int64_t number);
 
 /// Collective over the workers. Their places, with their ranks in the job; servers on the same host share
 /// cores.

@@ -13,13 +13,6 @@
 
 namespace flotilla {
 
-std::string divisors_of(std::int64_t number) {
-  std::string text;
-  for (std::int64_t divisor = 1; divisor <= number; ++divisor)
-    if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
-  return text;
-}
-
 std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
   if (!config.data.validation.given) return nullptr;
   return open_dataset(config.data, config.data.validation, config.model.classes,

@@ -13,9 +13,6 @@
 
 namespace flotilla {
 
-/// "1, 2, 3, 6" of 6.
-std::string divisors_of(std::int64_t number);
-
 /// Opens data.validation of the deck; null if it names none. Its seed differs from training's, so that random
 /// data differ.
 /// @param ranks_on_host that cache it if the deck asks for that; 0: not cached

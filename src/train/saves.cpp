@@ -60,7 +60,7 @@ void Saves::start(Place& place, const CheckpointState& counters, const StrategyS
 void Saves::give_up(std::int64_t step, const std::string& why) {
   for (Place& place : places_) {
     place.failure = cat("the checkpoint of step ", step, " was not saved: ", why);
-    if (tells(place)) reporter_.warn(place.failure);
+    if (reports_failure(place)) reporter_.warn(place.failure);
   }
 }
 
@@ -92,7 +92,7 @@ void Saves::report() {
       longest_write_s_ = std::max(longest_write_s_, saved.write_s);
       if (saved.error.empty() && place.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
-        if (tells(place)) reporter_.warn(saved.error);
+        if (reports_failure(place)) reporter_.warn(saved.error);
       } else if (place.speaks) {  // a worker's own model beside the consensus is not reported
         reporter_.checkpoint({.step = saved.step,
                               .path = saved.path,
@@ -105,9 +105,7 @@ void Saves::report() {
   }
 }
 
-/// Whether this worker reports failures of that writer: those of the consensus are reported by one worker
-/// only.
-bool Saves::tells(const Place& place) {
+bool Saves::reports_failure(const Place& place) {
   return place.speaks || !place.consensus;
 }
 
@@ -132,7 +130,7 @@ void Saves::finish_last(std::int64_t step) {
   run_.machine.watchdog.beat("writing the last checkpoint", step);
   finish();
   for (const Place& place : places_)
-    if (!place.failure.empty() && tells(place))  // ends the job for all
+    if (!place.failure.empty() && reports_failure(place))  // ends the job for all
       throw UserError(cat("the last checkpoint could not be written: ", place.failure,
                           "; fix this and rerun; ", last_good()));
 }

@@ -50,7 +50,8 @@ class Saves {
     std::string failure{};                     ///< Why the newest save failed; empty: it did not
   };
   void start(Place& place, const CheckpointState& counters, const StrategyState& state);
-  static bool tells(const Place& place);
+  /// Whether this worker reports failures of the writer: those of the consensus are reported by one worker.
+  static bool reports_failure(const Place& place);
   void add_stall(std::int64_t stall_ns);
   /// Waits without a watchdog's hang as long as the disk progresses. @param wait waits for some seconds and
   /// returns whether it is done

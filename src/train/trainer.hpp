@@ -160,11 +160,11 @@ class Trainer {
   std::int64_t rated_steps_ = 0;  ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
   InputTimes unrated_input_;  ///< Of those
-  bool input_told_ = false;
+  bool input_advised_ = false;
   std::optional<ProcessorQueue> queue_;  ///< Of a run()
   std::int64_t unrated_queued_ns_ = 0;
   std::int64_t rated_begin_ns_ = 0;
-  bool processors_told_ = false;
+  bool processors_advised_ = false;
   Saves saves_;
   ReplacedSamples replaced_;
   StragglerMonitor stragglers_;

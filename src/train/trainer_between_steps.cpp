@@ -65,12 +65,12 @@ void Trainer::report(const StepOutcome& outcome) {
   parts_.reporter.step(report);
   if (stragglers.stands_out())
     parts_.reporter.say(cat("straggler    ", stragglers.text(slowest.rank, slowest.host)));
-  if (!input_told_ && input_times().stands_out()) {
-    input_told_ = true;
+  if (!input_advised_ && input_times().stands_out()) {
+    input_advised_ = true;
     parts_.reporter.say(cat("input        ", input_advice(input_times(), input_means())));
   }
-  if (!processors_told_ && processor_waiting().stands_out()) {
-    processors_told_ = true;
+  if (!processors_advised_ && processor_waiting().stands_out()) {
+    processors_advised_ = true;
     parts_.reporter.say(cat("processors   ", processor_advice("")));
   }
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};

@@ -160,9 +160,9 @@ StepTimes Trainer::step_times() const {
   total[Phase::saving] = times_.saving_ns;
   total[Phase::validation] = times_.validation_ns;
   total[Phase::pause] = times_.pause_ns;
-  std::int64_t told_ns = total.wait_ns;
-  for (const std::int64_t ns : total.phase_ns) told_ns += ns;
-  total[Phase::rest] = trace::now_ns() - begin_ns_ - told_ns;
+  std::int64_t counted_ns = total.wait_ns;
+  for (const std::int64_t ns : total.phase_ns) counted_ns += ns;
+  total[Phase::rest] = trace::now_ns() - begin_ns_ - counted_ns;
   return total;
 }
 

@@ -137,7 +137,7 @@ TEST_F(WatchdogDeathTest, LeavesAfterAStopIfTheOthersHaveGivenItUp) {
   for (const bool told : {true, false}) {
     const auto run = [told] {
       Watchdog watchdog(1, say_and_leave);
-      watchdog.leave_when_told([told] { return told; });
+      watchdog.leave_when_reported([told] { return told; });
       move_around_a_stop(watchdog);
       _exit(0);
     };
