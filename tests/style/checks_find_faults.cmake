@@ -72,6 +72,7 @@ expect_fault(layering src/strategy/bad.cpp "${spdx}#include \"src/train/any.hpp\
 expect_fault(layering src/train/monitor/bad.cpp "${spdx}#include \"src/train/any.hpp\"\n" "monitor/ may not use src/train/")
 expect_fault(layering src/parameter_server/server/bad.cpp "${spdx}#include \"src/parameter_server/worker/any.hpp\"\n"
              "server/ may not use src/parameter_server/worker/")
+expect_fault(layering docs/architecture.svg "<svg/>\n" "layers.cmake has changed; run scripts/draw_architecture.sh")
 expect_fault(layering mpi/bad.cpp "${spdx}#include \"kernels/good.hpp\"\n" "mpi/bad.cpp: belongs to no layer")
 expect_fault(layering src/bad.cpp "${spdx}#include \"../good.hpp\"\n" "must be written from the root")
 expect_fault(layering src/bad.cpp "${spdx}#include \"good.hpp\"\n" "must be written from the root")

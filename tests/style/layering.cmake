@@ -5,37 +5,7 @@
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 flotilla_files(files FOLDERS src kernels models mpi tests PATTERNS *.hpp *.cpp *.cu)
 
-# Each folder with the folders that it may use beside itself; a folder below one of these has its own row, if any.
-set(layers
-  "kernels"
-  "models: kernels"
-  "mpi/core: kernels"
-  "mpi/watchdog: kernels mpi/core"
-  "mpi/all_reduce: kernels mpi/core"
-  "mpi/push_pull: kernels mpi/core"
-  "mpi/start: kernels mpi/core"
-  "src/files: kernels"
-  "src/config: kernels"
-  "src/observe: kernels src/files"
-  "src/job: kernels mpi src/files src/config src/observe"
-  "src/data: kernels models src/files src/config src/observe"
-  "src/checkpoint: kernels src/files src/data"
-  "src/optim: kernels models src/config"
-  "src/strategy: kernels models mpi src/config src/job src/optim"
-  "src/parameter_server/rows: kernels src/config"
-  "src/parameter_server/protocol: kernels models mpi src/config src/observe src/job src/checkpoint src/optim"
-  "src/parameter_server/server: kernels models mpi src/config src/observe src/job src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol"
-  "src/parameter_server/worker: kernels models mpi src/config src/observe src/data src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol"
-  "src/train/monitor: kernels models mpi src/files src/config src/observe src/job src/data src/strategy"
-  "src/train: kernels models mpi src/files src/config src/observe src/job src/data src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol src/parameter_server/worker src/train/monitor"
-  "src/commands: kernels models mpi src"
-  "src: kernels models mpi src")
-list(APPEND layers
-  "tests/kernels: kernels tests"
-  "tests/models: kernels models tests"
-  "tests/mpi: kernels mpi tests"
-  "tests/support: kernels mpi tests"
-  "tests: kernels models mpi src tests")
+include("${CMAKE_CURRENT_LIST_DIR}/layers.cmake")
 
 # The innermost row that a path belongs to, and in <result>_may_use what it may include.
 function(layer_of path result)
@@ -83,7 +53,7 @@ foreach(file IN LISTS files)
       if(NOT path MATCHES "^(kernels|models|mpi|src|tests)/" OR path MATCHES "\\.\\.")
         string(APPEND faults "\n  ${file}: \"${path}\" must be written from the root, as \"folder/file.hpp\"")
       elseif(folder STREQUAL "")
-        string(APPEND faults "\n  ${file}: belongs to no layer; tests/style/layering.cmake lists them")
+        string(APPEND faults "\n  ${file}: belongs to no layer; tests/style/layers.cmake lists them")
       elseif(NOT used STREQUAL folder AND NOT "${used}/" MATCHES "^(${may_use})/")
         string(APPEND faults "\n  ${file}: ${folder}/ may not use ${used}/")
       endif()
@@ -105,5 +75,14 @@ endforeach()
 list(LENGTH hdf5_users count)
 if(count GREATER 2)
   string(APPEND faults "\n  <hdf5.h> is included in more than two files of src/: ${hdf5_users}")
+endif()
+# The picture is drawn from the table.
+set(picture "${root}/docs/architecture.svg")
+if(EXISTS "${picture}")
+  file(SHA256 "${CMAKE_CURRENT_LIST_DIR}/layers.cmake" hash)
+  file(STRINGS "${picture}" drawn_from REGEX "${hash}")
+  if(NOT drawn_from)
+    string(APPEND faults "\n  docs/architecture.svg: tests/style/layers.cmake has changed; run scripts/draw_architecture.sh")
+  endif()
 endif()
 flotilla_verdict("layering" "${files}" "${faults}")
