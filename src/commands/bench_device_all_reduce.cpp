@@ -125,7 +125,7 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
                              const std::function<void(const std::string&)>& say,
                              const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) {
   DeviceConfig config;
-  config.kind = arguments.device;
+  config.kind = choice<DeviceKind>(arguments.device);
   config.share = true;
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   const mpi::GpuBinding gpus = find_gpus(config, world, places);

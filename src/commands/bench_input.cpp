@@ -28,14 +28,14 @@ constexpr std::int64_t batch_of_list = 32;
 /// The configuration that a deck would give.
 Config config_of(const BenchInputArguments& arguments) {
   Config config;
-  config.data.kind = "image-list";
+  config.data.kind = DataKind::image_list;
   config.data.train = {
       .given = true, .images = {}, .labels = {}, .path = arguments.list, .root = arguments.root};
   config.data.image_size = arguments.size;
   config.data.short_side = arguments.size;
-  config.data.resize_filter = arguments.filter;
+  config.data.resize_filter = choice<ResizeFilter>(arguments.filter);
   config.data.threads = arguments.threads;
-  config.device.kind = arguments.device;
+  config.device.kind = choice<DeviceKind>(arguments.device);
   config.model.classes = most_labels;
   config.train.batch_size = batch_of_list;
   return config;
@@ -80,7 +80,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   });
   LoaderOptions options = loader_options(config.data);
   options.mixup = config.train.mixup;
-  options.bytes = config.device.kind != "cpu";
+  options.bytes = config.device.kind != DeviceKind::cpu;
   const Sampler sampler(static_cast<std::uint64_t>(config.run.seed), sharding);
   const Rate mine = end_job_on_failure(failure, [&] {
     const auto loader = make_training_loader(*data, sampler, world.rank(), {}, options);

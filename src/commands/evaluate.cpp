@@ -51,7 +51,8 @@ class LocalEmbeddings {
  public:
   LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
                   std::int64_t batch)
-      : rows_(config), pool_(bags_of(config.model, data, batch), config.model.embeddings == "per-slot") {
+      : rows_(config),
+        pool_(bags_of(config.model, data, batch), config.model.embeddings == EmbeddingTables::per_slot) {
     const auto files = open_rows(checkpoint.path, checkpoint.state);
     if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
     for (const auto& file : files) load_rows(rows_, *file, 0, 1);
@@ -112,7 +113,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
     model = {parameters.span(), statistics.span()};
     sums = device->allocate(ArenaLayout::alignment);
     working.next("reading the checkpoint");
-    if (config.model.kind == "ctr-dnn") embeddings.emplace(config, checkpoint, *data, batch);
+    if (config.model.has_embeddings()) embeddings.emplace(config, checkpoint, *data, batch);
     if (world.is_root()) {
       CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
       restore(file, checkpoint.path, *network, state_arrays(model, nullptr));

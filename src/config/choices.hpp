@@ -9,6 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/flat_math.hpp"
+#include "kernels/precision.hpp"
 
 /// The keys of a deck whose values are words: an enum each, and beside it its words as decks, messages and
 /// resolved decks have them.
@@ -53,6 +54,84 @@ template <class E>
 requires(!choices<E>.empty()) std::ostream& operator<<(std::ostream& out, E value) {
   return out << word(value);
 }
+
+template <>
+inline constexpr auto choices<Precision> = choices_of<Precision>("float32", "float16", "bfloat16");
+
+enum class DeviceKind { cpu, cuda, reference };
+template <>
+inline constexpr auto choices<DeviceKind> = choices_of<DeviceKind>("cpu", "cuda", "reference");
+
+enum class ConvolutionAlgorithm { winograd, direct };
+template <>
+inline constexpr auto choices<ConvolutionAlgorithm> = choices_of<ConvolutionAlgorithm>("winograd", "direct");
+
+enum class LossScaleKind { dynamic, fixed };
+template <>
+inline constexpr auto choices<LossScaleKind> = choices_of<LossScaleKind>("dynamic", "static");
+
+enum class BatchNormKind { local, synchronised };
+template <>
+inline constexpr auto choices<BatchNormKind> = choices_of<BatchNormKind>("local", "synchronised");
+
+enum class InitialWeights { xavier_uniform, xavier_normal, he_uniform, he_normal, uniform, normal };
+template <>
+inline constexpr auto choices<InitialWeights> = choices_of<InitialWeights>("xavier-uniform", "xavier-normal",
+                                                                           "he-uniform", "he-normal",
+                                                                           "uniform", "normal");
+
+enum class EmbeddingTables { shared, per_slot };
+template <>
+inline constexpr auto choices<EmbeddingTables> = choices_of<EmbeddingTables>("shared", "per-slot");
+
+enum class DataKind { idx, image_list, image_folder, criteo, libsvm, random };
+template <>
+inline constexpr auto choices<DataKind> = choices_of<DataKind>("idx", "image-list", "image-folder", "criteo",
+                                                               "libsvm", "random");
+
+enum class LastBatch { wrap, drop };
+template <>
+inline constexpr auto choices<LastBatch> = choices_of<LastBatch>("wrap", "drop");
+
+enum class SampleOrder { shuffled, file };
+template <>
+inline constexpr auto choices<SampleOrder> = choices_of<SampleOrder>("shuffled", "file");
+
+/// The transform of the number x in column I1 … I13 of Criteo's data; a missing one becomes 0.
+enum class DenseTransform {
+  log,      ///< ln(1 + max(x, 0))
+  min_max,  ///< (min(max(x, least), cap) − least) / (cap − least): Fleet's, criteo_least and criteo_cap
+};
+template <>
+inline constexpr auto choices<DenseTransform> = choices_of<DenseTransform>("log", "min-max");
+
+/// How samples are assigned to workers: a part of each global batch, or for the whole run an equal number of
+/// files (one more for the first workers where they do not divide), or equal sizes of all files.
+enum class ShardBy { samples, files, bytes };
+template <>
+inline constexpr auto choices<ShardBy> = choices_of<ShardBy>("samples", "files", "bytes");
+
+/// The interpolation of pixels. Pixel centres are at half-integers in both.
+enum class ResizeFilter {
+  bilinear,   ///< The two nearest pixels per axis, whatever the scale, in float (OpenCV's INTER_LINEAR;
+              ///< torch's interpolate without antialias).
+  antialias,  ///< A triangle widened by the scale, each axis rounded to 8 bits (BILINEAR of PIL, and so of
+              ///< torchvision).
+};
+template <>
+inline constexpr auto choices<ResizeFilter> = choices_of<ResizeFilter>("bilinear", "antialias");
+
+enum class OnBadImage { error, replace };
+template <>
+inline constexpr auto choices<OnBadImage> = choices_of<OnBadImage>("error", "replace");
+
+enum class CachedFiles { none, files };
+template <>
+inline constexpr auto choices<CachedFiles> = choices_of<CachedFiles>("none", "files");
+
+enum class Accumulation { average, sum };
+template <>
+inline constexpr auto choices<Accumulation> = choices_of<Accumulation>("average", "sum");
 
 enum class OptimizerKind { sgd, momentum, nesterov, lars, lamb, adam, adamw, adagrad };
 template <>

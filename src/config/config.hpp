@@ -40,9 +40,9 @@ struct RunConfig {
 /// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are
 /// Fleet's (docs/fleet.md, "Loss scale of float16").
 struct LossScaleConfig {
-  std::string kind = "dynamic";  ///< "dynamic", "static"; with float16 only
-  double value = 128.0;          ///< static
-  double initial = 32768.0;      ///< dynamic, as are the next four
+  LossScaleKind kind = LossScaleKind::dynamic;  ///< With float16 only
+  double value = 128.0;                         ///< fixed
+  double initial = 32768.0;                     ///< dynamic, as are the next four
   double growth = 2.0;
   std::int64_t growth_every = 1000;  ///< good steps in a row
   double backoff = 0.8;
@@ -50,14 +50,14 @@ struct LossScaleConfig {
 };
 
 struct DeviceConfig {
-  std::string kind = "cpu";              ///< "cpu", "cuda", "reference"
-  std::string precision = "float32";     ///< "float32", "float16", "bfloat16"
-  std::string convolution = "winograd";  ///< cpu: "winograd", "direct"
-  std::int64_t threads = 0;              ///< 0: the cores this rank is bound to ÷ ranks on them
-  std::int64_t workspace_mb = 1024;      ///< cuda: MiB that a convolution's algorithm may take
-  std::string tf32 = "convolutions";     ///< cuda, float32: "none", "convolutions", "all"
-  bool share = false;                    ///< cuda: several ranks may compute on one GPU
-  bool graphs = false;                   ///< cuda: work that repeats itself is launched as a whole
+  DeviceKind kind = DeviceKind::cpu;
+  Precision precision = Precision::float32;
+  ConvolutionAlgorithm convolution = ConvolutionAlgorithm::winograd;  ///< cpu
+  std::int64_t threads = 0;           ///< 0: the cores this rank is bound to ÷ ranks on them
+  std::int64_t workspace_mb = 1024;   ///< cuda: MiB that a convolution's algorithm may take
+  std::string tf32 = "convolutions";  ///< cuda, float32: "none", "convolutions", "all"
+  bool share = false;                 ///< cuda: several ranks may compute on one GPU
+  bool graphs = false;                ///< cuda: work that repeats itself is launched as a whole
   LossScaleConfig loss_scale{};
 };
 
@@ -67,19 +67,24 @@ struct ModelConfig {
   std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
   std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
   std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
-  std::string batch_norm = "local";    ///< resnet: "local", "synchronised"
-  std::int64_t batch_norm_group = 0;   ///< Workers whose batches are normalised together; 0: all
+  BatchNormKind batch_norm = BatchNormKind::local;  ///< resnet
+  std::int64_t batch_norm_group = 0;                ///< Workers whose batches are normalised together; 0: all
   double dropout = 0.0;
   std::int64_t classes = 0;
-  std::string initializer = "xavier-uniform";
-  double initializer_scale = 0.0;  ///< Bound or deviation of "uniform" and "normal"
-  std::string initial_weights;     ///< Empty: none
+  InitialWeights initializer = InitialWeights::xavier_uniform;  ///< mlp
+  double initializer_scale = 0.0;                               ///< Bound or deviation of uniform and normal
+  std::string initial_weights;                                  ///< Empty: none
   // ctr-dnn
   std::int64_t embedding_width = 10;
-  std::string embeddings = "shared";  ///< "shared", "per-slot"
-  double embedding_scale = 0.01;      ///< Bound of the uniform initial values
+  EmbeddingTables embeddings = EmbeddingTables::shared;
+  double embedding_scale = 0.01;  ///< Bound of the uniform initial values
   /// Of a user's own model: what the deck gives, by "<kind>.<key>" (custom_keys.hpp)
   std::map<std::string, config::Value> own;
+
+  bool has_embeddings() const { return kind == "ctr-dnn"; }
+  bool synchronises_batch_norm() const {
+    return kind == "resnet" && batch_norm == BatchNormKind::synchronised;
+  }
 };
 
 struct DataSourceConfig {
@@ -96,7 +101,7 @@ struct DataSourceConfig {
 };
 
 struct DataConfig {
-  std::string kind = "idx";  ///< "idx", "image-list", "image-folder", "criteo", "libsvm", "random"
+  DataKind kind = DataKind::idx;
   DataSourceConfig train;
   DataSourceConfig validation;      ///< May be absent
   std::vector<std::int64_t> shape;  ///< random: of one sample
@@ -104,19 +109,19 @@ struct DataConfig {
   double std = 0.5;
   std::string stage_to;  ///< Folder of the host that data are copied to first; empty: none
   std::int64_t threads = 1;
-  std::int64_t prefetch = 4;        ///< batches
-  std::string last_batch = "wrap";  ///< "wrap", "drop"
-  std::string order = "shuffled";   ///< "shuffled", "file"
+  std::int64_t prefetch = 4;  ///< batches
+  LastBatch last_batch = LastBatch::wrap;
+  SampleOrder order = SampleOrder::shuffled;
 
   // Both kinds of click data; data/clicks/line_format.hpp says more.
-  std::int64_t hash_buckets = 1000001;  ///< 0: ids are the whole 64 bits of the hash
-  std::string dense_transform = "log";  ///< criteo: "log", "min-max"
-  std::string deal = "samples";         ///< To workers: "samples", "files", "bytes"
+  std::int64_t hash_buckets = 1000001;                   ///< 0: ids are the whole 64 bits of the hash
+  DenseTransform dense_transform = DenseTransform::log;  ///< criteo
+  ShardBy deal = ShardBy::samples;
 
   // Both kinds of images; data/images/image_transform.hpp says more.
-  std::int64_t image_size = 224;           ///< Height and width of a sample
-  std::int64_t short_side = 256;           ///< Validation: before the crop
-  std::string resize_filter = "bilinear";  ///< "bilinear", "antialias"
+  std::int64_t image_size = 224;  ///< Height and width of a sample
+  std::int64_t short_side = 256;  ///< Validation: before the crop
+  ResizeFilter resize_filter = ResizeFilter::bilinear;
   std::vector<double> crop_area = {0.08, 1.0};
   std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
   double flip = 0.5;
@@ -125,9 +130,12 @@ struct DataConfig {
   std::vector<double> image_std = {0.229, 0.224, 0.225};
   bool exif_orientation = false;
   std::int64_t max_pixels = 178956970;
-  std::string on_bad_image = "error";  ///< "error", "replace"
-  std::int64_t max_bad_images = 100;   ///< In an epoch, over all ranks
-  std::string cache = "none";          ///< "none", "files"
+  OnBadImage on_bad_image = OnBadImage::error;
+  std::int64_t max_bad_images = 100;  ///< In an epoch, over all ranks
+  CachedFiles cache = CachedFiles::none;
+
+  bool has_images() const { return kind == DataKind::image_list || kind == DataKind::image_folder; }
+  bool has_clicks() const { return kind == DataKind::criteo || kind == DataKind::libsvm; }
 };
 
 struct TrainConfig {
@@ -136,7 +144,7 @@ struct TrainConfig {
   std::int64_t batch_size = 0;         ///< Per worker and micro-step; 0 if global_batch_size is given
   std::int64_t global_batch_size = 0;  ///< Over all workers and micro-steps; 0 if batch_size is given
   std::int64_t accumulate_steps = 1;
-  std::string accumulate = "average";  ///< "average", "sum": of the micro-steps' gradients
+  Accumulation accumulate = Accumulation::average;  ///< Of the micro-steps' gradients
   double label_smoothing = 0.0;
   double mixup = 0.0;               ///< α of λ ~ Beta(α, α); 0: off
   double gradient_clip_norm = 0.0;  ///< 0: none

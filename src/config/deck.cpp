@@ -86,13 +86,14 @@ void derive(const config::GivenValues& given, Config& config) {
   };
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);
-  if (config.model.kind == "ctr-dnn") {
+  if (config.model.has_embeddings()) {
     config.model.classes = 2;
     if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};
     if (given.find("model.activation") == nullptr) config.model.activation = "relu";
   }
   // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
-  if (config.data.kind == "criteo" && given.find("data.order") == nullptr) config.data.order = "file";
+  if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)
+    config.data.order = SampleOrder::file;
   if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
   ServerConfig& server = config.server;
   if (server.mode != "sync" && given.find("server.max_staleness") == nullptr)

@@ -13,7 +13,6 @@ std::vector<Key> click_keys() {
        .condition = {"data.kind", {"criteo", "libsvm"}}},
       {.path = "data.dense_transform",
        .field = field<&Config::data, &DataConfig::dense_transform>(),
-       .rule = one_of({"log", "min-max"}),
        .help = "What becomes of a number: \"log\": ln(1 + max(x, 0)); \"min-max\": capped at the 95th "
                "percentile of Criteo's challenge and scaled to [0, 1], as PaddlePaddle's Fleet does. A "
                "missing number: 0",
@@ -21,7 +20,6 @@ std::vector<Key> click_keys() {
        .condition = {"data.kind", {"criteo"}}},
       {.path = "data.deal",
        .field = field<&Config::data, &DataConfig::deal>(),
-       .rule = one_of({"samples", "files", "bytes"}),
        .help =
            "What a worker reads: \"samples\": its part of each global batch; \"files\": files of its own, "
            "neighbours, as in PaddlePaddle's Fleet; \"bytes\": a part of all files of its own, as long as "

@@ -40,7 +40,6 @@ std::vector<Key> model_and_data_keys() {
        .condition = ctr_dnn},
       {.path = "model.embeddings",
        .field = field<&Config::model, &ModelConfig::embeddings>(),
-       .rule = one_of({"shared", "per-slot"}),
        .help = "\"shared\": one row for an id, whatever its slot; \"per-slot\": one for each slot",
        .on_resume = must_match,
        .condition = ctr_dnn},
@@ -59,7 +58,6 @@ std::vector<Key> model_and_data_keys() {
        .condition = resnet},
       {.path = "model.batch_norm",
        .field = field<&Config::model, &ModelConfig::batch_norm>(),
-       .rule = one_of({"local", "synchronised"}),
        .help = "Mean and variance of each worker's batch, or of all workers' batches together",
        .on_resume = must_match,
        .condition = resnet},
@@ -95,7 +93,6 @@ std::vector<Key> model_and_data_keys() {
        .presence = Presence::required},
       {.path = "model.initializer",
        .field = field<&Config::model, &ModelConfig::initializer>(),
-       .rule = one_of({"xavier-uniform", "xavier-normal", "he-uniform", "he-normal", "uniform", "normal"}),
        .help = "Distribution of the initial weights; biases start at 0",
        .on_resume = must_match,
        .condition = mlp},
@@ -114,7 +111,6 @@ std::vector<Key> model_and_data_keys() {
        .path_role = PathRole::input},
       {.path = "data.kind",
        .field = field<&Config::data, &DataConfig::kind>(),
-       .rule = one_of({"idx", "image-list", "image-folder", "criteo", "libsvm", "random"}),
        .help =
            "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and "
            "PNG files named in a list; \"image-folder\": a folder of them per class; \"criteo\": lines of a "
@@ -159,14 +155,12 @@ std::vector<Key> model_and_data_keys() {
        .help = "Batches read ahead"},
       {.path = "data.last_batch",
        .field = field<&Config::data, &DataConfig::last_batch>(),
-       .rule = one_of({"wrap", "drop"}),
        .help =
            "A last batch that is not full: \"wrap\" fills it from the start of the epoch's order, \"drop\" "
            "leaves it out",
        .on_resume = must_match},
       {.path = "data.order",
        .field = field<&Config::data, &DataConfig::order>(),
-       .rule = one_of({"shuffled", "file"}),
        .help =
            "\"shuffled\": each epoch in another order; \"file\": as the data lie, which reads large files "
            "from their start to their end. If it is left out, data.kind = \"criteo\" takes \"file\"",

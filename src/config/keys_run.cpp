@@ -101,16 +101,13 @@ std::vector<Key> run_and_device_keys() {
        .presence = Presence::optional},
       {.path = "device.kind",
        .field = field<&Config::device, &DeviceConfig::kind>(),
-       .rule = one_of({"cpu", "cuda", "reference"}),
        .help = "\"reference\" has the plainest loops, to compare the others with"},
       {.path = "device.precision",
        .field = field<&Config::device, &DeviceConfig::precision>(),
-       .rule = one_of({"float32", "float16", "bfloat16"}),
        .help = "Of activations, their gradients and the weights in products; parameters, statistics and sums "
                "are float32 in any case (docs/precision.md)"},
       {.path = "device.convolution",
        .field = field<&Config::device, &DeviceConfig::convolution>(),
-       .rule = one_of({"winograd", "direct"}),
        .help = "\"winograd\": 3x3 convolutions of stride 1 by Winograd's algorithm where the library has it "
                "for this "
                "processor: fewer multiplications, rounding some five times that of \"direct\"",
@@ -145,7 +142,6 @@ std::vector<Key> run_and_device_keys() {
        .condition = on_gpu},
       {.path = "device.loss_scale.kind",
        .field = field<&Config::device, &DeviceConfig::loss_scale, &LossScaleConfig::kind>(),
-       .rule = one_of({"dynamic", "static"}),
        .help = "What the loss is multiplied with, so that small gradients are not lost in float16: a scale "
                "that follows overflows, or one number. A step that overflows is skipped",
        .condition = scaled},

@@ -39,7 +39,6 @@ std::vector<Key> training_keys() {
        .help = "Micro-steps whose gradients make one step"},
       {.path = "train.accumulate",
        .field = field<&Config::train, &TrainConfig::accumulate>(),
-       .rule = one_of({"average", "sum"}),
        .help = "What the micro-steps' gradients are combined to",
        .on_resume = must_match},
       {.path = "train.label_smoothing",

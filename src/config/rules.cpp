@@ -50,9 +50,9 @@ class Rules {
   void precision() {
     if (!usable({"device.kind", "device.precision"})) return;
     const DeviceConfig& device = config_.device;
-    if (device.kind != "cpu" || device.precision == "float32") return;
+    if (device.kind != DeviceKind::cpu || device.precision == Precision::float32) return;
     mistakes_.add(origin({"device.precision", "device.kind"}),
-                  cat("device.precision = ", quoted(device.precision),
+                  cat("device.precision = ", quoted(word(device.precision)),
                       " needs device.kind = \"cuda\", or \"reference\", which shows slowly what it does to a "
                       "model: \"cpu\" computes in float32 only"));
   }
@@ -97,7 +97,7 @@ class Rules {
   }
 
   void click_model() {
-    if (!usable({"model.kind", "strategy.kind"}) || config_.model.kind != "ctr-dnn") return;
+    if (!usable({"model.kind", "strategy.kind"}) || !config_.model.has_embeddings()) return;
     if (config_.strategy.kind != "parameter-server")
       mistakes_.add(origin({"strategy.kind", "model.kind"}),
                     "model.kind = \"ctr-dnn\" needs strategy.kind = \"parameter-server\": the rows of its "
@@ -107,12 +107,11 @@ class Rules {
   }
 
   void click_data() {
-    const std::string& kind = config_.data.kind;
-    if (!usable({"data.kind"}) || (kind != "criteo" && kind != "libsvm")) return;
+    if (!usable({"data.kind"}) || !config_.data.has_clicks()) return;
     exclude("train.mixup", config_.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
-    exclude("data.kind", true, "model.kind", config_.model.kind != "ctr-dnn",
+    exclude("data.kind", true, "model.kind", !config_.model.has_embeddings(),
             "only \"ctr-dnn\" has embeddings for the ids of click data");
-    exclude("data.deal", config_.data.deal != "samples", "run.reproducible", config_.run.reproducible,
+    exclude("data.deal", config_.data.deal != ShardBy::samples, "run.reproducible", config_.run.reproducible,
             "the samples of a step must not depend on the number of workers");
   }
 
@@ -170,7 +169,7 @@ class Rules {
     if (!usable({"strategy.all_reduce"}) || !strategy.all_reduce.starts_with("nccl")) return;
     const std::string word = cat("strategy.all_reduce = ", quoted(strategy.all_reduce));
     const bool between_hosts = strategy.all_reduce == "nccl-mpi";
-    if (usable({"device.kind"}) && config_.device.kind != "cuda")
+    if (usable({"device.kind"}) && config_.device.kind != DeviceKind::cuda)
       mistakes_.add(
           origin({"strategy.all_reduce"}),
           cat(word, " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\""));
@@ -222,8 +221,7 @@ class Rules {
       mistakes_.add(origin({"strategy.before_begin"}),
                     "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or "
                     "strategy.begin_epoch: else nothing comes before the beginning");
-    exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
-            "strategy.kind", true,
+    exclude("model.batch_norm", config_.model.synchronises_batch_norm(), "strategy.kind", true,
             "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
             "\"all-reduce\"");
     exclude("strategy.statistics", strategy.statistics != "average", "model.kind",
@@ -255,12 +253,12 @@ class Rules {
             "server.slice_parameters", config_.server.slice_parameters,
             cat(quoted(word(optimizer)),
                 " needs the norm of whole tensors; use \"sync\" or slice_parameters = false"));
-    exclude("model.batch_norm", config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised",
-            "server.mode", mode != "sync", "workers that do not wait for each other have no batch in common");
-    const bool rows = config_.model.kind == "ctr-dnn";
+    exclude("model.batch_norm", config_.model.synchronises_batch_norm(), "server.mode", mode != "sync",
+            "workers that do not wait for each other have no batch in common");
+    const bool rows = config_.model.has_embeddings();
     exclude("model.kind", rows && whole_tensors, "optimizer.kind", true,
             cat(quoted(word(optimizer)), " needs the norm of whole tensors, and a table of rows has none"));
-    exclude("device.precision", rows && config_.device.precision == "float16", "server.mode",
+    exclude("device.precision", rows && config_.device.precision == Precision::float16, "server.mode",
             mode == "half-async",
             "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
             "\"async\"");
@@ -305,7 +303,7 @@ class Rules {
     refuse(config_.strategy.wire != "float32", "strategy.wire",
            cat("and strategy.wire = ", quoted(config_.strategy.wire),
                " exclude each other: what is rounded on the way depends on the number of workers"));
-    refuse(config_.model.kind == "resnet" && config_.model.batch_norm == "synchronised", "model.batch_norm",
+    refuse(config_.model.synchronises_batch_norm(), "model.batch_norm",
            "and model.batch_norm = \"synchronised\" exclude each other: every shard has statistics of its "
            "own");
   }

@@ -3,8 +3,8 @@
 
 namespace flotilla {
 
-Sharding assign_shards(Sharding sharding, const Dataset& data, const std::string& how) {
-  if (how == "samples") return sharding;
+Sharding assign_shards(Sharding sharding, const Dataset& data, ShardBy how) {
+  if (how == ShardBy::samples) return sharding;
   sharding.shares = data.deal(how, sharding.workers);
   check_sharding(sharding);
   return sharding;

@@ -34,14 +34,16 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
 
 std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfig& source,
                                    std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
-  if (data.kind == "image-list" || data.kind == "image-folder")
-    return open_image_dataset(data, source, classes, use);
-  if (data.kind == "criteo" || data.kind == "libsvm") return open_click_dataset(data, source);
-  if (data.kind == "idx") {
-    return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
+  switch (data.kind) {
+    case DataKind::idx:
+      return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
+    case DataKind::image_list:
+    case DataKind::image_folder: return open_image_dataset(data, source, classes, use);
+    case DataKind::criteo:
+    case DataKind::libsvm: return open_click_dataset(data, source);
+    case DataKind::random: break;
   }
-  if (data.kind == "random") return open_random(data, source, classes, seed);
-  throw InternalError(cat("no data.kind \"", data.kind, "\""));
+  return open_random(data, source, classes, seed);
 }
 
 }  // namespace
@@ -51,7 +53,7 @@ std::int32_t Dataset::read_bytes(std::int64_t /*i*/, std::uint64_t /*variation*/
   throw InternalError(cat("samples of ", description(), " are not bytes"));
 }
 
-std::vector<std::int64_t> Dataset::deal(const std::string& /*how*/, std::int64_t /*workers*/) const {
+std::vector<std::int64_t> Dataset::deal(ShardBy /*how*/, std::int64_t /*workers*/) const {
   throw InternalError(cat("samples of ", description(), " do not lie in files"));
 }
 

@@ -54,10 +54,9 @@ class Dataset {
   /// and their shape, which may be of size 0, is that of their dense features.
   virtual std::int64_t slots() const { return 0; }
   virtual bool weighted() const { return false; }  ///< Each id has a value.
-  /// Cuts the data into a share for each worker. @returns the first sample of each, and the end of the last.
-  /// `how`: "files", an equal number for each, with one more for the first workers where they do not divide;
-  /// or "bytes", equal sizes.
-  virtual std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const;
+  /// Cuts the data into a share for each worker, by files or bytes. @returns the first sample of each, and
+  /// the end of the last.
+  virtual std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const;
   /// One for each thread; the data set must outlive it.
   virtual std::unique_ptr<BagReader> bag_reader() const;
 };

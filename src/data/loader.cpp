@@ -335,7 +335,7 @@ LoaderOptions loader_options(const DataConfig& data) {
   return {.threads = data.threads,
           .prefetch = data.prefetch,
           .sink = {},
-          .replace_bad = data.on_bad_image == "replace"};
+          .replace_bad = data.on_bad_image == OnBadImage::replace};
 }
 
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,

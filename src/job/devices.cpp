@@ -22,7 +22,7 @@ Tf32 tf32_of(std::string_view word) {
 
 mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
                           const std::vector<mpi::Place>& places) {
-  if (device.kind != "cuda") return {};
+  if (device.kind != DeviceKind::cuda) return {};
   mpi::GpuView mine;
   agree(workers, places, [&] { mine = mpi::look_at_gpus(visible_gpus()); });
   const std::vector<mpi::GpuView> views = mpi::all_gather(workers, mine);
@@ -47,10 +47,10 @@ std::string no_nccl(const mpi::GpuBinding& gpus, bool built) {
 std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, int gpu,
                                     bool reproducible) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
-  return make_device({.kind = device.kind,
+  return make_device({.kind = std::string(word(device.kind)),
                       .threads = static_cast<int>(threads),
-                      .precision = precision_of(device.precision),
-                      .winograd = device.convolution == "winograd",
+                      .precision = device.precision,
+                      .winograd = device.convolution == ConvolutionAlgorithm::winograd,
                       .ordinal = gpu,
                       .tf32 = tf32_of(device.tf32),
                       .reproducible = reproducible,

@@ -16,7 +16,7 @@ constexpr std::array<const char*, std::tuple_size_v<LossScale::State>> state_nam
 
 LossScale::LossScale(const LossScaleConfig& config)
     : enabled_(true),
-      rule_{.dynamic = config.kind == "dynamic",
+      rule_{.dynamic = config.kind == LossScaleKind::dynamic,
             .growth = static_cast<float>(config.growth),
             .backoff = static_cast<float>(config.backoff),
             .growth_every = config.growth_every,
@@ -56,7 +56,7 @@ void LossScale::set_numbers(const std::map<std::string, double>& numbers) {
 }
 
 LossScale make_loss_scale(const DeviceConfig& device) {
-  return device.precision == "float16" ? LossScale(device.loss_scale) : LossScale();
+  return device.precision == Precision::float16 ? LossScale(device.loss_scale) : LossScale();
 }
 
 }  // namespace flotilla

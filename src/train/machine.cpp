@@ -14,7 +14,7 @@ namespace {
 /// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
 std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model,
                                                     const mpi::Communicator& world) {
-  if (model.kind != "resnet" || model.batch_norm != "synchronised") return nullptr;
+  if (!model.synchronises_batch_norm()) return nullptr;
   const std::int64_t group = model.batch_norm_group == 0 ? world.size() : model.batch_norm_group;
   throw_alike([&] {
     if (world.size() % group != 0)

@@ -21,34 +21,32 @@ Activation activation_of(const std::string& word) {
   throw InternalError(cat("no activation \"", word, "\""));
 }
 
-Initializer initializer_of(const ModelConfig& model) {
+Initializer::Kind kind_of(InitialWeights weights) {
   using Kind = Initializer::Kind;
-  static const std::map<std::string, Kind> kinds = {
-      {"zeros", Kind::zeros},
-      {"uniform", Kind::uniform},
-      {"normal", Kind::normal},
-      {"xavier-uniform", Kind::xavier_uniform},
-      {"xavier-normal", Kind::xavier_normal},
-      {"he-uniform", Kind::he_uniform},
-      {"he-normal", Kind::he_normal},
-  };
-  const auto kind = kinds.find(model.initializer);
-  require(kind != kinds.end(), "no initializer \"", model.initializer, "\"");
-  return {.kind = kind->second, .scale = model.initializer_scale};
+  switch (weights) {
+    case InitialWeights::xavier_uniform: return Kind::xavier_uniform;
+    case InitialWeights::xavier_normal: return Kind::xavier_normal;
+    case InitialWeights::he_uniform: return Kind::he_uniform;
+    case InitialWeights::he_normal: return Kind::he_normal;
+    case InitialWeights::uniform: return Kind::uniform;
+    case InitialWeights::normal: break;
+  }
+  return Kind::normal;
 }
 
 std::unique_ptr<Network> make_mlp_of(Device& device, const Config& config, const NetworkUse& use) {
   const ModelConfig& model = config.model;
-  return make_mlp(device, {.input = {use.batch, use.sample.size()},
-                           .widths = model.widths,
-                           .classes = model.classes,
-                           .activation = activation_of(model.activation),
-                           .initializer = initializer_of(model),
-                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                           .accumulate = use.accumulate,
-                           .dropout = static_cast<float>(model.dropout),
-                           .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
-                           .purpose = use.purpose});
+  return make_mlp(device,
+                  {.input = {use.batch, use.sample.size()},
+                   .widths = model.widths,
+                   .classes = model.classes,
+                   .activation = activation_of(model.activation),
+                   .initializer = {.kind = kind_of(model.initializer), .scale = model.initializer_scale},
+                   .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                   .accumulate = use.accumulate,
+                   .dropout = static_cast<float>(model.dropout),
+                   .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
+                   .purpose = use.purpose});
 }
 
 std::unique_ptr<Network> make_resnet_of(Device& device, const Config& config, const NetworkUse& use) {

@@ -42,8 +42,8 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .workers = workers,
                           .batch = batch,
                           .micro_steps = micro_steps,
-                          .drop_last = config.data.last_batch == "drop",
-                          .in_order = config.data.order == "file"};
+                          .drop_last = config.data.last_batch == LastBatch::drop,
+                          .in_order = config.data.order == SampleOrder::file};
   check_sharding(sharding);
   if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
   return sharding;

@@ -34,7 +34,7 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
   if (machine.servers == nullptr && together.size() > 1 && buckets.size() > 1 && config.strategy.overlap)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
-  if (config.model.kind == "ctr-dnn") embeddings = make_embeddings(data);
+  if (config.model.has_embeddings()) embeddings = make_embeddings(data);
   strategy = make_strategy();
 }
 
@@ -175,7 +175,7 @@ std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data
                         .watchdog = machine.watchdog,
                         .training = bags_of(config.model, *data.training, model.network->batch()),
                         .validation = bags_of(config.model, *data.training, model.evaluator().batch()),
-                        .per_slot = config.model.embeddings == "per-slot",
+                        .per_slot = config.model.embeddings == EmbeddingTables::per_slot,
                         .wire = mpi::wire_of(config.server.wire),
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }

@@ -139,7 +139,7 @@ std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
 }
 
 float TrainedModel::loss_divisor() const {
-  const bool averages = config.train.accumulate == "average" && !config.run.reproducible;
+  const bool averages = config.train.accumulate == Accumulation::average && !config.run.reproducible;
   return static_cast<float>(sharding.batch * (averages ? sharding.micro_steps : 1));
 }
 

@@ -150,7 +150,7 @@ void Trainer::report_input() {
 
 /// OpenMP's, that one operation takes.
 int Trainer::computing_threads() const {
-  if (config_.device.kind != "cpu") return 1;
+  if (config_.device.kind != DeviceKind::cpu) return 1;
   const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
   return config_.device.threads > 0 ? static_cast<int>(config_.device.threads) : mpi::default_threads(place);
 }

@@ -57,10 +57,11 @@ void Trainer::check_finite(const StrategyState& state) {
 void Trainer::check_overflow_limit(const StepOutcome& outcome) {
   if (!outcome.unrecoverable) return;
   const LossScale& scale = run_.model.loss_scale;
-  const std::string what = cat(scale.consecutive_overflows(), " steps in a row overflowed in ",
-                               config_.device.precision, " at the loss scale ", scale.scale(),
-                               ", which cannot fall any further (device.precision = \"bfloat16\" needs none",
-                               config_.device.loss_scale.kind == "static" ? "; try a smaller one" : "", ")");
+  const std::string what =
+      cat(scale.consecutive_overflows(), " steps in a row overflowed in ", config_.device.precision,
+          " at the loss scale ", scale.scale(),
+          ", which cannot fall any further (device.precision = \"bfloat16\" needs none",
+          config_.device.loss_scale.kind == LossScaleKind::fixed ? "; try a smaller one" : "", ")");
   if (outcome.skipped_by_all) end_diverged(what);
   end_diverged_alone(what);
 }

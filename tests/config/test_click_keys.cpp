@@ -27,10 +27,10 @@ const std::string click_deck =
     "kind = \"parameter-server\"\n";
 
 TEST(ClickKeys, CriteoIsReadInTheOrderOfTheFilesUnlessTheDeckSaysOtherwise) {
-  EXPECT_EQ(load(click_deck).config.data.order, "file");
-  EXPECT_EQ(load(click_deck, {"data.order=shuffled"}).config.data.order, "shuffled");
-  EXPECT_EQ(load(click_deck, {"data.kind=libsvm"}).config.data.order, "shuffled");
-  EXPECT_EQ(load(test::good_deck).config.data.order, "shuffled");
+  EXPECT_EQ(load(click_deck).config.data.order, SampleOrder::file);
+  EXPECT_EQ(load(click_deck, {"data.order=shuffled"}).config.data.order, SampleOrder::shuffled);
+  EXPECT_EQ(load(click_deck, {"data.kind=libsvm"}).config.data.order, SampleOrder::shuffled);
+  EXPECT_EQ(load(test::good_deck).config.data.order, SampleOrder::shuffled);
   EXPECT_NE(load(click_deck).config.resolved_text.find("order = \"file\""), std::string::npos);
 }
 
@@ -38,7 +38,7 @@ TEST(ClickKeys, DefaultsAreTheOriginalsAndPathsMayBePatterns) {
   const Config config = load(click_deck).config;
 
   EXPECT_EQ(config.data.hash_buckets, 1000001);
-  EXPECT_EQ(config.data.dense_transform, "log");
+  EXPECT_EQ(config.data.dense_transform, DenseTransform::log);
   EXPECT_TRUE(config.data.train.path.ends_with("/day_*.tsv"));
   EXPECT_TRUE(config.data.train.given);
   EXPECT_FALSE(config.data.validation.given);

@@ -20,7 +20,7 @@ TEST(Deck, AGoodDeckFillsTheConfig) {
 
   EXPECT_EQ(config.model.widths, std::vector<std::int64_t>{8});
   EXPECT_EQ(config.model.classes, 3);
-  EXPECT_EQ(config.data.kind, "random");
+  EXPECT_EQ(config.data.kind, DataKind::random);
   EXPECT_EQ(config.data.train.samples, 100);
   EXPECT_TRUE(config.data.train.given);
   EXPECT_FALSE(config.data.validation.given);

@@ -23,7 +23,7 @@ TEST(ImageDataset, TakesNoMoreMemoryForMoreImages) {
   for (int i = 0; i < 3000; ++i) text += std::to_string(i % 20) + ".jpg 0\n";
   test::save(folder.path("train.txt"), {text.begin(), text.end()});
   DataConfig config;
-  config.kind = "image-list";
+  config.kind = DataKind::image_list;
   config.image_size = 64;
   config.short_side = 64;
   config.train.path = folder.path("train.txt");

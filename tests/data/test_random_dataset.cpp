@@ -15,7 +15,7 @@ namespace {
 std::unique_ptr<Dataset> open_random(std::vector<std::int64_t> shape, std::int64_t samples,
                                      std::uint64_t seed = 1) {
   DataConfig data;
-  data.kind = "random";
+  data.kind = DataKind::random;
   data.shape = std::move(shape);
   return open_dataset(data, {.given = true, .images = {}, .labels = {}, .samples = samples}, 2, seed);
 }
@@ -71,13 +71,6 @@ TEST(RandomDataset, RefusesShapesThatNoTensorHas) {
   EXPECT_THROW(open_random({3, 0}, 10), UserError);
   EXPECT_THROW(open_random({1, 2, 3, 4}, 10), UserError);
   EXPECT_THROW(open_random({3}, 0), UserError);
-}
-
-TEST(Dataset, RefusesAKindThatItDoesNotKnow) {
-  DataConfig data;
-  data.kind = "parquet";
-
-  EXPECT_THROW(open_dataset(data, {}, 10, 1), InternalError);
 }
 
 }  // namespace

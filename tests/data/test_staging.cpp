@@ -46,7 +46,7 @@ class Stage : public testing::Test {
     write(at("data/day_1"), "0 2:1\n");
     write(at("data/_SUCCESS"), "");
     DataConfig data;
-    data.kind = "libsvm";
+    data.kind = DataKind::libsvm;
     data.stage_to = disk();
     data.train.given = true;
     data.train.path = at("data");
@@ -55,7 +55,7 @@ class Stage : public testing::Test {
   }
   DataConfig images(const std::string& list) {
     DataConfig data;
-    data.kind = "image-list";
+    data.kind = DataKind::image_list;
     data.stage_to = disk();
     data.train.given = true;
     data.train.path = list;
@@ -234,7 +234,7 @@ TEST_F(Stage, KeepsClassesWithoutImages) {
   write(at("val/cat/c.jpg"), "C");
   fs::create_directories(at("val/dog"));
   DataConfig data = images(at("train"));
-  data.kind = "image-folder";
+  data.kind = DataKind::image_folder;
   data.validation.given = true;
   data.validation.path = at("val");
   const StagePlan plan = plan_staging(data, 2, no_beat);
@@ -252,7 +252,7 @@ TEST_F(Stage, LeavesOutImagesThatAreMissingWhereTheyMayBe) {
   DataConfig data = images(at("train.txt"));
   EXPECT_NE(error_of([&] { plan_staging(data, 2, no_beat); }).find("b.jpg is missing"), std::string::npos);
 
-  data.on_bad_image = "replace";
+  data.on_bad_image = OnBadImage::replace;
 
   EXPECT_EQ(paths(plan_staging(data, 2, no_beat)), (Texts{at("a.jpg"), at("train.txt")}));
 }

@@ -74,7 +74,7 @@ TEST(LossScale, DoesNotGrowToInfinity) {
 }
 
 TEST(LossScale, ThatIsStaticStaysAndCounts) {
-  LossScale scale({.kind = "static", .value = 128.0});
+  LossScale scale({.kind = LossScaleKind::fixed, .value = 128.0});
 
   follow(scale, "gogooo" + std::string(5000, 'g') + "oo");
 
@@ -99,7 +99,7 @@ TEST(LossScale, GoesOnFromItsNumbers) {
 }
 
 TEST(LossScale, ThatIsStaticStaysTheDecksOnResume) {
-  LossScale scale({.kind = "static", .value = 128.0});
+  LossScale scale({.kind = LossScaleKind::fixed, .value = 128.0});
 
   scale.set_numbers({{"loss_scale", 64.0}, {"skipped_steps", 3.0}});
 
@@ -118,9 +118,9 @@ TEST(LossScale, IsOneWhereNobodyLooks) {
 }
 
 TEST(LossScale, IsForFloat16Only) {
-  EXPECT_TRUE(make_loss_scale({.precision = "float16"}).enabled());
-  EXPECT_FALSE(make_loss_scale({.precision = "bfloat16"}).enabled());
-  EXPECT_FALSE(make_loss_scale({.precision = "float32"}).enabled());
+  EXPECT_TRUE(make_loss_scale({.precision = Precision::float16}).enabled());
+  EXPECT_FALSE(make_loss_scale({.precision = Precision::bfloat16}).enabled());
+  EXPECT_FALSE(make_loss_scale({.precision = Precision::float32}).enabled());
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ class StageData : public testing::Test {
   }
   Config config_for(const std::string& data, const std::string& disk) const {
     Config config;
-    config.data.kind = "libsvm";
+    config.data.kind = DataKind::libsvm;
     config.data.train.given = true;
     config.data.train.path = data;
     config.data.stage_to = disk;

@@ -87,14 +87,13 @@ class ClickDataset final : public Dataset {
   bool weighted() const override { return data_.format->weighted(); }
   std::unique_ptr<BagReader> bag_reader() const override { return std::make_unique<ClickReader>(data_); }
 
-  std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const override {
-    require(how == "files" || how == "bytes", "data cannot be split by ", how);
+  std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
     const std::int64_t files = std::ssize(data_.files);
     std::vector<std::int64_t> shares;
     for (std::int64_t worker = 0; worker <= workers; ++worker) {
       const auto file =
           static_cast<std::size_t>(worker * (files / workers) + std::min(worker, files % workers));
-      shares.push_back(how == "files" ? data_.firsts[file] : sample_at_share(worker, workers));
+      shares.push_back(how == ShardBy::files ? data_.firsts[file] : sample_at_share(worker, workers));
     }
     return shares;
   }
@@ -154,13 +153,10 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
 
 std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source) {
   const auto buckets = static_cast<std::uint64_t>(data.hash_buckets);
-  if (data.kind == "libsvm") return make_click_dataset(source.path, make_libsvm_format(buckets));
-  require(data.kind == "criteo", "no click data \"", data.kind, "\"");
-  require(data.dense_transform == "log" || data.dense_transform == "min-max", "no transform \"",
-          data.dense_transform, "\"");
-  const auto transform = data.dense_transform == "log" ? DenseTransform::log : DenseTransform::min_max;
-  return make_click_dataset(source.path,
-                            make_criteo_format({.transform = transform, .hash_buckets = buckets}));
+  return make_click_dataset(
+      source.path, data.kind == DataKind::libsvm
+                       ? make_libsvm_format(buckets)
+                       : make_criteo_format({.transform = data.dense_transform, .hash_buckets = buckets}));
 }
 
 }  // namespace flotilla

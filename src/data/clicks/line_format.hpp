@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/config/choices.hpp"
 #include "src/data/bag_buffer.hpp"
 
 namespace flotilla {
@@ -26,12 +27,6 @@ class LineFormat {
   virtual int label(std::string_view line) const = 0;
   /// Writes the dense features, adds the bags and returns the label, 0 or 1.
   virtual std::int32_t parse(std::string_view line, std::span<float> dense, BagBuffer& bags) const = 0;
-};
-
-/// The transform of the number x in column I1 … I13; a missing one becomes 0.
-enum class DenseTransform {
-  log,      ///< ln(1 + max(x, 0))
-  min_max,  ///< (min(max(x, least), cap) − least) / (cap − least): Fleet's, criteo_least and criteo_cap
 };
 
 struct CriteoOptions {

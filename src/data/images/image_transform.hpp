@@ -10,17 +10,10 @@
 
 #include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
+#include "src/config/choices.hpp"
 #include "src/data/images/bad_image.hpp"
 
 namespace flotilla {
-
-/// The interpolation of pixels. Pixel centres are at half-integers in both.
-enum class ResizeFilter {
-  bilinear,   ///< Deck "bilinear": the two nearest pixels per axis, whatever the scale, in float (OpenCV's
-              ///< INTER_LINEAR; torch's interpolate without antialias).
-  antialias,  ///< Deck "antialias": a triangle widened by the scale, each axis rounded to 8 bits (BILINEAR of
-              ///< PIL, and so of torchvision).
-};
 
 /// Ranges of torchvision's ColorJitter: factors are drawn from [max(0, 1 − x), 1 + x], the hue's shift from
 /// [−hue, hue] of the circle, in a random order. All 0: off.

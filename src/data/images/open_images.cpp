@@ -18,7 +18,7 @@ std::array<float, 3> colours(const std::vector<double>& values) {
 
 ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
                       const DatasetUse& use) {
-  if (data.kind == "image-folder") {
+  if (data.kind == DataKind::image_folder) {
     return read_image_folder(
         source.path,
         {.classes = classes, .empty_classes = !use.training, .same_as = use.training ? "" : data.train.path});
@@ -28,18 +28,16 @@ ImageList list_images(const DataConfig& data, const DataSourceConfig& source, st
                           .classes = classes,
                           .unique = !use.training,
                           .below = source.staged_below,
-                          .missing_allowed = use.training && data.on_bad_image == "replace",
+                          .missing_allowed = use.training && data.on_bad_image == OnBadImage::replace,
                           .root_key = use.training ? "data.train.root" : "data.validation.root"});
 }
 
 ImageTransformSpec transform_spec(const DataConfig& data) {
   require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
           "ranges of a crop have 2 values, a jitter has 4");
-  require(data.resize_filter == "bilinear" || data.resize_filter == "antialias", "no filter \"",
-          data.resize_filter, "\"");
   return {.size = data.image_size,
           .short_side = data.short_side,
-          .filter = data.resize_filter == "bilinear" ? ResizeFilter::bilinear : ResizeFilter::antialias,
+          .filter = data.resize_filter,
           .area_min = data.crop_area[0],
           .area_max = data.crop_area[1],
           .aspect_min = data.crop_aspect[0],
@@ -61,7 +59,7 @@ std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSo
   return make_image_dataset(
       list_images(data, source, classes, use),
       use.training ? make_training_transform(spec) : make_validation_transform(spec),
-      {.ranks_cached = data.cache == "files" ? use.ranks_on_host : 0,
+      {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
        .remedy = use.training ? "repair it, leave it out or set data.on_bad_image = \"replace\""
                               : "repair it or leave it out: validation counts every image"});
 }

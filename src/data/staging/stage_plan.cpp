@@ -53,7 +53,7 @@ void add_images(const DataConfig& data, const DataSourceConfig& source, std::int
   const ImageList list = list_images(data, source, classes, {.training = training});
   originals.folders.insert(normal(list.root));
   if (list.is_file) originals.files.insert(normal_file(list.source));
-  const bool missing_allowed = training && list.is_file && data.on_bad_image == "replace";
+  const bool missing_allowed = training && list.is_file && data.on_bad_image == OnBadImage::replace;
   for (std::int64_t i = 0; i < list.size(); ++i)
     (missing_allowed ? originals.may_be_missing : originals.files).insert(normal_file(list.path(i)));
   if (list.is_file) return;
@@ -67,13 +67,12 @@ void add_images(const DataConfig& data, const DataSourceConfig& source, std::int
 
 void add_source(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
                 Originals& originals) {
-  if (data.kind == "idx") {
+  if (data.kind == DataKind::idx) {
     originals.files.insert({normal_file(source.images), normal_file(source.labels)});
-  } else if (data.kind == "criteo" || data.kind == "libsvm") {
+  } else if (data.has_clicks()) {
     for (const std::string& path : find_click_files(source.path)) originals.files.insert(normal_file(path));
   } else {
-    require(data.kind == "image-list" || data.kind == "image-folder", "no files of data.kind \"", data.kind,
-            "\"");
+    require(data.has_images(), "no files of data.kind \"", data.kind, "\"");
     add_images(data, source, classes, training, originals);
   }
 }

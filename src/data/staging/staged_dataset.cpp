@@ -55,7 +55,7 @@ class StagedDataset final : public Dataset {
   }
   std::int64_t slots() const override { return copies_->slots(); }
   bool weighted() const override { return copies_->weighted(); }
-  std::vector<std::int64_t> deal(const std::string& how, std::int64_t workers) const override {
+  std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
     return copies_->deal(how, workers);
   }
   std::unique_ptr<BagReader> bag_reader() const override {

@@ -25,7 +25,7 @@ std::vector<SparseTableSpec> specs_of(const Config& config) {
 }  // namespace
 
 std::vector<TableSpec> tables_of(const ModelConfig& model) {
-  if (model.kind != "ctr-dnn") return {};
+  if (!model.has_embeddings()) return {};
   return {{.name = "embeddings", .width = static_cast<std::size_t>(model.embedding_width)}};
 }
 

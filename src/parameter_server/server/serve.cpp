@@ -62,8 +62,8 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
   failure.set_folder(plan.folder);
   return end_job_on_failure(failure, [&] {
     DeviceConfig on_host = config.device;
-    on_host.kind = "cpu";
-    on_host.precision = "float32";
+    on_host.kind = DeviceKind::cpu;
+    on_host.precision = Precision::float32;
     const std::unique_ptr<Device> device =
         make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),

@@ -185,7 +185,8 @@ std::string describe_local_rows(const Config& config, std::int64_t slots_of_samp
                          " bytes each and about 24 to find it, twice while a checkpoint is written");
   const std::int64_t buckets = config.data.hash_buckets;
   if (buckets == 0) return text + "; their number depends on the data";
-  const std::int64_t rows = config.model.embeddings == "per-slot" ? buckets * slots_of_sample : buckets;
+  const std::int64_t rows =
+      config.model.embeddings == EmbeddingTables::per_slot ? buckets * slots_of_sample : buckets;
   const std::size_t bytes = planned_bytes(static_cast<std::size_t>(rows), width, arrays - 1) +
                             static_cast<std::size_t>(rows) * sizeof(std::uint32_t);
   return text + cat("; at most ", rows, ", ", bytes_text(static_cast<std::int64_t>(bytes)));

@@ -16,7 +16,7 @@ namespace flotilla {
 
 /// Whether the model's two classes are "not clicked" and "clicked".
 inline bool predicts_clicks(const ModelConfig& model) {
-  return model.kind == "ctr-dnn";
+  return model.has_embeddings();
 }
 
 /// Probabilities p are counted in bins ⌊p · 4095⌋, as in Fleet (docs/fleet.md, "Clicks").

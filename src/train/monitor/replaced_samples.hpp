@@ -16,7 +16,7 @@ namespace flotilla {
 class ReplacedSamples {
  public:
   explicit ReplacedSamples(const DataConfig& data)
-      : active_(data.on_bad_image == "replace"), most_(data.max_bad_images) {}
+      : active_(data.on_bad_image == OnBadImage::replace), most_(data.max_bad_images) {}
   /// @throws UserError if this worker alone has more than data.max_bad_images in this epoch.
   void add(const Batch& batch, const Dataset& data);
   /// Collective where the deck replaces, else nothing. Reports the epoch's count and the first replaced

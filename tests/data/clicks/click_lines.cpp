@@ -14,7 +14,7 @@ std::vector<T> copy(std::span<const T> from) {
 
 std::unique_ptr<Dataset> open_clicks(const std::string& kind, const std::string& path) {
   DataConfig data;
-  data.kind = kind;
+  data.kind = choice<DataKind>(kind);
   data.hash_buckets = 0;
   return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = path}, 2, 1);
 }

@@ -200,12 +200,12 @@ TEST_F(ClickFolder, FilesAreDealtInBlocksAndBytesInEqualParts) {
   const auto data = test::open_criteo(folder.path("parts"));
   using Shares = std::vector<std::int64_t>;
 
-  EXPECT_EQ(data->deal("files", 1), (Shares{0, 300}));
-  EXPECT_EQ(data->deal("files", 2), (Shares{0, 130, 300}));
-  EXPECT_EQ(data->deal("files", 3), (Shares{0, 110, 135, 300}));
-  EXPECT_EQ(data->deal("files", 6), (Shares{0, 100, 110, 130, 135, 300, 300}));
+  EXPECT_EQ(data->deal(ShardBy::files, 1), (Shares{0, 300}));
+  EXPECT_EQ(data->deal(ShardBy::files, 2), (Shares{0, 130, 300}));
+  EXPECT_EQ(data->deal(ShardBy::files, 3), (Shares{0, 110, 135, 300}));
+  EXPECT_EQ(data->deal(ShardBy::files, 6), (Shares{0, 100, 110, 130, 135, 300, 300}));
   for (const std::int64_t workers : {1, 2, 3, 7}) {
-    const Shares shares = data->deal("bytes", workers);
+    const Shares shares = data->deal(ShardBy::bytes, workers);
 
     ASSERT_EQ(std::ssize(shares), workers + 1);
     EXPECT_EQ(shares.front(), 0);

@@ -132,15 +132,16 @@ TEST_F(ClickLoader, WorkersWithFilesOfTheirOwnTakeEqualSteps) {
   const auto parts = test::open_criteo(folder.path("parts"));
   const std::vector<Sample> samples = test::read_all(*parts);
   const Sharding sharding =
-      assign_shards({.samples = 110, .workers = 2, .batch = 8, .in_order = true}, *parts, "files");
+      assign_shards({.samples = 110, .workers = 2, .batch = 8, .in_order = true}, *parts, ShardBy::files);
   const Sampler sampler(3, sharding);
 
   ASSERT_EQ(sharding.steps_per_epoch(), 13);
   const auto rows = take(*make_training_loader(*parts, sampler, 1, {}, with_threads(2)), *parts, 13);
 
   for (std::size_t row = 0; row < rows.size(); ++row) ASSERT_EQ(rows[row], samples[100 + row % 10]);
-  EXPECT_THROW(assign_shards({.samples = 110, .workers = 3, .batch = 8}, *parts, "files"), UserError);
-  EXPECT_EQ(assign_shards({.samples = 110, .workers = 3, .batch = 8}, *parts, "samples").shares.size(), 0U);
+  EXPECT_THROW(assign_shards({.samples = 110, .workers = 3, .batch = 8}, *parts, ShardBy::files), UserError);
+  EXPECT_EQ(assign_shards({.samples = 110, .workers = 3, .batch = 8}, *parts, ShardBy::samples).shares.size(),
+            0U);
 }
 
 TEST_F(ClickLoader, ValidationReadsEverySampleOnceAndPadsWithEmptyBags) {
