@@ -23,6 +23,7 @@
 #include "src/parameter_server/worker/embedding_pool.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/find_checkpoint.hpp"
+#include "src/train/inflated_copies.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/run_data.hpp"
@@ -81,6 +82,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
                      mpi::Watchdog& watchdog) {
   const auto& [arguments, checkpoint, config, warnings] = task;
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
+  const InflatedCopies copies(config.data, true, world, places, watchdog);
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
   std::unique_ptr<Network> network;
@@ -95,7 +97,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
     device = make_device(config.device, places[static_cast<std::size_t>(world.rank())],
                          gpus.ordinal(world.rank()), config.run.reproducible);
     working.next("opening data.validation");
-    data = open_validation_data(config);
+    data = open_validation_data(config, copies.handles);
     if (!data)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");

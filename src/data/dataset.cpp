@@ -40,7 +40,7 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
     case DataKind::image_list:
     case DataKind::image_folder: return open_image_dataset(data, source, classes, use);
     case DataKind::criteo:
-    case DataKind::libsvm: return open_click_dataset(data, source);
+    case DataKind::libsvm: return open_click_dataset(data, source, use);
     case DataKind::random: break;
   }
   return open_random(data, source, classes, seed);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,6 +66,7 @@ class Dataset {
 struct DatasetUse {
   bool training = true;            ///< With augmentation; an image may be listed twice
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
+  std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path
 };
 
 /// Opens the data that the deck names; checks magic numbers, counts, sizes, labels and that files exist.

@@ -45,8 +45,7 @@ File File::open(const std::string& path, Remedy remedy) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail_to_read(path, errno, remedy);
   File file(descriptor, path, remedy);
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) fail_to_read(path, errno, remedy);
+  const struct stat status = file.status();
   if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR, remedy);
   if (!S_ISREG(status.st_mode))
     throw UserError(cat("cannot read '", path,
@@ -78,6 +77,24 @@ File File::in_memory(const std::string& purpose) {
   return {descriptor, cat("a file in memory (", purpose, ")"), nullptr};
 }
 
+std::optional<File> File::of_handle(const std::string& handle, const std::string& name) {
+  // O_NONBLOCK: to open a FIFO must not wait for a process that writes.
+  const std::string path = handle.substr(0, handle.find(' '));
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return std::nullopt;
+  File file(descriptor, name, nullptr);
+  const struct stat status = file.status();
+  if (handle != cat(path, ' ', status.st_dev, ' ', status.st_ino)) return std::nullopt;
+  file.size_ = status.st_size;
+  skip_access_times(descriptor);
+  return file;
+}
+
+std::string File::handle() const {
+  const struct stat own = status();
+  return cat("/proc/", ::getpid(), "/fd/", descriptor_, ' ', own.st_dev, ' ', own.st_ino);
+}
+
 File::File(File&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       name_(std::move(other.name_)),
@@ -96,10 +113,14 @@ File::~File() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-std::int64_t File::size_now() const {
+struct stat File::status() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_to_read(name_, errno, remedy_);
-  return status.st_size;
+  return status;
+}
+
+std::int64_t File::size_now() const {
+  return status().st_size;
 }
 
 std::size_t File::read_some(std::int64_t begin, std::span<std::byte> to) const {

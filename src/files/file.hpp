@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -26,6 +29,11 @@ class File {
   /// A nameless file in memory, for writing and reading.
   static File in_memory(const std::string& purpose);
 
+  /// Opens for reading the file of which another process of this host gave handle(), under `name`. Nothing
+  /// where this process cannot reach it: it sees other processes, as in a container of its own, or the file
+  /// is closed.
+  static std::optional<File> of_handle(const std::string& handle, const std::string& name);
+
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
@@ -33,6 +41,9 @@ class File {
   ~File();
 
   const std::string& name() const { return name_; }
+  /// With this text other processes of the host and of the user can open the file, nameless or not, while it
+  /// is open here: "/proc/4711/fd/5 2049 131074" (device, inode).
+  std::string handle() const;
   /// For calls of the system that this class does not have.
   int descriptor() const { return descriptor_; }
   std::int64_t size() const { return size_; }  ///< Bytes, when opened or appended last.
@@ -56,6 +67,7 @@ class File {
 
  private:
   File(int descriptor, std::string name, Remedy remedy);
+  struct stat status() const;
 
   int descriptor_ = -1;
   std::string name_;

@@ -10,14 +10,17 @@
 #include "src/job/failure.hpp"
 #include "src/job/same_data.hpp"
 #include "src/strategy/reproducible.hpp"
+#include "src/train/inflated_copies.hpp"
 
 namespace flotilla {
 
-std::unique_ptr<Dataset> open_validation_data(const Config& config, std::int64_t ranks_on_host) {
+std::unique_ptr<Dataset> open_validation_data(const Config& config,
+                                              const std::map<std::string, std::string>& inflated,
+                                              std::int64_t ranks_on_host) {
   if (!config.data.validation.given) return nullptr;
   return open_dataset(config.data, config.data.validation, config.model.classes,
                       static_cast<std::uint64_t>(config.run.seed) + 1,
-                      {.training = false, .ranks_on_host = ranks_on_host});
+                      {.training = false, .ranks_on_host = ranks_on_host, .inflated = inflated});
 }
 
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
@@ -51,13 +54,14 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 
 RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
+  const InflatedCopies copies(config.data, false, workers, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
-    training = open_dataset(config.data, config.data.train, config.model.classes,
-                            static_cast<std::uint64_t>(config.run.seed),
-                            {.training = true, .ranks_on_host = machine.host.size()});
+    training = open_dataset(
+        config.data, config.data.train, config.model.classes, static_cast<std::uint64_t>(config.run.seed),
+        {.training = true, .ranks_on_host = machine.host.size(), .inflated = copies.handles});
     working.next("opening data.validation");
-    validation = open_validation_data(config, machine.host.size());
+    validation = open_validation_data(config, copies.handles, machine.host.size());
     if (validation && !(validation->sample_shape() == training->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation->sample_shape().text(), " (",
                           validation->description(), "), those of data.train ",

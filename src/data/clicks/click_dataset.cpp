@@ -139,24 +139,30 @@ class ClickDataset final : public Dataset {
 }  // namespace
 
 std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
-                                            std::size_t index_entries) {
+                                            std::size_t index_entries,
+                                            const std::map<std::string, std::string>& inflated) {
   const std::vector<std::string> paths = find_click_files(path);
   const std::size_t entries = std::max(index_entries / paths.size(), least_index_entries);
   ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
   LabelsSeen labels;
   for (const std::string& file : paths) {
-    data.files.push_back(open_click_file(file, *data.format, entries, labels));
+    const auto copy = inflated.find(file);
+    data.files.push_back(open_click_file(file, *data.format, entries, labels,
+                                         copy == inflated.end() ? std::string() : copy->second));
     data.firsts.push_back(data.firsts.back() + data.files.back().index.size());
   }
   return std::make_unique<ClickDataset>(std::move(data), path, labels.positive);
 }
 
-std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source) {
+std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source,
+                                            const DatasetUse& use) {
   const auto buckets = static_cast<std::uint64_t>(data.hash_buckets);
   return make_click_dataset(
-      source.path, data.kind == DataKind::libsvm
-                       ? make_libsvm_format(buckets)
-                       : make_criteo_format({.transform = data.dense_transform, .hash_buckets = buckets}));
+      source.path,
+      data.kind == DataKind::libsvm
+          ? make_libsvm_format(buckets)
+          : make_criteo_format({.transform = data.dense_transform, .hash_buckets = buckets}),
+      default_index_entries, use.inflated);
 }
 
 }  // namespace flotilla

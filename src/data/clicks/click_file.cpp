@@ -2,6 +2,7 @@
 #include "src/data/clicks/click_file.hpp"
 
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -75,11 +76,12 @@ class Scan {
 }  // namespace
 
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
-                          LabelsSeen& labels) {
+                          LabelsSeen& labels, const std::string& inflated) {
   ClickFile file{.path = path, .bytes = open_data_file(path), .index = LineIndex(most_entries)};
   if (GzipReader::recognises(file.bytes)) {
     const File compressed = std::move(file.bytes);
-    file.bytes = inflated_copy(compressed);
+    std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
+    file.bytes = copy ? std::move(*copy) : inflated_copy(compressed);
     file.inflated = true;
   }
   if (file.bytes.size() == 0)

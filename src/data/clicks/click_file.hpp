@@ -30,9 +30,10 @@ struct ClickFile {
 /// labels are checked, which costs nothing extra, and the first 100 samples completely, which finds files of
 /// another kind; checking all columns would take minutes for the 45 million lines of Criteo's logs, and is
 /// done when a sample is read.
+/// @param inflated File::handle() of a copy of the gzip file; empty: it is inflated here
 /// @throws UserError naming file and line
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
-                          LabelsSeen& labels);
+                          LabelsSeen& labels, const std::string& inflated = {});
 
 /// "/data/day_0.tsv:17: ". @param begin byte of the line
 std::string place_of(const ClickFile& file, std::int64_t begin);

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "mpi/core/topology.hpp"
+#include "src/data/dataset.hpp"
+#include "src/job/failure.hpp"
+#include "src/train/inflated_copies.hpp"
+#include "tests/data/clicks/click_lines.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Inodes of the nameless files below `folder` that this process has open, each once.
+std::vector<std::int64_t> nameless_files(const std::string& folder) {
+  std::vector<std::int64_t> inodes;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = fs::read_symlink(entry.path(), error).string();
+    struct stat status {};
+    if (!target.starts_with(folder) || !target.ends_with(" (deleted)")) continue;
+    if (::stat(entry.path().c_str(), &status) != 0) continue;
+    if (std::ranges::count(inodes, static_cast<std::int64_t>(status.st_ino)) == 0)
+      inodes.push_back(static_cast<std::int64_t>(status.st_ino));
+  }
+  std::ranges::sort(inodes);
+  return inodes;
+}
+
+class InflatedCopiesTest : public testing::Test {
+ protected:
+  /// A plain and a compressed file, 70 and 50 samples, in rank 0's folder.
+  InflatedCopiesTest() : world(mpi::Communicator::world()), root(folder.path("")) {
+    world.broadcast(root);
+    if (world.is_root()) {
+      fs::create_directory(root + "clicks");
+      fs::create_directory(root + "tmp");
+      test::save_gzip(root + "clicks/day_0.gz", test::criteo_text(0, 50));
+      test::save_text(root + "clicks/day_1", test::criteo_text(50, 120));
+    }
+    world.barrier();
+    data.kind = DataKind::criteo;
+    data.train = {.given = true, .images = {}, .labels = {}, .path = root + "clicks"};
+    ::setenv("TMPDIR", (root + "tmp").c_str(), 1);
+  }
+  ~InflatedCopiesTest() override {
+    ::unsetenv("TMPDIR");
+    world.barrier();
+  }
+
+  test::TemporaryFolder folder;
+  mpi::Communicator world;
+  std::string root;
+  DataConfig data;
+  mpi::Watchdog watchdog{0, [](const std::string&) {}};
+};
+
+TEST_F(InflatedCopiesTest, AreOneFileForAllRanksOfAHost) {
+  std::unique_ptr<Dataset> dataset;
+  {
+    const InflatedCopies copies(data, false, world, mpi::find_topology(world), watchdog);
+    dataset = open_dataset(data, data.train, 2, 1, {.training = true, .inflated = copies.handles});
+    world.barrier();
+  }
+
+  EXPECT_TRUE(test::read_all(*dataset) == test::read_all(*open_dataset(data, data.train, 2, 1)));
+  const std::vector<std::int64_t> mine = nameless_files(root);
+  ASSERT_EQ(mine.size(), 1U) << "one for each compressed file";
+  for (const std::int64_t inode : world.all_gather(std::span<const std::int64_t>(mine)))
+    EXPECT_EQ(inode, mine[0]) << "a rank has inflated for itself";
+  EXPECT_TRUE(fs::is_empty(root + "tmp"));
+}
+
+TEST_F(InflatedCopiesTest, AreMadeByEachRankThatCannotReachAnothers) {
+  InflatedCopies copies(data, false, world, mpi::find_topology(world), watchdog);
+  for (auto& [path, handle] : copies.handles) handle += '1';  // another inode: another process's file
+
+  const auto dataset = open_dataset(data, data.train, 2, 1, {.training = true, .inflated = copies.handles});
+
+  EXPECT_EQ(dataset->size(), 120);
+  world.barrier();
+}
+
+TEST_F(InflatedCopiesTest, EndTheJobOnAllRanksWhereOneCannotBeMade) {
+  if (world.size() == 1) GTEST_SKIP() << "one rank inflates as it opens";
+  ::setenv("TMPDIR", (root + "nowhere").c_str(), 1);
+  try {
+    const InflatedCopies copies(data, false, world, mpi::find_topology(world), watchdog);
+    FAIL() << "made without a folder";
+  } catch (const AgreedFailure& failure) {
+    const std::string text = failure.what();
+    EXPECT_EQ(failure.exit_code, exit_user_error);
+    EXPECT_NE(text.find("the inflated copy of " + root + "clicks/day_0.gz"), std::string::npos) << text;
+    EXPECT_NE(text.find("set TMPDIR"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace flotilla
