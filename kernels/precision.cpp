@@ -14,10 +14,4 @@ std::string_view name(Precision precision) {
   return "float32";
 }
 
-Precision precision_of(std::string_view word) {
-  for (const Precision precision : {Precision::float32, Precision::float16, Precision::bfloat16})
-    if (word == name(precision)) return precision;
-  throw InternalError(cat("no precision \"", word, "\""));
-}
-
 }  // namespace flotilla

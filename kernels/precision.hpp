@@ -10,8 +10,7 @@ namespace flotilla {
 /// and the optimizer's state are float32 in any case (docs/precision.md).
 enum class Precision : std::uint8_t { float32, float16, bfloat16 };
 
-std::string_view name(Precision precision);     ///< The deck's: "float32", "float16", "bfloat16"
-Precision precision_of(std::string_view word);  ///< @throws InternalError for any other word
+std::string_view name(Precision precision);  ///< The deck's: "float32", "float16", "bfloat16"
 inline bool is_half(Precision precision) {
   return precision != Precision::float32;
 }

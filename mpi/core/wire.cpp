@@ -30,21 +30,6 @@ void decode_each(const std::byte* from, std::size_t count, F&& take) {
 
 }  // namespace
 
-std::string_view word_of(Wire wire) {
-  switch (wire) {
-    case Wire::float16: return "float16";
-    case Wire::bfloat16: return "bfloat16";
-    case Wire::float32: break;
-  }
-  return "float32";
-}
-
-Wire wire_of(std::string_view word) {
-  for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16})
-    if (word == word_of(wire)) return wire;
-  throw InternalError(cat("no wire \"", word, "\""));
-}
-
 std::size_t bytes_per_value(Wire wire) {
   return wire == Wire::float32 ? 4 : 2;
 }

@@ -3,15 +3,14 @@
 
 #include <cstddef>
 #include <span>
-#include <string_view>
+
+#include "kernels/precision.hpp"
 
 namespace flotilla::mpi {
 
 /// The format of floats in messages between processes.
-enum class Wire { float32, float16, bfloat16 };
+using Wire = Precision;
 
-std::string_view word_of(Wire wire);  ///< The deck's: "float32", "float16", "bfloat16"
-Wire wire_of(std::string_view word);  ///< @throws InternalError for any other word
 std::size_t bytes_per_value(Wire wire);
 
 /// Rounds to the nearest value of the wire, ties to even. float16 (IEEE 754 binary16) ends at 65504: 65520

@@ -321,7 +321,7 @@ void PushPullServer::answer(int worker, std::span<const float> values, std::size
 }
 
 void PushPullServer::answer_in_place(int worker, std::span<const float> values, std::size_t ready) {
-  require(wires_.pull == Wire::float32, "values are answered in place as ", word_of(wires_.pull));
+  require(wires_.pull == Wire::float32, "values are answered in place as ", name(wires_.pull));
   begin_answer(worker, values, ready);
   Link& link = links_[static_cast<std::size_t>(worker)];
   if (link.reads_window) {

@@ -27,12 +27,12 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
     all_correct = all_correct && row.correct;
     if (!world.is_root()) return;
     print_line(fmt::format("{:<15}{:<10}{:>6}{:>12}{:>10}{:>14.2f}{:>9.2f}{:>9.2f}{:>9}", row.algorithm,
-                           mpi::word_of(row.wire), row.communicators, row.bytes, row.in_place ? "yes" : "no",
+                           name(row.wire), row.communicators, row.bytes, row.in_place ? "yes" : "no",
                            row.time_us, row.algbw_gb_s, row.busbw_gb_s, row.correct ? "yes" : "NO"));
     rows.push_back({{"ranks", world.size()},
                     {"device", arguments.device},
                     {"algorithm", row.algorithm},
-                    {"wire", mpi::word_of(row.wire)},
+                    {"wire", name(row.wire)},
                     {"communicators", row.communicators},
                     {"bytes", row.bytes},
                     {"in_place", row.in_place},

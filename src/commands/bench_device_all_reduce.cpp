@@ -20,8 +20,6 @@ namespace flotilla {
 
 namespace {
 
-constexpr const char* wires[] = {"float32", "float16", "bfloat16"};
-
 class DeviceBench {
  public:
   DeviceBench(const BenchAllReduceArguments& arguments, const mpi::Communicator& world, Device& device,
@@ -33,40 +31,44 @@ class DeviceBench {
         places_(places),
         no_nccl_(std::move(no_nccl)) {}
 
+  struct Way {
+    ReductionConfig reduction;
+    int communicators = 1;
+  };
   /// All algorithms that are possible on these hosts.
-  std::vector<StrategyConfig> candidates() const {
+  std::vector<Way> candidates() const {
     const std::vector<int> groups = mpi::cut_groups(places_, arguments_.ranks_per_group);
     const bool grouped = *std::ranges::max_element(groups) > 0;
     const bool in_equal_groups = grouped && mpi::groups_are_equal(groups);
-    std::vector<StrategyConfig> all;
-    const auto add = [&](const char* word, std::size_t with_wires, bool in_lanes) {
-      for (std::size_t wire = 0; wire < with_wires; ++wire)
+    std::vector<Way> all;
+    const auto add = [&](AllReduceKind kind, bool with_wires, bool in_lanes) {
+      for (const auto& wire : choices<Precision>) {
+        if (wire.value != Precision::float32 && !with_wires) break;
         for (const int lanes : {1, arguments_.communicators}) {
           if (lanes > 1 && !in_lanes) continue;
-          StrategyConfig& strategy = all.emplace_back();
-          strategy.all_reduce = word;
-          strategy.wire = wires[wire];
-          strategy.communicators = lanes;
-          strategy.ranks_per_group = arguments_.ranks_per_group;
+          all.push_back({.reduction = {.all_reduce = kind,
+                                       .ranks_per_group = arguments_.ranks_per_group,
+                                       .wire = wire.value},
+                         .communicators = lanes});
           if (arguments_.communicators == 1) break;
         }
+      }
     };
     if (no_nccl_.empty()) {
-      add("nccl", 1, true);
-      if (in_equal_groups) add("nccl-hierarchical", 1, true);
-      if (in_equal_groups) add("nccl-mpi", 3, false);
+      add(AllReduceKind::nccl, false, true);
+      if (in_equal_groups) add(AllReduceKind::nccl_hierarchical, false, true);
+      if (in_equal_groups) add(AllReduceKind::nccl_mpi, true, false);
     }
-    if (mpi::hosts(places_) == 1) add("shared-memory", 1, true);
-    if (grouped) add("hierarchical", 3, true);
-    add("mpi", 3, true);
+    if (mpi::hosts(places_) == 1) add(AllReduceKind::shared_memory, false, true);
+    if (grouped) add(AllReduceKind::hierarchical, true, true);
+    add(AllReduceKind::mpi, true, true);
     return all;
   }
 
-  void measure(const StrategyConfig& strategy,
-               const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
-    const auto lanes = static_cast<std::size_t>(strategy.communicators);
-    AllReducePlan plan = plan_all_reduce(strategy, places_, device_.shares_host_memory(), "", lanes,
-                                         mpi::SumOrder::any, no_nccl_);
+  void measure(const Way& way, const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
+    const auto lanes = static_cast<std::size_t>(way.communicators);
+    AllReducePlan plan = plan_all_reduce(way.reduction, places_, device_.shares_host_memory(), "", lanes,
+                                         mpi::SumOrder::any, no_nccl_, way.communicators);
     const std::size_t most = arguments_.max_bytes / sizeof(float);
     fit_to_shared_memory(plan, false, most, world_);
     const ReducedArray array(device_, most, plan, host_);
@@ -80,7 +82,7 @@ class DeviceBench {
       const DeviceSpan<float> data = all.subspan(0, bytes / sizeof(float));
       const std::span<float> copy = std::span(host).first(data.size());
       mpi::Candidate candidate;
-      candidate.row = {.algorithm = strategy.all_reduce,
+      candidate.row = {.algorithm = std::string(word(way.reduction.all_reduce)),
                        .wire = plan.wire,
                        .communicators = plan.communicators,
                        .bytes = data.size() * sizeof(float)};
@@ -136,7 +138,7 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
   const std::string no_nccl = flotilla::no_nccl(gpus, mpi::has_nccl());
   if (!no_nccl.empty()) say(cat("without NCCL: \"nccl\" ", no_nccl));
   const DeviceBench bench(arguments, world, *device, places, no_nccl);
-  for (const StrategyConfig& strategy : bench.candidates()) bench.measure(strategy, on_row);
+  for (const auto& way : bench.candidates()) bench.measure(way, on_row);
 }
 
 }  // namespace flotilla

@@ -246,7 +246,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
     print_line(cat(run.machine.device->description(), ", ", world.size(), " worker(s), global batch ",
                    run.data.sharding.global_batch(),
                    servers == nullptr ? ", all-reduce " : ", parameter-server ",
-                   servers == nullptr ? run.sync.reduction.description : config.server.mode));
+                   servers == nullptr ? run.sync.reduction.description : word(config.server()->mode)));
     const StepTable table(step_median_s);
     print_line("operations alone, sums of medians");
     for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);

@@ -124,7 +124,7 @@ std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
   if (!config.run.trace) return nullptr;
   auto trace = std::make_unique<TraceFile>("", rank, 0);
   trace->thread("training");
-  for (std::int64_t i = 0; i < config.strategy.communicators; ++i) trace->thread("communication");
+  for (std::int64_t i = 0; i < communicators(config); ++i) trace->thread("communication");
   for (std::int64_t i = 0; i < config.data.threads; ++i) trace->thread("loader");
   return trace;
 }

@@ -15,10 +15,11 @@ namespace {
 
 /// Who is what, and which server holds how much.
 void introduce_servers(const RunParts& run, Reporter& reporter) {
-  const ServerConfig& server = run.config.server;
-  std::string mode = server.mode;
-  if (mode == "half-async" || mode == "geo") mode += cat(", a push every ", server.push_every, " steps");
-  if (mode != "sync" && server.max_staleness > 0)
+  const ServerConfig& server = *run.config.server();
+  std::string mode(word(server.mode));
+  if (server.mode == ServerMode::half_async || server.mode == ServerMode::geo)
+    mode += cat(", a push every ", server.push_every, " steps");
+  if (server.mode != ServerMode::sync && server.max_staleness > 0)
     mode += cat(", at most ", server.max_staleness, " pushes ahead");
   reporter.say(cat("strategy     parameter-server, ", mode));
   for (const std::string& line : mpi::lines_of(run.machine.servers->roles().table()))
@@ -26,9 +27,8 @@ void introduce_servers(const RunParts& run, Reporter& reporter) {
   for (const std::string& line : run.machine.servers->placement_lines()) reporter.say(cat("  ", line));
   if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
     reporter.say(cat("  rows: ", describe_local_rows(run.config, run.data.training->slots())));
-  const std::string& kind = run.config.roles.kind;
   const std::size_t apart = mpi::pairs_apart(run.machine.servers->roles().table()).size();
-  if ((kind.empty() || kind == "symmetric") && apart > 0)
+  if (run.config.roles.kind.value_or(RolesKind::symmetric) == RolesKind::symmetric && apart > 0)
     reporter.say(cat("  ", apart,
                      " of the pairs of a server and a worker lie on two hosts: ranks that are "
                      "numbered host by host (mpirun --map-by core) keep them together"));
@@ -37,21 +37,20 @@ void introduce_servers(const RunParts& run, Reporter& reporter) {
 /// The transport between the workers, for the start report.
 std::string exchange_of(const RunParts& run) {
   if (run.machine.servers != nullptr) return "parameter-server";
-  const bool sums = run.config.strategy.kind == "all-reduce";
+  const bool sums = run.config.all_reduce() != nullptr;
   return std::string((sums ? run.sync.reduction : run.sync.averaging).first().name());
 }
 
 /// "period 8, from step 500 on".
-std::string describe_period(const StrategyConfig& strategy) {
-  std::string text = strategy.kind == "local-sgd"
-                         ? cat("period ", strategy.period)
-                         : cat("rule \"", strategy.rule, "\", first period ", strategy.initial_period);
-  if (strategy.kind == "local-sgd" && strategy.warm_up != "none")
-    text += cat(" after a ", strategy.warm_up, " warm-up");
+std::string describe_period(const LocalSgdConfig& strategy) {
+  std::string text = strategy.adaptive
+                         ? cat("rule \"", strategy.rule, "\", first period ", strategy.initial_period)
+                         : cat("period ", strategy.period);
+  if (strategy.warm_up != PeriodWarmUp::none) text += cat(" after a ", strategy.warm_up, " warm-up");
   if (strategy.begin_step > 0) text += cat(", from step ", strategy.begin_step, " on");
   if (strategy.begin_epoch > 0.0) text += cat(", from epoch ", strategy.begin_epoch, " on");
   if (strategy.group_all_reduce) text += ", gradients reduced inside groups in every step";
-  if (strategy.outer.kind != "none") text += cat(", outer step \"", strategy.outer.kind, "\"");
+  if (strategy.outer.kind != OuterKind::none) text += cat(", outer step \"", strategy.outer.kind, "\"");
   return text;
 }
 
@@ -104,16 +103,16 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
           ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
   if (run.machine.servers != nullptr) {
     introduce_servers(run, reporter);
-  } else if (config.strategy.kind != "all-reduce") {
-    reporter.say(cat("strategy     ", config.strategy.kind, ", ", describe_period(config.strategy)));
+  } else if (const LocalSgdConfig* local = config.local_sgd()) {
+    reporter.say(cat("strategy     ", config.strategy_kind(), ", ", describe_period(*local)));
     reporter.say(cat("averaging    ", run.sync.averaging.description, " of parameters",
-                     config.strategy.statistics == "average" && !run.model.weights.statistics.empty()
+                     local->statistics == LocalStatistics::average && !run.model.weights.statistics.empty()
                          ? " and statistics"
                          : ""));
     for (const std::string& line : run.sync.averaging.table) reporter.say(cat("  measured   ", line));
   }
   // Workers that always step alone reduce nothing.
-  if (config.strategy.kind == "all-reduce" ||
+  if (config.all_reduce() != nullptr ||
       (run.machine.servers == nullptr && run.sync.reduction.first().ranks() > 1))
     reporter.say(cat("all-reduce   ", run.sync.reduction.description, ", ", describe(run.sync.buckets),
                      run.sync.reduction.first().queues()   ? ", queued on the device"

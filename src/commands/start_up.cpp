@@ -24,7 +24,7 @@ namespace flotilla {
 namespace {
 
 bool steps_together(const Config& config) {
-  return config.strategy.kind != "parameter-server" || config.server.mode == "sync";
+  return config.server() == nullptr || config.server()->mode == ServerMode::sync;
 }
 
 }  // namespace

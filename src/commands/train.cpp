@@ -161,7 +161,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   Tracing tracing(config, workers);
   RunParts run(config, workers, failure, watchdog,
                found ? found->state.choices : std::map<std::string, std::string>{},
-               tracing.communication(config.strategy.communicators), servers);
+               tracing.communication(communicators(config)), servers);
   // 4. The values to begin with.
   const Continuation continuation = found ? restore_run(*found, run) : Continuation();
   const auto loaded = found ? std::vector<std::string>() : load_initial_weights(run, warnings);

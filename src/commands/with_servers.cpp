@@ -14,8 +14,8 @@ mpi::RoleOptions options_of(const RolesConfig& roles) {
                            .servers = static_cast<int>(roles.servers),
                            .server_ranks = roles.server_ranks,
                            .worker_ranks = roles.worker_ranks};
-  if (roles.kind == "ratio") options.kind = mpi::RoleKind::ratio;
-  if (roles.kind == "user-defined") options.kind = mpi::RoleKind::user_defined;
+  if (roles.kind == RolesKind::ratio) options.kind = mpi::RoleKind::ratio;
+  if (roles.kind == RolesKind::user_defined) options.kind = mpi::RoleKind::user_defined;
   return options;
 }
 
@@ -24,7 +24,7 @@ mpi::RoleOptions options_of(const RolesConfig& roles) {
 int with_servers(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
                  mpi::Watchdog& watchdog,
                  const std::function<int(const mpi::Communicator& workers, ServerLink* servers)>& work) {
-  if (config.strategy.kind != "parameter-server") return work(world, nullptr);
+  if (config.server() == nullptr) return work(world, nullptr);
   watchdog.beat("giving the ranks their roles", -1);
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   mpi::RoleTable table;

@@ -55,6 +55,74 @@ requires(!choices<E>.empty()) std::ostream& operator<<(std::ostream& out, E valu
   return out << word(value);
 }
 
+enum class StrategyKind { all_reduce, local_sgd, adaptive_local_sgd, parameter_server };
+template <>
+inline constexpr auto choices<StrategyKind> = choices_of<StrategyKind>("all-reduce", "local-sgd",
+                                                                       "adaptive-local-sgd",
+                                                                       "parameter-server");
+
+/// The algorithm of an all-reduce; `automatic`: the fastest of those that the hosts allow.
+enum class AllReduceKind { automatic, mpi, shared_memory, hierarchical, nccl, nccl_hierarchical, nccl_mpi };
+template <>
+inline constexpr auto choices<AllReduceKind> = choices_of<AllReduceKind>("auto", "mpi", "shared-memory",
+                                                                         "hierarchical", "nccl",
+                                                                         "nccl-hierarchical", "nccl-mpi");
+constexpr bool uses_nccl(AllReduceKind kind) {
+  return kind >= AllReduceKind::nccl;
+}
+
+enum class PeriodWarmUp { none, exponential, linear };
+template <>
+inline constexpr auto choices<PeriodWarmUp> = choices_of<PeriodWarmUp>("none", "exponential", "linear");
+
+/// How an adaptive period follows loss and learning rate (src/strategy/local_sgd/period.hpp).
+enum class PeriodRule { guide, fleet2, paper };
+template <>
+inline constexpr auto choices<PeriodRule> = choices_of<PeriodRule>("guide", "fleet2", "paper");
+
+/// What all workers combine after each step before local steps begin: parameters or gradients.
+enum class BeforeBegin { average, all_reduce };
+template <>
+inline constexpr auto choices<BeforeBegin> = choices_of<BeforeBegin>("average", "all-reduce");
+
+/// What becomes of the optimizer's state at an averaging.
+enum class LocalMomentum { local, average, reset };
+template <>
+inline constexpr auto choices<LocalMomentum> = choices_of<LocalMomentum>("local", "average", "reset");
+
+/// Running statistics of batch norm with local SGD.
+enum class LocalStatistics { average, local, re_estimate };
+template <>
+inline constexpr auto choices<LocalStatistics> = choices_of<LocalStatistics>("average", "local",
+                                                                             "re-estimate");
+
+enum class OuterKind { none, sgd, momentum, nesterov };
+template <>
+inline constexpr auto choices<OuterKind> = choices_of<OuterKind>("none", "sgd", "momentum", "nesterov");
+
+/// How roles are assigned to ranks.
+enum class RolesKind {
+  collective,   ///< All ranks are workers.
+  symmetric,    ///< Even ranks are servers, odd ranks workers: one server beside each worker.
+  ratio,        ///< Some ranks are servers, spread over the hosts, the first of each; the others are workers.
+  user_defined  ///< As listed.
+};
+template <>
+inline constexpr auto choices<RolesKind> = choices_of<RolesKind>("collective", "symmetric", "ratio",
+                                                                 "user-defined");
+
+enum class ServerMode { sync, half_async, async, geo };
+template <>
+inline constexpr auto choices<ServerMode> = choices_of<ServerMode>("sync", "half-async", "async", "geo");
+
+/// The assignment of blocks of parameters to servers.
+enum class Split {
+  round_robin,  ///< One counter for the blocks of all tensors, in the arena's order.
+  hash_name     ///< fnv1a(name of the block) modulo the number of servers.
+};
+template <>
+inline constexpr auto choices<Split> = choices_of<Split>("round-robin", "hash-name");
+
 template <>
 inline constexpr auto choices<Precision> = choices_of<Precision>("float32", "float16", "bfloat16");
 

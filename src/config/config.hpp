@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "src/config/choices.hpp"
@@ -174,58 +176,65 @@ struct ScheduleConfig {
   std::int64_t base_batch = 256;
 };
 
+/// Sums over workers: of gradients, and with local SGD of parameters. Not with parameter servers.
+struct ReductionConfig {
+  AllReduceKind all_reduce = AllReduceKind::automatic;
+  std::int64_t ranks_per_group = 0;  ///< 0: a group per host
+  Precision wire = Precision::float32;
+  double bucket_mb = 32.0;  ///< MiB, as in PaddlePaddle's Fleet
+  double last_bucket_mb = 1.0;
+};
+
+/// strategy.kind = "all-reduce".
+struct AllReduceConfig {
+  std::int64_t communicators = 1;
+  bool overlap = true;  ///< All-reduce beside backward
+};
+
 /// The outer optimizer, applied to the change by an averaging (src/strategy/local_sgd/outer_step.hpp).
 struct OuterConfig {
-  std::string kind = "none";  ///< "none", "sgd", "momentum", "nesterov"
+  OuterKind kind = OuterKind::none;
   double learning_rate = 1.0;
   double momentum = 0.0;
 };
 
-struct StrategyConfig {
-  std::string kind = "all-reduce";
-  /// "auto", "mpi", "shared-memory", "hierarchical", "nccl", "nccl-hierarchical", "nccl-mpi"
-  std::string all_reduce = "auto";
-  std::int64_t ranks_per_group = 0;  ///< 0: a group per host
-  std::string wire = "float32";      ///< "float32", "float16", "bfloat16"
-  std::int64_t communicators = 1;
-  bool overlap = true;      ///< All-reduce beside backward
-  double bucket_mb = 32.0;  ///< MiB, as in PaddlePaddle's Fleet
-  double last_bucket_mb = 1.0;
-  // Local SGD, fixed and adaptive.
-  std::int64_t period = 1;       ///< steps from one averaging to the next
-  std::string warm_up = "none";  ///< Of the period: "none", "exponential", "linear"
-  std::string rule = "guide";    ///< adaptive: "guide", "fleet2", "paper" (src/strategy/local_sgd/period.hpp)
-  std::int64_t initial_period = 1;
-  double lowest_loss = 0.6;              ///< "guide": F_inf
-  std::int64_t begin_step = 0;           ///< Until it, all workers take every step together
-  double begin_epoch = 0.0;              ///< begin_step in epochs
-  std::string before_begin = "average";  ///< "average", "all-reduce"
-  std::string momentum = "local";        ///< The optimizer's slots: "local", "average", "reset"
-  std::string statistics = "average";    ///< Of batch norm: "average", "local", "re-estimate"
-  std::int64_t estimate_batches = 16;    ///< re-estimate: training batches per worker
-  bool group_all_reduce = false;         ///< Gradients of a group are averaged in every step
-  OuterConfig outer;
+/// strategy.kind = "local-sgd" and "adaptive-local-sgd".
+struct LocalSgdConfig {
+  bool adaptive = false;                      ///< Not a key: the kind says it
+  std::int64_t period = 1;                    ///< Not adaptive: steps from one averaging to the next
+  PeriodWarmUp warm_up = PeriodWarmUp::none;  ///< Not adaptive
+  PeriodRule rule = PeriodRule::guide;        ///< Adaptive
+  std::int64_t initial_period = 1;            ///< Adaptive
+  double lowest_loss = 0.6;                   ///< guide: F_inf
+  std::int64_t begin_step = 0;                ///< Until it, all workers take every step together
+  double begin_epoch = 0.0;                   ///< begin_step in epochs
+  BeforeBegin before_begin = BeforeBegin::average;
+  LocalMomentum momentum = LocalMomentum::local;
+  LocalStatistics statistics = LocalStatistics::average;
+  std::int64_t estimate_batches = 16;  ///< re_estimate: training batches per worker
+  bool group_all_reduce = false;       ///< Gradients of a group are averaged in every step
+  OuterConfig outer{};
+};
+
+/// strategy.kind = "parameter-server" (docs/parameter_server.md).
+struct ServerConfig {
+  ServerMode mode = ServerMode::sync;
+  Split split = Split::round_robin;
+  bool slice_parameters = true;
+  std::int64_t min_block_size = 8192;   ///< values
+  std::int64_t push_every = 1;          ///< half_async, geo: steps
+  std::int64_t max_staleness = 0;       ///< Not sync: pushes; 0: no bound. The default follows push_every
+  Precision wire = Precision::float32;  ///< Of pushes and rows
+  bool shared_memory = true;            ///< Between a worker and a server of one host
+  std::int64_t part_kb = 56;            ///< KiB of float32 values in a message
 };
 
 /// Which ranks are workers and which are servers (mpi/core/roles.hpp).
 struct RolesConfig {
-  std::string kind;          ///< "collective", "symmetric", "ratio", "user-defined"; empty: by the strategy
-  std::int64_t servers = 0;  ///< ratio
-  std::string server_ranks;  ///< user-defined: "0, 4-7"
-  std::string worker_ranks;  ///< user-defined; empty: all others
-};
-
-/// The parameter servers (docs/parameter_server.md).
-struct ServerConfig {
-  std::string mode = "sync";          ///< "sync", "half-async", "async", "geo"
-  std::string split = "round-robin";  ///< "round-robin", "hash-name"
-  bool slice_parameters = true;
-  std::int64_t min_block_size = 8192;  ///< values
-  std::int64_t push_every = 1;         ///< half-async, geo: steps
-  std::int64_t max_staleness = 0;      ///< Not sync: pushes; 0: no bound. The default follows push_every
-  std::string wire = "float32";        ///< Of pushes and rows: "float32", "float16", "bfloat16"
-  bool shared_memory = true;           ///< Between a worker and a server of one host
-  std::int64_t part_kb = 56;           ///< KiB of float32 values in a message
+  std::optional<RolesKind> kind;  ///< None: by the strategy
+  std::int64_t servers = 0;       ///< ratio
+  std::string server_ranks;       ///< user_defined: "0, 4-7"
+  std::string worker_ranks;       ///< user_defined; empty: all others
 };
 
 struct CheckpointConfig {
@@ -250,12 +259,22 @@ struct Config {
   TrainConfig train;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  StrategyConfig strategy;
+  ReductionConfig reduction;  ///< Keys of `strategy` that all-reduce and local SGD share
+  std::variant<AllReduceConfig, LocalSgdConfig, ServerConfig> strategy;
   RolesConfig roles;
-  ServerConfig server;
   CheckpointConfig checkpoint;
   ValidationConfig validation;
   std::string resolved_text;  ///< The resolved deck as TOML: goes into the run's folder and checkpoints
+
+  StrategyKind strategy_kind() const;
+  const AllReduceConfig* all_reduce() const { return std::get_if<AllReduceConfig>(&strategy); }
+  const LocalSgdConfig* local_sgd() const { return std::get_if<LocalSgdConfig>(&strategy); }
+  const ServerConfig* server() const { return std::get_if<ServerConfig>(&strategy); }
 };
+
+/// Threads that communicate beside backward, at most.
+inline std::int64_t communicators(const Config& config) {
+  return config.all_reduce() == nullptr ? 1 : config.all_reduce()->communicators;
+}
 
 }  // namespace flotilla

@@ -95,13 +95,13 @@ void derive(const config::GivenValues& given, Config& config) {
   if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)
     config.data.order = SampleOrder::file;
   if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
-  ServerConfig& server = config.server;
-  if (server.mode != "sync" && given.find("server.max_staleness") == nullptr)
-    server.max_staleness =
-        std::max<std::int64_t>(1, steps_ahead / std::max<std::int64_t>(1, server.push_every));
-  StrategyConfig& strategy = config.strategy;
+  auto* server = std::get_if<ServerConfig>(&config.strategy);
+  if (server != nullptr && server->mode != ServerMode::sync && given.find("server.max_staleness") == nullptr)
+    server->max_staleness =
+        std::max<std::int64_t>(1, steps_ahead / std::max<std::int64_t>(1, server->push_every));
+  ReductionConfig& reduction = config.reduction;
   if (given.find("strategy.last_bucket_mb") == nullptr)
-    strategy.last_bucket_mb = std::min(strategy.last_bucket_mb, strategy.bucket_mb);
+    reduction.last_bucket_mb = std::min(reduction.last_bucket_mb, reduction.bucket_mb);
 }
 
 }  // namespace

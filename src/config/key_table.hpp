@@ -37,12 +37,30 @@ constexpr double most_steps = 1e12;   // Also of samples and epochs: a product w
 constexpr double largest_loss_scale = 1e30;  // Its product with a float's gradient is finite
 constexpr double most_count = 2147483647;    // Limit of MPI's counts and oneDNN's sizes
 
-/// A member's value as keys have it: words for an enum.
+/// An array of enums.
+template <class T>
+concept EnumArray = requires {
+  requires std::is_enum_v<typename T::value_type>;
+}
+&&!requires(T t) {
+  t.reset();
+};
+
+/// An enum that need not be given.
+template <class T>
+concept OptionalEnum = requires(T t) {
+  requires std::is_enum_v<typename T::value_type>;
+  t.reset();
+};
+
+/// A member's value as keys have it: words instead of enums, an empty one for none.
 template <class T>
 Value value_of(const T& held) {
   if constexpr (std::is_enum_v<T>) {
     return std::string(word(held));
-  } else if constexpr (requires { requires std::is_enum_v<typename T::value_type>; }) {
+  } else if constexpr (OptionalEnum<T>) {
+    return held ? std::string(word(*held)) : std::string();
+  } else if constexpr (EnumArray<T>) {
     std::vector<std::string> words;
     for (const auto each : held) words.emplace_back(word(each));
     return words;
@@ -55,7 +73,9 @@ template <class T>
 void assign(T& held, const Value& value) {
   if constexpr (std::is_enum_v<T>) {
     held = choice<T>(std::get<std::string>(value));
-  } else if constexpr (requires { requires std::is_enum_v<typename T::value_type>; }) {
+  } else if constexpr (OptionalEnum<T>) {
+    held = choice<typename T::value_type>(std::get<std::string>(value));
+  } else if constexpr (EnumArray<T>) {
     held.clear();
     for (const std::string& word : std::get<std::vector<std::string>>(value))
       held.push_back(choice<typename T::value_type>(word));
@@ -69,20 +89,55 @@ std::vector<std::string> words_of() {
   std::vector<std::string> words;
   if constexpr (std::is_enum_v<T>) {
     for (const auto& each : choices<T>) words.emplace_back(each.word);
-  } else if constexpr (requires { requires std::is_enum_v<typename T::value_type>; }) {
+  } else if constexpr (OptionalEnum<T> || EnumArray<T>) {
     words = words_of<typename T::value_type>();
   }
   return words;
 }
 
-/// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>. Its type is the
+template <class Class, class T>
+Class class_of(T Class::*);
+
+template <auto member, auto... members>
+consteval auto last_of() {
+  if constexpr (sizeof...(members) == 0) {
+    return member;
+  } else {
+    return last_of<members...>();
+  }
+}
+
+/// Calls `use` with the member of `object` that is reached through `members`. A variant on the way that holds
+/// another class than the next member's has no such member.
+template <auto member, auto... members>
+void visit_member(auto& object, const auto& use) {
+  if constexpr (!requires { object.*member; }) {
+    if (auto* held = std::get_if<decltype(class_of(member))>(&object))
+      visit_member<member, members...>(*held, use);
+  } else if constexpr (sizeof...(members) == 0) {
+    use(object.*member);
+  } else {
+    visit_member<members...>(object.*member, use);
+  }
+}
+
+/// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>(). Its type is the
 /// key's type, its initial value the default.
 template <auto... members>
 Field field() {
-  using T = std::remove_cvref_t<decltype((std::declval<Config&>().*....*members))>;
-  return {.read = [](const Config& config) { return value_of((config.*....*members)); },
-          .write = [](Config& config, const Value& value) { assign((config.*....*members), value); },
-          .words = words_of<T>()};
+  constexpr auto last = last_of<members...>();
+  const auto initial = decltype(class_of(last)){}.*last;
+  return {.read =
+              [initial](const Config& config) {
+                Value value = value_of(initial);
+                visit_member<members...>(config, [&](const auto& held) { value = value_of(held); });
+                return value;
+              },
+          .write =
+              [](Config& config, const Value& value) {
+                visit_member<members...>(config, [&](auto& held) { assign(held, value); });
+              },
+          .words = words_of<std::remove_const_t<decltype(initial)>>()};
 }
 
 inline Condition data_is(std::string kind) {

@@ -7,6 +7,16 @@
 #include "kernels/error.hpp"
 #include "src/config/key_table.hpp"
 
+namespace flotilla {
+
+StrategyKind Config::strategy_kind() const {
+  if (all_reduce() != nullptr) return StrategyKind::all_reduce;
+  if (server() != nullptr) return StrategyKind::parameter_server;
+  return local_sgd()->adaptive ? StrategyKind::adaptive_local_sgd : StrategyKind::local_sgd;
+}
+
+}  // namespace flotilla
+
 namespace flotilla::config {
 namespace {
 

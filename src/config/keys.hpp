@@ -16,10 +16,11 @@
 
 namespace flotilla::config {
 
-/// The place of a key's value in Config (key_table.hpp makes it from the member there).
+/// The place of a key's value in Config (key_table.hpp makes it from the member there). A strategy's keys
+/// have a place only while the strategy is chosen.
 struct Field {
-  std::function<Value(const Config&)> read;
-  std::function<void(Config&, const Value&)> write;  ///< The value must be of the type that read() returns
+  std::function<Value(const Config&)> read;          ///< The default where it has no place
+  std::function<void(Config&, const Value&)> write;  ///< Nothing where it has no place. Of the type of read()
   std::vector<std::string> words = {};               ///< Of an enum; empty: another type
 };
 

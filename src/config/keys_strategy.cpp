@@ -2,52 +2,68 @@
 #include "src/config/key_table.hpp"
 
 namespace flotilla::config {
+namespace {
+
+void choose(Config& config, StrategyKind kind) {
+  switch (kind) {
+    case StrategyKind::all_reduce: config.strategy = AllReduceConfig(); break;
+    case StrategyKind::local_sgd: config.strategy = LocalSgdConfig(); break;
+    case StrategyKind::adaptive_local_sgd: config.strategy = LocalSgdConfig{.adaptive = true}; break;
+    case StrategyKind::parameter_server: config.strategy = ServerConfig(); break;
+  }
+}
+
+Field strategy_kind() {
+  return {
+      .read = [](const Config& config) { return value_of(config.strategy_kind()); },
+      .write = [](Config& config,
+                  const Value& value) { choose(config, choice<StrategyKind>(std::get<std::string>(value))); },
+      .words = words_of<StrategyKind>()};
+}
+
+}  // namespace
 
 std::vector<Key> strategy_keys() {
   const Condition all_reduce = {"strategy.kind", {"all-reduce"}};
   const Condition reduces = {"strategy.kind", {"all-reduce", "local-sgd", "adaptive-local-sgd"}};
   return {
       {.path = "strategy.kind",
-       .field = field<&Config::strategy, &StrategyConfig::kind>(),
-       .rule = one_of({"all-reduce", "local-sgd", "adaptive-local-sgd", "parameter-server"}),
+       .field = strategy_kind(),
        .help = "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
                "\"local-sgd\" their parameters now and then; \"parameter-server\" has ranks that hold the "
                "parameters and update them"},
       {.path = "strategy.all_reduce",
-       .field = field<&Config::strategy, &StrategyConfig::all_reduce>(),
-       .rule =
-           one_of({"auto", "mpi", "shared-memory", "hierarchical", "nccl", "nccl-hierarchical", "nccl-mpi"}),
+       .field = field<&Config::reduction, &ReductionConfig::all_reduce>(),
        .help = "\"auto\": NCCL where each rank has a GPU of its own; else shared memory on one host, or the "
                "faster of the others at the start. \"hierarchical\": inside the groups first; "
                "\"nccl-hierarchical\": the same by NCCL; \"nccl-mpi\": by NCCL inside them and MPI between",
        .condition = reduces},
       {.path = "strategy.ranks_per_group",
-       .field = field<&Config::strategy, &StrategyConfig::ranks_per_group>(),
+       .field = field<&Config::reduction, &ReductionConfig::ranks_per_group>(),
        .rule = at_least(0, most_count),
        .help = "Of those in groups: ranks per group, the last may be smaller; 0: a group per host",
        .condition = reduces},
       {.path = "strategy.wire",
-       .field = field<&Config::strategy, &StrategyConfig::wire>(),
-       .rule = one_of({"float32", "float16", "bfloat16"}),
+       .field = field<&Config::reduction, &ReductionConfig::wire>(),
        .help = "What gradients travel as between processes; \"float16\" ends at 65504, sums too",
        .condition = reduces},
       {.path = "strategy.communicators",
-       .field = field<&Config::strategy, &StrategyConfig::communicators>(),
+       .field = field<&Config::strategy, &AllReduceConfig::communicators>(),
        .rule = at_least(1, 64),
        .help = "Buckets that are reduced at the same time, bucket i over communicator i mod this",
        .condition = all_reduce},
       {.path = "strategy.overlap",
-       .field = field<&Config::strategy, &StrategyConfig::overlap>(),
+       .field = field<&Config::strategy, &AllReduceConfig::overlap>(),
        .rule = any(),
        .help = "Buckets are reduced beside backward; false: after it, to see what that gives",
        .condition = all_reduce},
       {.path = "strategy.bucket_mb",
-       .field = field<&Config::strategy, &StrategyConfig::bucket_mb>(),
+       .field = field<&Config::reduction, &ReductionConfig::bucket_mb>(),
        .rule = positive(1048576),
        .help = "MiB of gradients that are reduced together",
        .condition = reduces},
       {.path = "strategy.last_bucket_mb",
-       .field = field<&Config::strategy, &StrategyConfig::last_bucket_mb>(),
+       .field = field<&Config::reduction, &ReductionConfig::last_bucket_mb>(),
        .rule = positive(1048576),
        .help = "MiB of the bucket reduced last, which no computation hides; at most bucket_mb",
        .condition = reduces},

@@ -10,14 +10,6 @@
 namespace flotilla::config {
 namespace {
 
-void write_all(const std::map<std::string, Given, std::less<>>& values, Config& config) {
-  for (const auto& [path, given] : values) {
-    const Key* key = find_key(path);
-    require(key != nullptr, "a value was kept for an unknown key ", path);
-    key->field.write(config, given.value);
-  }
-}
-
 /// The deck's keys that the selector's overridden value does not know, but the deck's own value does.
 std::vector<std::string> replaced_by(const std::string& selector, const GivenValues& given) {
   GivenValues deck_only;
@@ -81,8 +73,9 @@ std::vector<std::string> drop_what_overrides_replace(GivenValues& given) {
 
 Config merged(const GivenValues& given) {
   Config config;
-  write_all(given.deck, config);
-  write_all(given.overrides, config);
+  // In the order of the table: the strategy is chosen before its keys find a place.
+  for (const Key& key : all_keys())
+    if (const Given* value = given.find(key.path)) key.field.write(config, value->value);
   return config;
 }
 

@@ -2,7 +2,6 @@
 #include "src/config/rules.hpp"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 #include <string_view>
 
@@ -98,7 +97,7 @@ class Rules {
 
   void click_model() {
     if (!usable({"model.kind", "strategy.kind"}) || !config_.model.has_embeddings()) return;
-    if (config_.strategy.kind != "parameter-server")
+    if (config_.server() == nullptr)
       mistakes_.add(origin({"strategy.kind", "model.kind"}),
                     "model.kind = \"ctr-dnn\" needs strategy.kind = \"parameter-server\": the rows of its "
                     "embeddings live on servers");
@@ -144,122 +143,125 @@ class Rules {
 
   void buckets() {
     if (!usable({"strategy.bucket_mb", "strategy.last_bucket_mb"})) return;
-    if (config_.strategy.last_bucket_mb <= config_.strategy.bucket_mb) return;
+    const ReductionConfig& reduction = config_.reduction;
+    if (reduction.last_bucket_mb <= reduction.bucket_mb) return;
     mistakes_.add(origin({"strategy.last_bucket_mb", "strategy.bucket_mb"}),
-                  cat("strategy.last_bucket_mb must be at most strategy.bucket_mb (",
-                      config_.strategy.bucket_mb, "), got ", config_.strategy.last_bucket_mb));
+                  cat("strategy.last_bucket_mb must be at most strategy.bucket_mb (", reduction.bucket_mb,
+                      "), got ", reduction.last_bucket_mb));
   }
 
   void ranks_per_group() {
     if (!usable({"strategy.all_reduce", "strategy.ranks_per_group"})) return;
-    const StrategyConfig& strategy = config_.strategy;
-    constexpr std::array<std::string_view, 4> in_groups = {"auto", "hierarchical", "nccl-hierarchical",
-                                                           "nccl-mpi"};
-    if (strategy.ranks_per_group == 0 || std::ranges::count(in_groups, strategy.all_reduce) > 0 ||
-        strategy.group_all_reduce)
-      return;
+    const ReductionConfig& reduction = config_.reduction;
+    const AllReduceKind kind = reduction.all_reduce;
+    const LocalSgdConfig* local = config_.local_sgd();
+    const bool in_groups =
+        kind != AllReduceKind::mpi && kind != AllReduceKind::shared_memory && kind != AllReduceKind::nccl;
+    if (reduction.ranks_per_group == 0 || in_groups || (local != nullptr && local->group_all_reduce)) return;
     mistakes_.add(origin({"strategy.ranks_per_group"}),
                   cat("strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
                       "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is ",
-                      quoted(strategy.all_reduce)));
+                      quoted(word(kind))));
   }
 
   void nccl() {
-    const StrategyConfig& strategy = config_.strategy;
-    if (!usable({"strategy.all_reduce"}) || !strategy.all_reduce.starts_with("nccl")) return;
-    const std::string word = cat("strategy.all_reduce = ", quoted(strategy.all_reduce));
-    const bool between_hosts = strategy.all_reduce == "nccl-mpi";
+    const ReductionConfig& reduction = config_.reduction;
+    if (!usable({"strategy.all_reduce"}) || !uses_nccl(reduction.all_reduce)) return;
+    const std::string all_reduce = cat("strategy.all_reduce = ", quoted(word(reduction.all_reduce)));
+    const bool between_hosts = reduction.all_reduce == AllReduceKind::nccl_mpi;
     if (usable({"device.kind"}) && config_.device.kind != DeviceKind::cuda)
       mistakes_.add(
           origin({"strategy.all_reduce"}),
-          cat(word, " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\""));
-    if (usable({"strategy.wire"}) && strategy.wire != "float32" && !between_hosts)
+          cat(all_reduce, " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\""));
+    if (usable({"strategy.wire"}) && reduction.wire != Precision::float32 && !between_hosts)
       mistakes_.add(origin({"strategy.wire", "strategy.all_reduce"}),
-                    cat("strategy.wire = ", quoted(strategy.wire), " and ", word,
+                    cat("strategy.wire = ", quoted(word(reduction.wire)), " and ", all_reduce,
                         " exclude each other: NCCL adds what is there, in float32; use \"nccl-mpi\", whose "
                         "groups exchange half values"));
-    if (usable({"strategy.communicators"}) && strategy.communicators > 1 && between_hosts)
+    const AllReduceConfig* strategy = config_.all_reduce();
+    if (usable({"strategy.communicators"}) && strategy != nullptr && strategy->communicators > 1 &&
+        between_hosts)
       mistakes_.add(
           origin({"strategy.communicators", "strategy.all_reduce"}),
-          cat("strategy.communicators must be 1 with ", word,
-              ": NCCL wants all its work from one thread, in one order; got ", strategy.communicators));
+          cat("strategy.communicators must be 1 with ", all_reduce,
+              ": NCCL wants all its work from one thread, in one order; got ", strategy->communicators));
     exclude("strategy.all_reduce", true, "run.reproducible", config_.run.reproducible,
             "NCCL adds in an order of its own; use \"auto\" or \"mpi\"");
   }
 
   void wire() {
     if (!usable({"strategy.all_reduce", "strategy.wire"})) return;
-    if (config_.strategy.wire == "float32" || config_.strategy.all_reduce != "shared-memory") return;
+    const ReductionConfig& reduction = config_.reduction;
+    if (reduction.wire == Precision::float32 || reduction.all_reduce != AllReduceKind::shared_memory) return;
     mistakes_.add(origin({"strategy.wire"}),
-                  cat("strategy.wire = ", quoted(config_.strategy.wire),
+                  cat("strategy.wire = ", quoted(word(reduction.wire)),
                       " and strategy.all_reduce = \"shared-memory\" exclude each other: in shared memory "
                       "nothing travels"));
   }
 
   void local_sgd() {
-    const StrategyConfig& strategy = config_.strategy;
-    if (!usable({"strategy.kind"}) || strategy.kind == "all-reduce" || strategy.kind == "parameter-server")
-      return;
+    if (!usable({"strategy.kind"}) || config_.local_sgd() == nullptr) return;
+    const LocalSgdConfig& strategy = *config_.local_sgd();
     exclude("strategy.begin_step", strategy.begin_step > 0, "strategy.begin_epoch", strategy.begin_epoch > 0,
             "give one of them");
     exclude("strategy.group_all_reduce", strategy.group_all_reduce, "strategy.before_begin",
-            strategy.before_begin == "all-reduce", "before_begin = \"average\" comes to the same");
+            strategy.before_begin == BeforeBegin::all_reduce, "before_begin = \"average\" comes to the same");
     const OptimizerKind optimizer = config_.optimizer.kind;
-    if (usable({"optimizer.kind"}) && strategy.kind == "adaptive-local-sgd" &&
-        optimizer != OptimizerKind::sgd && optimizer != OptimizerKind::momentum &&
-        optimizer != OptimizerKind::nesterov)
+    if (usable({"optimizer.kind"}) && strategy.adaptive && optimizer != OptimizerKind::sgd &&
+        optimizer != OptimizerKind::momentum && optimizer != OptimizerKind::nesterov)
       mistakes_.add(
           origin({"strategy.kind", "optimizer.kind"}),
           cat("strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient "
               "descent: use optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = "
               "\"local-sgd\"; it is ",
               quoted(word(optimizer))));
-    exclude("strategy.momentum", strategy.momentum != "local", "optimizer.kind",
+    exclude("strategy.momentum", strategy.momentum != LocalMomentum::local, "optimizer.kind",
             optimizer == OptimizerKind::sgd, "plain \"sgd\" keeps no state");
     if (usable({"strategy.before_begin", "strategy.begin_step", "strategy.begin_epoch"}) &&
-        strategy.before_begin == "all-reduce" && strategy.begin_step == 0 && strategy.begin_epoch == 0.0)
+        strategy.before_begin == BeforeBegin::all_reduce && strategy.begin_step == 0 &&
+        strategy.begin_epoch == 0.0)
       mistakes_.add(origin({"strategy.before_begin"}),
                     "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or "
                     "strategy.begin_epoch: else nothing comes before the beginning");
     exclude("model.batch_norm", config_.model.synchronises_batch_norm(), "strategy.kind", true,
             "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
             "\"all-reduce\"");
-    exclude("strategy.statistics", strategy.statistics != "average", "model.kind",
+    exclude("strategy.statistics", strategy.statistics != LocalStatistics::average, "model.kind",
             config_.model.kind != "resnet", "this model has no batch norm");
   }
 
   void roles() {
-    if (!usable({"strategy.kind", "roles.kind"}) || config_.roles.kind.empty()) return;
-    const bool served = config_.strategy.kind == "parameter-server";
-    if (served != (config_.roles.kind == "collective")) return;
+    if (!usable({"strategy.kind", "roles.kind"}) || !config_.roles.kind) return;
+    const bool served = config_.server() != nullptr;
+    if (served != (config_.roles.kind == RolesKind::collective)) return;
     mistakes_.add(origin({"roles.kind"}),
                   served
                       ? std::string("roles.kind = \"collective\" has no servers: strategy.kind = "
                                     "\"parameter-server\" needs \"symmetric\", \"ratio\" or \"user-defined\"")
-                      : cat("roles.kind = ", quoted(config_.roles.kind),
+                      : cat("roles.kind = ", quoted(word(*config_.roles.kind)),
                             " needs strategy.kind = \"parameter-server\", it is ",
-                            quoted(config_.strategy.kind), ", where all ranks work"));
+                            quoted(word(config_.strategy_kind())), ", where all ranks work"));
   }
 
   void parameter_server() {
-    if (!usable({"strategy.kind", "server.mode"}) || config_.strategy.kind != "parameter-server") return;
-    const std::string& mode = config_.server.mode;
+    if (!usable({"strategy.kind", "server.mode"}) || config_.server() == nullptr) return;
+    const ServerMode mode = config_.server()->mode;
+    const bool asynchronous = mode == ServerMode::async || mode == ServerMode::half_async;
     const OptimizerKind optimizer = config_.optimizer.kind;
     const bool whole_tensors = optimizer == OptimizerKind::lars || optimizer == OptimizerKind::lamb;
-    exclude("train.gradient_clip_norm", config_.train.gradient_clip_norm > 0.0, "server.mode",
-            mode == "async" || mode == "half-async",
+    exclude("train.gradient_clip_norm", config_.train.gradient_clip_norm > 0.0, "server.mode", asynchronous,
             "no server sees the whole gradient of a worker; use \"sync\" or \"geo\"");
-    exclude("optimizer.kind", whole_tensors && (mode == "async" || mode == "half-async"),
-            "server.slice_parameters", config_.server.slice_parameters,
+    exclude("optimizer.kind", whole_tensors && asynchronous, "server.slice_parameters",
+            config_.server()->slice_parameters,
             cat(quoted(word(optimizer)),
                 " needs the norm of whole tensors; use \"sync\" or slice_parameters = false"));
-    exclude("model.batch_norm", config_.model.synchronises_batch_norm(), "server.mode", mode != "sync",
-            "workers that do not wait for each other have no batch in common");
+    exclude("model.batch_norm", config_.model.synchronises_batch_norm(), "server.mode",
+            mode != ServerMode::sync, "workers that do not wait for each other have no batch in common");
     const bool rows = config_.model.has_embeddings();
     exclude("model.kind", rows && whole_tensors, "optimizer.kind", true,
             cat(quoted(word(optimizer)), " needs the norm of whole tensors, and a table of rows has none"));
     exclude("device.precision", rows && config_.device.precision == Precision::float16, "server.mode",
-            mode == "half-async",
+            mode == ServerMode::half_async,
             "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
             "\"async\"");
     exclude("checkpoint.per_rank", config_.checkpoint.per_rank, "strategy.kind", true,
@@ -268,11 +270,11 @@ class Rules {
 
   void overlap() {
     if (!usable({"strategy.overlap", "strategy.communicators"})) return;
-    if (config_.strategy.overlap || config_.strategy.communicators == 1) return;
-    mistakes_.add(
-        origin({"strategy.overlap", "strategy.communicators"}),
-        cat("strategy.overlap = false and strategy.communicators = ", config_.strategy.communicators,
-            " exclude each other: without overlap one bucket is reduced after another"));
+    const AllReduceConfig* strategy = config_.all_reduce();
+    if (strategy == nullptr || strategy->overlap || strategy->communicators == 1) return;
+    mistakes_.add(origin({"strategy.overlap", "strategy.communicators"}),
+                  cat("strategy.overlap = false and strategy.communicators = ", strategy->communicators,
+                      " exclude each other: without overlap one bucket is reduced after another"));
   }
 
   void reproducible() {
@@ -282,7 +284,7 @@ class Rules {
       if (wrong && usable({path}))
         mistakes_.add(origin({path, "run.reproducible"}), cat("run.reproducible ", what));
     };
-    refuse(config_.strategy.kind != "all-reduce", "strategy.kind", "needs strategy.kind = \"all-reduce\"");
+    refuse(config_.all_reduce() == nullptr, "strategy.kind", "needs strategy.kind = \"all-reduce\"");
     refuse(train.batch_size > 0, "train.batch_size",
            "needs train.global_batch_size instead of train.batch_size: the samples of a step must not depend "
            "on the number of workers");
@@ -300,8 +302,8 @@ class Rules {
     refuse(config_.device.threads == 0, "device.threads",
            "needs a number in device.threads, such as 1: 0 takes what the ranks of a host leave each other, "
            "and sums inside an operation depend on it");
-    refuse(config_.strategy.wire != "float32", "strategy.wire",
-           cat("and strategy.wire = ", quoted(config_.strategy.wire),
+    refuse(config_.reduction.wire != Precision::float32, "strategy.wire",
+           cat("and strategy.wire = ", quoted(word(config_.reduction.wire)),
                " exclude each other: what is rounded on the way depends on the number of workers"));
     refuse(config_.model.synchronises_batch_norm(), "model.batch_norm",
            "and model.batch_norm = \"synchronised\" exclude each other: every shard has statistics of its "

@@ -8,25 +8,26 @@
 
 namespace flotilla {
 
-std::optional<StepGroup> make_step_group(const StrategyConfig& strategy, const mpi::Communicator& world,
+std::optional<StepGroup> make_step_group(const Config& config, const mpi::Communicator& world,
                                          const std::vector<mpi::Place>& places) {
-  const bool begins_together =
-      strategy.before_begin == "all-reduce" && (strategy.begin_step > 0 || strategy.begin_epoch > 0.0);
-  if (strategy.kind == "all-reduce" || begins_together) return std::nullopt;
+  const LocalSgdConfig* local = config.local_sgd();
+  if (local == nullptr) return std::nullopt;
+  if (local->before_begin == BeforeBegin::all_reduce && (local->begin_step > 0 || local->begin_epoch > 0.0))
+    return std::nullopt;
   std::vector<int> groups;
-  throw_alike([&] { groups = mpi::cut_groups(places, static_cast<int>(strategy.ranks_per_group)); });
+  throw_alike([&] { groups = mpi::cut_groups(places, static_cast<int>(config.reduction.ranks_per_group)); });
   const int own = world.rank();
   mpi::Communicator workers =
-      world.split(strategy.group_all_reduce ? groups[static_cast<std::size_t>(own)] : own);
+      world.split(local->group_all_reduce ? groups[static_cast<std::size_t>(own)] : own);
   mpi::Communicator host = workers.split_by_host();
   std::vector<mpi::Place> inside = mpi::find_topology(workers);
-  StrategyConfig within = strategy;
+  ReductionConfig within = config.reduction;
   within.ranks_per_group = 0;
   if (workers.size() == 1) {  // nothing is added up
-    within.all_reduce = "mpi";
-    within.wire = "float32";
+    within.all_reduce = AllReduceKind::mpi;
+    within.wire = Precision::float32;
   }
-  return StepGroup{std::move(workers), std::move(host), std::move(inside), std::move(within)};
+  return StepGroup{std::move(workers), std::move(host), std::move(inside), within};
 }
 
 }  // namespace flotilla

@@ -16,12 +16,12 @@ struct StepGroup {
   mpi::Communicator workers;
   mpi::Communicator host;  ///< The workers of the group on this host
   std::vector<mpi::Place> places;
-  StrategyConfig strategy;  ///< The deck's strategy, adapted to the group
+  ReductionConfig reduction;  ///< The deck's, adapted to the group
 };
 
-/// Collective. Empty where all workers step together: all-reduce, or local SGD that begins with it.
+/// Collective. Empty without local SGD, and where that begins with steps of all workers together.
 /// @throws UserError (on every rank) if these workers cannot form the deck's groups
-std::optional<StepGroup> make_step_group(const StrategyConfig& strategy, const mpi::Communicator& world,
+std::optional<StepGroup> make_step_group(const Config& config, const mpi::Communicator& world,
                                          const std::vector<mpi::Place>& places);
 
 }  // namespace flotilla

@@ -52,7 +52,7 @@ Machine::Machine(const Config& config, const mpi::Communicator& all_workers, mpi
       places(places_of_workers(all_workers, parameter_servers)),
       gpus(find_gpus(config.device, all_workers, places)),
       host(all_workers.split_by_host()),
-      step_group(make_step_group(config.strategy, all_workers, places)),
+      step_group(make_step_group(config, all_workers, places)),
       exchange(make_exchange(config.model, all_workers)) {
   agree(workers, places, [&] {
     const mpi::CpuProgressScope working(watchdog, "preparing the device");

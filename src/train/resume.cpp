@@ -61,11 +61,13 @@ void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunP
 
 /// The keys on which a strategy's state depends: "strategy.kind = "local-sgd"".
 std::string kinds_of(const Config& config) {
-  const StrategyConfig& strategy = config.strategy;
-  std::string text = cat("strategy.kind = \"", strategy.kind, "\"");
-  if (strategy.outer.kind != "none") text += cat(", strategy.outer.kind = \"", strategy.outer.kind, "\"");
+  std::string text = cat("strategy.kind = \"", config.strategy_kind(), "\"");
+  if (const LocalSgdConfig* local = config.local_sgd();
+      local != nullptr && local->outer.kind != OuterKind::none)
+    text += cat(", strategy.outer.kind = \"", local->outer.kind, "\"");
   // The other modes keep the same.
-  if (strategy.kind == "parameter-server" && config.server.mode == "geo") text += ", server.mode = \"geo\"";
+  if (config.server() != nullptr && config.server()->mode == ServerMode::geo)
+    text += ", server.mode = \"geo\"";
   return text;
 }
 

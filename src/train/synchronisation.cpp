@@ -20,8 +20,8 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
     : machine(on), model(trained) {
   const Config& config = model.config;
   buckets = cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
-                        static_cast<std::int64_t>(config.strategy.bucket_mb * 1024 * 1024),
-                        static_cast<std::int64_t>(config.strategy.last_bucket_mb * 1024 * 1024));
+                        static_cast<std::int64_t>(config.reduction.bucket_mb * 1024 * 1024),
+                        static_cast<std::int64_t>(config.reduction.last_bucket_mb * 1024 * 1024));
   if (machine.servers == nullptr) {
     connect_workers(saved_choices);
   } else {
@@ -31,7 +31,8 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
   const mpi::Communicator& together = machine.step_group ? machine.step_group->workers : machine.workers;
-  if (machine.servers == nullptr && together.size() > 1 && buckets.size() > 1 && config.strategy.overlap)
+  const bool overlaps = config.all_reduce() == nullptr || config.all_reduce()->overlap;
+  if (machine.servers == nullptr && together.size() > 1 && buckets.size() > 1 && overlaps)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
   if (config.model.has_embeddings()) embeddings = make_embeddings(data);
@@ -42,7 +43,7 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
 void Synchronisation::connect_workers(const std::map<std::string, std::string>& saved_choices) {
   const Config& config = model.config;
   const std::optional<StepGroup>& step_group = machine.step_group;
-  const bool averages = config.strategy.kind != "all-reduce";
+  const bool averages = config.local_sgd() != nullptr;
   AllReducePlan plan;
   AllReducePlan averaging_plan;
   agree(machine.workers, machine.places, [&] {
@@ -52,12 +53,13 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
     };
     const bool shares_memory = machine.device->shares_host_memory();
     const std::string without_nccl = no_nccl(machine.gpus, mpi::has_nccl());
-    plan = plan_all_reduce(step_group ? step_group->strategy : config.strategy,
+    plan = plan_all_reduce(step_group ? step_group->reduction : config.reduction,
                            step_group ? step_group->places : machine.places, shares_memory,
                            saved("strategy.all_reduce"), buckets.size(),
-                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any, without_nccl);
+                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any, without_nccl,
+                           communicators(config));
     if (averages)
-      averaging_plan = plan_all_reduce(config.strategy, machine.places, shares_memory,
+      averaging_plan = plan_all_reduce(config.reduction, machine.places, shares_memory,
                                        saved("strategy.averaging"), 1, mpi::SumOrder::any, without_nccl);
   });
   machine.watchdog.beat("laying out memory and measuring all-reduces", -1);
@@ -110,8 +112,9 @@ void Synchronisation::watch() {
 }
 
 bool Synchronisation::looks_ahead() const {
-  const std::string& mode = model.config.server.mode;
-  return embeddings && (mode == "sync" || mode == "async");
+  if (!embeddings) return false;
+  const ServerMode mode = model.config.server()->mode;
+  return mode == ServerMode::sync || mode == ServerMode::async;
 }
 
 std::unique_ptr<Strategy> Synchronisation::make_strategy() {
@@ -134,7 +137,8 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
                            .shards = model.shard_sums.get(),
                            .clip_norm = config.train.gradient_clip_norm,
                            .overflow_guard = model.overflow_guard.get()});
-  if (config.strategy.kind == "all-reduce") return steps;
+  const LocalSgdConfig* local = config.local_sgd();
+  if (local == nullptr) return steps;
   return std::make_unique<LocalSgd>(LocalSgd::Parts{
       .device = *machine.device,
       .workers = machine.workers,
@@ -144,8 +148,8 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
       .optimizer = *model.optimizer,
       .model = model.weights,
       .consensus = model.consensus,
-      .period = make_period(config.strategy, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
-      .config = config.strategy,
+      .period = make_period(*local, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
+      .config = *local,
       .speaks = !step_group || step_group->workers.is_root()});
 }
 
@@ -163,20 +167,20 @@ std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
                             .pull_staging = *pull_staging,
                             .micro_steps = model.sharding.micro_steps,
                             .embeddings = embeddings.get()};
-  if (model.config.server.mode == "geo") return std::make_unique<Geo>(worker, *model.optimizer);
+  if (model.config.server()->mode == ServerMode::geo) return std::make_unique<Geo>(worker, *model.optimizer);
   return std::make_unique<ParameterServer>(worker, model.optimizer.get());
 }
 
 std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data) {
   const Config& config = model.config;
-  const bool trains = config.server.mode == "geo";
+  const bool trains = config.server()->mode == ServerMode::geo;
   return std::make_unique<Embeddings>(
       Embeddings::Parts{.servers = *machine.servers,
                         .watchdog = machine.watchdog,
                         .training = bags_of(config.model, *data.training, model.network->batch()),
                         .validation = bags_of(config.model, *data.training, model.evaluator().batch()),
                         .per_slot = config.model.embeddings == EmbeddingTables::per_slot,
-                        .wire = mpi::wire_of(config.server.wire),
+                        .wire = config.server()->wire,
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }
 

@@ -51,7 +51,7 @@ TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData&
     // The library may order weights by the batch as well; both read one arena.
     if (validation_network && validation_network->parameters().order() != network->parameters().order())
       validation_network.reset();
-    if (machine.servers == nullptr || config.server.mode == "geo" || machine.workers.is_root())
+    if (machine.servers == nullptr || config.server()->mode == ServerMode::geo || machine.workers.is_root())
       optimizer = make_optimizer(config.optimizer, network->layout(), device);
     validation_sums = device.allocate(ArenaLayout::alignment);
   });
@@ -60,12 +60,12 @@ TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData&
 }
 
 void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
-  const bool averages = config.strategy.kind != "all-reduce";
+  const bool averages = config.local_sgd() != nullptr;
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
   const std::size_t held = averages ? 2 * model_count : model_count;
-  const bool automatic = config.strategy.all_reduce == "auto";
+  const bool automatic = config.reduction.all_reduce == AllReduceKind::automatic;
   fit_to_shared_memory(averaging, automatic, held, machine.workers);
   models = ReducedArray(*machine.device, held, averaging, machine.host);
   const auto model_at = [&](std::size_t begin) -> Model {
@@ -128,8 +128,8 @@ void TrainedModel::train_with(const Model& trained) {
 
 /// Only where the overflow check would be all that makes the host wait for a step.
 std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
-  if (!loss_scale.enabled() || config.strategy.kind != "all-reduce" ||
-      config.train.gradient_clip_norm > 0.0 || needs_norms(config.optimizer)) {
+  if (!loss_scale.enabled() || config.all_reduce() == nullptr || config.train.gradient_clip_norm > 0.0 ||
+      needs_norms(config.optimizer)) {
     return nullptr;
   }
   return machine.device->overflow_guard({.rule = loss_scale.rule(),

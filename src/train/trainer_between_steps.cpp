@@ -81,11 +81,12 @@ void Trainer::report(const StepOutcome& outcome) {
 /// model that is not this worker's own.
 void Trainer::estimate_statistics(const Model& model) {
   const bool own = model.parameters.address() == run_.model.weights.parameters.address();
-  if (config_.strategy.statistics != "re-estimate" || own) return;
+  const LocalSgdConfig* local = config_.local_sgd();
+  if (local == nullptr || local->statistics != LocalStatistics::re_estimate || own) return;
   const auto loader =
       make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(), position_,
                            loading_for(*run_.machine.device, loading_beside_training()));
-  re_estimate_statistics(run_, model, *loader, config_.strategy.estimate_batches);
+  re_estimate_statistics(run_, model, *loader, local->estimate_batches);
 }
 
 /// Over the whole run.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "src/config/keys.hpp"
 
 namespace flotilla::config {
@@ -19,7 +20,7 @@ void count(std::size_t& fields, const Fields&...) {
 /// The fields that a deck can set. One added to the structures stops this from compiling.
 std::size_t count_fields(const Config& config) {
   std::size_t all = 0;
-  const auto& [run, device, model, data, train, optimizer, schedule, strategy, roles, server, checkpoint,
+  const auto& [run, device, model, data, train, optimizer, schedule, reduction, strategy, roles, checkpoint,
                validation, resolved_text] = config;
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, straggler] = run;
@@ -62,18 +63,26 @@ std::size_t count_fields(const Config& config) {
     count(all, a, b, c, d, e, f, g, h, i);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, outer] = strategy;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
+    const auto& [a, b, c, d, e] = reduction;
+    count(all, strategy, a, b, c, d, e);  // the strategy's kind is the variant's alternative
+  }
+  {
+    const auto& [a, b] = AllReduceConfig();
+    count(all, a, b);
+  }
+  {
+    const auto& [adaptive, a, b, c, d, e, f, g, h, i, j, k, l, outer] = LocalSgdConfig();
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l);
     const auto& [outer_kind, outer_rate, outer_momentum] = outer;
     count(all, outer_kind, outer_rate, outer_momentum);
   }
   {
-    const auto& [a, b, c, d] = roles;
-    count(all, a, b, c, d);
+    const auto& [a, b, c, d, e, f, g, h, i] = ServerConfig();
+    count(all, a, b, c, d, e, f, g, h, i);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i] = server;
-    count(all, a, b, c, d, e, f, g, h, i);
+    const auto& [a, b, c, d] = roles;
+    count(all, a, b, c, d);
   }
   {
     const auto& [a, b, c, d] = checkpoint;
@@ -109,16 +118,42 @@ Value other_than_default(const Key& key) {
       default_of(key));
 }
 
+TEST(Choices, PrecisionHasTheWordsOfDevicesAndWires) {
+  for (const auto& [precision, text] : choices<Precision>) EXPECT_EQ(name(precision), text);
+  EXPECT_THROW(choice<Precision>("float64"), InternalError);
+}
+
+/// The deck's defaults with the strategy that has the key.
+Config with_strategy_of(const Key& key) {
+  Config config;
+  if (key.condition.selector == "strategy.kind")
+    find_key("strategy.kind")->field.write(config, key.condition.values.back());
+  else if (!key.condition.selector.empty())
+    config = with_strategy_of(*find_key(key.condition.selector));
+  return config;
+}
+
 TEST(Keys, EveryFieldOfTheConfigHasExactlyOneKey) {
   EXPECT_EQ(all_keys().size(), count_fields({}));
   for (const Key& key : all_keys()) {
-    Config config;
+    Config config = with_strategy_of(key);
+    const Config before = config;
     const Value value = other_than_default(key);
     key.field.write(config, value);
     for (const Key& other : all_keys()) {
-      const Value wanted = &other == &key ? value : default_of(other);
+      const Value wanted = &other == &key ? value : other.field.read(before);
       EXPECT_EQ(other.field.read(config), wanted) << key.path << " and " << other.path;
     }
+  }
+}
+
+TEST(Keys, AKeyOfAnotherStrategyHasNoPlace) {
+  for (const Key& key : all_keys()) {
+    const auto& kinds = key.condition.values;
+    if (key.condition.selector != "strategy.kind" || std::ranges::count(kinds, "all-reduce") > 0) continue;
+    Config config;
+    key.field.write(config, other_than_default(key));
+    EXPECT_EQ(key.field.read(config), default_of(key)) << key.path;
   }
 }
 

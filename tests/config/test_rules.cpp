@@ -146,7 +146,7 @@ TEST(Rules, ImageKeysBelongToImages) {
 }
 
 TEST(Rules, TheLastBucketIsNotTheLargest) {
-  EXPECT_EQ(load(good_deck + "[strategy]\nbucket_mb = 0.5\n").config.strategy.last_bucket_mb, 0.5);
+  EXPECT_EQ(load(good_deck + "[strategy]\nbucket_mb = 0.5\n").config.reduction.last_bucket_mb, 0.5);
   EXPECT_EQ(mistakes_of(good_deck + "[strategy]\nbucket_mb = 0.5\nlast_bucket_mb = 1\n"),
             one("bad.toml:15:18", "strategy.last_bucket_mb must be at most strategy.bucket_mb (0.5), got 1"));
 }
@@ -380,7 +380,7 @@ TEST(Rules, AsynchronousWorkersPartByAsManyPushesAs32StepsMake) {
   const auto bound = [](const Texts& keys) {
     Texts all = {"strategy.kind=parameter-server"};
     all.insert(all.end(), keys.begin(), keys.end());
-    return load(good_deck, all).config.server.max_staleness;
+    return load(good_deck, all).config.server()->max_staleness;
   };
 
   EXPECT_EQ(bound({"server.mode=async"}), 32);

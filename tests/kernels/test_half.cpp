@@ -16,11 +16,6 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-TEST(Precision, HasTheDecksNames) {
-  for (const char* word : {"float32", "float16", "bfloat16"}) EXPECT_EQ(name(precision_of(word)), word);
-  EXPECT_THROW(precision_of("float64"), InternalError);
-}
-
 TEST(Precision, IsHalfForBothFormatsOf16Bits) {
   EXPECT_FALSE(is_half(Precision::float32));
   EXPECT_TRUE(is_half(Precision::float16));

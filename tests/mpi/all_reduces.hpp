@@ -22,12 +22,12 @@ struct Way {
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Way& way) {
-  return out << way.algorithm << " " << word_of(way.wire) << " " << way.ranks_per_group;
+  return out << way.algorithm << " " << name(way.wire) << " " << way.ranks_per_group;
 }
 
 /// GoogleTest wants letters and digits.
 inline std::string test_name(const Way& way) {
-  std::string name = way.algorithm + std::string(word_of(way.wire));
+  std::string name = way.algorithm + std::string(flotilla::name(way.wire));
   if (way.algorithm == "hierarchical")
     name += "GroupsOf" + std::to_string(way.ranks_per_group) + (way.inside_in_memory ? "" : "OverMpi");
   if (way.order == SumOrder::tree) name += "InATree";

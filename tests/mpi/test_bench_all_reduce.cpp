@@ -74,7 +74,7 @@ TEST(BenchAllReduce, ComparesGroupsWiresAndCommunicators) {
   std::multiset<std::string> seen;
   for (const AllReduceBenchRow& row : rows) {
     EXPECT_TRUE(row.correct) << row.algorithm;
-    seen.insert(cat(row.algorithm, " ", word_of(row.wire), " ", row.communicators));
+    seen.insert(cat(row.algorithm, " ", name(row.wire), " ", row.communicators));
   }
   EXPECT_EQ(seen, (std::multiset<std::string>{
                       "mpi float32 1", "mpi float32 2", "mpi float16 1", "mpi float16 2", "mpi bfloat16 1",
@@ -103,11 +103,11 @@ TEST(BenchData, AddsUpExactlyAndShowsAWrongValue) {
         fill_for_exact_sum(one, wire, rank, ranks);
         for (std::size_t i = 0; i < one.size(); ++i) sums[i] += one[i];
       }
-      EXPECT_TRUE(is_exact_sum(sums, wire, ranks)) << word_of(wire) << " " << ranks;
+      EXPECT_TRUE(is_exact_sum(sums, wire, ranks)) << name(wire) << " " << ranks;
 
       sums[4999] += 1;
 
-      EXPECT_FALSE(is_exact_sum(sums, wire, ranks)) << word_of(wire) << " " << ranks;
+      EXPECT_FALSE(is_exact_sum(sums, wire, ranks)) << name(wire) << " " << ranks;
     }
   }
 }

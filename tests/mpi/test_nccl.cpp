@@ -33,7 +33,7 @@ struct Way {
 };
 
 std::ostream& operator<<(std::ostream& out, const Way& way) {
-  return out << way.algorithm << " " << word_of(way.wire);
+  return out << way.algorithm << " " << name(way.wire);
 }
 
 /// A GPU's stream with host memory on it; what was put on it is done when a thread waits for it. The device

@@ -11,7 +11,7 @@
 namespace flotilla {
 namespace {
 
-using Words = std::vector<std::string>;
+using Kinds = std::vector<AllReduceKind>;
 
 /// Ranks in order, `per_host` on each host.
 std::vector<mpi::Place> places_on(int hosts, int per_host) {
@@ -22,11 +22,8 @@ std::vector<mpi::Place> places_on(int hosts, int per_host) {
   return places;
 }
 
-StrategyConfig strategy(const std::string& all_reduce, std::int64_t ranks_per_group = 0) {
-  StrategyConfig config;
-  config.all_reduce = all_reduce;
-  config.ranks_per_group = ranks_per_group;
-  return config;
+ReductionConfig strategy(const std::string& all_reduce, std::int64_t ranks_per_group = 0) {
+  return {.all_reduce = choice<AllReduceKind>(all_reduce), .ranks_per_group = ranks_per_group};
 }
 
 TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
@@ -36,12 +33,12 @@ TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
                              1)
           .candidates;
     };
-    EXPECT_EQ(candidates(1, 1, 0), (Words{"mpi"}));
-    EXPECT_EQ(candidates(1, 4, 0), (Words{"shared-memory"}));
-    EXPECT_EQ(candidates(1, 4, 2), (Words{"shared-memory"}));
-    EXPECT_EQ(candidates(2, 2, 0), (Words{"hierarchical", "mpi"}));
-    EXPECT_EQ(candidates(2, 1, 0), (Words{"mpi"}));  // groups of one each: flat
-    EXPECT_EQ(candidates(2, 2, 4), (Words{"mpi"}));  // one group of all: flat
+    EXPECT_EQ(candidates(1, 1, 0), (Kinds{AllReduceKind::mpi}));
+    EXPECT_EQ(candidates(1, 4, 0), (Kinds{AllReduceKind::shared_memory}));
+    EXPECT_EQ(candidates(1, 4, 2), (Kinds{AllReduceKind::shared_memory}));
+    EXPECT_EQ(candidates(2, 2, 0), (Kinds{AllReduceKind::hierarchical, AllReduceKind::mpi}));
+    EXPECT_EQ(candidates(2, 1, 0), (Kinds{AllReduceKind::mpi}));  // groups of one each: flat
+    EXPECT_EQ(candidates(2, 2, 4), (Kinds{AllReduceKind::mpi}));  // one group of all: flat
   }
 }
 
@@ -58,12 +55,12 @@ TEST(AllReducePlan, KeepsWhatTheCheckpointChoseWhereItCan) {
   const auto candidates = [](int hosts, const std::string& saved) {
     return plan_all_reduce(strategy("auto"), places_on(hosts, 2), true, saved, 1).candidates;
   };
-  EXPECT_EQ(candidates(2, "mpi"), (Words{"mpi"}));
-  EXPECT_EQ(candidates(2, "hierarchical"), (Words{"hierarchical"}));
-  EXPECT_EQ(candidates(2, "shared-memory"), (Words{"hierarchical", "mpi"}));
+  EXPECT_EQ(candidates(2, "mpi"), (Kinds{AllReduceKind::mpi}));
+  EXPECT_EQ(candidates(2, "hierarchical"), (Kinds{AllReduceKind::hierarchical}));
+  EXPECT_EQ(candidates(2, "shared-memory"), (Kinds{AllReduceKind::hierarchical, AllReduceKind::mpi}));
   // The deck's word goes before an older choice.
   EXPECT_EQ(plan_all_reduce(strategy("mpi"), places_on(1, 2), true, "shared-memory", 1).candidates,
-            (Words{"mpi"}));
+            (Kinds{AllReduceKind::mpi}));
 }
 
 TEST(AllReducePlan, WantsTheGradientsInTheWindowWhereTheyMeetThere) {
@@ -83,53 +80,58 @@ TEST(AllReducePlan, LeavesOutWhatCannotKeepTheTree) {
     return plan_all_reduce(strategy(word, ranks_per_group), places_on(2, 3), true, "", 1,
                            mpi::SumOrder::tree);
   };
-  EXPECT_EQ(plan("auto", 2).candidates, (Words{"hierarchical", "mpi"}));
-  EXPECT_EQ(plan("auto", 0).candidates, (Words{"mpi"}));  // groups of three
+  EXPECT_EQ(plan("auto", 2).candidates, (Kinds{AllReduceKind::hierarchical, AllReduceKind::mpi}));
+  EXPECT_EQ(plan("auto", 0).candidates, (Kinds{AllReduceKind::mpi}));  // groups of three
   EXPECT_THROW(plan("hierarchical", 0), UserError);
 }
 
 TEST(AllReducePlan, RefusesWhatCannotBe) {
   EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(2, 2), true, "", 1), UserError);
   EXPECT_THROW(plan_all_reduce(strategy("hierarchical", 5), places_on(1, 4), true, "", 1), UserError);
-  StrategyConfig two_communicators;
-  two_communicators.communicators = 2;
-  EXPECT_THROW(plan_all_reduce(two_communicators, places_on(1, 2), true, "", 1), UserError);
-  EXPECT_EQ(plan_all_reduce(two_communicators, places_on(1, 2), true, "", 2).communicators, 2);
+  const auto two_communicators = [](std::size_t buckets) {
+    return plan_all_reduce({}, places_on(1, 2), true, "", buckets, mpi::SumOrder::any, "", 2);
+  };
+  EXPECT_THROW(two_communicators(1), UserError);
+  EXPECT_EQ(two_communicators(2).communicators, 2);
 }
 
 /// Workers with a GPU each.
-AllReducePlan plan_on_gpus(const StrategyConfig& strategy, int hosts, int per_host,
-                           mpi::SumOrder order = mpi::SumOrder::any, const std::string& saved = "") {
-  return plan_all_reduce(strategy, places_on(hosts, per_host), false, saved, 4, order, "");
+AllReducePlan plan_on_gpus(const ReductionConfig& reduction, int hosts, int per_host,
+                           mpi::SumOrder order = mpi::SumOrder::any, const std::string& saved = "",
+                           std::int64_t communicators = 1) {
+  return plan_all_reduce(reduction, places_on(hosts, per_host), false, saved, 4, order, "", communicators);
 }
 
 TEST(AllReducePlan, PrefersNcclWhereEachWorkerHasAGpu) {
   const auto candidates = [](int hosts, int per_host, std::int64_t ranks_per_group) {
     return plan_on_gpus(strategy("auto", ranks_per_group), hosts, per_host).candidates;
   };
-  EXPECT_EQ(candidates(1, 1, 0), (Words{"mpi"}));  // it has its sum already
-  EXPECT_EQ(candidates(1, 4, 0), (Words{"nccl"}));
-  EXPECT_EQ(candidates(2, 4, 0), (Words{"nccl", "nccl-hierarchical"}));
-  EXPECT_EQ(candidates(2, 1, 0), (Words{"nccl"}));  // groups of one each: flat
-  EXPECT_EQ(candidates(2, 2, 4), (Words{"nccl"}));  // one group of all: flat
-  EXPECT_EQ(candidates(1, 3, 2), (Words{"nccl"}));  // groups of two sizes
+  EXPECT_EQ(candidates(1, 1, 0), (Kinds{AllReduceKind::mpi}));  // it has its sum already
+  EXPECT_EQ(candidates(1, 4, 0), (Kinds{AllReduceKind::nccl}));
+  EXPECT_EQ(candidates(2, 4, 0), (Kinds{AllReduceKind::nccl, AllReduceKind::nccl_hierarchical}));
+  EXPECT_EQ(candidates(2, 1, 0), (Kinds{AllReduceKind::nccl}));  // groups of one each: flat
+  EXPECT_EQ(candidates(2, 2, 4), (Kinds{AllReduceKind::nccl}));  // one group of all: flat
+  EXPECT_EQ(candidates(1, 3, 2), (Kinds{AllReduceKind::nccl}));  // groups of two sizes
   EXPECT_FALSE(plan_on_gpus(strategy("auto"), 2, 4).staged);
   EXPECT_FALSE(plan_on_gpus(strategy("auto"), 2, 4).window);
-  EXPECT_EQ(plan_on_gpus(strategy("auto"), 2, 4, mpi::SumOrder::any, "nccl").candidates, (Words{"nccl"}));
+  EXPECT_EQ(plan_on_gpus(strategy("auto"), 2, 4, mpi::SumOrder::any, "nccl").candidates,
+            (Kinds{AllReduceKind::nccl}));
 }
 
 TEST(AllReducePlan, LeavesOrderAndHalfWiresToMpi) {
-  StrategyConfig half = strategy("auto");
-  half.wire = "bfloat16";
+  ReductionConfig half = strategy("auto");
+  half.wire = Precision::bfloat16;
 
-  EXPECT_EQ(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree).candidates, (Words{"shared-memory"}));
+  EXPECT_EQ(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree).candidates,
+            (Kinds{AllReduceKind::shared_memory}));
   EXPECT_TRUE(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree).staged);
-  EXPECT_EQ(plan_on_gpus(half, 1, 4).candidates, (Words{"nccl"}));  // nothing travels between hosts
+  EXPECT_EQ(plan_on_gpus(half, 1, 4).candidates,
+            (Kinds{AllReduceKind::nccl}));  // nothing travels between hosts
   EXPECT_FALSE(plan_on_gpus(half, 1, 4).staged);
-  EXPECT_EQ(plan_on_gpus(half, 2, 4).candidates, (Words{"nccl-mpi"}));
+  EXPECT_EQ(plan_on_gpus(half, 2, 4).candidates, (Kinds{AllReduceKind::nccl_mpi}));
   EXPECT_TRUE(plan_on_gpus(half, 2, 4).staged);  // what a half wire would round
-  half.communicators = 2;
-  EXPECT_EQ(plan_on_gpus(half, 2, 4).candidates, (Words{"hierarchical", "mpi"}));
+  EXPECT_EQ(plan_on_gpus(half, 2, 4, mpi::SumOrder::any, "", 2).candidates,
+            (Kinds{AllReduceKind::hierarchical, AllReduceKind::mpi}));
 }
 
 TEST(AllReducePlan, TellsWhyNcclCannotBe) {
@@ -150,7 +152,8 @@ TEST(AllReducePlan, TellsWhyNcclCannotBe) {
 TEST(AllReducePlan, WantsGroupsOfOneSizeInsideWhichNcclScatters) {
   EXPECT_THROW(plan_on_gpus(strategy("nccl-hierarchical", 3), 2, 2), UserError);
   EXPECT_THROW(plan_on_gpus(strategy("nccl-mpi", 3), 2, 2), UserError);
-  EXPECT_EQ(plan_on_gpus(strategy("nccl-hierarchical", 2), 1, 4).candidates, (Words{"nccl-hierarchical"}));
+  EXPECT_EQ(plan_on_gpus(strategy("nccl-hierarchical", 2), 1, 4).candidates,
+            (Kinds{AllReduceKind::nccl_hierarchical}));
 }
 
 TEST(NoNccl, NeedsABuildAndAGpuForEachRank) {

@@ -15,24 +15,16 @@ namespace {
 
 using Lengths = std::vector<std::int64_t>;
 
-StrategyConfig fixed(std::int64_t length, const std::string& warm_up = "none") {
-  StrategyConfig config;
-  config.kind = "local-sgd";
-  config.period = length;
-  config.warm_up = warm_up;
-  return config;
+LocalSgdConfig fixed(std::int64_t length, PeriodWarmUp warm_up = PeriodWarmUp::none) {
+  return {.period = length, .warm_up = warm_up};
 }
 
-StrategyConfig adaptive(const std::string& rule, std::int64_t initial) {
-  StrategyConfig config;
-  config.kind = "adaptive-local-sgd";
-  config.rule = rule;
-  config.initial_period = initial;
-  return config;
+LocalSgdConfig adaptive(PeriodRule rule, std::int64_t initial) {
+  return {.adaptive = true, .rule = rule, .initial_period = initial};
 }
 
 /// The steps after which a run of `steps` averages, ten steps being an epoch.
-Lengths averagings(const StrategyConfig& config, std::int64_t steps) {
+Lengths averagings(const LocalSgdConfig& config, std::int64_t steps) {
   const auto period = make_period(config, 10);
   Lengths after;
   for (std::int64_t done = 1; done <= steps; ++done) {
@@ -54,7 +46,7 @@ Period::Averaging end_of(std::int64_t epoch, double loss, double learning_rate =
 }
 
 /// The lengths after each epoch's averaging.
-Lengths lengths(const StrategyConfig& config, const std::vector<Period::Averaging>& averagings) {
+Lengths lengths(const LocalSgdConfig& config, const std::vector<Period::Averaging>& averagings) {
   const auto period = make_period(config, 10);
   Lengths result;
   for (const Period::Averaging& averaging : averagings) {
@@ -70,7 +62,7 @@ TEST(Period, IsCountedFromTheAveragingBefore) {
 }
 
 TEST(Period, BeforeTheBeginningEveryStepAverages) {
-  StrategyConfig config = fixed(4);
+  LocalSgdConfig config = fixed(4);
   config.begin_step = 3;
   EXPECT_EQ(averagings(config, 12), (Lengths{1, 2, 3, 7, 11}));
   config.begin_step = 0;
@@ -82,7 +74,7 @@ TEST(Period, BeforeTheBeginningEveryStepAverages) {
 }
 
 TEST(Period, BeginsAtItsEpochWithOtherStepsPerEpoch) {
-  StrategyConfig config = fixed(4);
+  LocalSgdConfig config = fixed(4);
   config.begin_epoch = 4;
   const auto period = make_period(config, 20);  // 120 steps of another number of workers were 3 epochs
 
@@ -93,21 +85,21 @@ TEST(Period, BeginsAtItsEpochWithOtherStepsPerEpoch) {
 }
 
 TEST(Period, WarmsUpByThePowersOfTwoOnePerEpoch) {
-  StrategyConfig config = fixed(5, "exponential");
+  LocalSgdConfig config = fixed(5, PeriodWarmUp::exponential);
   config.begin_epoch = 1;
   EXPECT_EQ(lengths(config, {end_of(1, 1), end_of(2, 1), end_of(3, 1), end_of(4, 1), end_of(100, 1)}),
             (Lengths{1, 2, 4, 5, 5}));
 }
 
 TEST(Period, WarmsUpByTwoPerEpoch) {
-  EXPECT_EQ(lengths(fixed(7, "linear"), {end_of(1, 1), end_of(2, 1), end_of(3, 1), end_of(4, 1)}),
+  EXPECT_EQ(lengths(fixed(7, PeriodWarmUp::linear), {end_of(1, 1), end_of(2, 1), end_of(3, 1), end_of(4, 1)}),
             (Lengths{4, 6, 7, 7}));
-  EXPECT_EQ(make_period(fixed(7, "linear"), 10)->length(), 2);
-  EXPECT_EQ(make_period(fixed(1, "linear"), 10)->length(), 1);
+  EXPECT_EQ(make_period(fixed(7, PeriodWarmUp::linear), 10)->length(), 2);
+  EXPECT_EQ(make_period(fixed(1, PeriodWarmUp::linear), 10)->length(), 1);
 }
 
 TEST(AdaptivePeriod, GuideFallsWithTheLossAndRisesWhereTheRateFalls) {
-  StrategyConfig config = adaptive("guide", 8);
+  LocalSgdConfig config = adaptive(PeriodRule::guide, 8);
   config.lowest_loss = 0.6;
   // F₀ − F_inf = 2: 8 √(1 / 2) = 5.66, 8 √(0.5 / 2) = 4, then with a tenth of the rate 8 √(10 · 0.2 / 2) = 8.
   EXPECT_EQ(lengths(config, {end_of(1, 2.6), end_of(2, 1.6), end_of(3, 1.1), end_of(4, 0.8, 0.01)}),
@@ -115,7 +107,7 @@ TEST(AdaptivePeriod, GuideFallsWithTheLossAndRisesWhereTheRateFalls) {
 }
 
 TEST(AdaptivePeriod, GuideIsOneAtItsLowestLossAndKeepsOffLargeJumps) {
-  StrategyConfig config = adaptive("guide", 4);
+  LocalSgdConfig config = adaptive(PeriodRule::guide, 4);
   EXPECT_EQ(lengths(config, {end_of(1, 2.6), end_of(2, 0.6), end_of(3, 0.1), end_of(4, 2.6)}),
             (Lengths{4, 1, 1, 4}));
   // 4 √100 = 40 is 36 more: the old one stays; 4 √25 = 20 is 16 more.
@@ -124,7 +116,7 @@ TEST(AdaptivePeriod, GuideIsOneAtItsLowestLossAndKeepsOffLargeJumps) {
 }
 
 TEST(AdaptivePeriod, GuideTakesTheMeanOfTheEpochItIsIn) {
-  StrategyConfig config = adaptive("guide", 10);
+  LocalSgdConfig config = adaptive(PeriodRule::guide, 10);
   config.lowest_loss = 0.0;
   const auto period = make_period(config, 10);
   period->averaged(end_of(1, 4.0));
@@ -140,14 +132,14 @@ TEST(AdaptivePeriod, GuideTakesTheMeanOfTheEpochItIsIn) {
 }
 
 TEST(AdaptivePeriod, TakesTheFirstLossWhereTheWarmUpEnds) {
-  StrategyConfig config = adaptive("guide", 8);
+  LocalSgdConfig config = adaptive(PeriodRule::guide, 8);
   config.lowest_loss = 0.0;
   config.begin_epoch = 2;
   EXPECT_EQ(lengths(config, {end_of(1, 100.0), end_of(2, 4.0), end_of(3, 1.0)}), (Lengths{8, 8, 4}));
 }
 
 TEST(AdaptivePeriod, Fleet2HasTheInitialPeriodInsideTheRootAndLimits) {
-  const StrategyConfig config = adaptive("fleet2", 4);
+  const LocalSgdConfig config = adaptive(PeriodRule::fleet2, 4);
   // √(0.5 / 2 · 4) = 1; √(4 · 1) = 2; √(100 · 4) = 20, at most 16; √(0 · 4) = 0, at least 1.
   EXPECT_EQ(lengths(config,
                     {end_of(1, 2.0), end_of(2, 0.5), end_of(3, 2.0), end_of(4, 2.0, 0.001), end_of(5, 0.0)}),
@@ -155,14 +147,14 @@ TEST(AdaptivePeriod, Fleet2HasTheInitialPeriodInsideTheRootAndLimits) {
 }
 
 TEST(AdaptivePeriod, Fleet2LooksAtEveryAveraging) {
-  const auto period = make_period(adaptive("fleet2", 9), 10);
+  const auto period = make_period(adaptive(PeriodRule::fleet2, 9), 10);
   period->averaged({.steps = 1, .epochs = 0.1, .learning_rate = 0.1, .loss = 2.0});
   period->averaged({.steps = 2, .epochs = 0.2, .learning_rate = 0.1, .loss = 1.0});
   EXPECT_EQ(period->length(), 3);  // ⌈√4.5⌉
 }
 
 TEST(AdaptivePeriod, ThePapersHalvesWhatWouldNotShrink) {
-  const StrategyConfig config = adaptive("paper", 10);
+  const LocalSgdConfig config = adaptive(PeriodRule::paper, 10);
   // ⌈10 √(1 / 4)⌉ = 5; ⌈10 √(0.9 / 4)⌉ = 5 would not shrink: ⌈5 / 2⌉ = 3; ⌈10 √(0.04 / 4)⌉ = 1.
   EXPECT_EQ(
       lengths(config, {end_of(1, 4.0), end_of(2, 1.0), end_of(3, 0.9), end_of(4, 0.04), end_of(5, 0.04)}),
@@ -174,7 +166,7 @@ TEST(AdaptivePeriod, BeginsAfterTheWarmUpOfTheLearningRate) {
   const std::vector<Period::Averaging> warming = {end_of(1, 2.4, 0.001), end_of(2, 2.0, 0.05)};
   const std::vector<Period::Averaging> warm = {end_of(3, 1.8), end_of(4, 1.5), end_of(5, 1.4, 0.05),
                                                end_of(6, 1.2, 0.05)};
-  for (const char* rule : {"guide", "fleet2", "paper"}) {
+  for (const PeriodRule rule : {PeriodRule::guide, PeriodRule::fleet2, PeriodRule::paper}) {
     const auto after_warm_up = make_period(adaptive(rule, 8), 10, 2.0);
     const auto without = make_period(adaptive(rule, 8), 10);
     for (const Period::Averaging& averaging : warming) {
@@ -191,7 +183,7 @@ TEST(AdaptivePeriod, BeginsAfterTheWarmUpOfTheLearningRate) {
 
 TEST(AdaptivePeriod, KeepsItsLengthWhereTheRateIsZeroOrTheLossNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const std::string rule : {"guide", "fleet2", "paper"})
+  for (const PeriodRule rule : {PeriodRule::guide, PeriodRule::fleet2, PeriodRule::paper})
     EXPECT_EQ(lengths(adaptive(rule, 6),
                       {end_of(1, 2.0, 0.0), end_of(2, 2.0), end_of(3, 2.0, 0.0), end_of(4, nan)}),
               (Lengths{6, 6, 6, 6}))
@@ -199,7 +191,7 @@ TEST(AdaptivePeriod, KeepsItsLengthWhereTheRateIsZeroOrTheLossNotFinite) {
 }
 
 TEST(Period, GoesOnFromTheNumbersOfACheckpoint) {
-  for (const std::string rule : {"guide", "fleet2", "paper"}) {
+  for (const PeriodRule rule : {PeriodRule::guide, PeriodRule::fleet2, PeriodRule::paper}) {
     const auto whole = make_period(adaptive(rule, 9), 10);
     whole->averaged(end_of(1, 4.0));
     whole->averaged(end_of(2, 1.4));
@@ -216,8 +208,9 @@ TEST(Period, GoesOnFromTheNumbersOfACheckpoint) {
 }
 
 TEST(Period, RefusesNumbersOfAnotherStrategy) {
-  EXPECT_THROW(make_period(adaptive("guide", 9), 10)->set_numbers(make_period(fixed(3), 10)->numbers()),
-               UserError);
+  EXPECT_THROW(
+      make_period(adaptive(PeriodRule::guide, 9), 10)->set_numbers(make_period(fixed(3), 10)->numbers()),
+      UserError);
 }
 
 }  // namespace

@@ -8,14 +8,9 @@
 
 #include "models/arena.hpp"
 #include "mpi/core/slices.hpp"
+#include "src/config/choices.hpp"
 
 namespace flotilla {
-
-/// The assignment of blocks to servers.
-enum class Split {
-  round_robin,  ///< Deck "round-robin": one counter for the blocks of all tensors, in the arena's order.
-  hash_name     ///< Deck "hash-name": fnv1a(name of the block) modulo the number of servers.
-};
 
 struct PlacementOptions {
   Split split = Split::round_robin;

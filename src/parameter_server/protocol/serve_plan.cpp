@@ -41,14 +41,14 @@ ServePlan plan_from(const std::string& text) {
 
 OptimizerConfig servers_optimizer(const Config& config) {
   OptimizerConfig optimizer = config.optimizer;
-  if (config.server.mode == "geo") optimizer.kind = OptimizerKind::sgd;
+  if (config.server()->mode == ServerMode::geo) optimizer.kind = OptimizerKind::sgd;
   return optimizer;
 }
 
 Placement place(const ServePlan& plan, const ServerConfig& config, int servers) {
   return {plan.layout,
           servers,
-          {.split = config.split == "hash-name" ? Split::hash_name : Split::round_robin,
+          {.split = config.split,
            .slice_parameters = config.slice_parameters,
            .min_block_size = config.min_block_size}};
 }
@@ -75,15 +75,15 @@ std::vector<mpi::ServerShare> shares_of(const ServePlan& plan, const Placement& 
 }
 
 mpi::PushPullWires wires_of(const Config& config) {
-  const ServerConfig& server = config.server;
-  const bool clips = server.mode == "sync" && config.train.gradient_clip_norm > 0.0;
+  const ServerConfig& server = *config.server();
+  const bool clips = server.mode == ServerMode::sync && config.train.gradient_clip_norm > 0.0;
   const bool whole = clips || needs_norms(servers_optimizer(config));
   const auto part = static_cast<std::size_t>(server.part_kb) * 1024 / sizeof(float);
-  return {.push = mpi::wire_of(server.wire),
+  return {.push = server.wire,
           .pull = mpi::Wire::float32,
           .shared_memory = server.shared_memory,
           .part_values = whole ? 0 : part,
-          .together = server.mode == "sync"};
+          .together = server.mode == ServerMode::sync};
 }
 
 }  // namespace flotilla

@@ -53,7 +53,7 @@ std::string StalenessHistogram::text() const {
 
 AsyncUpdates::AsyncUpdates(const Parts& parts)
     : UpdateMode(parts),
-      adds_differences_(parts.config.server.mode == "geo"),
+      adds_differences_(parts.config.server()->mode == ServerMode::geo),
       workers_(static_cast<std::size_t>(parts.workers)) {}
 
 void AsyncUpdates::take(const mpi::WorkerRequest& request) {
@@ -161,7 +161,7 @@ void AsyncUpdates::answer(Worker& worker) {
 }
 
 bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
-  const std::int64_t bound = parts().config.server.max_staleness;
+  const std::int64_t bound = parts().config.server()->max_staleness;
   if (bound == 0) return false;
   const std::int64_t pushes = worker.pushes + (worker.push->complete ? 0 : 1);
   std::int64_t last = std::numeric_limits<std::int64_t>::max();

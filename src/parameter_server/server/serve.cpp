@@ -56,7 +56,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
   const int index = roles.mine().index;
   watchdog.beat("waiting for the workers to begin", -1);
   const ServePlan plan = plan_from(broadcast_control(roles, {}).content);
-  const Placement placement = place(plan, config.server, static_cast<int>(servers.size()));
+  const Placement placement = place(plan, *config.server(), static_cast<int>(servers.size()));
   const mpi::ServerShare share = shares_of(plan, placement, servers)[static_cast<std::size_t>(index)];
 
   failure.set_folder(plan.folder);
@@ -67,7 +67,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     const std::unique_ptr<Device> device =
         make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),
-                                 {.copies = config.server.mode != "sync", .parts = true});
+                                 {.copies = config.server()->mode != ServerMode::sync, .parts = true});
     Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
                 room_for(share, requests.shared_values(), *device));
     RowStore rows(config);

@@ -17,7 +17,7 @@ SyncUpdates::SyncUpdates(const Parts& parts)
       left_(static_cast<std::size_t>(parts.workers)),
       norms_(parts.servers, parts.shard.tensors_of_blocks(), parts.shard.tensors()),
       present_(parts.workers) {
-  if (parts.config.server.slice_parameters)
+  if (parts.config.server()->slice_parameters)
     parts.shard.optimizer().complete_norms_with(
         [this](std::span<double> first, std::span<double> second) { norms_.complete(first, second); });
   if (parts.workers > 1) sum_ = parts.shard.device().allocate(parts.shard.size());

@@ -24,7 +24,7 @@ std::vector<int> UpdateMode::missing_workers() const {
 }
 
 std::unique_ptr<UpdateMode> make_update_mode(const UpdateMode::Parts& parts) {
-  if (parts.config.server.mode == "sync") return std::make_unique<SyncUpdates>(parts);
+  if (parts.config.server()->mode == ServerMode::sync) return std::make_unique<SyncUpdates>(parts);
   return std::make_unique<AsyncUpdates>(parts);
 }
 

@@ -115,7 +115,7 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   ++since_push_;
   const std::int64_t begin_ns = trace::now_ns();
   const bool meets = info.meet || stops_after(parts_, metrics_, info);
-  if (since_push_ == parts_.config.server.push_every || meets) {
+  if (since_push_ == parts_.server().push_every || meets) {
     push_pull_step(info.step);
     outcome = outcome_of_sums(parts_.device, servers_.span(), false);
     outcome.stop = false;

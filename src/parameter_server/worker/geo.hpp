@@ -33,9 +33,9 @@ class Geo : public Strategy {
   std::vector<StateArray> live() override;
   Model alike() const override { return {}; }
   bool independent() const override { return true; }
-  bool may_meet_after_step() const override { return since_push_ + 1 == parts_.config.server.push_every; }
+  bool may_meet_after_step() const override { return since_push_ + 1 == parts_.server().push_every; }
   std::int64_t most_steps_apart() const override {
-    return flotilla::most_steps_apart(parts_.config.server, parts_.config.server.push_every);
+    return flotilla::most_steps_apart(parts_.server(), parts_.server().push_every);
   }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;

@@ -20,8 +20,8 @@ constexpr auto header_size = static_cast<std::size_t>(header_floats);
 ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
     : parts_(worker),
       slots_(slots),
-      independent_(worker.config.server.mode != "sync"),
-      push_every_(worker.config.server.mode == "half-async" ? worker.config.server.push_every : 1) {
+      independent_(worker.server().mode != ServerMode::sync),
+      push_every_(worker.server().mode == ServerMode::half_async ? worker.server().push_every : 1) {
   if (push_every_ > 1) merged_ = parts_.device.allocate(parts_.gradients.size());
   if (independent_) metrics_ = std::make_unique<MetricSync>(parts_.workers);
 }

@@ -34,7 +34,7 @@ class ParameterServer : public Strategy {
   bool independent() const override { return independent_; }
   bool may_meet_after_step() const override { return since_push_ + 1 == push_every_; }
   std::int64_t most_steps_apart() const override {
-    return independent_ ? flotilla::most_steps_apart(parts_.config.server, push_every_) : 0;
+    return independent_ ? flotilla::most_steps_apart(parts_.server(), push_every_) : 0;
   }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;

@@ -29,6 +29,8 @@ struct ServedWorker {
   HostStaging& pull_staging;    ///< For values that are pulled
   std::int64_t micro_steps = 1;
   Embeddings* embeddings = nullptr;  ///< Null: the model has none
+
+  const ServerConfig& server() const { return *config.server(); }
 };
 
 /// The first part of start() in these strategies: sends worker 0's values to the workers and to the servers.

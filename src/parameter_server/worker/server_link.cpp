@@ -20,7 +20,7 @@ void ServerLink::open(ServePlan plan) {
   const std::vector<int> servers = roles_.table().ranks(mpi::Role::server);
   plan.folder = folder_;
   plan_ = std::move(plan);
-  placement_.emplace(place(plan_, config_.server, static_cast<int>(servers.size())));
+  placement_.emplace(place(plan_, *config_.server(), static_cast<int>(servers.size())));
   broadcast_control(roles_, {.content = to_text(plan_)});
   phase_ = Phase::opened;
   connection_.emplace(roles_.all(), shares_of(plan_, *placement_, servers), wires_of(config_));

@@ -23,7 +23,7 @@ LocalSgd::LocalSgd(Parts parts)
       metrics_(parts_.workers),
       half_wire_(parts_.averaging.exact != nullptr),
       outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
-      post_local_(parts_.config.before_begin == "all-reduce"),
+      post_local_(parts_.config.before_begin == BeforeBegin::all_reduce),
       slots_(parts_.optimizer.slots()) {
   if (parts_.workers.size() == 1) return;
   for (const OptimizerSlot& slot : slots_) slot_means_.push_back(parts_.device.allocate(slot.values.size()));
@@ -194,11 +194,11 @@ void LocalSgd::average(const StepInfo& info) {
   parameters_alike_ = true;
   alike_ = averages_statistics() || parts_.model.statistics.empty();
   if (!begun) return;
-  if (parts_.config.momentum == "average" && parts_.workers.size() > 1) {
+  if (parts_.config.momentum == LocalMomentum::average && parts_.workers.size() > 1) {
     average_slots();
     std::size_t next = 0;
     for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
-  } else if (parts_.config.momentum == "reset") {
+  } else if (parts_.config.momentum == LocalMomentum::reset) {
     for (const OptimizerSlot& slot : slots_) flat.fill(slot.values, 0.0F);
     parts_.optimizer.set_steps(0);  // bias corrections begin anew with the moments
   }

@@ -30,7 +30,7 @@ class LocalSgd : public Strategy {
     Model model;      ///< This worker's; statistics follow the parameters in one array
     Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
     std::unique_ptr<Period> period;
-    const StrategyConfig& config;
+    const LocalSgdConfig& config;
     bool speaks = true;  ///< Its loss sums are reported: one worker of a group, which has the sums of all
   };
   explicit LocalSgd(Parts parts);
@@ -61,7 +61,7 @@ class LocalSgd : public Strategy {
   void average_slots();
   /// The all-reduce without a half wire.
   mpi::Collectives& exact() const { return half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(); }
-  bool averages_statistics() const { return parts_.config.statistics == "average"; }
+  bool averages_statistics() const { return parts_.config.statistics == LocalStatistics::average; }
 
   Parts parts_;
   MetricSync metrics_;

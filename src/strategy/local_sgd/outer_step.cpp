@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/strategy/local_sgd/outer_step.hpp"
 
-#include "kernels/error.hpp"
-
 namespace flotilla {
 
-OuterStep::Kind OuterStep::kind_of(const std::string& word) {
-  if (word == "none") return Kind::none;
-  if (word == "sgd") return Kind::sgd;
-  if (word == "momentum") return Kind::momentum;
-  require(word == "nesterov", "no outer step \"", word, "\"");
-  return Kind::nesterov;
-}
-
 OuterStep::OuterStep(const OuterConfig& config, Device& device, std::size_t parameters, bool keep_anchor)
-    : kind_(kind_of(config.kind)),
+    : kind_(config.kind),
       rate_(static_cast<float>(config.learning_rate)),
       momentum_(static_cast<float>(config.momentum)),
       flat_(device.flat()) {
-  if (kind_ == Kind::none && !keep_anchor) return;
+  if (kind_ == OuterKind::none && !keep_anchor) return;
   anchor_storage_ = device.allocate(parameters);
   anchor_ = anchor_storage_.span();
-  if (kind_ == Kind::none || kind_ == Kind::sgd) return;
+  if (kind_ == OuterKind::none || kind_ == OuterKind::sgd) return;
   velocity_storage_ = device.allocate(parameters);
   velocity_ = velocity_storage_.span();
 }
@@ -31,21 +21,21 @@ void OuterStep::set_anchor(DeviceSpan<const float> parameters) {
 }
 
 void OuterStep::step(DeviceSpan<float> parameters, double learning_rate) {
-  const bool nothing_learnt = kind_ == Kind::momentum && learning_rate == 0.0;
-  if (kind_ == Kind::none || nothing_learnt) return set_anchor(parameters);
+  const bool nothing_learnt = kind_ == OuterKind::momentum && learning_rate == 0.0;
+  if (kind_ == OuterKind::none || nothing_learnt) return set_anchor(parameters);
   const auto eta = static_cast<float>(learning_rate);
   const DeviceSpan<float> difference = parameters;  // g, until θ takes its place
   flat_.scale(difference, -1.0F);
   flat_.axpy(1.0F, anchor_, difference);
-  if (kind_ != Kind::sgd) {
+  if (kind_ != OuterKind::sgd) {
     flat_.scale(velocity_, momentum_);
-    flat_.axpy(kind_ == Kind::momentum ? 1.0F / eta : 1.0F, difference, velocity_);
+    flat_.axpy(kind_ == OuterKind::momentum ? 1.0F / eta : 1.0F, difference, velocity_);
   }
-  if (kind_ == Kind::momentum) {
+  if (kind_ == OuterKind::momentum) {
     flat_.axpy(-rate_ * eta, velocity_, anchor_);
   } else {
     flat_.axpy(-rate_, difference, anchor_);
-    if (kind_ == Kind::nesterov) flat_.axpy(-rate_ * momentum_, velocity_, anchor_);
+    if (kind_ == OuterKind::nesterov) flat_.axpy(-rate_ * momentum_, velocity_, anchor_);
   }
   flat_.copy(anchor_, parameters);
 }

@@ -32,10 +32,7 @@ class OuterStep {
   std::vector<StateArray> arrays();
 
  private:
-  enum class Kind { none, sgd, momentum, nesterov };
-  static Kind kind_of(const std::string& word);
-
-  Kind kind_;
+  OuterKind kind_;
   float rate_;
   float momentum_;
   FlatMath& flat_;

@@ -20,15 +20,15 @@ std::int64_t whole(double epochs) {
 /// Up to `last`: at once, or one value per epoch after the beginning.
 class GivenPeriod final : public Period {
  public:
-  GivenPeriod(const StrategyConfig& strategy, const Begin& begin, double begin_epoch)
+  GivenPeriod(const LocalSgdConfig& strategy, const Begin& begin, double begin_epoch)
       : Period(begin, at(strategy, 0)), strategy_(strategy), begin_epoch_(begin_epoch) {}
 
  private:
-  static std::int64_t at(const StrategyConfig& strategy, std::int64_t epochs) {
+  static std::int64_t at(const LocalSgdConfig& strategy, std::int64_t epochs) {
     constexpr std::int64_t most_doublings = 62;
-    if (strategy.warm_up == "exponential")
+    if (strategy.warm_up == PeriodWarmUp::exponential)
       return std::min(strategy.period, std::int64_t{1} << std::min(epochs, most_doublings));
-    if (strategy.warm_up == "linear") return std::min(strategy.period, 2 * (epochs + 1));
+    if (strategy.warm_up == PeriodWarmUp::linear) return std::min(strategy.period, 2 * (epochs + 1));
     return strategy.period;
   }
   std::int64_t epochs_since_begin(const Averaging& averaging) const {
@@ -41,14 +41,14 @@ class GivenPeriod final : public Period {
     return cat("warm-up, ", epochs_since_begin(averaging), " epochs after its beginning");
   }
 
-  StrategyConfig strategy_;
+  LocalSgdConfig strategy_;
   double begin_epoch_;
 };
 
 /// The adaptive rules: what they have in common is when they look at what.
 class AdaptivePeriod : public Period {
  public:
-  AdaptivePeriod(const StrategyConfig& strategy, const Begin& begin, bool each_epoch)
+  AdaptivePeriod(const LocalSgdConfig& strategy, const Begin& begin, bool each_epoch)
       : Period(begin, strategy.initial_period),
         each_epoch_(each_epoch),
         warmup_epochs_(begin.warmup_epochs) {}
@@ -125,7 +125,7 @@ class AdaptivePeriod : public Period {
 
 class GuidePeriod final : public AdaptivePeriod {
  public:
-  GuidePeriod(const StrategyConfig& strategy, const Begin& begin)
+  GuidePeriod(const LocalSgdConfig& strategy, const Begin& begin)
       : AdaptivePeriod(strategy, begin, true),
         initial_(static_cast<double>(strategy.initial_period)),
         lowest_loss_(strategy.lowest_loss) {}
@@ -144,7 +144,7 @@ class GuidePeriod final : public AdaptivePeriod {
 
 class Fleet2Period final : public AdaptivePeriod {
  public:
-  Fleet2Period(const StrategyConfig& strategy, const Begin& begin)
+  Fleet2Period(const LocalSgdConfig& strategy, const Begin& begin)
       : AdaptivePeriod(strategy, begin, false), initial_(static_cast<double>(strategy.initial_period)) {}
 
  private:
@@ -158,7 +158,7 @@ class Fleet2Period final : public AdaptivePeriod {
 
 class PaperPeriod final : public AdaptivePeriod {
  public:
-  PaperPeriod(const StrategyConfig& strategy, const Begin& begin)
+  PaperPeriod(const LocalSgdConfig& strategy, const Begin& begin)
       : AdaptivePeriod(strategy, begin, true), initial_(static_cast<double>(strategy.initial_period)) {}
 
  private:
@@ -210,7 +210,7 @@ void Period::begin_again(std::int64_t steps, double epochs) {
                            : std::min(begin_.step, steps);
 }
 
-std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch,
+std::unique_ptr<Period> make_period(const LocalSgdConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs) {
   const auto per_epoch = static_cast<double>(steps_per_epoch);
   Period::Begin begin{.step = strategy.begin_step,
@@ -218,13 +218,15 @@ std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t
                       .steps_per_epoch = per_epoch,
                       .warmup_epochs = warmup_epochs};
   if (begin.epoch > 0.0) begin.step = static_cast<std::int64_t>(std::ceil(begin.epoch * per_epoch));
-  if (strategy.kind == "local-sgd") {
+  if (!strategy.adaptive) {
     const double epoch = begin.epoch > 0.0 ? begin.epoch : static_cast<double>(begin.step) / per_epoch;
     return std::make_unique<GivenPeriod>(strategy, begin, std::floor(epoch));
   }
-  if (strategy.rule == "guide") return std::make_unique<GuidePeriod>(strategy, begin);
-  if (strategy.rule == "fleet2") return std::make_unique<Fleet2Period>(strategy, begin);
-  require(strategy.rule == "paper", "no rule \"", strategy.rule, "\"");
+  switch (strategy.rule) {
+    case PeriodRule::guide: return std::make_unique<GuidePeriod>(strategy, begin);
+    case PeriodRule::fleet2: return std::make_unique<Fleet2Period>(strategy, begin);
+    case PeriodRule::paper: break;
+  }
   return std::make_unique<PaperPeriod>(strategy, begin);
 }
 

@@ -89,7 +89,7 @@ class Period {
 /// it follow √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from
 /// an η₀ inside a warm-up it would fall to 1 for ever.
 /// @param warmup_epochs of the learning rate
-std::unique_ptr<Period> make_period(const StrategyConfig& strategy, std::int64_t steps_per_epoch,
+std::unique_ptr<Period> make_period(const LocalSgdConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs = 0.0);
 
 }  // namespace flotilla

@@ -22,13 +22,9 @@ bool keeps_order(const AllReducePlan& plan) {
   return plan.order == mpi::SumOrder::any || mpi::groups_are_subtrees(plan.groups);
 }
 
-bool sums_on_gpus(std::string_view word) {
-  return word.starts_with("nccl");
-}
-
 /// Whether gradients are rounded on their way where the plan has a half wire.
-bool uses_wire(std::string_view word) {
-  return word == "mpi" || word == "hierarchical" || word == "nccl-mpi";
+bool uses_wire(AllReduceKind kind) {
+  return kind == AllReduceKind::mpi || kind == AllReduceKind::hierarchical || kind == AllReduceKind::nccl_mpi;
 }
 
 std::size_t count_groups(const AllReducePlan& plan) {
@@ -36,67 +32,67 @@ std::size_t count_groups(const AllReducePlan& plan) {
 }
 
 /// Algorithms to measure between GPUs, the likeliest first; empty: sums must go through the host's memory.
-std::vector<std::string> worth_measuring_on_gpus(const AllReducePlan& plan, std::size_t workers,
-                                                 bool one_host) {
+std::vector<AllReduceKind> worth_measuring_on_gpus(const AllReducePlan& plan, std::size_t workers,
+                                                   bool one_host) {
   if (plan.order == mpi::SumOrder::tree) return {};
   const std::size_t groups = count_groups(plan);
   const bool in_groups = groups > 1 && mpi::groups_are_equal(plan.groups);
   if (plan.wire != mpi::Wire::float32 && !one_host)
-    return in_groups && plan.communicators == 1 ? std::vector<std::string>{"nccl-mpi"}
-                                                : std::vector<std::string>{};
-  if (in_groups && groups < workers) return {"nccl", "nccl-hierarchical"};
-  return {"nccl"};
+    return in_groups && plan.communicators == 1 ? std::vector{AllReduceKind::nccl_mpi}
+                                                : std::vector<AllReduceKind>{};
+  if (in_groups && groups < workers) return {AllReduceKind::nccl, AllReduceKind::nccl_hierarchical};
+  return {AllReduceKind::nccl};
 }
 
-bool needs_window(std::string_view word, const AllReducePlan& plan) {
-  return word == "shared-memory" || (word == "hierarchical" && plan.groups_in_memory);
+bool needs_window(AllReduceKind kind, const AllReducePlan& plan) {
+  return kind == AllReduceKind::shared_memory ||
+         (kind == AllReduceKind::hierarchical && plan.groups_in_memory);
 }
 
 /// Algorithms to measure, the likeliest first.
-std::vector<std::string> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory,
-                                         bool nccl) {
-  if (workers == 1) return {"mpi"};
+std::vector<AllReduceKind> worth_measuring(const AllReducePlan& plan, std::size_t workers, bool one_memory,
+                                           bool nccl) {
+  if (workers == 1) return {AllReduceKind::mpi};
   if (nccl) {
-    const std::vector<std::string> words = worth_measuring_on_gpus(plan, workers, one_memory);
-    if (!words.empty()) return words;
+    const std::vector<AllReduceKind> kinds = worth_measuring_on_gpus(plan, workers, one_memory);
+    if (!kinds.empty()) return kinds;
   }
   // Nothing came near it there, and a choice by measurement would let bits differ from run to run.
-  if (one_memory) return {"shared-memory"};
+  if (one_memory) return {AllReduceKind::shared_memory};
   const std::size_t groups = count_groups(plan);
-  std::vector<std::string> words;
-  if (groups > 1 && groups < workers && keeps_order(plan)) words.emplace_back("hierarchical");
-  words.emplace_back("mpi");
-  return words;
+  if (groups > 1 && groups < workers && keeps_order(plan))
+    return {AllReduceKind::hierarchical, AllReduceKind::mpi};
+  return {AllReduceKind::mpi};
 }
 
-void check_communicators(const StrategyConfig& strategy, std::size_t buckets) {
-  if (static_cast<std::size_t>(strategy.communicators) <= buckets) return;
-  throw UserError(cat("strategy.communicators = ", strategy.communicators, ", but the gradients make ",
-                      buckets, buckets == 1 ? " bucket" : " buckets",
+void check_communicators(std::int64_t communicators, std::size_t buckets) {
+  if (static_cast<std::size_t>(communicators) <= buckets) return;
+  throw UserError(cat("strategy.communicators = ", communicators, ", but the gradients make ", buckets,
+                      buckets == 1 ? " bucket" : " buckets",
                       ": give at most that many, or a smaller strategy.bucket_mb"));
 }
 
 /// In the host's memory.
-std::unique_ptr<mpi::Collectives> make_on_host(const std::string& word, const AllReducePlan& plan,
+std::unique_ptr<mpi::Collectives> make_on_host(AllReduceKind kind, const AllReducePlan& plan,
                                                const mpi::Communicator& world, const mpi::Communicator& host,
                                                mpi::SharedStorage* window, mpi::Wire wire) {
-  if (word == "shared-memory") return mpi::make_shared_memory_all_reduce(host, *window);
-  if (word == "mpi") return mpi::make_mpi_all_reduce(world, wire, plan.order);
-  require(word == "hierarchical", "no all-reduce \"", word, "\"");
+  if (kind == AllReduceKind::shared_memory) return mpi::make_shared_memory_all_reduce(host, *window);
+  if (kind == AllReduceKind::mpi) return mpi::make_mpi_all_reduce(world, wire, plan.order);
+  require(kind == AllReduceKind::hierarchical, "no all-reduce \"", kind, "\" in the host's memory");
   const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
   return mpi::make_hierarchical_all_reduce(world, group, plan.groups_in_memory ? window : nullptr, wire,
                                            plan.order);
 }
 
 /// In the memory of GPUs. `most`: floats that are summed at once.
-std::unique_ptr<mpi::Collectives> make_on_gpus(const std::string& word, const AllReducePlan& plan,
+std::unique_ptr<mpi::Collectives> make_on_gpus(AllReduceKind kind, const AllReducePlan& plan,
                                                const mpi::Communicator& world, Device& device,
                                                std::size_t most) {
   const NativeStream stream = device.native_stream();
-  if (word == "nccl") return mpi::make_nccl_all_reduce(world, stream);
+  if (kind == AllReduceKind::nccl) return mpi::make_nccl_all_reduce(world, stream);
   const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
-  if (word == "nccl-hierarchical") return mpi::make_nccl_hierarchical_all_reduce(world, group, stream);
-  require(word == "nccl-mpi", "no all-reduce \"", word, "\"");
+  if (kind == AllReduceKind::nccl_hierarchical)
+    return mpi::make_nccl_hierarchical_all_reduce(world, group, stream);
   return mpi::make_nccl_over_mpi_all_reduce(
       world, group, stream, device.pinned(mpi::EvenSlices(most, group.size()).most()), plan.wire);
 }
@@ -107,11 +103,12 @@ void warm_up(mpi::Collectives& collectives, std::span<const DeviceSpan<float>> b
   collectives.wait();
 }
 
-std::string describe(const AllReducePlan& plan, const std::string& word) {
-  std::string text = word;
-  if (word == "hierarchical" || word == "nccl-hierarchical" || word == "nccl-mpi")
+std::string describe(const AllReducePlan& plan, AllReduceKind kind) {
+  std::string text(word(kind));
+  if (kind == AllReduceKind::hierarchical || kind == AllReduceKind::nccl_hierarchical ||
+      kind == AllReduceKind::nccl_mpi)
     text += cat(" in ", *std::ranges::max_element(plan.groups) + 1, " groups");
-  if (uses_wire(word) && plan.wire != mpi::Wire::float32) text += cat(", ", mpi::word_of(plan.wire));
+  if (uses_wire(kind) && plan.wire != mpi::Wire::float32) text += cat(", ", plan.wire);
   if (plan.staged) text += ", through host memory";
   if (plan.communicators > 1) text += cat(", ", plan.communicators, " communicators");
   return text;
@@ -119,46 +116,47 @@ std::string describe(const AllReducePlan& plan, const std::string& word) {
 
 }  // namespace
 
-AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
+AllReducePlan plan_all_reduce(const ReductionConfig& deck, const std::vector<mpi::Place>& places,
                               bool shares_memory, const std::string& saved, std::size_t buckets,
-                              mpi::SumOrder order, const std::string& no_nccl) {
-  check_communicators(strategy, buckets);
+                              mpi::SumOrder order, const std::string& no_nccl, std::int64_t communicators) {
+  check_communicators(communicators, buckets);
   const bool one_memory = mpi::hosts(places) == 1;
   AllReducePlan plan;
-  plan.wire = mpi::wire_of(strategy.wire);
+  plan.wire = deck.wire;
   plan.order = order;
-  plan.communicators = static_cast<int>(strategy.communicators);
-  plan.groups = mpi::cut_groups(places, static_cast<int>(strategy.ranks_per_group));
+  plan.communicators = static_cast<int>(communicators);
+  plan.groups = mpi::cut_groups(places, static_cast<int>(deck.ranks_per_group));
   plan.groups_in_memory = mpi::groups_stay_on_hosts(places, plan.groups);
-  if (strategy.all_reduce == "shared-memory" && !one_memory)
+  if (deck.all_reduce == AllReduceKind::shared_memory && !one_memory)
     throw UserError(
         cat("strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on ",
             mpi::hosts(places), ": use \"auto\", \"hierarchical\" or \"mpi\""));
-  if (strategy.all_reduce == "hierarchical" && !keeps_order(plan))
+  if (deck.all_reduce == AllReduceKind::hierarchical && !keeps_order(plan))
     throw UserError(
         "strategy.all_reduce = \"hierarchical\" and run.reproducible exclude each other with these groups: "
         "they "
         "must be consecutive ranks, a power of two of them (mpirun --map-by slot, strategy.ranks_per_group), "
         "to be parts of the one tree; or use \"mpi\" or \"auto\"");
-  if (sums_on_gpus(strategy.all_reduce) && !no_nccl.empty())
-    throw UserError(cat("strategy.all_reduce = \"", strategy.all_reduce, "\" ", no_nccl));
-  if (sums_on_gpus(strategy.all_reduce) && strategy.all_reduce != "nccl" &&
+  if (uses_nccl(deck.all_reduce) && !no_nccl.empty())
+    throw UserError(cat("strategy.all_reduce = \"", deck.all_reduce, "\" ", no_nccl));
+  if (uses_nccl(deck.all_reduce) && deck.all_reduce != AllReduceKind::nccl &&
       !mpi::groups_are_equal(plan.groups))
-    throw UserError(cat("strategy.all_reduce = \"", strategy.all_reduce,
+    throw UserError(cat("strategy.all_reduce = \"", deck.all_reduce,
                         "\" needs groups of one size: start as many ranks on each host, give a "
                         "strategy.ranks_per_group that divides the ",
                         places.size(), " workers, or use \"nccl\""));
-  plan.candidates = {strategy.all_reduce};
-  if (strategy.all_reduce == "auto") {
+  plan.candidates = {deck.all_reduce};
+  if (deck.all_reduce == AllReduceKind::automatic) {
     plan.candidates = worth_measuring(plan, places.size(), one_memory, no_nccl.empty());
-    if (std::ranges::count(plan.candidates, saved) > 0) plan.candidates = {saved};
+    const auto chosen = std::ranges::find(plan.candidates, saved, &word<AllReduceKind>);
+    if (chosen != plan.candidates.end()) plan.candidates = {*chosen};
   }
-  const std::string& likeliest = plan.candidates.front();
+  const AllReduceKind likeliest = plan.candidates.front();
   const bool sums_only_on_gpus =
-      sums_on_gpus(likeliest) && (plan.wire == mpi::Wire::float32 || !uses_wire(likeliest));
+      uses_nccl(likeliest) && (plan.wire == mpi::Wire::float32 || !uses_wire(likeliest));
   plan.staged = !shares_memory && places.size() > 1 && !sums_only_on_gpus;
   plan.window =
-      std::ranges::any_of(plan.candidates, [&](const std::string& word) { return needs_window(word, plan); });
+      std::ranges::any_of(plan.candidates, [&](AllReduceKind kind) { return needs_window(kind, plan); });
   return plan;
 }
 
@@ -168,10 +166,10 @@ void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count
   if (missing.empty()) return;
   if (!automatic) throw AgreedFailure(missing, exit_user_error);
   if (!plan.window) return;
-  const auto windowed = std::ranges::find_if(
-      plan.candidates, [&](const std::string& word) { return needs_window(word, plan); });
+  const auto windowed =
+      std::ranges::find_if(plan.candidates, [&](AllReduceKind kind) { return needs_window(kind, plan); });
   plan.left_out = cat("strategy.all_reduce = \"auto\" does without \"", *windowed, "\": ", missing);
-  plan.candidates = {"mpi"};
+  plan.candidates = {AllReduceKind::mpi};
   plan.window = false;
 }
 
@@ -194,20 +192,20 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
                          const mpi::Communicator& host, Device& device, const ReducedArray& array,
                          std::span<const DeviceSpan<float>> buckets) {
   const std::size_t most = std::ranges::max(buckets, {}, &DeviceSpan<float>::size).size();
-  const auto make = [&](const std::string& word, mpi::Wire wire) -> std::unique_ptr<mpi::Collectives> {
-    if (sums_on_gpus(word)) {
-      auto sums = make_on_gpus(word, plan, world, device, most);
+  const auto make = [&](AllReduceKind kind, mpi::Wire wire) -> std::unique_ptr<mpi::Collectives> {
+    if (uses_nccl(kind)) {
+      auto sums = make_on_gpus(kind, plan, world, device, most);
       warm_up(*sums, buckets);
       return sums;
     }
-    auto sums = make_on_host(word, plan, world, host, array.window(), wire);
+    auto sums = make_on_host(kind, plan, world, host, array.window(), wire);
     if (device.shares_host_memory()) return sums;
     return mpi::make_staged_all_reduce(device, std::move(sums), array.mirror());
   };
   std::vector<std::unique_ptr<mpi::Collectives>> candidates;
   std::vector<mpi::Collectives*> measured;
-  for (const std::string& word : plan.candidates)
-    measured.push_back(candidates.emplace_back(make(word, plan.wire)).get());
+  for (const AllReduceKind kind : plan.candidates)
+    measured.push_back(candidates.emplace_back(make(kind, plan.wire)).get());
   Reduction reduction;
   reduction.left_out = plan.left_out;
   std::size_t winner = 0;
@@ -216,12 +214,13 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
     winner = choice.winner;
     reduction.table = choice.table();
   }
-  const std::string& word = plan.candidates[winner];
+  const AllReduceKind kind = plan.candidates[winner];
   reduction.lanes.push_back(std::move(candidates[winner]));
   while (reduction.lanes.size() < static_cast<std::size_t>(plan.communicators))
-    reduction.lanes.push_back(make(word, plan.wire));
-  if (uses_wire(word) && plan.wire != mpi::Wire::float32) reduction.exact = make("mpi", mpi::Wire::float32);
-  reduction.description = describe(plan, word);
+    reduction.lanes.push_back(make(kind, plan.wire));
+  if (uses_wire(kind) && plan.wire != mpi::Wire::float32)
+    reduction.exact = make(AllReduceKind::mpi, mpi::Wire::float32);
+  reduction.description = describe(plan, kind);
   return reduction;
 }
 

@@ -16,7 +16,7 @@ namespace flotilla {
 /// The possible all-reduces of a run: a function of the deck, the places of its workers and an earlier
 /// choice.
 struct AllReducePlan {
-  std::vector<std::string>
+  std::vector<AllReduceKind>
       candidates;           ///< The deck's algorithm, or those that "auto" measures, the likeliest first
   std::vector<int> groups;  ///< For hierarchical algorithms: the group of each rank
   bool groups_in_memory = false;  ///< Inside a group through shared memory
@@ -32,10 +32,11 @@ struct AllReducePlan {
 /// memory is the host's. `saved`: the choice in a checkpoint; empty: none. `no_nccl`: why the workers cannot
 /// use NCCL (src/job/devices.hpp); empty: they can. @throws UserError if the deck asks for an algorithm that
 /// is not possible with these workers or buckets.
-AllReducePlan plan_all_reduce(const StrategyConfig& strategy, const std::vector<mpi::Place>& places,
+AllReducePlan plan_all_reduce(const ReductionConfig& deck, const std::vector<mpi::Place>& places,
                               bool shares_memory, const std::string& saved, std::size_t buckets,
                               mpi::SumOrder order = mpi::SumOrder::any,
-                              const std::string& no_nccl = "needs device.kind = \"cuda\"");
+                              const std::string& no_nccl = "needs device.kind = \"cuda\"",
+                              std::int64_t communicators = 1);
 
 /// Collective over `all`, whose ranks have plans made from one deck. Checks that shared memory for a window
 /// of `count` floats is free, where the plan has one. If a host has too little, "auto" leaves out algorithms
