@@ -17,7 +17,7 @@ enum NoteField : std::size_t { note_offset, note_count };
 
 SharedGroup::SharedGroup(const Communicator& group, SharedStorage& storage)
     : group_(group.collective_clone()),
-      places_(group, sizeof(Place)),
+      records_(group, sizeof(RankRecord)),
       storage_(storage.mine()),
       rank_(group.rank()),
       barrier_(all_arrivals(), group.rank()) {
@@ -25,13 +25,13 @@ SharedGroup::SharedGroup(const Communicator& group, SharedStorage& storage)
   for (const int member : group.all_gather(std::span(&own, 1))) arrays_.push_back(storage.of(member).data());
 }
 
-SharedGroup::Place* SharedGroup::place(int rank) const {
-  return std::launder(reinterpret_cast<Place*>(places_.of(rank).data()));
+SharedGroup::RankRecord* SharedGroup::record(int rank) const {
+  return std::launder(reinterpret_cast<RankRecord*>(records_.of(rank).data()));
 }
 
 std::vector<Arrivals*> SharedGroup::all_arrivals() const {
   std::vector<Arrivals*> all;
-  for (int rank = 0; rank < places_.ranks(); ++rank) all.push_back(&place(rank)->arrivals);
+  for (int rank = 0; rank < records_.ranks(); ++rank) all.push_back(&record(rank)->arrivals);
   return all;
 }
 
@@ -48,7 +48,7 @@ std::size_t SharedGroup::meet(std::span<float> data, const CallSite& at) {
   CollectiveLog& log = NativeHandle::log(group_);
   log.begin("all-reduce in shared memory", type_word<float>(), std::ssize(data), at);
   const WaitingScope waiting(log);
-  Place& mine = *place(rank_);
+  RankRecord& mine = *record(rank_);
   mine.arrivals.note = {offset, data.size()};
   if (collective_checks()) mine.call = last_call(log);
   barrier_.arrive_and_wait();
@@ -64,15 +64,15 @@ void SharedGroup::part() {
 
 void SharedGroup::check_calls() const {
   std::vector<RankCall> calls;
-  for (int rank = 0; rank < size(); ++rank) calls.push_back(place(rank)->call);
+  for (int rank = 0; rank < size(); ++rank) calls.push_back(record(rank)->call);
   require_match(calls);
 }
 
 // A note is not written again before all have arrived at the second barrier.
 void SharedGroup::check_notes() const {
-  const Arrivals::Note& own = place(rank_)->arrivals.note;
+  const Arrivals::Note& own = record(rank_)->arrivals.note;
   for (int rank = 0; rank < size(); ++rank) {
-    const Arrivals::Note& other = place(rank)->arrivals.note;
+    const Arrivals::Note& other = record(rank)->arrivals.note;
     require(other[note_offset] == own[note_offset] && other[note_count] == own[note_count],
             "shared-memory all-reduce: rank ", rank_, " sums ", own[note_count], " values from ",
             own[note_offset], ", rank ", rank, " ", other[note_count], " from ", other[note_offset]);

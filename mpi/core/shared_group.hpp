@@ -32,20 +32,20 @@ class SharedGroup {
   std::vector<int> missing_ranks() const { return barrier_.missing_ranks(); }
 
  private:
-  /// What a rank has to say lies behind how often it has arrived.
-  struct Place {
+  /// How often a rank has arrived, and behind that its call.
+  struct RankRecord {
     Arrivals arrivals;
     RankCall call;  ///< Where calls are checked
   };
 
-  Place* place(int rank) const;
+  RankRecord* record(int rank) const;
   std::vector<Arrivals*> all_arrivals() const;
   std::size_t locate(std::span<float> data) const;
   void check_notes() const;
   void check_calls() const;
 
   Communicator group_;  ///< Calls are noted there
-  SharedWindow places_;
+  SharedWindow records_;
   std::span<float> storage_;
   int rank_;
   SharedBarrier barrier_;

@@ -114,7 +114,7 @@ void RowFileReader::take(const StoredTensor& tensor) {
   }
 }
 
-void RowFileReader::complete(RowTable& table, Progress& progress) const {
+void RowFileReader::complete(RowTable& table, TableProgress& progress) const {
   const auto& datasets = progress.datasets;
   for (const std::size_t i : {0, 1})
     if (datasets[i] == nullptr)
@@ -130,7 +130,7 @@ void RowFileReader::complete(RowTable& table, Progress& progress) const {
   progress.sums.resize(datasets.size());
 }
 
-void RowFileReader::read(Progress& progress, std::size_t dataset, std::span<std::byte> to) {
+void RowFileReader::read(TableProgress& progress, std::size_t dataset, std::span<std::byte> to) {
   const StoredTensor& stored = *progress.datasets[dataset];
   const std::int64_t row_bytes = stored.bytes() / stored.shape[0];
   file_.read(*stored.position + progress.rows * row_bytes, to);
@@ -139,7 +139,7 @@ void RowFileReader::read(Progress& progress, std::size_t dataset, std::span<std:
 
 RowPiece RowFileReader::next(std::size_t number) {
   const RowTable& table = tables_[number];
-  Progress& progress = progress_[number];
+  TableProgress& progress = progress_[number];
   const auto rows = static_cast<std::size_t>(std::min(rows_of_piece(table), table.rows - progress.rows));
   if (rows == 0) return {};
   keys_.resize(rows);
@@ -161,7 +161,7 @@ RowPiece RowFileReader::next(std::size_t number) {
   return {.keys = keys_, .values = std::span(floats_).first(size), .slots = slots_};
 }
 
-void RowFileReader::compare_checksums(const Progress& progress) const {
+void RowFileReader::compare_checksums(const TableProgress& progress) const {
   for (std::size_t i = 0; i < progress.datasets.size(); ++i) {
     const StoredTensor& stored = *progress.datasets[i];
     if (stored.checksum && *stored.checksum != progress.sums[i].value())

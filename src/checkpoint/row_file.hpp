@@ -94,21 +94,21 @@ class RowFileReader : public TableSource {
 
  private:
   /// The progress of reading a table.
-  struct Progress {
+  struct TableProgress {
     std::vector<const StoredTensor*> datasets{};  ///< Keys, values, slots
     std::vector<Checksum> sums{};                 ///< Of each
     std::int64_t rows = 0;
     std::optional<std::uint64_t> last_key{};
   };
   void take(const StoredTensor& tensor);
-  void complete(RowTable& table, Progress& progress) const;
-  void read(Progress& progress, std::size_t dataset, std::span<std::byte> to);
-  void compare_checksums(const Progress& progress) const;
+  void complete(RowTable& table, TableProgress& progress) const;
+  void read(TableProgress& progress, std::size_t dataset, std::span<std::byte> to);
+  void compare_checksums(const TableProgress& progress) const;
 
   FileIndex index_;
   File file_;
   std::vector<RowTable> tables_;
-  std::vector<Progress> progress_;
+  std::vector<TableProgress> progress_;
   std::vector<std::uint64_t> keys_;
   std::vector<float> floats_;  ///< Values, then slot after slot
   std::vector<std::span<const float>> slots_;

@@ -25,8 +25,8 @@ Saves::Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::str
   };
   const bool root = run.machine.workers.is_root();
   if (writers.shared != nullptr)
-    places_.push_back({writers.shared, true, root, root ? source() : std::shared_ptr<StateSource>()});
-  if (writers.own != nullptr) places_.push_back({writers.own, false, !root, source()});
+    targets_.push_back({writers.shared, true, root, root ? source() : std::shared_ptr<StateSource>()});
+  if (writers.own != nullptr) targets_.push_back({writers.own, false, !root, source()});
 }
 
 void Saves::start(const CheckpointState& counters, const StrategyState& state) {
@@ -34,33 +34,34 @@ void Saves::start(const CheckpointState& counters, const StrategyState& state) {
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    for (Place& place : places_) start(place, counters, state);
+    for (Target& target : targets_) start(target, counters, state);
   }
   add_stall(stall_ns);
 }
 
-void Saves::start(Place& place, const CheckpointState& counters, const StrategyState& state) {
-  const bool parts = place.consensus && !state.own.empty();
-  if (!place.shared && !parts) return;
-  if (parts && !place.own)
-    place.own = std::make_shared<WorkerStateSource>(
+void Saves::start(Target& target, const CheckpointState& counters, const StrategyState& state) {
+  const bool parts = target.consensus && !state.own.empty();
+  if (!target.shared && !parts) return;
+  if (parts && !target.own)
+    target.own = std::make_shared<WorkerStateSource>(
         *run_.model.network, state.own, run_.sync.embeddings ? run_.sync.embeddings->local() : nullptr);
-  wait_for_disk(place, [&](double seconds) { return place.writer->finish_for(seconds); });
-  if (place.shared) place.shared->take(place.consensus ? state.shared : run_.sync.strategy->live());
-  if (parts) place.own->take(state.own);
+  wait_for_disk(target, [&](double seconds) { return target.writer->finish_for(seconds); });
+  if (target.shared) target.shared->take(target.consensus ? state.shared : run_.sync.strategy->live());
+  if (parts) target.own->take(state.own);
   CheckpointState all = counters;
   all.numbers = state.numbers;
   const std::map<std::string, double> scale = run_.model.loss_scale.numbers();
   all.numbers.insert(scale.begin(), scale.end());  // worker 0's
-  place.writer->start(
-      {.state = all, .shared = place.shared, .own = parts ? place.own : nullptr, .own_numbers = scale});
-  being_read_ = being_read_ || (place.shared && !place.shared->copies()) || (parts && !place.own->copies());
+  target.writer->start(
+      {.state = all, .shared = target.shared, .own = parts ? target.own : nullptr, .own_numbers = scale});
+  being_read_ =
+      being_read_ || (target.shared && !target.shared->copies()) || (parts && !target.own->copies());
 }
 
 void Saves::give_up(std::int64_t step, const std::string& why) {
-  for (Place& place : places_) {
-    place.failure = cat("the checkpoint of step ", step, " was not saved: ", why);
-    if (reports_failure(place)) reporter_.warn(place.failure);
+  for (Target& target : targets_) {
+    target.failure = cat("the checkpoint of step ", step, " was not saved: ", why);
+    if (reports_failure(target)) reporter_.warn(target.failure);
   }
 }
 
@@ -71,8 +72,8 @@ void Saves::wait_until_read(std::int64_t step) {
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    for (const Place& place : places_)
-      wait_for_disk(place, [&](double seconds) { return place.writer->wait_until_read_for(seconds); });
+    for (const Target& target : targets_)
+      wait_for_disk(target, [&](double seconds) { return target.writer->wait_until_read_for(seconds); });
   }
   being_read_ = false;
   add_stall(stall_ns);
@@ -80,39 +81,39 @@ void Saves::wait_until_read(std::int64_t step) {
 
 void Saves::add_stall(std::int64_t stall_ns) {
   stall_ns_ += stall_ns;
-  if (std::ranges::any_of(places_, &Place::speaks))
+  if (std::ranges::any_of(targets_, &Target::speaks))
     stalls_[last_step_] += static_cast<double>(stall_ns) * 1e-9;
 }
 
 void Saves::report() {
-  for (Place& place : places_) {
-    for (const SaveReport& saved : place.writer->reports()) {
-      place.failure = saved.error;
+  for (Target& target : targets_) {
+    for (const SaveReport& saved : target.writer->reports()) {
+      target.failure = saved.error;
       if (!saved.warning.empty()) reporter_.warn(saved.warning);
       longest_write_s_ = std::max(longest_write_s_, saved.write_s);
-      if (saved.error.empty() && place.consensus) last_good_ = saved.path;
+      if (saved.error.empty() && target.consensus) last_good_ = saved.path;
       if (!saved.error.empty()) {
-        if (reports_failure(place)) reporter_.warn(saved.error);
-      } else if (place.speaks) {  // a worker's own model beside the consensus is not reported
+        if (reports_failure(target)) reporter_.warn(saved.error);
+      } else if (target.speaks) {  // a worker's own model beside the consensus is not reported
         reporter_.checkpoint({.step = saved.step,
                               .path = saved.path,
                               .bytes = saved.bytes,
                               .stall_s = stalls_[saved.step],
                               .write_s = saved.write_s});
       }
-      if (place.speaks) stalls_.erase(saved.step);
+      if (target.speaks) stalls_.erase(saved.step);
     }
   }
 }
 
-bool Saves::reports_failure(const Place& place) {
-  return place.speaks || !place.consensus;
+bool Saves::reports_failure(const Target& target) {
+  return target.speaks || !target.consensus;
 }
 
-void Saves::wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait) {
+void Saves::wait_for_disk(const Target& target, const std::function<bool(double seconds)>& wait) {
   std::int64_t seen = -1;
   while (!wait(look_at_disk_s)) {
-    const std::int64_t movements = place.writer->movements();
+    const std::int64_t movements = target.writer->movements();
     if (movements == seen) continue;
     run_.machine.watchdog.beat_at_disk();
     seen = movements;
@@ -120,18 +121,18 @@ void Saves::wait_for_disk(const Place& place, const std::function<bool(double se
 }
 
 void Saves::finish() {
-  for (const Place& place : places_)
-    wait_for_disk(place, [&](double seconds) { return place.writer->finish_for(seconds); });
+  for (const Target& target : targets_)
+    wait_for_disk(target, [&](double seconds) { return target.writer->finish_for(seconds); });
   report();
 }
 
 void Saves::finish_last(std::int64_t step) {
-  if (places_.empty()) return;
+  if (targets_.empty()) return;
   run_.machine.watchdog.beat("writing the last checkpoint", step);
   finish();
-  for (const Place& place : places_)
-    if (!place.failure.empty() && reports_failure(place))  // ends the job for all
-      throw UserError(cat("the last checkpoint could not be written: ", place.failure,
+  for (const Target& target : targets_)
+    if (!target.failure.empty() && reports_failure(target))  // ends the job for all
+      throw UserError(cat("the last checkpoint could not be written: ", target.failure,
                           "; fix this and rerun; ", last_good()));
 }
 

@@ -41,7 +41,7 @@ class Saves {
   double longest_write_s() const { return longest_write_s_; }  ///< Longest write of the reported saves
 
  private:
-  struct Place {
+  struct Target {
     CheckpointWriter* writer;
     bool consensus;                            ///< For the consensus; else for this worker's own model
     bool speaks;                               ///< This worker reports its saves
@@ -49,18 +49,18 @@ class Saves {
     std::shared_ptr<WorkerStateSource> own{};  ///< Null: not needed so far
     std::string failure{};                     ///< Why the newest save failed; empty: it did not
   };
-  void start(Place& place, const CheckpointState& counters, const StrategyState& state);
+  void start(Target& target, const CheckpointState& counters, const StrategyState& state);
   /// Whether this worker reports failures of the writer: those of the consensus are reported by one worker.
-  static bool reports_failure(const Place& place);
+  static bool reports_failure(const Target& target);
   void add_stall(std::int64_t stall_ns);
   /// Waits without a watchdog's hang as long as the disk progresses. @param wait waits for some seconds and
   /// returns whether it is done
-  void wait_for_disk(const Place& place, const std::function<bool(double seconds)>& wait);
+  void wait_for_disk(const Target& target, const std::function<bool(double seconds)>& wait);
 
   RunParts& run_;
   Reporter& reporter_;
   std::string last_good_;
-  std::vector<Place> places_;
+  std::vector<Target> targets_;
   std::int64_t last_step_ = -1;  ///< Step of the last save
   bool being_read_ = false;      ///< The last save may still be reading the arrays that a step changes
   std::int64_t stall_ns_ = 0;

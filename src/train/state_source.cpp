@@ -18,7 +18,7 @@ StateSource::StateSource(const Network& network, std::span<const StateArray> arr
     bytes += groups_[group].values.size() * sizeof(float);
     const TensorSet& tensors = groups_[group].tensors;
     for (std::size_t slice = 0; slice < tensors.layout().slices().size(); ++slice) {
-      places_.push_back({group, slice});
+      positions_.push_back({group, slice});
       if (!tensors.is_plain(slice)) largest = std::max(largest, tensors.layout()[slice].shape.size());
     }
   }
@@ -46,14 +46,14 @@ std::int64_t StateSource::buffer_bytes() const {
 }
 
 std::span<const float> StateSource::values(std::size_t tensor) {
-  const Place& place = places_[tensor];
-  const StateGroup& group = groups_[place.group];
-  const Slice& slice = group.tensors.layout()[place.slice];
-  const float* values = copies_ ? copy_[place.group].span().address() : group.values.address();
+  const TensorPosition& position = positions_[tensor];
+  const StateGroup& group = groups_[position.group];
+  const Slice& slice = group.tensors.layout()[position.slice];
+  const float* values = copies_ ? copy_[position.group].span().address() : group.values.address();
   const std::span<const float> stored(values + slice.offset, static_cast<std::size_t>(slice.size));
   const auto size = static_cast<std::size_t>(slice.shape.size());
-  if (group.tensors.is_plain(place.slice)) return stored.first(size);
-  group.tensors.to_plain(place.slice, stored, std::span(plain_).first(size));
+  if (group.tensors.is_plain(position.slice)) return stored.first(size);
+  group.tensors.to_plain(position.slice, stored, std::span(plain_).first(size));
   return std::span<const float>(plain_).first(size);
 }
 

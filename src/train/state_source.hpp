@@ -13,7 +13,7 @@
 namespace flotilla {
 
 /// Provides arrays of a network's layouts to a checkpoint's writer, tensor by tensor: from a copy where they
-/// are small, else in place while training does not change them.
+/// are small, else in position while training does not change them.
 class StateSource : public ValueSource {
  public:
   /// Smaller states are copied, because a step may be shorter than the write and training would wait.
@@ -32,7 +32,7 @@ class StateSource : public ValueSource {
 
  private:
   /// The position of a tensor.
-  struct Place {
+  struct TensorPosition {
     std::size_t group;
     std::size_t slice;
   };
@@ -40,7 +40,7 @@ class StateSource : public ValueSource {
   const Network& network_;
   std::vector<StateGroup> groups_;
   std::vector<CheckpointTensor> tensors_;
-  std::vector<Place> places_;  ///< Of each tensor
+  std::vector<TensorPosition> positions_;  ///< Of each tensor
   bool copies_ = false;
   std::vector<Storage> copy_;  ///< Of each group
   std::vector<float> plain_;
