@@ -45,7 +45,7 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
     if (world.is_root()) print_line(line);
   };
   throw_alike([&] {
-    if (arguments.device != "cpu") return bench_device_all_reduce(arguments, world, say, on_row);
+    if (arguments.device != DeviceKind::cpu) return bench_device_all_reduce(arguments, world, say, on_row);
     mpi::bench_all_reduce(world,
                           {.min_bytes = arguments.min_bytes,
                            .max_bytes = arguments.max_bytes,

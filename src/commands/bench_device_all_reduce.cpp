@@ -42,14 +42,13 @@ class DeviceBench {
     const bool in_equal_groups = grouped && mpi::groups_are_equal(groups);
     std::vector<Way> all;
     const auto add = [&](AllReduceKind kind, bool with_wires, bool in_lanes) {
-      for (const auto& wire : choices<Precision>) {
-        if (wire.value != Precision::float32 && !with_wires) break;
+      for (const Precision wire : {Precision::float32, Precision::float16, Precision::bfloat16}) {
+        if (wire != Precision::float32 && !with_wires) break;
         for (const int lanes : {1, arguments_.communicators}) {
           if (lanes > 1 && !in_lanes) continue;
-          all.push_back({.reduction = {.all_reduce = kind,
-                                       .ranks_per_group = arguments_.ranks_per_group,
-                                       .wire = wire.value},
-                         .communicators = lanes});
+          all.push_back(
+              {.reduction = {.all_reduce = kind, .ranks_per_group = arguments_.ranks_per_group, .wire = wire},
+               .communicators = lanes});
           if (arguments_.communicators == 1) break;
         }
       }
@@ -127,7 +126,7 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
                              const std::function<void(const std::string&)>& say,
                              const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) {
   DeviceConfig config;
-  config.kind = choice<DeviceKind>(arguments.device);
+  config.kind = arguments.device;
   config.share = true;
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   const mpi::GpuBinding gpus = find_gpus(config, world, places);

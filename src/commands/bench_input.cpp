@@ -33,9 +33,9 @@ Config config_of(const BenchInputArguments& arguments) {
       .given = true, .images = {}, .labels = {}, .path = arguments.list, .root = arguments.root};
   config.data.image_size = arguments.size;
   config.data.short_side = arguments.size;
-  config.data.resize_filter = choice<ResizeFilter>(arguments.filter);
+  config.data.resize_filter = arguments.filter;
   config.data.threads = arguments.threads;
-  config.device.kind = choice<DeviceKind>(arguments.device);
+  config.device.kind = arguments.device;
   config.model.classes = most_labels;
   config.train.batch_size = batch_of_list;
   return config;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
+#include "src/config/choices.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {
@@ -14,9 +15,9 @@ struct BenchInputArguments {
   std::string deck;                    ///< Its training data; empty: those of `list`
   std::vector<std::string> overrides;  ///< Of the deck
   std::string list;
-  std::string root;          ///< Empty: found by the list's name
-  std::string filter;        ///< data.resize_filter
-  std::string device;        ///< device.kind
+  std::string root;  ///< Empty: found by the list's name
+  ResizeFilter filter = ResizeFilter::bilinear;
+  DeviceKind device = DeviceKind::cpu;
   std::int64_t threads = 1;  ///< Of each rank
   std::int64_t size = 224;   ///< Pixels
   double seconds = 5.0;      ///< Measured, after a tenth of that to warm up

@@ -37,6 +37,9 @@ struct RunConfig {
   std::int64_t virtual_shards = 8;
   std::int64_t agreement_every = 0;  ///< steps; 0: at reports and checkpoints only
   EmulatedStragglerConfig emulate_straggler;
+
+  bool resumes_newest() const { return resume == "auto"; }
+  bool never_resumes() const { return resume == "never"; }
 };
 
 /// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are
@@ -55,18 +58,18 @@ struct DeviceConfig {
   DeviceKind kind = DeviceKind::cpu;
   Precision precision = Precision::float32;
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::winograd;  ///< cpu
-  std::int64_t threads = 0;           ///< 0: the cores this rank is bound to ÷ ranks on them
-  std::int64_t workspace_mb = 1024;   ///< cuda: MiB that a convolution's algorithm may take
-  std::string tf32 = "convolutions";  ///< cuda, float32: "none", "convolutions", "all"
-  bool share = false;                 ///< cuda: several ranks may compute on one GPU
-  bool graphs = false;                ///< cuda: work that repeats itself is launched as a whole
+  std::int64_t threads = 0;          ///< 0: the cores this rank is bound to ÷ ranks on them
+  std::int64_t workspace_mb = 1024;  ///< cuda: MiB that a convolution's algorithm may take
+  Tf32 tf32 = Tf32::convolutions;    ///< cuda, float32
+  bool share = false;                ///< cuda: several ranks may compute on one GPU
+  bool graphs = false;               ///< cuda: work that repeats itself is launched as a whole
   LossScaleConfig loss_scale{};
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";            ///< "mlp", "resnet", "ctr-dnn" or a user's own
-  std::vector<std::int64_t> widths;    ///< mlp, ctr-dnn: hidden layers
-  std::string activation = "tanh";     ///< "tanh", "relu", "sigmoid"
+  std::string kind = "mlp";          ///< "mlp", "resnet", "ctr-dnn" or a user's own
+  std::vector<std::int64_t> widths;  ///< mlp, ctr-dnn: hidden layers
+  Activation activation = Activation::tanh;
   std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
   std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
   BatchNormKind batch_norm = BatchNormKind::local;  ///< resnet
@@ -185,10 +188,16 @@ struct ReductionConfig {
   double last_bucket_mb = 1.0;
 };
 
+// Of each strategy: kind() is strategy.kind; state_kind() names its keys, beside the kind, on which its state
+// in a checkpoint depends.
+
 /// strategy.kind = "all-reduce".
 struct AllReduceConfig {
   std::int64_t communicators = 1;
   bool overlap = true;  ///< All-reduce beside backward
+
+  StrategyKind kind() const { return StrategyKind::all_reduce; }
+  std::string state_kind() const { return ""; }
 };
 
 /// The outer optimizer, applied to the change by an averaging (src/strategy/local_sgd/outer_step.hpp).
@@ -214,6 +223,9 @@ struct LocalSgdConfig {
   std::int64_t estimate_batches = 16;  ///< re_estimate: training batches per worker
   bool group_all_reduce = false;       ///< Gradients of a group are averaged in every step
   OuterConfig outer{};
+
+  StrategyKind kind() const { return adaptive ? StrategyKind::adaptive_local_sgd : StrategyKind::local_sgd; }
+  std::string state_kind() const;
 };
 
 /// strategy.kind = "parameter-server" (docs/parameter_server.md).
@@ -227,6 +239,9 @@ struct ServerConfig {
   Precision wire = Precision::float32;  ///< Of pushes and rows
   bool shared_memory = true;            ///< Between a worker and a server of one host
   std::int64_t part_kb = 56;            ///< KiB of float32 values in a message
+
+  StrategyKind kind() const { return StrategyKind::parameter_server; }
+  std::string state_kind() const { return mode == ServerMode::geo ? ", server.mode = \"geo\"" : ""; }
 };
 
 /// Which ranks are workers and which are servers (mpi/core/roles.hpp).
@@ -267,6 +282,8 @@ struct Config {
   std::string resolved_text;  ///< The resolved deck as TOML: goes into the run's folder and checkpoints
 
   StrategyKind strategy_kind() const;
+  /// The keys on which the strategy's state in a checkpoint depends: "strategy.kind = "local-sgd"".
+  std::string state_kind() const;
   const AllReduceConfig* all_reduce() const { return std::get_if<AllReduceConfig>(&strategy); }
   const LocalSgdConfig* local_sgd() const { return std::get_if<LocalSgdConfig>(&strategy); }
   const ServerConfig* server() const { return std::get_if<ServerConfig>(&strategy); }

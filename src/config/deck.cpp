@@ -53,7 +53,7 @@ std::string absolute_path(const fs::path& path, const fs::path& folder) {
 void resolve_paths(const std::string& deck_path, const config::GivenValues& given, Config& config) {
   const fs::path here = current_folder();
   const fs::path deck_folder = (here / deck_path).parent_path();
-  const bool names_a_file = config.run.resume != "auto" && config.run.resume != "never";
+  const bool names_a_file = !config.run.resumes_newest() && !config.run.never_resumes();
   for (const config::Key& key : config::all_keys()) {
     const config::Given* value = given.find(key.path);
     if (key.path_role == config::PathRole::none || value == nullptr) continue;
@@ -89,7 +89,7 @@ void derive(const config::GivenValues& given, Config& config) {
   if (config.model.has_embeddings()) {
     config.model.classes = 2;
     if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};
-    if (given.find("model.activation") == nullptr) config.model.activation = "relu";
+    if (given.find("model.activation") == nullptr) config.model.activation = Activation::relu;
   }
   // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
   if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)

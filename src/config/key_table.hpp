@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -37,75 +39,58 @@ constexpr double most_steps = 1e12;   // Also of samples and epochs: a product w
 constexpr double largest_loss_scale = 1e30;  // Its product with a float's gradient is finite
 constexpr double most_count = 2147483647;    // Limit of MPI's counts and oneDNN's sizes
 
-/// An array of enums.
-template <class T>
-concept EnumArray = requires {
-  requires std::is_enum_v<typename T::value_type>;
-}
-&&!requires(T t) {
-  t.reset();
-};
-
-/// An enum that need not be given.
-template <class T>
-concept OptionalEnum = requires(T t) {
-  requires std::is_enum_v<typename T::value_type>;
-  t.reset();
-};
-
-/// A member's value as keys have it: words instead of enums, an empty one for none.
+/// A member's value as keys have it: words instead of enums, an empty one for an enum that is not given.
 template <class T>
 Value value_of(const T& held) {
-  if constexpr (std::is_enum_v<T>) {
-    return std::string(word(held));
-  } else if constexpr (OptionalEnum<T>) {
-    return held ? std::string(word(*held)) : std::string();
-  } else if constexpr (EnumArray<T>) {
-    std::vector<std::string> words;
-    for (const auto each : held) words.emplace_back(word(each));
-    return words;
-  } else {
-    return held;
-  }
+  return held;
+}
+template <Choice E>
+Value value_of(const E& held) {
+  return std::string(word(held));
+}
+template <Choice E>
+Value value_of(const std::optional<E>& held) {
+  return held ? value_of(*held) : std::string();
+}
+template <Choice E>
+Value value_of(const std::vector<E>& held) {
+  std::vector<std::string> words;
+  for (const E each : held) words.emplace_back(word(each));
+  return words;
 }
 
 template <class T>
 void assign(T& held, const Value& value) {
-  if constexpr (std::is_enum_v<T>) {
-    held = choice<T>(std::get<std::string>(value));
-  } else if constexpr (OptionalEnum<T>) {
-    held = choice<typename T::value_type>(std::get<std::string>(value));
-  } else if constexpr (EnumArray<T>) {
-    held.clear();
-    for (const std::string& word : std::get<std::vector<std::string>>(value))
-      held.push_back(choice<typename T::value_type>(word));
-  } else {
-    held = std::get<T>(value);
-  }
+  held = std::get<T>(value);
+}
+template <Choice E>
+void assign(E& held, const Value& value) {
+  held = choice<E>(std::get<std::string>(value));
+}
+template <Choice E>
+void assign(std::optional<E>& held, const Value& value) {
+  held = choice<E>(std::get<std::string>(value));
+}
+template <Choice E>
+void assign(std::vector<E>& held, const Value& value) {
+  held.clear();
+  for (const std::string& word : std::get<std::vector<std::string>>(value)) held.push_back(choice<E>(word));
 }
 
+/// The allowed words of a field of type T; none unless it holds enums.
 template <class T>
-std::vector<std::string> words_of() {
-  std::vector<std::string> words;
-  if constexpr (std::is_enum_v<T>) {
-    for (const auto& each : choices<T>) words.emplace_back(each.word);
-  } else if constexpr (OptionalEnum<T> || EnumArray<T>) {
-    words = words_of<typename T::value_type>();
+std::vector<std::string> allowed_words() {
+  if constexpr (Choice<T>) {
+    return {words_of<T>().begin(), words_of<T>().end()};
+  } else if constexpr (requires { typename T::value_type; }) {
+    return allowed_words<typename T::value_type>();
+  } else {
+    return {};
   }
-  return words;
 }
 
 template <class Class, class T>
 Class class_of(T Class::*);
-
-template <auto member, auto... members>
-consteval auto last_of() {
-  if constexpr (sizeof...(members) == 0) {
-    return member;
-  } else {
-    return last_of<members...>();
-  }
-}
 
 /// Calls `use` with the member of `object` that is reached through `members`. A variant on the way that holds
 /// another class than the next member's has no such member.
@@ -125,7 +110,7 @@ void visit_member(auto& object, const auto& use) {
 /// key's type, its initial value the default.
 template <auto... members>
 Field field() {
-  constexpr auto last = last_of<members...>();
+  constexpr auto last = std::get<sizeof...(members) - 1>(std::tuple(members...));
   const auto initial = decltype(class_of(last)){}.*last;
   return {.read =
               [initial](const Config& config) {
@@ -137,7 +122,7 @@ Field field() {
               [](Config& config, const Value& value) {
                 visit_member<members...>(config, [&](auto& held) { assign(held, value); });
               },
-          .words = words_of<std::remove_const_t<decltype(initial)>>()};
+          .words = allowed_words<std::remove_const_t<decltype(initial)>>()};
 }
 
 inline Condition data_is(std::string kind) {

@@ -7,16 +7,6 @@
 #include "kernels/error.hpp"
 #include "src/config/key_table.hpp"
 
-namespace flotilla {
-
-StrategyKind Config::strategy_kind() const {
-  if (all_reduce() != nullptr) return StrategyKind::all_reduce;
-  if (server() != nullptr) return StrategyKind::parameter_server;
-  return local_sgd()->adaptive ? StrategyKind::adaptive_local_sgd : StrategyKind::local_sgd;
-}
-
-}  // namespace flotilla
-
 namespace flotilla::config {
 namespace {
 
@@ -109,7 +99,7 @@ std::vector<Key> make_table() {
        {&run_and_device_keys, &model_and_data_keys, &image_keys, &click_keys, &data_source_keys,
         &training_keys, &strategy_keys, &local_sgd_keys, &server_keys, &checkpoint_and_validation_keys}) {
     for (Key& key : keys()) {
-      if (!key.field.words.empty()) key.rule.choices = key.field.words;
+      if (key.rule.choices.empty()) key.rule.choices = key.field.words;
       table.push_back(std::move(key));
     }
   }

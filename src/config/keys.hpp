@@ -30,7 +30,7 @@ struct Rule {
   double high = std::numeric_limits<double>::infinity();
   bool low_itself = true;                  ///< low is allowed
   bool high_itself = true;                 ///< high is allowed
-  std::vector<std::string> choices = {};   ///< Empty: any text. Of an enum's key: all its words
+  std::vector<std::string> choices = {};   ///< Empty: any text. Left out for an enum: all its words
   std::vector<std::int64_t> numbers = {};  ///< Empty: any integer within the bounds
   std::size_t least_elements = 0;          ///< Of an array
   std::size_t most_elements = 64;

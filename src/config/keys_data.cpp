@@ -27,7 +27,7 @@ std::vector<Key> model_and_data_keys() {
        .default_text = "for \"ctr-dnn\" [400, 400, 400]"},
       {.path = "model.activation",
        .field = field<&Config::model, &ModelConfig::activation>(),
-       .rule = one_of({"tanh", "relu", "sigmoid"}),
+       .rule = one_of({"tanh", "relu", "sigmoid"}),  // "identity" would make one linear layer of them all
        .help = "After each hidden layer",
        .on_resume = must_match,
        .condition = mlp_or_ctr_dnn,

@@ -136,7 +136,6 @@ std::vector<Key> run_and_device_keys() {
        .condition = on_gpu},
       {.path = "device.tf32",
        .field = field<&Config::device, &DeviceConfig::tf32>(),
-       .rule = one_of({"none", "convolutions", "all"}),
        .help = "With float32, what may round its operands to TF32 (10 bits of mantissa), some times as fast "
                "on GPUs since 2020. \"convolutions\" is what PyTorch does; \"all\": linear layers too",
        .condition = on_gpu},

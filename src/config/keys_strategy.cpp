@@ -18,7 +18,7 @@ Field strategy_kind() {
       .read = [](const Config& config) { return value_of(config.strategy_kind()); },
       .write = [](Config& config,
                   const Value& value) { choose(config, choice<StrategyKind>(std::get<std::string>(value))); },
-      .words = words_of<StrategyKind>()};
+      .words = allowed_words<StrategyKind>()};
 }
 
 }  // namespace

@@ -3,22 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string_view>
 
 #include "kernels/error.hpp"
 #include "kernels/gpus.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {
-
-namespace {
-
-Tf32 tf32_of(std::string_view word) {
-  if (word == "none") return Tf32::none;
-  return word == "all" ? Tf32::all : Tf32::convolutions;
-}
-
-}  // namespace
 
 mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
                           const std::vector<mpi::Place>& places) {
@@ -52,7 +42,7 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place
                       .precision = device.precision,
                       .winograd = device.convolution == ConvolutionAlgorithm::winograd,
                       .ordinal = gpu,
-                      .tf32 = tf32_of(device.tf32),
+                      .tf32 = device.tf32,
                       .reproducible = reproducible,
                       .workspace_bytes = static_cast<std::size_t>(device.workspace_mb) << 20U,
                       .graphs = device.graphs});

@@ -157,7 +157,7 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
     const mpi::CpuProgressScope working(watchdog, "looking for a checkpoint");
     const std::string& output = config.run.output;
     const bool present = has_checkpoints(output);
-    if (config.run.resume == "never") {
+    if (config.run.never_resumes()) {
       if (present)
         throw UserError(
             cat(output,
@@ -165,7 +165,7 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
                 "folder, or set run.resume = \"auto\" to go on"));
       return std::nullopt;
     }
-    const bool newest = config.run.resume == "auto";
+    const bool newest = config.run.resumes_newest();
     if (newest && !present) return std::nullopt;
     std::optional<LoadedCheckpoint> found =
         newest ? find_newest(output, world.size(), warnings)

@@ -14,13 +14,6 @@ namespace flotilla {
 
 namespace {
 
-Activation activation_of(const std::string& word) {
-  if (word == "tanh") return Activation::tanh;
-  if (word == "relu") return Activation::relu;
-  if (word == "sigmoid") return Activation::sigmoid;
-  throw InternalError(cat("no activation \"", word, "\""));
-}
-
 Initializer::Kind kind_of(InitialWeights weights) {
   using Kind = Initializer::Kind;
   switch (weights) {
@@ -40,7 +33,7 @@ std::unique_ptr<Network> make_mlp_of(Device& device, const Config& config, const
                   {.input = {use.batch, use.sample.size()},
                    .widths = model.widths,
                    .classes = model.classes,
-                   .activation = activation_of(model.activation),
+                   .activation = model.activation,
                    .initializer = {.kind = kind_of(model.initializer), .scale = model.initializer_scale},
                    .label_smoothing = static_cast<float>(config.train.label_smoothing),
                    .accumulate = use.accumulate,
@@ -74,7 +67,7 @@ std::unique_ptr<Network> make_ctr_dnn_of(Device& device, const Config& config, c
   return make_ctr_dnn(device, {.batch = use.batch,
                                .features = use.sample.size() + use.slots * model.embedding_width,
                                .widths = model.widths,
-                               .activation = activation_of(model.activation),
+                               .activation = model.activation,
                                .label_smoothing = static_cast<float>(config.train.label_smoothing),
                                .accumulate = use.accumulate,
                                .dropout = static_cast<float>(model.dropout),

@@ -59,21 +59,9 @@ void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunP
   restore(file, checkpoint.path, *run.model.network, arrays);
 }
 
-/// The keys on which a strategy's state depends: "strategy.kind = "local-sgd"".
-std::string kinds_of(const Config& config) {
-  std::string text = cat("strategy.kind = \"", config.strategy_kind(), "\"");
-  if (const LocalSgdConfig* local = config.local_sgd();
-      local != nullptr && local->outer.kind != OuterKind::none)
-    text += cat(", strategy.outer.kind = \"", local->outer.kind, "\"");
-  // The other modes keep the same.
-  if (config.server() != nullptr && config.server()->mode == ServerMode::geo)
-    text += ", server.mode = \"geo\"";
-  return text;
-}
-
 /// Whether the checkpoint holds what this run's strategy keeps.
 bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, RunParts& run) {
-  if (kinds_of(read_saved_deck(checkpoint.state.deck)) != kinds_of(run.config)) return false;
+  if (read_saved_deck(checkpoint.state.deck).state_kind() != run.config.state_kind()) return false;
   const CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
   return std::ranges::all_of(run.sync.strategy->live(), [&](const StateArray& array) {
     return !is_of_strategy(array) || has_group(file, array.group);
@@ -115,8 +103,9 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
       if (same_strategy) continuation.numbers = state.numbers;
       if (!same_strategy)
-        continuation.note = cat("the checkpoint lacks state that this strategy keeps, it is of ",
-                                kinds_of(read_saved_deck(state.deck)), ": all workers begin with its model");
+        continuation.note =
+            cat("the checkpoint lacks state that this strategy keeps, it is of ",
+                read_saved_deck(state.deck).state_kind(), ": all workers begin with its model");
       else if (parts > 0 && !continuation.own_state)
         continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
                                 " begin with its model, what each held for itself is left");

@@ -195,7 +195,7 @@ TEST(AwkwardDeck, OverridesAreConvertedByTheKeysType) {
                             .config;
   EXPECT_EQ(config.model.widths, (std::vector<std::int64_t>{1, 2, 3}));
   EXPECT_EQ(config.optimizer.no_decay, (std::vector{NoDecay::biases, NoDecay::batch_norm}));
-  EXPECT_EQ(config.model.activation, "relu");
+  EXPECT_EQ(config.model.activation, Activation::relu);
   EXPECT_EQ(config.train.epochs, 7);
   EXPECT_EQ(config.train.steps, 5);
   EXPECT_TRUE(load(good_deck, {"model.widths=[]"}).config.model.widths.empty());

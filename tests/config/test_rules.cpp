@@ -76,14 +76,14 @@ TEST(Rules, AClickModelHasTheOriginalsLayersAndTwoClasses) {
   const LoadedDeck loaded = load(good_deck, click_model);
 
   EXPECT_EQ(loaded.config.model.classes, 2);
-  EXPECT_EQ(loaded.config.model.activation, "relu");
+  EXPECT_EQ(loaded.config.model.activation, Activation::relu);
   EXPECT_EQ(loaded.config.model.embedding_width, 10);
   EXPECT_EQ(loaded.notes, Texts{"left out of the deck, because the command line says model.kind=ctr-dnn: "
                                 "model.classes"});
   EXPECT_EQ(load(good_deck, {"model.kind=ctr-dnn", "strategy.kind=parameter-server", "model.activation=tanh"})
                 .config.model.activation,
-            "tanh");
-  EXPECT_EQ(load(good_deck).config.model.activation, "tanh");
+            Activation::tanh);
+  EXPECT_EQ(load(good_deck).config.model.activation, Activation::tanh);
   const std::string no_widths = good_deck.substr(0, 8) + good_deck.substr(good_deck.find("classes"));
   EXPECT_EQ(load(no_widths, click_model).config.model.widths, (std::vector<std::int64_t>{400, 400, 400}));
   EXPECT_NE(mistakes_of(no_widths).find("model.widths is missing"), std::string::npos);
