@@ -13,47 +13,6 @@ namespace flotilla {
 
 namespace {
 
-/// Who is what, and which server holds how much.
-void introduce_servers(const RunParts& run, Reporter& reporter) {
-  const ServerConfig& server = *run.config.server();
-  std::string mode(word(server.mode));
-  if (server.mode == ServerMode::half_async || server.mode == ServerMode::geo)
-    mode += cat(", a push every ", server.push_every, " steps");
-  if (server.mode != ServerMode::sync && server.max_staleness > 0)
-    mode += cat(", at most ", server.max_staleness, " pushes ahead");
-  reporter.say(cat("strategy     parameter-server, ", mode));
-  for (const std::string& line : mpi::lines_of(run.machine.servers->roles().table()))
-    reporter.say(cat("  ", line));
-  for (const std::string& line : run.machine.servers->placement_lines()) reporter.say(cat("  ", line));
-  if (run.sync.embeddings && run.sync.embeddings->local() != nullptr)
-    reporter.say(cat("  rows: ", describe_local_rows(run.config, run.data.training->slots())));
-  const std::size_t apart = mpi::pairs_apart(run.machine.servers->roles().table()).size();
-  if (run.config.roles.kind.value_or(RolesKind::symmetric) == RolesKind::symmetric && apart > 0)
-    reporter.say(cat("  ", apart,
-                     " of the pairs of a server and a worker lie on two hosts: ranks that are "
-                     "numbered host by host (mpirun --map-by core) keep them together"));
-}
-
-/// The transport between the workers, for the start report.
-std::string exchange_of(const RunParts& run) {
-  if (run.machine.servers != nullptr) return "parameter-server";
-  const bool sums = run.config.all_reduce() != nullptr;
-  return std::string((sums ? run.sync.reduction : run.sync.averaging).first().name());
-}
-
-/// "period 8, from step 500 on".
-std::string describe_period(const LocalSgdConfig& strategy) {
-  std::string text = strategy.adaptive
-                         ? cat("rule \"", strategy.rule, "\", first period ", strategy.initial_period)
-                         : cat("period ", strategy.period);
-  if (strategy.warm_up != PeriodWarmUp::none) text += cat(" after a ", strategy.warm_up, " warm-up");
-  if (strategy.begin_step > 0) text += cat(", from step ", strategy.begin_step, " on");
-  if (strategy.begin_epoch > 0.0) text += cat(", from epoch ", strategy.begin_epoch, " on");
-  if (strategy.group_all_reduce) text += ", gradients reduced inside groups in every step";
-  if (strategy.outer.kind != OuterKind::none) text += cat(", outer step \"", strategy.outer.kind, "\"");
-  return text;
-}
-
 constexpr std::size_t most_rows_shown = 16;
 
 /// Which rank computes on which GPU; for many ranks in the log only.
@@ -101,25 +60,7 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
           run.data.sharding.batch,
           run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
           ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
-  if (run.machine.servers != nullptr) {
-    introduce_servers(run, reporter);
-  } else if (const LocalSgdConfig* local = config.local_sgd()) {
-    reporter.say(cat("strategy     ", config.strategy_kind(), ", ", describe_period(*local)));
-    reporter.say(cat("averaging    ", run.sync.averaging.description, " of parameters",
-                     local->statistics == LocalStatistics::average && !run.model.weights.statistics.empty()
-                         ? " and statistics"
-                         : ""));
-    for (const std::string& line : run.sync.averaging.table) reporter.say(cat("  measured   ", line));
-  }
-  // Workers that always step alone reduce nothing.
-  if (config.all_reduce() != nullptr ||
-      (run.machine.servers == nullptr && run.sync.reduction.first().ranks() > 1))
-    reporter.say(cat("all-reduce   ", run.sync.reduction.description, ", ", describe(run.sync.buckets),
-                     run.sync.reduction.first().queues()   ? ", queued on the device"
-                     : !run.sync.communication             ? ", in the training thread"
-                     : run.sync.communication->size() == 1 ? ", on a thread of its own"
-                                                           : ", on threads of their own"));
-  for (const std::string& line : run.sync.reduction.table) reporter.say(cat("  measured   ", line));
+  for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
   if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler));
   if (start.resumed != nullptr)
@@ -169,7 +110,7 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
                      .global_batch_size = sharding.global_batch(),
                      .parameters = run.model.network->layout().values(),
                      .device = run.machine.device->description(),
-                     .all_reduce = exchange_of(run)};
+                     .all_reduce = run.sync.strategy->description().transport};
   if (start.machines.network) add_network(*start.machines.network, start.machines.places, report);
   reporter.start(report);
 }

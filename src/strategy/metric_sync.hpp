@@ -24,15 +24,15 @@ class MetricSync {
   /// whether they do now. May wait for the others; once all know, the watchdog's deadline is put off by what
   /// the slowest needs to catch up.
   bool stops_after(const StepInfo& info, mpi::Watchdog& watchdog);
-  /// Takes the outcome of a step of this worker: that of the last step is exchanged in the next meet(),
+  /// Takes the outcome of a step of this worker: that of the last step is exchanged in the next sync(),
   /// beside the sums since the previous one.
   void contribute(const StepOutcome& mine);
   /// Collective, `steps` being done. @returns the outcome of the last step over all workers
   StepOutcome sync(std::int64_t steps, std::source_location where = std::source_location::current());
-  /// Samples of all workers between the last two calls of meet().
+  /// Samples of all workers between the last two calls of sync().
   double samples_since() const { return sum_of(Told::samples_since); }
   double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum of losses over those samples
-  std::int64_t sent_bytes() const;                                ///< Bytes that a worker sends in one meet()
+  std::int64_t sent_bytes() const;                                ///< Bytes that a worker sends in one sync()
 
  private:
   /// Indices of the exchanged doubles.

@@ -15,7 +15,7 @@ struct StepInfo {
   double learning_rate = 0.0;
   double epochs_after = 0.0;  ///< Progress::epochs after the step
   double mean_step_s = 0.0;   ///< Mean time of this worker's steps before it, seconds
-  bool meet = false;          ///< All workers synchronise after it and need its outcome over all of them
+  bool synchronise = false;   ///< All workers synchronise after it and need its outcome over all of them
   /// The outcome of this step is wanted; else that of the step before is returned, so that the host does not
   /// wait for the device. Equal on every worker.
   bool outcome_now = true;
@@ -42,7 +42,7 @@ struct StrategyTimes {
   std::int64_t exposed_comm_ns = 0;  ///< The training thread waited for communication
   std::int64_t optimizer_ns = 0;
   std::int64_t sent_bytes = 0;
-  std::int64_t meetings = 0;  ///< Steps that ended with a synchronisation of all workers
+  std::int64_t synchronisations = 0;  ///< Steps that ended with one of all workers
 };
 
 /// The content of a checkpoint beside counters.
@@ -64,15 +64,24 @@ struct Resumption {
   bool own_state = false;
 };
 
-/// How the workers agree on one model. The trainer calls it at these points and nowhere else.
-class Strategy {
+/// How far workers may be from each other.
+struct Pace {
+  bool independent = false;  ///< Workers step independently until a step with StepInfo::synchronise
+  /// Whether StepInfo::synchronise in the next step would not change training; equal on every worker.
+  bool may_synchronise = true;
+  std::int64_t most_steps_apart = 0;  ///< By which a worker may be ahead of another; 0: none, or unbounded
+};
+
+/// For the report at the start of a run.
+struct StrategyDescription {
+  std::string transport;           ///< Between the workers: "hierarchical", "parameter-server"
+  std::vector<std::string> lines;  ///< "all-reduce   shared-memory, 4 buckets, on a thread of its own"
+};
+
+/// What a training step calls.
+class StepSynchroniser {
  public:
-  virtual ~Strategy() = default;
-  /// Collective. Broadcasts worker 0's values (never an average). Not called where each worker resumes with
-  /// its own state.
-  virtual void start() = 0;
-  /// Collective. A run resumes: the values are in the arrays of live().
-  virtual void resume(const Resumption& resumed) = 0;
+  virtual ~StepSynchroniser() = default;
   /// The array for this worker's loss sums of the step: loss_sums floats, zeroed by the caller before the
   /// forward pass.
   virtual DeviceSpan<float> loss_sums() = 0;
@@ -86,6 +95,17 @@ class Strategy {
   virtual void gradient_ready(std::int64_t begin) = 0;
   /// Collective. After backward: updates the values in this worker's arena for the next step.
   virtual StepOutcome finish_step(const StepInfo& info) = 0;
+};
+
+/// What the start, evaluation, checkpoints and comparisons see: the model that the workers share.
+class SharedModel {
+ public:
+  virtual ~SharedModel() = default;
+  /// Collective. Broadcasts worker 0's values (never an average). Not called where each worker resumes with
+  /// its own state.
+  virtual void start() = 0;
+  /// Collective. A run resumes: the values are in the arrays of live().
+  virtual void resume(const Resumption& resumed) = 0;
   /// Collective. The model to evaluate; valid until the next step. Does not change training.
   virtual Model consensus() = 0;
   /// Collective. The state to save. Does not change training.
@@ -94,14 +114,15 @@ class Strategy {
   virtual std::vector<StateArray> live() = 0;
   /// The part of the model that is equal on all workers between this step and the next; empty spans: none.
   virtual Model alike() const = 0;
-  /// Whether workers step independently until a step at which StepInfo::meet is set.
-  virtual bool independent() const { return false; }
-  /// Whether StepInfo::meet in the next step would not change training; equal on every worker.
-  virtual bool may_meet_after_step() const { return true; }
-  /// Most steps by which a worker may be ahead of another; 0: none, or unbounded.
-  virtual std::int64_t most_steps_apart() const { return 0; }
+};
+
+/// How the workers agree on one model. The trainer calls it at these points and nowhere else.
+class Strategy : public StepSynchroniser, public SharedModel {
+ public:
+  virtual Pace pace() const { return {}; }
   virtual StrategyTimes times() const = 0;
   virtual std::int64_t held_bytes() const = 0;  ///< Memory of its arrays, without this worker's model
+  virtual StrategyDescription description() const = 0;
 };
 
 }  // namespace flotilla

@@ -13,7 +13,7 @@ namespace flotilla {
 
 SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
-      averaged_(parts_.collectives.ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
+      averaged_(parts_.reduction.first().ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       leading_(static_cast<std::size_t>(header_floats) + parts_.model.statistics.size()),
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
       late_(parts_.device) {
@@ -23,7 +23,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
-  begin_judging();
+  begin_guard();
 }
 
 /// Workers that held scales of their own may have to share one now.
@@ -33,10 +33,10 @@ void SyncAllReduce::resume(const Resumption& resumed) {
   LossScale::State state = parts_.loss_scale.state();
   parts_.workers.broadcast(std::span<double>(state));
   parts_.loss_scale.set_state(state);
-  begin_judging();
+  begin_guard();
 }
 
-void SyncAllReduce::begin_judging() {
+void SyncAllReduce::begin_guard() {
   if (parts_.overflow_guard != nullptr)
     parts_.overflow_guard->begin(parts_.loss_scale.now(), parts_.optimizer.steps());
 }
@@ -75,16 +75,17 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
 void SyncAllReduce::all_reduce(std::size_t bucket, std::int64_t step) {
   const trace::Span span("all-reduce");
   parts_.watchdog.beat("all-reduce of bucket", step, static_cast<std::int64_t>(bucket));
-  mpi::all_reduce_now(parts_.collectives, complete(bucket), step);
+  mpi::all_reduce_now(parts_.reduction.first(), complete(bucket), step);
 }
 
 /// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
 void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
-  if (parts_.exact == nullptr) return;
+  mpi::Collectives* exact = parts_.reduction.exact.get();
+  if (exact == nullptr) return;
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
-  mpi::all_reduce_now(*parts_.exact, parts_.gradients.subspan(0, leading_), step);
-  times_.sent_bytes += static_cast<std::int64_t>(parts_.exact->sent_bytes(leading_));
+  mpi::all_reduce_now(*exact, parts_.gradients.subspan(0, leading_), step);
+  times_.sent_bytes += static_cast<std::int64_t>(exact->sent_bytes(leading_));
 }
 
 /// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
@@ -111,8 +112,8 @@ void SyncAllReduce::reduce(std::int64_t step) {
   started_ = 0;
   for (const Bucket& bucket : parts_.buckets)
     times_.sent_bytes += static_cast<std::int64_t>(
-        parts_.collectives.sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));
-  ++times_.meetings;
+        parts_.reduction.first().sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));
+  ++times_.synchronisations;
 }
 
 StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
@@ -127,6 +128,19 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
   found.skipped_by_all = found.skipped;
   return found;
+}
+
+StrategyDescription SyncAllReduce::description() const {
+  const Reduction& reduction = parts_.reduction;
+  StrategyDescription text{
+      .transport = std::string(reduction.first().name()),
+      .lines = {cat("all-reduce   ", reduction.description, ", ", describe(parts_.buckets),
+                    reduction.first().queues()  ? ", queued on the device"
+                    : parts_.lanes == nullptr   ? ", in the training thread"
+                    : parts_.lanes->size() == 1 ? ", on a thread of its own"
+                                                : ", on threads of their own")}};
+  for (const std::string& line : reduction.table) text.lines.push_back(cat("  measured   ", line));
+  return text;
 }
 
 StepOutcome SyncAllReduce::update_if_finite(const StepInfo& info) {

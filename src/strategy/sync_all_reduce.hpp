@@ -4,13 +4,13 @@
 #include <functional>
 #include <vector>
 
-#include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/optim/loss_scale.hpp"
 #include "src/optim/optimizer.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/strategy/delayed_metrics.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/strategy/strategy.hpp"
 
@@ -25,9 +25,7 @@ class SyncAllReduce : public Strategy {
   struct Parts {
     Device& device;
     const mpi::Communicator& workers;
-    mpi::Collectives& collectives;
-    /// All-reduce of header and statistics, where the last bucket does not include them; null: it does.
-    mpi::Collectives* exact;
+    Reduction& reduction;            ///< Of gradients
     mpi::CommunicationLanes* lanes;  ///< Null: all-reduce in the calling thread (everything fits one bucket)
     mpi::Watchdog& watchdog;
     Optimizer& optimizer;
@@ -59,12 +57,15 @@ class SyncAllReduce : public Strategy {
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override { return 0; }
+  StrategyDescription description() const override;
   /// Whether the next steps are taken by all workers together (the default) or by this one alone, with its
   /// own gradients. Equal on every worker.
   void step_together(bool together) { together_ = together; }
+  /// Whether its gradients are never added to another worker's.
+  bool is_alone() const { return parts_.reduction.first().ranks() == 1; }
 
  private:
-  void begin_judging();
+  void begin_guard();
   DeviceSpan<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);

@@ -124,8 +124,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
   auto steps = std::make_unique<SyncAllReduce>(
       SyncAllReduce::Parts{.device = *machine.device,
                            .workers = step_group ? step_group->workers : machine.workers,
-                           .collectives = reduction.first(),
-                           .exact = reduction.exact.get(),
+                           .reduction = reduction,
                            .lanes = communication.get(),
                            .watchdog = machine.watchdog,
                            .optimizer = *model.optimizer,

@@ -79,13 +79,13 @@ bool Trainer::saves_at(std::int64_t step) const {
 }
 
 bool Trainer::checks_agreement_at(std::int64_t step, const Position& position) const {
-  if (run_.sync.strategy->independent()) return false;
+  if (run_.sync.strategy->pace().independent) return false;
   const std::int64_t every = config_.run.agreement_every;
   return reports_at(step, position) || (every > 0 && step % every == 0);
 }
 
 /// Whether the workers do something together then.
-bool Trainer::meets_at(std::int64_t step, const Position& position) const {
+bool Trainer::synchronises_at(std::int64_t step, const Position& position) const {
   return checks_agreement_at(step, position) || position.offset == 0 || saves_at(step) ||
          done_at(step, position);
 }
@@ -114,11 +114,12 @@ double Trainer::mean_step_s() const {
 /// Times that were not measured yet are assumed to be long: a disk of 100 MB/s, a validation like training.
 WorkToCome Trainer::work_to_come() const {
   const Position next = sampler_.after(position_);
+  const Pace pace = run_.sync.strategy->pace();
   WorkToCome work{.step_s = seconds(longest_step_ns_),
                   .mean_step_s = mean_step_s(),
-                  .catch_up_steps = std::min(run_.sync.strategy->most_steps_apart(), times_.steps),
+                  .catch_up_steps = std::min(pace.most_steps_apart, times_.steps),
                   .save_s = seconds(longest_saving_ns_) + saves_.longest_write_s()};
-  if (run_.sync.strategy->independent()) work.steps = 4;  // those that are ahead agree to stop a little later
+  if (pace.independent) work.steps = 4;  // those that are ahead agree to stop a little later
   if (work.save_s == 0.0) work.save_s = static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
   if (saves_at(step_ + 1) || (save_clock_ && save_clock_->asks_after(step_ + 1))) ++work.saves;
   if (run_.data.validation) {

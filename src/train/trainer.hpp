@@ -80,7 +80,7 @@ class Trainer {
   bool done() const { return done_at(step_, position_); }
   bool done_at(std::int64_t step, const Position& position) const;
   bool reports_at(std::int64_t step, const Position& position) const;
-  bool meets_at(std::int64_t step, const Position& position) const;
+  bool synchronises_at(std::int64_t step, const Position& position) const;
   bool validates_now() const { return validates_at(position_); }
   bool validates_at(const Position& position) const;
   LoaderOptions loading_beside_training() const;

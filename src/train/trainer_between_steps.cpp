@@ -20,7 +20,7 @@ void Trainer::report(const StepOutcome& outcome) {
   run_.machine.watchdog.beat("reporting", step_);
   const StrategyTimes strategy = run_.sync.times();
   const StragglerReport stragglers =
-      run_.sync.strategy->independent() ? StragglerReport() : stragglers_.gather();
+      run_.sync.strategy->pace().independent ? StragglerReport() : stragglers_.gather();
   const std::int64_t steps = times_.steps - mark_.times.steps;
   const std::int64_t step_ns = times_.step_ns - mark_.times.step_ns;
   std::int64_t rated_steps = rated_steps_ - mark_.rated_steps;
@@ -44,7 +44,7 @@ void Trainer::report(const StepOutcome& outcome) {
                     .accuracy_top1 = outcome.accuracy_top1,
                     .accuracy_top5 = outcome.accuracy_top5};
   const mpi::Place& slowest = run_.machine.places[static_cast<std::size_t>(stragglers.slowest)];
-  if (stragglers.meetings > 0) {
+  if (stragglers.synchronisations > 0) {
     report.wait_s = stragglers.wait_s / static_cast<double>(steps);
     report.compute_s = stragglers.compute_s / static_cast<double>(steps);
     report.slowest_rank = slowest.rank;
@@ -92,7 +92,7 @@ void Trainer::estimate_statistics(const Model& model) {
 /// Over the whole run.
 void Trainer::report_waiting() {
   const StragglerReport stragglers = stragglers_.whole();
-  if (stragglers.meetings == 0) return;
+  if (stragglers.synchronisations == 0) return;
   const mpi::Place& slowest = run_.machine.places[static_cast<std::size_t>(stragglers.slowest)];
   if (const std::string emulated = run_.machine.straggler->description(); !emulated.empty())
     parts_.reporter.say(cat("straggler    emulated: ", emulated));
@@ -100,7 +100,7 @@ void Trainer::report_waiting() {
     parts_.reporter.say(cat("straggler    in the whole run ", stragglers.text(slowest.rank, slowest.host)));
   parts_.reporter.log(
       fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
-                  stragglers_.times_last(), stragglers.meetings, stragglers_.cost_s(),
+                  stragglers_.times_last(), stragglers.synchronisations, stragglers_.cost_s(),
                   seconds(run_.sync.times().exposed_comm_ns)));
 }
 
@@ -213,7 +213,7 @@ void Trainer::validate() {
   longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);
 }
 
-/// Collective after a step at which the workers have met to ask the clock.
+/// Collective after a step at which the workers have synchronised to ask the clock.
 bool Trainer::is_time_to_save() {
   if (!asks_clock_) return false;
   run_.machine.watchdog.beat("asking whether to save", step_);

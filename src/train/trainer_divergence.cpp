@@ -32,7 +32,7 @@ void Trainer::check_finite(const StepOutcome& outcome) {
   const std::string loss = outcome.late ? "the loss of the step before is " : "the loss is ";
   const std::string what = loss_is_finite ? "a running statistic is not finite"
                                           : loss + (std::isnan(outcome.loss) ? "NaN" : "infinite");
-  // Statistics may be this worker's own although all have met.
+  // Statistics may be this worker's own although all have synchronised.
   const bool all_see_it =
       outcome.all_workers && (!loss_is_finite || !run_.sync.strategy->alike().statistics.empty());
   if (all_see_it) end_diverged(what);

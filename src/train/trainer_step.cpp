@@ -53,18 +53,18 @@ StepOutcome Trainer::step(Loader& loader) {
   saves_.wait_until_read(step_);
   times_.stall_ns = saves_.stall_ns();
   times_.step_ns -= times_.stall_ns - stall_ns_before;
-  asks_clock_ = save_clock_ && save_clock_->asks_after(step_ + 1) && strategy.may_meet_after_step();
-  const bool meets = meets_at(step_ + 1, next) || asks_clock_;
+  asks_clock_ = save_clock_ && save_clock_->asks_after(step_ + 1) && strategy.pace().may_synchronise;
+  const bool synchronises = synchronises_at(step_ + 1, next) || asks_clock_;
   const StepOutcome outcome =
       strategy.finish_step({.step = step_,
                             .learning_rate = learning_rate_,
                             .epochs_after = progress_of(config_, sharding, next).epochs,
                             .mean_step_s = mean_step_s(),
-                            .meet = meets,
-                            .outcome_now = meets || !run_.machine.device->runs_ahead() ||
+                            .synchronise = synchronises,
+                            .outcome_now = synchronises || !run_.machine.device->runs_ahead() ||
                                            (run_.model.loss_scale.enabled() && !run_.model.overflow_guard)});
   run_.machine.device->submit();
-  stragglers_.after_step(strategy.times().meetings, step_times());
+  stragglers_.after_step(strategy.times().synchronisations, step_times());
   times_.read_ns = loader.read_ns();
   ++times_.steps;
   ++step_;
@@ -76,7 +76,7 @@ StepOutcome Trainer::step(Loader& loader) {
 /// Forward and backward of one micro-step; the strategy learns which gradients are final as backward goes on.
 void Trainer::compute(const Batch& batch, std::int64_t micro_step, const Computation& computation) {
   const Sharding& sharding = run_.data.sharding;
-  Strategy& strategy = *run_.sync.strategy;
+  StepSynchroniser& strategy = *run_.sync.strategy;
   Network& network = *run_.model.network;
   const Targets targets{.labels = batch.labels,
                         .valid = batch.valid,

@@ -85,6 +85,7 @@ class Drifting : public Strategy {
   Model alike() const override { return {}; }
   StrategyTimes times() const override { return inner_->times(); }
   std::int64_t held_bytes() const override { return 0; }
+  StrategyDescription description() const override { return inner_->description(); }
 
   std::optional<bool> resumed_with_own;
 

@@ -32,7 +32,8 @@ class Embeddings {
   };
   explicit Embeddings(const Parts& parts);
 
-  LocalRows* local() { return local_ ? &*local_ : nullptr; }  ///< With a rule; else null
+  std::int64_t slots() const { return parts_.training.slots; }  ///< Of a sample
+  LocalRows* local() { return local_ ? &*local_ : nullptr; }    ///< With a rule; else null
 
   /// The network's input for a batch of training, valid until the next one. Pulls the rows unless they came
   /// with the last exchange (see look_ahead).

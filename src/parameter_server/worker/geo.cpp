@@ -114,16 +114,16 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   outcome.stop = false;
   ++since_push_;
   const std::int64_t begin_ns = trace::now_ns();
-  const bool meets = info.meet || stops_after(parts_, metrics_, info);
-  if (since_push_ == parts_.server().push_every || meets) {
+  const bool synchronises = info.synchronise || stops_after(parts_, metrics_, info);
+  if (since_push_ == parts_.server().push_every || synchronises) {
     push_pull_step(info.step);
     outcome = outcome_of_sums(parts_.device, servers_.span(), false);
     outcome.stop = false;
   }
-  if (meets) {
-    outcome = meet(parts_, metrics_, steps_, own, servers_.span());
+  if (synchronises) {
+    outcome = synchronise(parts_, metrics_, steps_, own, servers_.span());
     times_.sent_bytes += metrics_.sent_bytes();
-    ++times_.meetings;
+    ++times_.synchronisations;
     follow();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }

@@ -32,13 +32,12 @@ class Geo : public Strategy {
   StrategyState state() override;
   std::vector<StateArray> live() override;
   Model alike() const override { return {}; }
-  bool independent() const override { return true; }
-  bool may_meet_after_step() const override { return since_push_ + 1 == parts_.server().push_every; }
-  std::int64_t most_steps_apart() const override {
-    return flotilla::most_steps_apart(parts_.server(), parts_.server().push_every);
+  Pace pace() const override {
+    return independent_pace(parts_.server(), parts_.server().push_every, since_push_);
   }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;
+  StrategyDescription description() const override { return describe(parts_); }
 
  private:
   void update(const StepInfo& info);

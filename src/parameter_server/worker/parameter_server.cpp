@@ -104,8 +104,8 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     parts_.device.flat().fill(parts_.gradients.subspan(header_skip, 1), 1.0F);
   }
   ++since_push_;
-  const bool meets = metrics_ && (info.meet || stops_after(parts_, *metrics_, info));
-  const bool exchanges = since_push_ == push_every_ || meets;
+  const bool synchronises = metrics_ && (info.synchronise || stops_after(parts_, *metrics_, info));
+  const bool exchanges = since_push_ == push_every_ || synchronises;
   if (exchanges) push_pull_step(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
@@ -115,8 +115,8 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     if (!outcome.skipped) ++optimizer_steps_;
   }
   parts_.device.flat().fill(parts_.gradients.subspan(0, header_size + parts_.model.statistics.size()), 0.0F);
-  if (meets) {
-    outcome = meet(parts_, *metrics_, steps_, own, parts_.values);
+  if (synchronises) {
+    outcome = synchronise(parts_, *metrics_, steps_, own, parts_.values);
     times_.sent_bytes += metrics_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
@@ -125,7 +125,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     outcome.skipped = own.skipped;
     outcome.unrecoverable = own.unrecoverable;
   }
-  if (meets || !independent_) ++times_.meetings;
+  if (synchronises || !independent_) ++times_.synchronisations;
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   return outcome;
 }

@@ -31,13 +31,12 @@ class ParameterServer : public Strategy {
   StrategyState state() override;
   std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
   Model alike() const override { return parts_.model; }
-  bool independent() const override { return independent_; }
-  bool may_meet_after_step() const override { return since_push_ + 1 == push_every_; }
-  std::int64_t most_steps_apart() const override {
-    return independent_ ? flotilla::most_steps_apart(parts_.server(), push_every_) : 0;
+  Pace pace() const override {
+    return independent_ ? independent_pace(parts_.server(), push_every_, since_push_) : Pace();
   }
   StrategyTimes times() const override { return times_; }
   std::int64_t held_bytes() const override;
+  StrategyDescription description() const override { return describe(parts_); }
 
  private:
   void push_pull_step(const StepInfo& info);

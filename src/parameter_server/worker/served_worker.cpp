@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "mpi/core/roles.hpp"
+#include "src/parameter_server/worker/local_rows.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/strategy/overflow.hpp"
 
@@ -66,12 +69,36 @@ bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo
   return metrics.stops_after(info, worker.watchdog);
 }
 
-std::int64_t most_steps_apart(const ServerConfig& server, std::int64_t push_every) {
-  return server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every;
+Pace independent_pace(const ServerConfig& server, std::int64_t push_every, std::int64_t since_push) {
+  return {.independent = true,
+          .may_synchronise = since_push + 1 == push_every,
+          .most_steps_apart = server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every};
 }
 
-StepOutcome meet(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps, const StepOutcome& own,
-                 DeviceSpan<float> pulled) {
+StrategyDescription describe(const ServedWorker& worker) {
+  const ServerConfig& server = worker.server();
+  std::string mode(word(server.mode));
+  if (server.mode == ServerMode::half_async || server.mode == ServerMode::geo)
+    mode += cat(", a push every ", server.push_every, " steps");
+  if (server.mode != ServerMode::sync && server.max_staleness > 0)
+    mode += cat(", at most ", server.max_staleness, " pushes ahead");
+  StrategyDescription text{.transport = "parameter-server",
+                           .lines = {cat("strategy     parameter-server, ", mode)}};
+  const mpi::RoleTable& roles = worker.servers.roles().table();
+  for (const std::string& line : mpi::lines_of(roles)) text.lines.push_back(cat("  ", line));
+  for (const std::string& line : worker.servers.placement_lines()) text.lines.push_back(cat("  ", line));
+  if (worker.embeddings != nullptr && worker.embeddings->local() != nullptr)
+    text.lines.push_back(cat("  rows: ", describe_local_rows(worker.config, worker.embeddings->slots())));
+  const std::size_t apart = mpi::pairs_apart(roles).size();
+  if (worker.config.roles.kind.value_or(RolesKind::symmetric) == RolesKind::symmetric && apart > 0)
+    text.lines.push_back(cat("  ", apart,
+                             " of the pairs of a server and a worker lie on two hosts: ranks that are "
+                             "numbered host by host (mpirun --map-by core) keep them together"));
+  return text;
+}
+
+StepOutcome synchronise(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps,
+                        const StepOutcome& own, DeviceSpan<float> pulled) {
   worker.watchdog.beat("waiting for the other workers", steps - 1);
   metrics.contribute(own);
   const StepOutcome outcome = metrics.sync(steps);

@@ -56,14 +56,18 @@ std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what);
 /// Whether a worker wants to stop, and all have agreed to stop after this step.
 bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo& info);
 
-/// Strategy::most_steps_apart: a worker waits with a push that would be more than max_staleness pushes ahead
-/// of the slowest worker, which may be about to push.
-std::int64_t most_steps_apart(const ServerConfig& server, std::int64_t push_every);
+/// The pace of workers that do not wait for each other in every step; they synchronise with a push without
+/// changing training. A worker waits with a push that would be more than max_staleness pushes ahead of the
+/// slowest worker, which may be about to push. @param since_push steps since this worker's last push
+Pace independent_pace(const ServerConfig& server, std::int64_t push_every, std::int64_t since_push);
+
+/// Who serves, who works and how.
+StrategyDescription describe(const ServedWorker& worker);
 
 /// Collective over the workers, when this one has pushed everything and `steps` are done. Leaves in `pulled`
 /// what the servers have once all workers have pushed, equal on every worker: none pushes again before all
 /// have pulled.
-StepOutcome meet(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps, const StepOutcome& own,
-                 DeviceSpan<float> pulled);
+StepOutcome synchronise(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps,
+                        const StepOutcome& own, DeviceSpan<float> pulled);
 
 }  // namespace flotilla

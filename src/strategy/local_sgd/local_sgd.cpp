@@ -16,6 +16,18 @@ DeviceSpan<float> all_of(const Model& model) {
   return {model.parameters.address(), model.parameters.size() + model.statistics.size()};
 }
 
+/// "period 8, from step 500 on".
+std::string describe_period(const LocalSgdConfig& config) {
+  std::string text = config.adaptive ? cat("rule \"", config.rule, "\", first period ", config.initial_period)
+                                     : cat("period ", config.period);
+  if (config.warm_up != PeriodWarmUp::none) text += cat(" after a ", config.warm_up, " warm-up");
+  if (config.begin_step > 0) text += cat(", from step ", config.begin_step, " on");
+  if (config.begin_epoch > 0.0) text += cat(", from epoch ", config.begin_epoch, " on");
+  if (config.group_all_reduce) text += ", gradients reduced inside groups in every step";
+  if (config.outer.kind != OuterKind::none) text += cat(", outer step \"", config.outer.kind, "\"");
+  return text;
+}
+
 }  // namespace
 
 LocalSgd::LocalSgd(Parts parts)
@@ -95,8 +107,8 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const StepOutcome own = outcome;
   const std::int64_t begin_ns = trace::now_ns();
   const bool due = parts_.period->due(steps);
-  if (due || info.meet || stops_after(info, outcome.stop)) {
-    outcome = meet(info, due);
+  if (due || info.synchronise || stops_after(info, outcome.stop)) {
+    outcome = synchronise(info, due);
   } else {
     outcome.stop = false;
   }
@@ -119,14 +131,14 @@ bool LocalSgd::stops_after(const StepInfo& info, bool group_stops) {
 }
 
 /// Collective.
-StepOutcome LocalSgd::meet(const StepInfo& info, bool averages) {
+StepOutcome LocalSgd::synchronise(const StepInfo& info, bool averages) {
   StepOutcome outcome;
   {
     const trace::Span span("wait for the other workers");
     parts_.watchdog.beat("waiting for the other workers", info.step);
     outcome = metrics_.sync(info.step + 1);
   }
-  ++times_.meetings;
+  ++times_.synchronisations;
   times_.sent_bytes += metrics_.sent_bytes();
   samples_ += metrics_.samples_since();
   loss_ += metrics_.loss_since();
@@ -244,8 +256,22 @@ StrategyTimes LocalSgd::times() const {
   StrategyTimes times = parts_.steps->times();
   times.exposed_comm_ns += times_.exposed_comm_ns;
   times.sent_bytes += times_.sent_bytes;
-  times.meetings = times_.meetings;
+  times.synchronisations = times_.synchronisations;
   return times;
+}
+
+StrategyDescription LocalSgd::description() const {
+  const Reduction& averaging = parts_.averaging;
+  const bool statistics = averages_statistics() && !parts_.model.statistics.empty();
+  StrategyDescription text{
+      .transport = std::string(averaging.first().name()),
+      .lines = {cat("strategy     ", parts_.config.kind(), ", ", describe_period(parts_.config)),
+                cat("averaging    ", averaging.description, " of parameters",
+                    statistics ? " and statistics" : "")}};
+  for (const std::string& line : averaging.table) text.lines.push_back(cat("  measured   ", line));
+  if (!parts_.steps->is_alone())
+    for (std::string& line : parts_.steps->description().lines) text.lines.push_back(std::move(line));
+  return text;
 }
 
 std::int64_t LocalSgd::held_bytes() const {

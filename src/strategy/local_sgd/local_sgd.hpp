@@ -47,14 +47,15 @@ class LocalSgd : public Strategy {
   std::vector<StateArray> live() override;
   void resume(const Resumption& resumed) override;
   Model alike() const override;
-  std::int64_t most_steps_apart() const override { return parts_.period->length(); }
+  Pace pace() const override { return {.most_steps_apart = parts_.period->length()}; }
   StrategyTimes times() const override;
   std::int64_t held_bytes() const override;
+  StrategyDescription description() const override;
 
  private:
   bool together_in(std::int64_t step) const;
   bool stops_after(const StepInfo& info, bool group_stops);
-  StepOutcome meet(const StepInfo& info, bool averages);
+  StepOutcome synchronise(const StepInfo& info, bool averages);
   void average(const StepInfo& info);
   void average_values(const Model& model);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);

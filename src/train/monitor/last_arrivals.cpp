@@ -18,7 +18,7 @@ void LastArrivals::record(std::span<const std::int64_t> waits_ns) {
   std::int64_t next = std::numeric_limits<std::int64_t>::max();
   for (std::size_t worker = 0; worker < waits_ns.size(); ++worker)
     if (worker != last) next = std::min(next, waits_ns[worker]);
-  ++meetings;
+  ++synchronisations;
   ++times_last[last];
   cost_ns[last] += next - waits_ns[last];
 }

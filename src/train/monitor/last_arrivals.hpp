@@ -9,7 +9,7 @@ namespace flotilla {
 
 /// Which worker arrived last at each collective, and the time it cost the others. Indexed by worker.
 struct LastArrivals {
-  std::int64_t meetings = 0;             ///< Number of recorded synchronisations
+  std::int64_t synchronisations = 0;     ///< Number of recorded synchronisations
   std::vector<std::int64_t> times_last;  ///< How often the worker arrived last
   std::vector<std::int64_t>
       cost_ns;  ///< Time that all would have saved, had it arrived with the one before it

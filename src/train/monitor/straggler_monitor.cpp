@@ -58,12 +58,12 @@ StepTimes& StepTimes::operator-=(const StepTimes& other) {
 bool StragglerReport::stands_out() const {
   constexpr double worth_a_word = 0.05;   // of the time
   constexpr double worth_a_word_s = 0.1;  // less is a hiccup of the machine
-  return meetings > 0 && cost_s > worth_a_word_s && cost_s - usual_s > worth_a_word * elapsed_s;
+  return synchronisations > 0 && cost_s > worth_a_word_s && cost_s - usual_s > worth_a_word * elapsed_s;
 }
 
 std::string StragglerReport::text(int rank, const std::string& host) const {
   return fmt::format("rank {} on {}: last {} of {} times, in {}, cost all {:.0f} % ({:.{}f} s)", rank, host,
-                     times_last, meetings, phase, 100.0 * cost_s / std::max(elapsed_s, 1e-9), cost_s,
+                     times_last, synchronisations, phase, 100.0 * cost_s / std::max(elapsed_s, 1e-9), cost_s,
                      cost_s < 1.0 ? 2 : 1);
 }
 
@@ -72,25 +72,25 @@ StragglerMonitor::StragglerMonitor(const mpi::Communicator& world, std::size_t c
       kept_(capacity),
       whole_(world.size()),
       phase_cost_s_(static_cast<std::size_t>(world.size()) * phase_names.size()) {
-  require(capacity > 1, "a log of ", capacity, " meetings");
+  require(capacity > 1, "a log of ", capacity, " synchronisations");
 }
 
-void StragglerMonitor::after_step(std::int64_t meetings, const StepTimes& total) {
-  if (meetings == meetings_) return;
-  meetings_ = meetings;
+void StragglerMonitor::after_step(std::int64_t synchronisations, const StepTimes& total) {
+  if (synchronisations == synchronisations_) return;
+  synchronisations_ = synchronisations;
   StepTimes spent = total;
   spent -= at_meeting_;
   at_meeting_ = total;
-  if (met_++ % stride_ == 0) keep(spent);
+  if (recorded_++ % stride_ == 0) keep(spent);
 }
 
-/// Every worker keeps the same meetings: which ones depends on their number alone.
+/// Every worker keeps the same synchronisations: which ones depends on their number alone.
 void StragglerMonitor::keep(const StepTimes& spent) {
   if (count_ == kept_.size()) {
     for (std::size_t i = 0; 2 * i < count_; ++i) kept_[i] = kept_[2 * i];
     count_ = (count_ + 1) / 2;
     stride_ *= 2;
-    if ((met_ - 1) % stride_ != 0) return;
+    if ((recorded_ - 1) % stride_ != 0) return;
   }
   kept_[count_++] = spent;
 }
@@ -116,14 +116,14 @@ StragglerReport StragglerMonitor::gather() {
   if (count_ == 0 || world_.size() == 1) return report;
   std::vector<int> last_of;
   LastArrivals arrivals = arrivals_of_kept(last_of);
-  const double share = static_cast<double>(met_) / static_cast<double>(count_);  // most often 1
+  const double share = static_cast<double>(recorded_) / static_cast<double>(count_);  // most often 1
   for (std::size_t worker = 0; worker < arrivals.cost_ns.size(); ++worker) {
     arrivals.times_last[worker] = std::llround(share * static_cast<double>(arrivals.times_last[worker]));
     arrivals.cost_ns[worker] = std::llround(share * static_cast<double>(arrivals.cost_ns[worker]));
     whole_.times_last[worker] += arrivals.times_last[worker];
     whole_.cost_ns[worker] += arrivals.cost_ns[worker];
   }
-  report.meetings = met_;
+  report.synchronisations = recorded_;
   blame(report, arrivals);
 
   // The phases of each worker before the synchronisations at which the slowest arrived last, and over all of
@@ -162,13 +162,13 @@ StragglerReport StragglerMonitor::gather() {
   report.elapsed_s = report.wait_s + mean(phase_count + 2);
 
   phase_cost_s_[slowest * phase_names.size() + culprit] += report.cost_s;
-  sums_.meetings += report.meetings;
+  sums_.synchronisations += report.synchronisations;
   sums_.elapsed_s += report.elapsed_s;
   sums_.wait_s += report.wait_s;
   sums_.compute_s += report.compute_s;
   at_report_ = at_meeting_;
   count_ = 0;
-  met_ = 0;
+  recorded_ = 0;
   stride_ = 1;
   return report;
 }

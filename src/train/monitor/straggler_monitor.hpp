@@ -26,7 +26,7 @@ struct StepTimes {
 
 /// Which worker the others waited for and in which phase, over some synchronisations of all workers.
 struct StragglerReport {
-  std::int64_t meetings = 0;
+  std::int64_t synchronisations = 0;
   double elapsed_s = 0.0;  ///< Time of a worker between them, mean over the workers
   double wait_s = 0.0;     ///< For other workers and the network, mean over the workers
   double compute_s = 0.0;  ///< Forward and backward, mean over the workers
@@ -52,7 +52,7 @@ class StragglerMonitor {
 
   /// After every step: this worker's totals, and the number of synchronisations of all workers so far.
   /// Allocates nothing.
-  void after_step(std::int64_t meetings, const StepTimes& total);
+  void after_step(std::int64_t synchronisations, const StepTimes& total);
   /// Collective, where all workers are after the same step. Reports on the synchronisations since the last
   /// call.
   StragglerReport gather();
@@ -69,9 +69,9 @@ class StragglerMonitor {
   const mpi::Communicator& world_;
   std::vector<StepTimes> kept_;  ///< Times before each kept synchronisation
   std::size_t count_ = 0;
-  std::int64_t stride_ = 1;  ///< One in so many synchronisations is kept
-  std::int64_t met_ = 0;     ///< Synchronisations since the last report
-  std::int64_t meetings_ = 0;
+  std::int64_t stride_ = 1;    ///< One in so many synchronisations is kept
+  std::int64_t recorded_ = 0;  ///< Synchronisations since the last report
+  std::int64_t synchronisations_ = 0;
   StepTimes at_meeting_;  ///< Totals at the last synchronisation
   StepTimes at_report_;
 

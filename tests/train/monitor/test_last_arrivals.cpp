@@ -17,7 +17,7 @@ TEST(LastArrivals, BlamesWhoWaitedLeastForWhatTheNextDid) {
   arrivals.record(Times{5, 105, 55});
   arrivals.record(Times{70, 60, 10});
 
-  EXPECT_EQ(arrivals.meetings, 3);
+  EXPECT_EQ(arrivals.synchronisations, 3);
   EXPECT_EQ(arrivals.times_last, (Times{1, 1, 1}));
   EXPECT_EQ(arrivals.cost_ns, (Times{50, 200, 50}));
 }
@@ -36,7 +36,7 @@ TEST(LastArrivals, KnowsNoneWhereAWorkerIsAlone) {
 
   arrivals.record(Times{7});
 
-  EXPECT_EQ(arrivals.meetings, 0);
+  EXPECT_EQ(arrivals.synchronisations, 0);
 }
 
 }  // namespace

@@ -30,13 +30,13 @@ class Story {
     total_.wait_ns += here ? ms : ms + late_by;
     total_[Phase::compute] += 10 * ms;
     if (here) total_[phase] += late_by;
-    log.after_step(++meetings_, total_);
+    log.after_step(++synchronisations_, total_);
   }
 
  private:
   const mpi::Communicator& world_;
   StepTimes total_;
-  std::int64_t meetings_ = 0;
+  std::int64_t synchronisations_ = 0;
 
  public:
   StragglerMonitor log;
@@ -81,7 +81,7 @@ TEST(StragglerMonitor, NamesNobodyWhereAllAreEven) {
 
   const StragglerReport report = story.log.gather();
 
-  EXPECT_EQ(report.meetings, 100);
+  EXPECT_EQ(report.synchronisations, 100);
   EXPECT_FALSE(report.stands_out());
 }
 
@@ -105,7 +105,7 @@ TEST(StragglerMonitor, KeepsASampleOfMoreThanItHasRoomFor) {
 
   const StragglerReport report = story.log.gather();
 
-  EXPECT_EQ(report.meetings, 100);
+  EXPECT_EQ(report.synchronisations, 100);
   EXPECT_EQ(report.times_last, 100);
   EXPECT_NEAR(report.cost_s, 2.0, 1e-6);
 }
@@ -122,7 +122,7 @@ TEST(StragglerMonitor, CountsMeetingsNotSteps) {
 
   const StragglerReport report = log.gather();
 
-  EXPECT_EQ(report.meetings, 25);
+  EXPECT_EQ(report.synchronisations, 25);
   EXPECT_EQ(report.slowest, 0);
   EXPECT_EQ(report.phase, "waiting for input");
   EXPECT_NEAR(report.cost_s, 1.0, 1e-6);
