@@ -367,55 +367,5 @@ TEST(Optimizer, RefusesAnUnknownKindAndUnequalArenas) {
                InternalError);
 }
 
-TEST(UpdateRanges, AreOneUnlessTheDecayDiffers) {
-  ArenaLayout layout = small_layout();
-  layout.add("fc2.weight", {3}, ParameterKind::weight);
-  layout.add("bn.weight", {3}, ParameterKind::batch_norm);
-  OptimizerConfig config = config_of("sgd");
-  config.no_decay.clear();
-
-  const std::vector<FlatRange> merged = update_ranges(config, layout, false);
-  const std::vector<FlatRange> single = update_ranges(config, layout, true);
-  config.no_decay = {NoDecay::biases, NoDecay::batch_norm};
-  const std::vector<FlatRange> split = update_ranges(config, layout, false);
-
-  ASSERT_EQ(merged.size(), 1U);
-  EXPECT_EQ(merged[0].offset, 0);
-  EXPECT_EQ(merged[0].count, 51);
-  ASSERT_EQ(split.size(), 4U);
-  EXPECT_EQ(split[1].offset, 16);
-  EXPECT_EQ(split[1].count, 2);
-  EXPECT_EQ(split[1].weight_decay, 0.0F);
-  EXPECT_EQ(split[2].weight_decay, 0.05F);
-  EXPECT_EQ(split[3].weight_decay, 0.0F);
-  EXPECT_EQ(single.size(), 4U);
-}
-
-TEST(UpdateRanges, MergeExcludedNeighbours) {
-  ArenaLayout layout = small_layout();
-  layout.add("bn.weight", {3}, ParameterKind::batch_norm);
-  OptimizerConfig config = config_of("sgd");
-  config.no_decay = {NoDecay::biases, NoDecay::batch_norm};
-
-  EXPECT_EQ(update_ranges(config, layout, false).size(), 2U);
-}
-
-TEST(ClipFactor, BringsTheScaledNormDownToTheLimit) {
-  PlainFlatMath math;
-  std::array<float, 2> gradients = {6.0F, 8.0F};
-  const DeviceSpan<const float> span(gradients.data(), gradients.size());
-
-  EXPECT_DOUBLE_EQ(clip_factor(math, span, 0.5, 2.0), 2.0 / (5.0 + 1e-6));
-  EXPECT_EQ(clip_factor(math, span, 0.5, 6.0), 1.0);
-  EXPECT_EQ(clip_factor(math, span, 0.5, 0.0), 1.0);
-}
-
-TEST(ClipFactor, DoesNotHideWhatIsNotANumber) {
-  PlainFlatMath math;
-  const float bad = std::numeric_limits<float>::quiet_NaN();
-
-  EXPECT_TRUE(std::isnan(clip_factor(math, {&bad, 1}, 1.0, 1.0)));
-}
-
 }  // namespace
 }  // namespace flotilla
