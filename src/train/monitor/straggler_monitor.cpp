@@ -79,8 +79,8 @@ void StragglerMonitor::after_step(std::int64_t synchronisations, const StepTimes
   if (synchronisations == synchronisations_) return;
   synchronisations_ = synchronisations;
   StepTimes spent = total;
-  spent -= at_meeting_;
-  at_meeting_ = total;
+  spent -= at_synchronisation_;
+  at_synchronisation_ = total;
   if (recorded_++ % stride_ == 0) keep(spent);
 }
 
@@ -135,7 +135,7 @@ StragglerReport StragglerMonitor::gather() {
     for (std::size_t phase = 0; phase < phase_count; ++phase)
       mine[phase] += share * seconds(kept_[i].phase_ns[phase]);
   }
-  StepTimes since = at_meeting_;
+  StepTimes since = at_synchronisation_;
   since -= at_report_;
   mine[phase_count] = seconds(since.wait_ns);
   mine[phase_count + 1] = seconds(since[Phase::compute]);
@@ -166,7 +166,7 @@ StragglerReport StragglerMonitor::gather() {
   sums_.elapsed_s += report.elapsed_s;
   sums_.wait_s += report.wait_s;
   sums_.compute_s += report.compute_s;
-  at_report_ = at_meeting_;
+  at_report_ = at_synchronisation_;
   count_ = 0;
   recorded_ = 0;
   stride_ = 1;

@@ -72,7 +72,7 @@ class StragglerMonitor {
   std::int64_t stride_ = 1;    ///< One in so many synchronisations is kept
   std::int64_t recorded_ = 0;  ///< Synchronisations since the last report
   std::int64_t synchronisations_ = 0;
-  StepTimes at_meeting_;  ///< Totals at the last synchronisation
+  StepTimes at_synchronisation_;  ///< Totals at the last synchronisation
   StepTimes at_report_;
 
   LastArrivals whole_;
