@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/dropout.hpp"
 #include "kernels/random.hpp"
 
 namespace flotilla {

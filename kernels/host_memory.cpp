@@ -3,8 +3,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
+
+#include "kernels/error.hpp"
 
 namespace flotilla {
 
@@ -34,6 +37,16 @@ Storage HostMemory::allocate(std::size_t count) const {
             ::operator delete(address, alignment);
             *counter -= signed_bytes;
           }};
+}
+
+void HostMemory::upload(std::span<const float> host, DeviceSpan<float> to) const {
+  require(host.size() == to.size(), "upload of ", host.size(), " into ", to.size(), " values");
+  std::ranges::copy(host, to.address());
+}
+
+void HostMemory::download(DeviceSpan<const float> from, std::span<float> host) const {
+  require(from.size() == host.size(), "download of ", from.size(), " into ", host.size(), " values");
+  std::copy_n(from.address(), from.size(), host.begin());
 }
 
 }  // namespace flotilla

@@ -7,12 +7,13 @@
 #include <memory>
 #include <span>
 
+#include "kernels/device_memory.hpp"
 #include "kernels/float_values.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
 
-/// Memory of a device that shares the host's (Device::shares_host_memory), as the host sees it.
+/// Memory of a device that shares the host's (DeviceInfo::shares_host_memory), as the host sees it.
 template <class T>
 std::span<T> host_span(DeviceSpan<T> memory) {
   return {memory.address(), memory.size()};
@@ -27,12 +28,13 @@ auto device_span(Memory&& memory) {
   return DeviceSpan(std::data(memory), std::size(memory));
 }
 
-/// Allocates zeroed host memory, aligned to 64 bytes, and counts the bytes in use. Its storages may outlive
-/// it.
-class HostMemory {
+/// The host's memory, zeroed, in huge pages where they fit in. Its storages may outlive it.
+class HostMemory : public DeviceMemory {
  public:
-  Storage allocate(std::size_t count) const;  ///< `count` floats. @throws std::bad_alloc
-  std::int64_t allocated_bytes() const { return *bytes_; }
+  Storage allocate(std::size_t count) const override;  ///< @throws std::bad_alloc
+  std::int64_t allocated_bytes() const override { return *bytes_; }
+  void upload(std::span<const float> host, DeviceSpan<float> to) const override;
+  void download(DeviceSpan<const float> from, std::span<float> host) const override;
 
  private:
   // Shared with the storages, which may be released after the device.

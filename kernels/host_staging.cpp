@@ -7,7 +7,7 @@
 namespace flotilla {
 
 HostStaging::HostStaging(Device& device, std::size_t floats) : device_(device) {
-  if (!device.shares_host_memory()) staging_ = device.pinned(floats);
+  if (!device.info().shares_host_memory) staging_ = device.memory().pinned(floats);
 }
 
 std::span<float> HostStaging::first(std::size_t count) {
@@ -16,31 +16,31 @@ std::span<float> HostStaging::first(std::size_t count) {
 }
 
 std::span<const float> HostStaging::read(DeviceSpan<const float> values) {
-  if (device_.shares_host_memory()) return host_span(values);
+  if (device_.info().shares_host_memory) return host_span(values);
   const std::span<float> copy = first(values.size());
-  device_.download(values, copy);
+  device_.memory().download(values, copy);
   return copy;
 }
 
 std::span<const float> HostStaging::read(const Tensor& values) {
-  if (device_.shares_host_memory()) return host_span(values);
+  if (device_.info().shares_host_memory) return host_span(values);
   const std::span<float> copy = first(static_cast<std::size_t>(values.shape().size()));
-  device_.download_values(values, copy);
+  device_.tensors().download(values, copy);
   return copy;
 }
 
 std::span<float> HostStaging::map(DeviceSpan<float> values) {
   const std::span<float> host = map_for_writing(values);
-  if (!device_.shares_host_memory()) device_.download(values, host);
+  if (!device_.info().shares_host_memory) device_.memory().download(values, host);
   return host;
 }
 
 std::span<float> HostStaging::map_for_writing(DeviceSpan<float> values) {
-  return device_.shares_host_memory() ? host_span(values) : first(values.size());
+  return device_.info().shares_host_memory ? host_span(values) : first(values.size());
 }
 
 void HostStaging::unmap(DeviceSpan<float> values) {
-  if (!device_.shares_host_memory()) device_.upload(first(values.size()), values);
+  if (!device_.info().shares_host_memory) device_.memory().upload(first(values.size()), values);
 }
 
 }  // namespace flotilla

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/device.hpp"
+#include "kernels/layers/layers.hpp"
 
 /// Checks of the arguments of image operations, for all devices in host memory. All throw InternalError
 /// naming the wrong value.

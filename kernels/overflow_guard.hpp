@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/device_scalar.hpp"
-#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 #include "kernels/scale_rule.hpp"
 #include "kernels/tensor.hpp"
 

@@ -85,11 +85,6 @@ void check_targets(const SoftmaxLossSpec& spec, const Targets& targets) {
   if (targets.other_share > 0.0F) check_labels(spec, targets.valid, targets.other_labels);
 }
 
-void stage_in_place(std::span<float> batch, Tensor& to) {
-  check_size("a staged batch", batch.size(), to.shape().size());
-  to = Tensor(to.shape(), DeviceSpan<float>(batch.data(), batch.size()));
-}
-
 void check_bytes(const ByteImages& images, const Tensor& to) {
   const Shape& shape = images.shape;
   require(shape.rank() == 4 && shape[1] <= 4, "images of bytes have up to 4 channels, not ", shape.text());

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/device.hpp"
+#include "kernels/host_batch.hpp"
+#include "kernels/layers/linear.hpp"
+#include "kernels/layers/softmax_loss.hpp"
 
 /// Checks of arguments for all devices in host memory. All throw InternalError naming the wrong value.
 namespace flotilla {
@@ -24,8 +26,6 @@ void check_targets(const SoftmaxLossSpec& spec, const Targets& targets);
 /// The targets as check_targets() does, and that the logits are (batch, classes).
 void check_loss(const SoftmaxLossSpec& spec, const Tensor& logits, const Targets& targets);
 
-/// Points `to` at `batch`, keeping the shape: Device::stage of the devices whose memory is the host's.
-void stage_in_place(std::span<float> batch, Tensor& to);
 /// A byte for each value of `to`, which has the images' shape or one row for each of them.
 void check_bytes(const ByteImages& images, const Tensor& to);
 

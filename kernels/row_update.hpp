@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 
 namespace flotilla {
 
 enum class RowRuleKind { sgd, momentum, nesterov, adam, adagrad };
 
-/// A rule of kernels/flat_math.hpp with its constants.
+/// A rule of kernels/flat_updates.hpp with its constants.
 struct RowRule {
   RowRuleKind kind = RowRuleKind::sgd;
   Decay decay = Decay::coupled;

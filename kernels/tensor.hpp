@@ -87,7 +87,7 @@ class Layout {
 };
 
 /// Values on a device with a logical shape, of the device's precision. Move-only. Either owns its storage or
-/// is a view of memory that the caller keeps alive (Device::stage, ImageOperations::view).
+/// is a view of memory that the caller keeps alive (Tensors::stage, ImageOperations::view).
 class Tensor {
  public:
   Tensor() = default;

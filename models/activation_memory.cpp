@@ -8,7 +8,7 @@
 namespace flotilla {
 
 void ActivationMemory::keep(const Shape& shape, Tensor& where) {
-  where = shape.rank() == 4 ? device_.images().tensor(shape) : device_.tensor(shape);
+  where = shape.rank() == 4 ? device_.images().tensor(shape) : device_.tensors().zeros(shape);
   kept_ += floats_of(shape);
 }
 
@@ -23,11 +23,11 @@ void ActivationMemory::plan_gradient(const Shape& shape, Gradient& where) {
 }
 
 std::int64_t ActivationMemory::floats_of(const Shape& shape) const {
-  return static_cast<std::int64_t>(device_.floats_of(shape));
+  return static_cast<std::int64_t>(device_.tensors().floats_of(shape));
 }
 
 Tensor ActivationMemory::view_of(const Shape& shape, Storage& storage) {
-  const DeviceSpan<float> span = storage.span().subspan(0, device_.floats_of(shape));
+  const DeviceSpan<float> span = storage.span().subspan(0, device_.tensors().floats_of(shape));
   return shape.rank() == 4 ? device_.images().view(shape, span) : Tensor(shape, span);
 }
 
@@ -38,12 +38,12 @@ void ActivationMemory::allocate() {
     sizes[share.slot] = std::max(sizes[share.slot], floats_of(share.shape));
   }
   for (const std::int64_t size : sizes) {
-    shared_.push_back(device_.allocate(static_cast<std::size_t>(size)));
+    shared_.push_back(device_.memory().allocate(static_cast<std::size_t>(size)));
     shared_count_ += size;
   }
   for (const Shared& share : shares_) *share.where = view_of(share.shape, shared_[share.slot]);
   for (std::size_t slot = 0; slot < gradient_slots; ++slot) {
-    slots_[slot] = device_.allocate(static_cast<std::size_t>(largest_gradient_));
+    slots_[slot] = device_.memory().allocate(static_cast<std::size_t>(largest_gradient_));
     for (const Planned& planned : gradients_)
       planned.where->views_[slot] = view_of(planned.shape, slots_[slot]);
   }

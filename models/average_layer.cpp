@@ -9,7 +9,7 @@ namespace flotilla {
 AverageLayer::AverageLayer(const Building& network, const Shape& input)
     : memory_(network.memory),
       offset_(network.parameters.layout().size()),
-      pool_(network.device.images().pool2d({.input = input, .kind = Pooling::global_average})),
+      pool_(network.device.layers().pool2d({.input = input, .kind = Pooling::global_average})),
       shape_{input[0], input[1]} {
   memory_.keep(pool_->output_shape(), pooled_);
   y_ = Tensor(shape_, pooled_.span());

@@ -37,7 +37,7 @@ Slice add_weight(const Building& network, const std::string& name, const Conv2dS
 ConvNorm::ConvNorm(const Building& network, const ConvNormSpec& spec)
     : name_(spec.convolution),
       memory_(network.memory),
-      conv_(network.device.images().conv2d(spec.conv)),
+      conv_(network.device.layers().conv2d(spec.conv)),
       after_(spec.after),
       input_gradient_(spec.conv.input_gradient),
       flop_(static_cast<double>(conv_->flops())),

@@ -9,7 +9,7 @@ DropoutLayer::DropoutLayer(const Building& network, std::string name, const Drop
     : name_(std::move(name)),
       shape_(spec.input),
       offset_(network.parameters.layout().size()),
-      plan_(network.device.images().dropout(spec)) {
+      plan_(network.device.layers().dropout(spec)) {
   if (network.memory.purpose() == Purpose::training) network.memory.keep(shape_, y_);
 }
 

@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-/// Dropout of plain values (kernels/image_operations.hpp); the identity in inference.
+/// Dropout of plain values (kernels/layers/dropout.hpp); the identity in inference.
 class DropoutLayer : public Layer {
  public:
   DropoutLayer(const Building& network, std::string name, const DropoutSpec& spec);

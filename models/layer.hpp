@@ -96,7 +96,7 @@ class Layer {
   virtual void time_alone(const Tensor& x, TimedOperations& operations) = 0;
 
   /// Whether all values of the last training pass are finite; `y` is its result.
-  virtual bool finite(Device& device, const Tensor& y) const { return device.all_finite(y); }
+  virtual bool finite(Device& device, const Tensor& y) const { return device.tensors().all_finite(y); }
 
   /// Offset of the layer's first parameter in the arena; without parameters, of the next layer's.
   virtual std::int64_t first_offset() const = 0;

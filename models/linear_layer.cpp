@@ -10,7 +10,7 @@ LinearLayer::LinearLayer(const Building& network, std::string name, const Linear
                          const Initializer& initializer, bool first)
     : name_(std::move(name)),
       memory_(network.memory),
-      plan_(network.device.linear(spec)),
+      plan_(network.device.layers().linear(spec)),
       shape_{spec.batch, spec.out},
       flop_(static_cast<double>(plan_->flops())),
       first_(first) {

@@ -14,7 +14,7 @@ namespace flotilla {
 Network::Network(Device& device, const NetworkSpec& spec)
     : device_(device),
       memory_(device, spec.purpose),
-      loss_(device.softmax_loss(
+      loss_(device.layers().softmax_loss(
           {.batch = spec.input[0], .classes = spec.classes, .label_smoothing = spec.label_smoothing})),
       input_(spec.input, DeviceSpan<float>{}) {
   if (spec.purpose == Purpose::training) memory_.keep({spec.input[0], spec.classes}, dlogits_);
@@ -35,8 +35,7 @@ void Network::bind(const Arenas& arenas) {
 }
 
 void Network::stage(const HostBatch& batch) {
-  if (const auto* images = std::get_if<ByteImages>(&batch)) return device_.stage_bytes(*images, input_);
-  device_.stage(std::get<std::span<float>>(batch), input_);
+  device_.tensors().stage(batch, input_);
 }
 
 void Network::forward(const HostBatch& batch, const Targets& targets, const PassInfo& info,

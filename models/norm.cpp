@@ -23,7 +23,7 @@ ChannelPair<T> pair_of(DeviceSpan<T> arena, const Slice& first, const Slice& sec
 Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec& spec,
            WorkerExchange* exchange)
     : device_(network.device),
-      plan_(device_.images().batch_norm(spec)),
+      plan_(device_.layers().batch_norm(spec)),
       exchange_(exchange),
       channels_(spec.input[1]),
       local_count_(spec.input.size() / channels_),
@@ -45,7 +45,7 @@ Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec
 
   const std::size_t half = rounded(channels_);
   const auto channels = static_cast<std::size_t>(channels_);
-  memory_ = device_.allocate(half * (exchange_ == nullptr ? 2 : 4));
+  memory_ = device_.memory().allocate(half * (exchange_ == nullptr ? 2 : 4));
   batch_ = {memory_.span().subspan(0, channels), memory_.span().subspan(half, channels)};
   if (exchange_ == nullptr) return;
   sums_ = {memory_.span().subspan(2 * half, channels), memory_.span().subspan(3 * half, channels)};
@@ -109,8 +109,8 @@ void Norm::combine() {
   const auto channels = static_cast<std::size_t>(channels_);
   const std::span<float> means = std::span(host_).first(channels);
   const std::span<float> variances = std::span(host_).last(channels);
-  device_.download(batch_.first, means);
-  device_.download(batch_.second, variances);
+  device_.memory().download(batch_.first, means);
+  device_.memory().download(batch_.second, variances);
   for (std::size_t i = 0; i < host_.size(); ++i) mine_[i] = static_cast<double>(host_[i]);
   mine_.back() = static_cast<double>(local_count_);
   exchange_->all_gather(mine_, all_);
@@ -130,15 +130,15 @@ void Norm::combine() {
     means[c] = static_cast<float>(mean);
     variances[c] = static_cast<float>(squares / count_);
   }
-  device_.upload(means, batch_.first);
-  device_.upload(variances, batch_.second);
+  device_.memory().upload(means, batch_.first);
+  device_.memory().upload(variances, batch_.second);
 }
 
 /// sums_ ← their sums over all workers, added in worker order.
 void Norm::share_sums() {
   const auto channels = static_cast<std::size_t>(channels_);
-  device_.download(sums_.first, std::span(host_).first(channels));
-  device_.download(sums_.second, std::span(host_).last(channels));
+  device_.memory().download(sums_.first, std::span(host_).first(channels));
+  device_.memory().download(sums_.second, std::span(host_).last(channels));
   for (std::size_t i = 0; i < host_.size(); ++i) mine_[i] = static_cast<double>(host_[i]);
   exchange_->all_gather(mine_, all_);
   const std::size_t stride = mine_.size();
@@ -147,8 +147,8 @@ void Norm::share_sums() {
     for (std::size_t at = 0; at < all_.size(); at += stride) sum += all_[at + i];
     host_[i] = static_cast<float>(sum);
   }
-  device_.upload(std::span<const float>(host_).first(channels), sums_.first);
-  device_.upload(std::span<const float>(host_).last(channels), sums_.second);
+  device_.memory().upload(std::span<const float>(host_).first(channels), sums_.first);
+  device_.memory().upload(std::span<const float>(host_).last(channels), sums_.second);
 }
 
 }  // namespace flotilla

@@ -33,7 +33,7 @@ StemLayer::StemLayer(const Building& network, const StemSpec& spec)
                       .after = AfterNorm::relu,
                       .places = places_of(network, spec),
                       .exchange = spec.exchange}),
-      pool_(device_.images().pool2d(
+      pool_(device_.layers().pool2d(
           {.input = unit_.output_shape(), .kind = Pooling::max, .kernel = 3, .stride = 2, .padding = 1})),
       shape_(pool_->output_shape()) {
   if (memory_.purpose() == Purpose::inference) {

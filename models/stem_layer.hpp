@@ -29,7 +29,9 @@ class StemLayer : public Layer {
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
   /// Checks the values before the pooling, because oneDNN's max pooling ignores NaN.
-  bool finite(Device& device, const Tensor&) const override { return device.all_finite(unit_.output()); }
+  bool finite(Device& device, const Tensor&) const override {
+    return device.tensors().all_finite(unit_.output());
+  }
   std::int64_t first_offset() const override { return unit_.first_offset(); }
 
  private:

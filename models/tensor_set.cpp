@@ -47,24 +47,24 @@ Slice TensorSet::add(NamedTensor tensor) {
   return layout_[index];
 }
 
-void TensorSet::initialise(Device& device, std::uint64_t seed, DeviceSpan<float> arena) const {
+void TensorSet::initialise(const DeviceMemory& memory, std::uint64_t seed, DeviceSpan<float> arena) const {
   std::vector<float> plain;
   for (std::size_t slice = 0; slice < tensors_.size(); ++slice) {
     plain.resize(static_cast<std::size_t>(tensors_[slice].shape.size()));
     fill(plain, tensors_[slice], Random(seed, random_weights, slice));
-    import_slice(device, slice, plain, arena);
+    import_slice(memory, slice, plain, arena);
   }
 }
 
-void TensorSet::import_slice(Device& device, std::size_t slice, std::span<const float> plain,
+void TensorSet::import_slice(const DeviceMemory& memory, std::size_t slice, std::span<const float> plain,
                              DeviceSpan<float> arena) const {
   const DeviceSpan<float> stored = part_of(arena, layout_[slice]);
   if (is_plain(slice)) {
-    device.upload(plain, stored);
+    memory.upload(plain, stored);
   } else {
     std::vector<float> host(stored.size());
     tensors_[slice].from_plain(plain, host);
-    device.upload(host, stored);
+    memory.upload(host, stored);
   }
 }
 

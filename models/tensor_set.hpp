@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device.hpp"
+#include "kernels/device_memory.hpp"
 #include "models/arena.hpp"
 
 namespace flotilla {
@@ -51,9 +51,9 @@ class TensorSet {
   const ArenaLayout& layout() const { return layout_; }
 
   /// Fills an arena with initial values: a pure function of (seed, tensor), independent of the device.
-  void initialise(Device& device, std::uint64_t seed, DeviceSpan<float> arena) const;
+  void initialise(const DeviceMemory& memory, std::uint64_t seed, DeviceSpan<float> arena) const;
   /// Sets one slice of an arena (the tensors, or anything of the same layout) from plain values.
-  void import_slice(Device& device, std::size_t slice, std::span<const float> plain,
+  void import_slice(const DeviceMemory& memory, std::size_t slice, std::span<const float> plain,
                     DeviceSpan<float> arena) const;
   /// An identifier of the order in which the set stores values. Networks and workers that share or add up
   /// arenas must have equal ones.

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/cudnn/cuda_memory.hpp"
-#include "kernels/device.hpp"
+#include "kernels/device_queue.hpp"
 
 namespace flotilla {
 

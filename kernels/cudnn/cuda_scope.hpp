@@ -9,6 +9,7 @@
 #include "kernels/cudnn/cuda_memory.hpp"
 #include "kernels/cudnn/cuda_uploads.hpp"
 #include "kernels/cudnn/work_list.hpp"
+#include "kernels/device.hpp"
 #include "kernels/device_loops/device_loops.hpp"
 #include "kernels/precision.hpp"
 

@@ -79,58 +79,60 @@ UpdateInput ListedFlat::unlisted(const Update& update) const {
 }
 
 void ListedFlat::sgd(const UpdateInput& in) {
-  if (new_ranges(in)) return flat_.sgd(in);
+  if (new_ranges(in)) return updates_.sgd(in);
   list_.add<&ListedFlat::list_sgd>(*this, listed(in, numbers_of(in)));
 }
 void ListedFlat::list_sgd(const Update& update) {
-  flat_.sgd(unlisted(update));
+  updates_.sgd(unlisted(update));
 }
 
 void ListedFlat::momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) {
-  if (new_ranges(in)) return flat_.momentum(in, velocity, mu, nesterov);
+  if (new_ranges(in)) return updates_.momentum(in, velocity, mu, nesterov);
   list_.add<&ListedFlat::list_momentum>(*this, listed(in, numbers_of(in)), velocity, mu, nesterov);
 }
 void ListedFlat::list_momentum(const Update& update, DeviceSpan<float> velocity, float mu, bool nesterov) {
-  flat_.momentum(unlisted(update), velocity, mu, nesterov);
+  updates_.momentum(unlisted(update), velocity, mu, nesterov);
 }
 
 void ListedFlat::lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) {
-  if (new_ranges(in)) return flat_.lars(in, velocity, mu);
+  if (new_ranges(in)) return updates_.lars(in, velocity, mu);
   list_.add<&ListedFlat::list_lars>(*this, listed(in, numbers_of(in)), velocity, mu);
 }
 void ListedFlat::list_lars(const Update& update, DeviceSpan<float> velocity, float mu) {
-  flat_.lars(unlisted(update), velocity, mu);
+  updates_.lars(unlisted(update), velocity, mu);
 }
 
 void ListedFlat::adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
                       float beta2, float epsilon, std::int64_t step) {
-  if (new_ranges(in)) return flat_.adam(in, first, second, beta1, beta2, epsilon, step);
+  if (new_ranges(in)) return updates_.adam(in, first, second, beta1, beta2, epsilon, step);
   const UpdateNumbers numbers = numbers_of(in, flat::moments(beta1, beta2, epsilon, step));
   list_.add<&ListedFlat::list_adam>(*this, listed(in, numbers),
                                     Moments{first, second, beta1, beta2, epsilon});
 }
 void ListedFlat::list_adam(const Update& update, const Moments& m) {
-  flat_.adam(unlisted(update), m.first, m.second, m.beta1, m.beta2, m.epsilon, any_step);
+  updates_.adam(unlisted(update), m.first, m.second, m.beta1, m.beta2, m.epsilon, any_step);
 }
 
 void ListedFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
                                 float beta1, float beta2, float epsilon, std::int64_t step,
                                 DeviceSpan<float> direction) {
-  if (new_ranges(in)) return flat_.lamb_direction(in, first, second, beta1, beta2, epsilon, step, direction);
+  if (new_ranges(in))
+    return updates_.lamb_direction(in, first, second, beta1, beta2, epsilon, step, direction);
   const UpdateNumbers numbers = numbers_of(in, flat::moments(beta1, beta2, epsilon, step));
   list_.add<&ListedFlat::list_lamb_direction>(*this, listed(in, numbers),
                                               Moments{first, second, beta1, beta2, epsilon}, direction);
 }
 void ListedFlat::list_lamb_direction(const Update& update, const Moments& m, DeviceSpan<float> direction) {
-  flat_.lamb_direction(unlisted(update), m.first, m.second, m.beta1, m.beta2, m.epsilon, any_step, direction);
+  updates_.lamb_direction(unlisted(update), m.first, m.second, m.beta1, m.beta2, m.epsilon, any_step,
+                          direction);
 }
 
 void ListedFlat::adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) {
-  if (new_ranges(in)) return flat_.adagrad(in, accumulator, epsilon);
+  if (new_ranges(in)) return updates_.adagrad(in, accumulator, epsilon);
   list_.add<&ListedFlat::list_adagrad>(*this, listed(in, numbers_of(in)), accumulator, epsilon);
 }
 void ListedFlat::list_adagrad(const Update& update, DeviceSpan<float> accumulator, float epsilon) {
-  flat_.adagrad(unlisted(update), accumulator, epsilon);
+  updates_.adagrad(unlisted(update), accumulator, epsilon);
 }
 
 }  // namespace flotilla

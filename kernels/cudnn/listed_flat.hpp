@@ -4,14 +4,15 @@
 #include <vector>
 
 #include "kernels/cudnn/work_list.hpp"
-#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 
 namespace flotilla {
 
 /// The FlatMath of make_listed_loops.
-class ListedFlat : public FlatMath {
+class ListedFlat : public FlatMath, public FlatUpdates {
  public:
-  ListedFlat(FlatMath& flat, WorkList& list) : flat_(flat), list_(list) {}
+  ListedFlat(FlatMath& flat, FlatUpdates& updates, WorkList& list)
+      : flat_(flat), updates_(updates), list_(list) {}
 
   void fill(DeviceSpan<float> x, float value) override;
   void copy(DeviceSpan<const float> from, DeviceSpan<float> to) override;
@@ -60,6 +61,7 @@ class ListedFlat : public FlatMath {
   void list_adagrad(const Update& update, DeviceSpan<float> accumulator, float epsilon);
 
   FlatMath& flat_;
+  FlatUpdates& updates_;
   WorkList& list_;
   std::vector<FlatRange> ranges_;  ///< Those that `flat_` has cut into chunks last
   std::int64_t ranges_seen_ = 0;

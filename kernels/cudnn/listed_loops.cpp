@@ -9,10 +9,12 @@ namespace {
 
 class ListedLoops : public DeviceLoops {
  public:
-  ListedLoops(DeviceLoops& loops, WorkList& list) : loops_(loops), list_(list), flat_(loops.flat(), list) {}
+  ListedLoops(DeviceLoops& loops, WorkList& list)
+      : loops_(loops), list_(list), flat_(loops.flat(), loops.updates(), list) {}
 
   std::string description() const override { return loops_.description(); }
   FlatMath& flat() override { return flat_; }
+  FlatUpdates& updates() override { return flat_; }
 
   void cast(GivenValues from, Values to, const CastSpec& spec) override {
     list_.add<&DeviceLoops::cast>(loops_, from, to, spec);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/device.hpp"
 #include "kernels/device_loops/column_sums.hpp"
+#include "kernels/layers/linear.hpp"
 
 /// Biases, activations and their gradients, on rows of channels.
 namespace flotilla::loops {

@@ -72,7 +72,7 @@ struct FlatSweep {
 /// FlatMath on a device: each update is one launch over the chunks of all ranges. The table of chunks is
 /// uploaded when the ranges change: in every step of LARS and LAMB, rarely otherwise.
 template <class Space>
-class DeviceFlat : public FlatMath {
+class DeviceFlat : public FlatMath, public FlatUpdates {
  public:
   DeviceFlat(const Space& space, LoopMemory memory)
       : space_(space), update_table_(space, memory), sum_table_(space, memory), partials_(memory) {}

@@ -6,9 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "kernels/device.hpp"
+#include "kernels/device_queue.hpp"
 #include "kernels/device_scalar.hpp"
+#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 #include "kernels/host_batch.hpp"
+#include "kernels/layers/layers.hpp"
 #include "kernels/overflow_guard.hpp"
 #include "kernels/precision.hpp"
 
@@ -81,18 +84,11 @@ struct ScalerState {
   std::int64_t steps = 0;  ///< Taken by the optimizer
 };
 
-/// The operations on a GPU that no vendor's library offers, in the order of the calls on one stream. Only
-/// functions that return a number to the host (sums, norms and all_finite of flat()) wait for the device.
-/// Images are (N,H,W,C) in memory, though shapes are written (N,C,H,W); their values are of any precision,
-/// one precision in a call unless said otherwise. All sums are added in an order that depends on sizes only.
-/// Scratch memory grows with the first call that needs more. Checks sizes: InternalError.
-class DeviceLoops {
+/// Casts and layouts: from and to may differ in precision, and must not overlap.
+class CastLoops {
  public:
-  virtual ~DeviceLoops() = default;
-  virtual std::string description() const = 0;  ///< "Kokkos 4.7.1, Cuda"
-  virtual FlatMath& flat() = 0;
-
-  // Casts and layouts: from and to may differ in precision, and must not overlap.
+  virtual ~CastLoops() = default;
+  /// Sizes equal.
   virtual void cast(GivenValues from, Values to, const CastSpec& spec) = 0;
   /// As cast, row by row.
   virtual void cast_rows(const RowsSpec& rows, GivenValues from, Values to, const CastSpec& spec) = 0;
@@ -103,7 +99,12 @@ class DeviceLoops {
   /// Bytes (N,H,W,C), C ≤ 4, to (N,H,W,channels), channels ≥ C, the rest zero.
   virtual void from_bytes(const Shape& shape, std::int64_t channels, DeviceSpan<const std::uint8_t> from,
                           const ByteScaling& scaling, Values to) = 0;
+};
 
+/// Activations, and sums of tensors.
+class ActivationLoops {
+ public:
+  virtual ~ActivationLoops() = default;
   /// x (rows, channels) becomes f(x + bias), bias (channels); empty: none.
   virtual void bias_activation(Activation f, std::int64_t channels, DeviceSpan<const float> bias,
                                Values x) = 0;
@@ -115,8 +116,12 @@ class DeviceLoops {
   virtual void add_relu(GivenValues a, GivenValues b, Values y) = 0;
   /// dx = dy where y > 0, else 0; dx may be dy.
   virtual void add_relu_backward(GivenValues y, GivenValues dy, Values dx) = 0;
+};
 
-  // Batch norm: formulas and what may be in place as in BatchNorm (kernels/image_operations.hpp).
+/// Batch norm: formulas and what may be in place as in BatchNorm (kernels/layers/batch_norm.hpp).
+class NormLoops {
+ public:
+  virtual ~NormLoops() = default;
   virtual void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch) = 0;
   /// residual: address null where there is none.
   virtual void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
@@ -127,23 +132,37 @@ class DeviceLoops {
                                   ScaleShiftGradients gradients) = 0;
   virtual void norm_backward_data(const BatchNormSpec& spec, GivenValues x, ScaleShift w, GivenStatistics s,
                                   GivenStatistics sums, double count, GivenValues dy, Values dx) = 0;
+};
 
+/// Pooling and dropout.
+class PoolLoops {
+ public:
+  virtual ~PoolLoops() = default;
   /// `chosen`: with max, one byte per value of y for the place of the largest value in its window; else null.
   virtual void pool(const Pool2dSpec& spec, GivenValues x, Values y, std::uint8_t* chosen) = 0;
   virtual void pool_backward(const Pool2dSpec& spec, const std::uint8_t* chosen, GivenValues dy,
                              Values dx) = 0;
-
   /// As Dropout: forward and backward alike.
   virtual void dropout(const DropoutSpec& spec, DeviceScalar<std::uint64_t> step, GivenValues from,
                        Values to) = 0;
+};
 
+/// Softmax and cross entropy.
+class LossLoops {
+ public:
+  virtual ~LossLoops() = default;
   /// As SoftmaxLoss; `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
   virtual void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
                             DeviceSpan<float> normalisers, DeviceSpan<float> sums) = 0;
   virtual void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits,
                                      const DeviceTargets& targets, DeviceSpan<const float> normalisers,
                                      DeviceScalar<float> scale, Values dlogits) = 0;
+};
 
+/// What an OverflowGuard does on the device.
+class OverflowLoops {
+ public:
+  virtual ~OverflowLoops() = default;
   /// flag[0] ← 1 if a value is NaN or infinite, else unchanged. The host does not wait.
   virtual void flag_not_finite(GivenValues x, DeviceSpan<float> flag) = 0;
   /// OverflowGuard::check with the result of flag_not_finite; sets the flag to 0.
@@ -152,6 +171,23 @@ class DeviceLoops {
   /// As OverflowGuard::restore. Sizes equal.
   virtual void restore(const ScalerState* state, DeviceSpan<const float> before,
                        DeviceSpan<float> values) = 0;
+};
+
+/// The operations on a GPU that no vendor's library offers, in the order of the calls on one stream. Only
+/// functions that return a number to the host (sums, norms and all_finite of flat()) wait for the device.
+/// Images are (N,H,W,C) in memory, though shapes are written (N,C,H,W); their values are of any precision,
+/// one precision in a call unless said otherwise. All sums are added in an order that depends on sizes only.
+/// Scratch memory grows with the first call that needs more. Checks sizes: InternalError.
+class DeviceLoops : public CastLoops,
+                    public ActivationLoops,
+                    public NormLoops,
+                    public PoolLoops,
+                    public LossLoops,
+                    public OverflowLoops {
+ public:
+  virtual std::string description() const = 0;  ///< "Kokkos 4.7.1, Cuda"
+  virtual FlatMath& flat() = 0;
+  virtual FlatUpdates& updates() = 0;
 };
 
 /// Device memory for scratch: floats, on 64 bytes. Its release must wait for kernels that use it.

@@ -28,6 +28,7 @@ class KokkosLoops : public DeviceLoops {
 
   std::string description() const override { return cat("Kokkos ", kokkos_version(), ", ", Space::name()); }
   FlatMath& flat() override { return flat_; }
+  FlatUpdates& updates() override { return flat_; }
 
   void cast(GivenValues from, Values to, const CastSpec& spec) override {
     loops::check_size("the cast's result", to, from.size);

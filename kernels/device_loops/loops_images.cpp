@@ -14,11 +14,11 @@ void check_same_layout(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-LoopsImages::LoopsImages(const LoopsContext& context)
-    : context_(context), layout_(std::make_shared<NhwcLayout>()) {}
+LoopsImages::LoopsImages(const LoopsContext& context, DeviceQueue& queue)
+    : context_(context), queue_(queue), layout_(std::make_shared<NhwcLayout>()) {}
 
 Tensor LoopsImages::tensor(const Shape& shape) {
-  return {shape, context_.device.allocate(floats_of(shape.size(), context_.precision)), layout_};
+  return {shape, context_.memory.allocate(floats_of(shape.size(), context_.precision)), layout_};
 }
 
 Tensor LoopsImages::view(const Shape& shape, DeviceSpan<float> memory) {
@@ -31,36 +31,26 @@ Tensor LoopsImages::view(const Shape& shape, DeviceSpan<float> memory) {
 }
 
 void LoopsImages::upload(std::span<const float> host, Tensor& to) {
-  Storage plain = context_.device.allocate(host.size());
-  context_.device.upload(host, plain.span());
+  Storage plain = context_.memory.allocate(host.size());
+  context_.memory.upload(host, plain.span());
   const Values values = values_of(to, context_.precision);
   if (is_nhwc(to)) {
     context_.loops.to_nhwc(to.shape(), to.shape()[1], values_of(plain.span()), values);
   } else {
     context_.loops.cast(values_of(plain.span()), values, {});
   }
-  context_.device.synchronize();  // `plain` is freed here
+  queue_.synchronize();  // `plain` is freed here
 }
 
 void LoopsImages::download(const Tensor& from, std::span<float> host) {
-  Storage plain = context_.device.allocate(host.size());
+  Storage plain = context_.memory.allocate(host.size());
   const GivenValues values = values_of(from, context_.precision);
   if (is_nhwc(from)) {
     context_.loops.from_nhwc(from.shape(), from.shape()[1], values, values_of(plain.span()));
   } else {
     context_.loops.cast(values, values_of(plain.span()), {});
   }
-  context_.device.download(plain.span(), host);
-}
-
-std::unique_ptr<BatchNorm> LoopsImages::batch_norm(const BatchNormSpec& spec) {
-  return make_batch_norm(context_, spec);
-}
-std::unique_ptr<Pool2d> LoopsImages::pool2d(const Pool2dSpec& spec) {
-  return make_pool2d(context_, spec);
-}
-std::unique_ptr<Dropout> LoopsImages::dropout(const DropoutSpec& spec) {
-  return make_dropout(context_, spec);
+  context_.memory.download(plain.span(), host);
 }
 
 void LoopsImages::copy(const Tensor& from, Tensor& to) {

@@ -5,18 +5,16 @@
 
 namespace flotilla {
 
-/// ImageOperations on NHWC tensors by DeviceLoops; a device adds the convolution.
+/// NHWC tensors and their sums, by DeviceLoops.
 class LoopsImages : public ImageOperations {
  public:
-  explicit LoopsImages(const LoopsContext& context);
+  /// `queue` must outlive it.
+  LoopsImages(const LoopsContext& context, DeviceQueue& queue);
 
   Tensor tensor(const Shape& shape) override;
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
   void download(const Tensor& from, std::span<float> host) override;
-  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
-  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
-  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
   void copy(const Tensor& from, Tensor& to) override;
   void add(const Tensor& x, Tensor& y) override;
   void add_relu(const Tensor& a, const Tensor& b, Tensor& y) override;
@@ -24,6 +22,7 @@ class LoopsImages : public ImageOperations {
 
  private:
   LoopsContext context_;
+  DeviceQueue& queue_;
   std::shared_ptr<const Layout> layout_;  // shared by the tensors
 };
 

@@ -18,8 +18,8 @@ class LoopsOverflowGuard : public OverflowGuard {
   LoopsOverflowGuard(const LoopsContext& context, const OverflowGuardSpec& spec)
       : context_(context),
         spec_(spec),
-        state_(context.device.allocate(state_floats)),
-        flag_(context.device.allocate(1)) {}
+        state_(context.memory.allocate(state_floats)),
+        flag_(context.memory.allocate(1)) {}
 
   void begin(const ScaleState& state, std::int64_t steps) override {
     ScalerState first;
@@ -28,7 +28,7 @@ class LoopsOverflowGuard : public OverflowGuard {
     first.backward_scale = state.scale / spec_.loss_divisor;
     std::vector<float> words(state_floats);
     std::memcpy(words.data(), &first, sizeof first);
-    context_.device.upload(words, state_.span());
+    context_.memory.upload(words, state_.span());
     begun_ = true;
   }
 

@@ -8,7 +8,8 @@
 #include "kernels/device_loops/device_loops.hpp"
 #include "kernels/device_loops/launch.hpp"
 
-/// Softmax and cross entropy (formulas: kernels/device.hpp): a team per row, then one team adds the rows up.
+/// Softmax and cross entropy (formulas: kernels/layers/softmax_loss.hpp): a team per row, then one team adds
+/// the rows up.
 namespace flotilla::loops {
 
 /// Results of a row: loss, top 1, top 5.

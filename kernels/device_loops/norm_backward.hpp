@@ -4,7 +4,7 @@
 #include "kernels/device_loops/device_loops.hpp"
 #include "kernels/device_loops/norm_forward.hpp"
 
-/// Batch norm backward (formulas: kernels/image_operations.hpp). Values read and written per value: the sums
+/// Batch norm backward (formulas: kernels/layers/batch_norm.hpp). Values read and written per value: the sums
 /// 2 read (with add_relu 3, or 4 with a second gradient, and 1 written), the data 2 read and 1 written:
 /// float16 moves 10 bytes per value, 14 (16) with add_relu.
 namespace flotilla::loops {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "kernels/device_loops/column_sums.hpp"
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/batch_norm.hpp"
 
-/// Batch norm forward on rows of channels (formulas: kernels/image_operations.hpp). Bound by memory: the
+/// Batch norm forward on rows of channels (formulas: kernels/layers/batch_norm.hpp). Bound by memory: the
 /// statistics read 1 value per value, the normalisation reads 1 (2 with a residual) and writes 1, so that
 /// float16 moves 6 (8) bytes per value in all.
 namespace flotilla::loops {

@@ -25,7 +25,7 @@ class LoopsBatchNorm : public BatchNorm {
  public:
   LoopsBatchNorm(const LoopsContext& context, const BatchNormSpec& spec) : context_(context), spec_(spec) {
     check_spec(spec);
-    if (spec.accumulate) sums_ = context.device.allocate(2 * static_cast<std::size_t>(spec.input[1]));
+    if (spec.accumulate) sums_ = context.memory.allocate(2 * static_cast<std::size_t>(spec.input[1]));
   }
 
   void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override {
@@ -97,7 +97,7 @@ class LoopsPool2d : public Pool2d {
     check_spec(spec);
     check_32_bit_size("pooling on a GPU", spec.input);
     const auto places = static_cast<std::size_t>(output_shape().size());
-    if (spec.kind == Pooling::max) chosen_ = context.device.allocate((places + 3) / 4);
+    if (spec.kind == Pooling::max) chosen_ = context.memory.allocate((places + 3) / 4);
   }
   Shape output_shape() const override { return flotilla::output_shape(spec_); }
   void forward(const Tensor& x, Tensor& y) override {
@@ -147,9 +147,9 @@ class LoopsSoftmaxLoss : public SoftmaxLoss {
   LoopsSoftmaxLoss(const LoopsContext& context, const SoftmaxLossSpec& spec)
       : context_(context), spec_(spec), rows_(static_cast<std::size_t>(spec.batch)) {
     check_spec(spec);
-    normalisers_ = context.device.allocate(2 * rows_);
-    labels_ = context.device.allocate(rows_);
-    other_labels_ = context.device.allocate(rows_);
+    normalisers_ = context.memory.allocate(2 * rows_);
+    labels_ = context.memory.allocate(rows_);
+    other_labels_ = context.memory.allocate(rows_);
   }
 
   void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) override {
@@ -171,7 +171,7 @@ class LoopsSoftmaxLoss : public SoftmaxLoss {
   /// Devices copy floats; what their bits mean is up to the reader.
   void upload(std::span<const std::int32_t> labels, Storage& to) {
     const std::size_t count = std::min(labels.size(), rows_);
-    context_.device.upload({reinterpret_cast<const float*>(labels.data()), count},
+    context_.memory.upload({reinterpret_cast<const float*>(labels.data()), count},
                            to.span().subspan(0, count));
   }
   DeviceTargets on_device(const Targets& targets) {

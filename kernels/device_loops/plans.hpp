@@ -6,19 +6,19 @@
 #include "kernels/device.hpp"
 #include "kernels/device_loops/device_loops.hpp"
 
-/// Plans of kernels/device.hpp and kernels/image_operations.hpp made of DeviceLoops alone, for devices with
-/// their own memory. They check arguments and call; image tensors are NHWC.
+/// Plans of kernels/layers/ made of DeviceLoops alone, for devices with their own memory. They check
+/// arguments and call; image tensors are NHWC.
 namespace flotilla {
 
-/// The context of plans; device and loops must outlive them.
+/// The context of plans; memory and loops must outlive them.
 struct LoopsContext {
-  Device& device;
+  const DeviceMemory& memory;
   DeviceLoops& loops;
   Precision precision = Precision::float32;  ///< Of activations.
 };
 
 /// (N,H,W,C) in memory, values of the device's precision. A tensor of four axes without layout
-/// (Device::tensor, Device::stage) is (N,C,H,W).
+/// (Tensors) is (N,C,H,W).
 class NhwcLayout : public Layout {};
 
 /// Whether the tensor's values lie as (N,H,W,C): by its layout, or because that makes no difference.
@@ -37,7 +37,7 @@ std::unique_ptr<Pool2d> make_pool2d(const LoopsContext& context, const Pool2dSpe
 std::unique_ptr<Dropout> make_dropout(const LoopsContext& context, const DropoutSpec& spec);
 std::unique_ptr<OverflowGuard> make_overflow_guard(const LoopsContext& context,
                                                    const OverflowGuardSpec& spec);
-/// forward() uploads the labels by Device::upload; backward() reads those.
+/// forward() uploads the labels by DeviceMemory::upload; backward() reads those.
 std::unique_ptr<SoftmaxLoss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec);
 
 }  // namespace flotilla

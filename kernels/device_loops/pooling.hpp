@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/device_loops/launch.hpp"
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/pool2d.hpp"
 
 /// Pooling on (N,H,W,C): one lane per pixel and pack of channels. The backward pass gathers over the windows
 /// that a pixel lies in, so that nothing is added atomically.

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 
 /// The update rules as functors over one index: the host device applies them to chunks, a CUDA device
 /// launches them through Kokkos. constexpr, so that code for devices can call them. Formulas:
-/// kernels/flat_math.hpp.
+/// kernels/flat_updates.hpp.
 namespace flotilla::flat {
 
 /// What all rules read. `rate`, `coupled` and `keep` are those of the current range.

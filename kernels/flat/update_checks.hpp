@@ -6,7 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/flat/rules.hpp"
-#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 
 /// Argument checks and constants of updates, shared by all devices. All throw InternalError.
 namespace flotilla::flat {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/device.hpp"
+#include "kernels/layers/linear.hpp"
 
 namespace flotilla {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/batch_norm.hpp"
 #include "kernels/onednn/norm_passes.hpp"
 #include "kernels/onednn/primitive_scope.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "kernels/device.hpp"
+#include "kernels/layers/conv2d.hpp"
 #include "kernels/onednn/image_layout.hpp"
 #include "kernels/onednn/operation.hpp"
 

@@ -3,16 +3,14 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include <algorithm>
-
 #include "kernels/error.hpp"
 #include "kernels/flat/host_flat.hpp"
 #include "kernels/host_memory.hpp"
+#include "kernels/host_queue.hpp"
+#include "kernels/host_tensors.hpp"
 #include "kernels/onednn/cpu_conv2d.hpp"
 #include "kernels/onednn/cpu_images.hpp"
-#include "kernels/onednn/cpu_linear.hpp"
-#include "kernels/onednn/cpu_softmax_loss.hpp"
-#include "kernels/plan_checks.hpp"
+#include "kernels/onednn/cpu_layers.hpp"
 #include "kernels/processor/processor.hpp"
 
 namespace flotilla {
@@ -29,58 +27,40 @@ const char* instruction_set() {
   return "less than AVX2";
 }
 
+const char* winograd_text(bool wanted) {
+  if (!wanted) return "";
+  return has_winograd() ? ", Winograd" : ", no Winograd in this library";
+}
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(const DeviceSpec& spec)
-      : threads_(spec.threads),
-        winograd_(spec.winograd),
-        flat_(threads_),
-        images_(threads_, winograd_, memory_) {}
+      : info_{.description = cat("oneDNN ", onednn_version(), ", ", spec.threads,
+                                 spec.threads == 1 ? " thread, " : " threads, ", instruction_set(),
+                                 winograd_text(spec.winograd)),
+              .threads = spec.threads,
+              .shares_host_memory = true},
+        flat_(spec.threads),
+        images_(spec.threads, memory_),
+        layers_(spec.threads, spec.winograd, memory_, images_) {}
 
-  std::string_view name() const override { return "cpu"; }
-  std::string description() const override {
-    return cat("oneDNN ", onednn_version(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ",
-               instruction_set(), winograd());
-  }
-  bool shares_host_memory() const override { return true; }
-  int threads() const override { return threads_; }
-
-  Storage allocate(std::size_t count) override { return memory_.allocate(count); }
-  Tensor tensor(const Shape& shape) override {
-    return {shape, allocate(static_cast<std::size_t>(shape.size()))};
-  }
-  std::int64_t allocated_bytes() const override { return memory_.allocated_bytes(); }
-  void upload(std::span<const float> host, DeviceSpan<float> to) override {
-    require(host.size() == to.size(), "upload of ", host.size(), " into ", to.size(), " values");
-    std::ranges::copy(host, to.address());
-  }
-  void download(DeviceSpan<const float> from, std::span<float> host) override {
-    require(from.size() == host.size(), "download of ", from.size(), " into ", host.size(), " values");
-    std::copy_n(from.address(), from.size(), host.begin());
-  }
-  void stage(std::span<float> host, Tensor& to) override { stage_in_place(host, to); }
-
-  std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
-    return std::make_unique<CpuLinear>(threads_, spec);
-  }
-  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
-    return std::make_unique<CpuSoftmaxLoss>(threads_, spec, memory_);
-  }
+  const DeviceInfo& info() const override { return info_; }
+  DeviceMemory& memory() override { return memory_; }
+  DeviceQueue& queue() override { return queue_; }
+  Tensors& tensors() override { return tensors_; }
   ImageOperations& images() override { return images_; }
+  Layers& layers() override { return layers_; }
   FlatMath& flat() override { return flat_; }
-  void synchronize() override {}
+  FlatUpdates& updates() override { return flat_; }
 
  private:
-  const char* winograd() const {
-    if (!winograd_) return "";
-    return has_winograd() ? ", Winograd" : ", no Winograd in this library";
-  }
-
-  int threads_;
-  bool winograd_;
+  DeviceInfo info_;
   HostMemory memory_;
+  HostQueue queue_{memory_};
   HostFlat flat_;
+  HostTensors tensors_{memory_, flat_};
   CpuImages images_;
+  CpuLayers layers_;
 };
 
 }  // namespace

@@ -6,34 +6,12 @@
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
-#include "kernels/onednn/cpu_batch_norm.hpp"
-#include "kernels/onednn/cpu_conv2d.hpp"
-#include "kernels/onednn/cpu_pool2d.hpp"
 #include "kernels/onednn/image_passes.hpp"
 #include "kernels/onednn/lanes.hpp"
 
 namespace flotilla {
 
-struct CpuImages::Parts {
-  std::shared_ptr<PrimitiveScope> scope;
-  ImageLayouts layouts;
-};
-
 namespace {
-
-class CpuDropout : public Dropout {
- public:
-  CpuDropout(int threads, const DropoutSpec& spec) : threads_(threads), spec_(spec) { check_spec(spec); }
-  void forward(std::uint64_t step, const Tensor& x, Tensor& y) override {
-    check_dropout(spec_, step, x, y);
-    drop_out(threads_, spec_, step, float_values(x).address(), float_values(y).address());
-  }
-  void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { forward(step, dy, dx); }
-
- private:
-  int threads_;
-  DropoutSpec spec_;
-};
 
 /// Calls body(place in plain order, place in the layout) for every value.
 template <class Body>
@@ -59,15 +37,11 @@ void check_alike(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-CpuImages::CpuImages(int threads, bool winograd, const HostMemory& memory)
-    : threads_(threads), winograd_(winograd), memory_(memory) {}
-CpuImages::~CpuImages() = default;
-
-CpuImages::Parts& CpuImages::parts() {
-  if (parts_ == nullptr) {
+const CpuImages::Parts& CpuImages::parts() {
+  if (!parts_) {
     auto scope = std::make_shared<PrimitiveScope>(threads_, memory_);
     const ImageLayouts layouts(scope->engine());
-    parts_ = std::make_unique<Parts>(Parts{std::move(scope), layouts});
+    parts_ = Parts{std::move(scope), layouts};
   }
   return *parts_;
 }
@@ -108,21 +82,6 @@ void CpuImages::download(const Tensor& from, std::span<float> host) {
   } else {
     for_each_place(*layout, [&](std::size_t plain, std::int64_t at) { host[plain] = values[at]; });
   }
-}
-
-std::unique_ptr<Conv2d> CpuImages::conv2d(const Conv2dSpec& spec) {
-  return std::make_unique<CpuConv2d>(parts().scope, parts().layouts, winograd_, spec);
-}
-std::unique_ptr<BatchNorm> CpuImages::batch_norm(const BatchNormSpec& spec) {
-  return std::make_unique<CpuBatchNorm>(parts().scope, parts().layouts, spec);
-}
-std::unique_ptr<Pool2d> CpuImages::pool2d(const Pool2dSpec& spec) {
-  if (spec.kind == Pooling::global_average)
-    return std::make_unique<CpuGlobalAverage>(threads_, parts().layouts, spec);
-  return std::make_unique<CpuPool2d>(parts().scope, parts().layouts, spec);
-}
-std::unique_ptr<Dropout> CpuImages::dropout(const DropoutSpec& spec) {
-  return std::make_unique<CpuDropout>(threads_, spec);
 }
 
 void CpuImages::copy(const Tensor& from, Tensor& to) {

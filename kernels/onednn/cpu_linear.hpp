@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/device.hpp"
+#include "kernels/layers/linear.hpp"
 
 namespace flotilla {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "kernels/device.hpp"
 #include "kernels/host_memory.hpp"
+#include "kernels/layers/softmax_loss.hpp"
 
 namespace flotilla {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/dropout.hpp"
 #include "kernels/onednn/image_layout.hpp"
 
 /// Own passes over image tensors. Their bits do not depend on the threads.

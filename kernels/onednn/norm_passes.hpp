@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/batch_norm.hpp"
 #include "kernels/onednn/image_layout.hpp"
 
 /// The passes of batch normalisation. oneDNN's are not used: they cannot add a residual, and take statistics

@@ -7,7 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "kernels/image_operations.hpp"
+#include "kernels/layers/batch_norm.hpp"
+#include "kernels/layers/conv2d.hpp"
+#include "kernels/layers/dropout.hpp"
+#include "kernels/layers/pool2d.hpp"
 
 /// The operations on images as the plainest loops, computed in double whatever the storage T. All plain.
 namespace flotilla::reference {

@@ -7,7 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/device.hpp"
+#include "kernels/host_batch.hpp"
+#include "kernels/layers/linear.hpp"
+#include "kernels/layers/softmax_loss.hpp"
 
 /// Every operation as the plainest loop, computed in double whatever the storage T (float, or double in tests
 /// of gradients). Weights are plain (O,I).

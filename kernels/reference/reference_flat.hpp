@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/flat_math.hpp"
+#include "kernels/flat_updates.hpp"
 
 namespace flotilla {
 
 /// FlatMath as plain loops in double, value by value, exactly over the ranges.
-class ReferenceFlat : public FlatMath {
+class ReferenceFlat : public FlatMath, public FlatUpdates {
  public:
   void fill(DeviceSpan<float> x, float value) override;
   void copy(DeviceSpan<const float> from, DeviceSpan<float> to) override;

@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-/// Operations on images as plain loops in double; every tensor is plain.
+/// Image tensors, which are plain here, and their sums.
 class ReferenceImages : public ImageOperations {
  public:
   ReferenceImages(const reference::TaggedMemory& memory, reference::Rounding rounding)
@@ -16,17 +16,13 @@ class ReferenceImages : public ImageOperations {
   Tensor view(const Shape& shape, DeviceSpan<float> memory) override;
   void upload(std::span<const float> host, Tensor& to) override;
   void download(const Tensor& from, std::span<float> host) override;
-  std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
-  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
-  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
-  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
   void copy(const Tensor& from, Tensor& to) override;
   void add(const Tensor& x, Tensor& y) override;
   void add_relu(const Tensor& a, const Tensor& b, Tensor& y) override;
   void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) override;
 
  private:
-  reference::TaggedMemory memory_;
+  const reference::TaggedMemory& memory_;
   reference::Rounding rounding_;
 };
 

@@ -11,11 +11,13 @@
 /// bit set that no address of a process has, and dereferencing one is a fault.
 namespace flotilla::reference {
 
-/// Zeroed memory, aligned to 64 bytes; counts the bytes in use. Its storages may outlive it.
-class TaggedMemory {
+/// Memory whose storages may outlive it.
+class TaggedMemory : public DeviceMemory {
  public:
-  Storage allocate(std::size_t count) const;  ///< `count` floats. @throws std::bad_alloc
-  std::int64_t allocated_bytes() const { return memory_.allocated_bytes(); }
+  Storage allocate(std::size_t count) const override;  ///< @throws std::bad_alloc
+  std::int64_t allocated_bytes() const override { return memory_.allocated_bytes(); }
+  void upload(std::span<const float> from, DeviceSpan<float> to) const override;
+  void download(DeviceSpan<const float> from, std::span<float> to) const override;
 
  private:
   HostMemory memory_;

@@ -57,8 +57,8 @@ struct Parts {
 
 class StagedAllReduce final : public Collectives {
  public:
-  StagedAllReduce(Device& device, std::unique_ptr<Collectives> sums, const Mirror& mirror)
-      : parts_(new Parts{std::move(sums), device.copy_lane(), mirror, {}}) {
+  StagedAllReduce(DeviceQueue& queue, std::unique_ptr<Collectives> sums, const Mirror& mirror)
+      : parts_(new Parts{std::move(sums), queue.copy_lane(), mirror, {}}) {
     require(ranks() == 1 || mirror.device.size() == mirror.host.size(), "a mirror of ", mirror.host.size(),
             " values for ", mirror.device.size());
   }
@@ -103,9 +103,9 @@ class StagedAllReduce final : public Collectives {
 
 }  // namespace
 
-std::unique_ptr<Collectives> make_staged_all_reduce(Device& device, std::unique_ptr<Collectives> sums,
+std::unique_ptr<Collectives> make_staged_all_reduce(DeviceQueue& queue, std::unique_ptr<Collectives> sums,
                                                     const Mirror& mirror) {
-  return std::make_unique<StagedAllReduce>(device, std::move(sums), mirror);
+  return std::make_unique<StagedAllReduce>(queue, std::move(sums), mirror);
 }
 
 }  // namespace flotilla::mpi

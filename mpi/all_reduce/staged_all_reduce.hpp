@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "kernels/device.hpp"
+#include "kernels/device_queue.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 
 namespace flotilla::mpi {
@@ -18,8 +18,8 @@ struct Mirror {
 
 /// All-reduce of device memory by way of the host: a part of mirror.device is copied to mirror.host, summed
 /// there by `sums`, and copied back. The thread that sums also copies, while the device computes. With one
-/// rank nothing is done. `device` and the memory must outlive the result.
-std::unique_ptr<Collectives> make_staged_all_reduce(Device& device, std::unique_ptr<Collectives> sums,
+/// rank nothing is done. `queue` and the memory must outlive the result.
+std::unique_ptr<Collectives> make_staged_all_reduce(DeviceQueue& queue, std::unique_ptr<Collectives> sums,
                                                     const Mirror& mirror);
 
 }  // namespace flotilla::mpi

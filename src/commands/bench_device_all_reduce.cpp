@@ -66,7 +66,7 @@ class DeviceBench {
 
   void measure(const Way& way, const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
     const auto lanes = static_cast<std::size_t>(way.communicators);
-    AllReducePlan plan = plan_all_reduce(way.reduction, places_, device_.shares_host_memory(), "", lanes,
+    AllReducePlan plan = plan_all_reduce(way.reduction, places_, device_.info().shares_host_memory, "", lanes,
                                          mpi::SumOrder::any, no_nccl_, way.communicators);
     const std::size_t most = arguments_.max_bytes / sizeof(float);
     fit_to_shared_memory(plan, false, most, world_);
@@ -87,16 +87,16 @@ class DeviceBench {
                        .bytes = data.size() * sizeof(float)};
       candidate.fill = [&] {
         mpi::fill_for_exact_sum(copy, plan.wire, world_.rank(), world_.size());
-        device_.upload(copy, data);
-        device_.synchronize();
+        device_.memory().upload(copy, data);
+        device_.queue().synchronize();
       };
       candidate.is_exact = [&] {
-        device_.download(data, copy);
+        device_.memory().download(data, copy);
         return mpi::is_exact_sum(copy, plan.wire, world_.size());
       };
       candidate.clear = [&] {
         device_.flat().fill(data, 0.0F);
-        device_.synchronize();
+        device_.queue().synchronize();
       };
       candidate.sum = [&] {
         if (lanes > 1) return together.sum(data);
@@ -104,7 +104,7 @@ class DeviceBench {
       };
       candidate.wait = [&] {
         for (mpi::Collectives* const lane : collectives) lane->wait();
-        device_.synchronize();
+        device_.queue().synchronize();
       };
       mpi::take_turns(world_, std::span(&candidate, 1), 0);
       on_row(candidate.row);
@@ -133,7 +133,7 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
   const auto own = static_cast<std::size_t>(world.rank());
   std::unique_ptr<Device> device;
   agree(world, places, [&] { device = make_device(config, places[own], gpus.ordinal(world.rank()), false); });
-  say("device " + device->description());
+  say("device " + device->info().description);
   const std::string no_nccl = flotilla::no_nccl(gpus, mpi::has_nccl());
   if (!no_nccl.empty()) say(cat("without NCCL: \"nccl\" ", no_nccl));
   const DeviceBench bench(arguments, world, *device, places, no_nccl);

@@ -72,8 +72,8 @@ class ResidentBatch final : public Loader {
 /// steps of a round, from a device at rest to a device at rest.
 template <class Step>
 void time_steps(Device& device, std::int64_t count, const Step& step, std::vector<double>& step_s) {
-  const bool whole = device.runs_ahead();
-  device.synchronize();
+  const bool whole = device.info().runs_ahead;
+  device.queue().synchronize();
   const std::int64_t begin = trace::now_ns();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t step_begin = trace::now_ns();
@@ -81,7 +81,7 @@ void time_steps(Device& device, std::int64_t count, const Step& step, std::vecto
     if (!whole) step_s.push_back(static_cast<double>(trace::now_ns() - step_begin) * 1e-9);
   }
   if (!whole) return;
-  device.synchronize();
+  device.queue().synchronize();
   step_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9 / static_cast<double>(count));
 }
 
@@ -108,7 +108,7 @@ void time_alone(Device& device, std::vector<Operation>& operations, std::int64_t
     for (Operation& operation : operations) {
       const std::int64_t begin = trace::now_ns();
       operation.what.run();
-      device.synchronize();
+      device.queue().synchronize();
       operation.times_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9);
     }
   }
@@ -171,7 +171,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                    .build = ""},
                   {});
   run.sync.strategy->start();
-  const bool ahead = run.machine.device->runs_ahead();
+  const bool ahead = run.machine.device->info().runs_ahead;
   std::unique_ptr<Loader> loader = trainer.make_loader();
   if (ahead)
     loader = end_job_on_failure(failure, [&] { return std::make_unique<ResidentBatch>(std::move(loader)); });
@@ -222,7 +222,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   const double samples_per_s = static_cast<double>(run.data.sharding.global_batch()) / step_median_s;
   nlohmann::ordered_json json{{"deck", arguments.deck},
                               {"workers", world.size()},
-                              {"device", run.machine.device->description()},
+                              {"device", run.machine.device->info().description},
                               {"global_batch_size", run.data.sharding.global_batch()},
                               {"steps", after.steps - before.steps},
                               {"step_us", step_median_s * 1e6},
@@ -243,7 +243,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                                   {"us", operation.median_s() * 1e6},
                                   {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
-    print_line(cat(run.machine.device->description(), ", ", world.size(), " worker(s), global batch ",
+    print_line(cat(run.machine.device->info().description, ", ", world.size(), " worker(s), global batch ",
                    run.data.sharding.global_batch(),
                    servers == nullptr ? ", all-reduce " : ", parameter-server ",
                    servers == nullptr ? run.sync.reduction.description : word(config.server()->mode)));

@@ -82,7 +82,7 @@ void print_memory(RunParts& run, const HostMemory& host, std::span<const StateSo
   line("activations, kept", bytes_of(memory.kept_values()));
   if (memory.shared_values() > 0) line("activations, shared", bytes_of(memory.shared_values()));
   line("gradients of activations", bytes_of(memory.gradient_values()));
-  line("workspaces", run.machine.device->allocated_bytes() - known);
+  line("workspaces", run.machine.device->memory().allocated_bytes() - known);
   if (run.model.validation_network) line("validation's activations", validation);
   if (on_host > 0) line("copies in host memory", on_host);
   line("input", host.input);
@@ -155,7 +155,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     const Batch& batch = validation->next();
     run.model.evaluator().forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
                                   Pass::inference, run.model.validation_sums.span().subspan(0, loss_sums));
-    run.machine.device->finish_staging();
+    run.machine.device->tensors().finish_staging();
   }
   const std::vector<StateSource> sources = sources_of_saves(run);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};

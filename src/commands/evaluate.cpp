@@ -110,10 +110,10 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
                             .slots = data->slots(),
                             .batch = batch,
                             .purpose = Purpose::inference});
-    parameters = device->allocate(static_cast<std::size_t>(network->layout().size()));
-    statistics = device->allocate(static_cast<std::size_t>(network->statistics().layout().size()));
+    parameters = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
+    statistics = device->memory().allocate(static_cast<std::size_t>(network->statistics().layout().size()));
     model = {parameters.span(), statistics.span()};
-    sums = device->allocate(ArenaLayout::alignment);
+    sums = device->memory().allocate(ArenaLayout::alignment);
     working.next("reading the checkpoint");
     if (config.model.has_embeddings()) embeddings.emplace(config, checkpoint, *data, batch);
     if (world.is_root()) {
@@ -136,7 +136,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   const auto on_batch = [&](const Batch& batch) {
     watchdog.beat("evaluating", checkpoint.state.step, batches++);
     if (!needs_rows) return;
-    device->download_values(network->logits(), rows);
+    device->tensors().download(network->logits(), rows);
     const auto valid = static_cast<std::size_t>(batch.valid);
     const std::span<const float> given =
         std::span(rows).first(valid * static_cast<std::size_t>(config.model.classes));

@@ -36,7 +36,7 @@ void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& report
   for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line]);
   reporter.log(describe(run.machine.places[static_cast<std::size_t>(run.machine.workers.rank())]));
   if (start.network) reporter.say(cat("network      ", describe(*start.network)));
-  reporter.say(cat("device       ", run.machine.device->description()));
+  reporter.say(cat("device       ", run.machine.device->info().description));
   introduce_gpus(run, reporter);
 }
 
@@ -109,7 +109,7 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
                      .first_step = start.resumed == nullptr ? 0 : start.resumed->state.step,
                      .global_batch_size = sharding.global_batch(),
                      .parameters = run.model.network->layout().values(),
-                     .device = run.machine.device->description(),
+                     .device = run.machine.device->info().description,
                      .all_reduce = run.sync.strategy->description().transport};
   if (start.machines.network) add_network(*start.machines.network, start.machines.places, report);
   reporter.start(report);

@@ -47,7 +47,7 @@ class Loader {
   virtual std::int64_t buffer_bytes() const = 0;
 };
 
-/// Device::pin
+/// DeviceMemory::pin
 using PinMemory = std::function<Storage(std::span<float>)>;
 
 struct LoaderOptions {

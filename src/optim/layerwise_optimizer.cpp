@@ -16,13 +16,14 @@ std::vector<FlatRange> without_decay(std::vector<FlatRange> ranges) {
 
 Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
     : math_(device.flat()),
+      updates_(device.updates()),
       ranges_(update_ranges(config, layout, true)),
       parameter_norms_(ranges_.size()),
       gradient_norms_(ranges_.size()),
       coefficient_(config.lars_coefficient),
       epsilon_(config.epsilon),
       mu_(static_cast<float>(config.momentum)),
-      velocity_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
+      velocity_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
 
 std::vector<OptimizerSlot> Lars::slots() {
   return {{"momentum", velocity_.span()}};
@@ -43,11 +44,12 @@ void Lars::update(UpdateInput in, std::int64_t) {
   }
   in.ranges = ranges_;
   in.decay = Decay::coupled;
-  math_.lars(in, velocity_.span(), mu_);
+  updates_.lars(in, velocity_.span(), mu_);
 }
 
 Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
     : math_(device.flat()),
+      updates_(device.updates()),
       ranges_(update_ranges(config, layout, true)),
       rate_ranges_(without_decay(ranges_)),
       parameter_norms_(ranges_.size()),
@@ -55,9 +57,9 @@ Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& dev
       beta1_(static_cast<float>(config.beta1)),
       beta2_(static_cast<float>(config.beta2)),
       epsilon_(static_cast<float>(config.epsilon)),
-      first_(device.allocate(static_cast<std::size_t>(layout.size()))),
-      second_(device.allocate(static_cast<std::size_t>(layout.size()))),
-      direction_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
+      first_(device.memory().allocate(static_cast<std::size_t>(layout.size()))),
+      second_(device.memory().allocate(static_cast<std::size_t>(layout.size()))),
+      direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
 
 std::vector<OptimizerSlot> Lamb::slots() {
   return {{"adam_m", first_.span()}, {"adam_v", second_.span()}};
@@ -67,7 +69,8 @@ void Lamb::update(UpdateInput in, std::int64_t step) {
   in.ranges = ranges_;
   // The decay stands in the direction, not in the gradient that enters the moments.
   in.decay = Decay::decoupled;
-  math_.lamb_direction(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step, direction_.span());
+  updates_.lamb_direction(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step,
+                          direction_.span());
 
   math_.norms(in.parameters, ranges_, parameter_norms_);
   math_.norms(direction_.span(), ranges_, direction_norms_);
@@ -77,10 +80,10 @@ void Lamb::update(UpdateInput in, std::int64_t step) {
     rate_ranges_[i].rate_factor =
         scaled ? static_cast<float>(parameter_norms_[i] / direction_norms_[i]) : 1.0F;
   }
-  math_.sgd({.parameters = in.parameters,
-             .gradients = direction_.span(),
-             .ranges = rate_ranges_,
-             .learning_rate = in.learning_rate});
+  updates_.sgd({.parameters = in.parameters,
+                .gradients = direction_.span(),
+                .ranges = rate_ranges_,
+                .learning_rate = in.learning_rate});
 }
 
 }  // namespace flotilla

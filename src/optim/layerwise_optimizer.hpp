@@ -19,6 +19,7 @@ class Lars : public Optimizer {
 
  private:
   FlatMath& math_;
+  FlatUpdates& updates_;
   std::vector<FlatRange> ranges_;  ///< One per tensor; rate_factor is set in every step
   std::vector<double> parameter_norms_;
   std::vector<double> gradient_norms_;
@@ -39,6 +40,7 @@ class Lamb : public Optimizer {
 
  private:
   FlatMath& math_;
+  FlatUpdates& updates_;
   std::vector<FlatRange> ranges_;  ///< Ranges for the direction, with weight decay
   std::vector<FlatRange>
       rate_ranges_;  ///< Ranges for the update, without it: one per tensor, rate_factor set in every step

@@ -15,12 +15,12 @@ namespace {
 class Momentum : public Optimizer {
  public:
   Momentum(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : math_(device.flat()),
+      : updates_(device.updates()),
         ranges_(update_ranges(config, layout, false)),
         decay_(config.decay),
         mu_(static_cast<float>(config.momentum)),
         nesterov_(config.kind == OptimizerKind::nesterov),
-        velocity_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
+        velocity_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
 
   std::vector<OptimizerSlot> slots() override { return {{"momentum", velocity_.span()}}; }
 
@@ -28,11 +28,11 @@ class Momentum : public Optimizer {
   void update(UpdateInput in, std::int64_t) override {
     in.ranges = due(ranges_);
     in.decay = decay_;
-    math_.momentum(in, velocity_.span(), mu_, nesterov_);
+    updates_.momentum(in, velocity_.span(), mu_, nesterov_);
   }
 
  private:
-  FlatMath& math_;
+  FlatUpdates& updates_;
   std::vector<FlatRange> ranges_;
   Decay decay_;
   float mu_;
@@ -43,7 +43,7 @@ class Momentum : public Optimizer {
 class Sgd : public Optimizer {
  public:
   Sgd(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : math_(device.flat()), ranges_(update_ranges(config, layout, false)), decay_(config.decay) {}
+      : updates_(device.updates()), ranges_(update_ranges(config, layout, false)), decay_(config.decay) {}
 
   std::vector<OptimizerSlot> slots() override { return {}; }
 
@@ -51,11 +51,11 @@ class Sgd : public Optimizer {
   void update(UpdateInput in, std::int64_t) override {
     in.ranges = due(ranges_);
     in.decay = decay_;
-    math_.sgd(in);
+    updates_.sgd(in);
   }
 
  private:
-  FlatMath& math_;
+  FlatUpdates& updates_;
   std::vector<FlatRange> ranges_;
   Decay decay_;
 };
@@ -64,14 +64,14 @@ class Sgd : public Optimizer {
 class Adam : public Optimizer {
  public:
   Adam(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : math_(device.flat()),
+      : updates_(device.updates()),
         ranges_(update_ranges(config, layout, false)),
         decay_(config.kind == OptimizerKind::adamw ? Decay::decoupled : config.decay),
         beta1_(static_cast<float>(config.beta1)),
         beta2_(static_cast<float>(config.beta2)),
         epsilon_(static_cast<float>(config.epsilon)),
-        first_(device.allocate(static_cast<std::size_t>(layout.size()))),
-        second_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
+        first_(device.memory().allocate(static_cast<std::size_t>(layout.size()))),
+        second_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
 
   std::vector<OptimizerSlot> slots() override {
     return {{"adam_m", first_.span()}, {"adam_v", second_.span()}};
@@ -81,11 +81,11 @@ class Adam : public Optimizer {
   void update(UpdateInput in, std::int64_t step) override {
     in.ranges = due(ranges_);
     in.decay = decay_;
-    math_.adam(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step);
+    updates_.adam(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step);
   }
 
  private:
-  FlatMath& math_;
+  FlatUpdates& updates_;
   std::vector<FlatRange> ranges_;
   Decay decay_;
   float beta1_;
@@ -98,11 +98,11 @@ class Adam : public Optimizer {
 class Adagrad : public Optimizer {
  public:
   Adagrad(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : math_(device.flat()),
+      : updates_(device.updates()),
         ranges_(update_ranges(config, layout, false)),
         decay_(config.decay),
         epsilon_(static_cast<float>(config.epsilon)),
-        sum_(device.allocate(static_cast<std::size_t>(layout.size()))) {}
+        sum_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
 
   std::vector<OptimizerSlot> slots() override { return {{"adagrad_sum", sum_.span()}}; }
 
@@ -110,11 +110,11 @@ class Adagrad : public Optimizer {
   void update(UpdateInput in, std::int64_t) override {
     in.ranges = due(ranges_);
     in.decay = decay_;
-    math_.adagrad(in, sum_.span(), epsilon_);
+    updates_.adagrad(in, sum_.span(), epsilon_);
   }
 
  private:
-  FlatMath& math_;
+  FlatUpdates& updates_;
   std::vector<FlatRange> ranges_;
   Decay decay_;
   float epsilon_;

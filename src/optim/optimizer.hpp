@@ -26,7 +26,7 @@ struct OptimizerSlot {
 /// the whole tensors.
 using WholeNorms = std::function<void(std::span<double> first, std::span<double> second)>;
 
-/// Turns gradients into an update of the parameters (formulas: kernels/flat_math.hpp and make_optimizer).
+/// Turns gradients into an update of the parameters (formulas: kernels/flat_updates.hpp and make_optimizer).
 class Optimizer {
  public:
   Optimizer() = default;

@@ -12,7 +12,9 @@ constexpr auto floats = static_cast<std::size_t>(header_floats);
 }  // namespace
 
 DelayedMetrics::DelayedMetrics(Device& device)
-    : device_(device), lane_(device.copy_lane()), kept_{device.allocate(floats), device.allocate(floats)} {}
+    : device_(device),
+      lane_(device.queue().copy_lane()),
+      kept_{device.memory().allocate(floats), device.memory().allocate(floats)} {}
 
 void DelayedMetrics::exchange(DeviceSpan<const float> sums, std::span<float> before) {
   device_.flat().copy(sums, kept_[next_].span());

@@ -34,7 +34,7 @@ std::int64_t shards_per_worker(std::int64_t shards, int workers) {
 ShardSums::ShardSums(Device& device, DeviceSpan<float> values, std::int64_t shards)
     : flat_(device.flat()), values_(values), shards_(shards) {
   const auto digits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(shards - 1)));
-  for (int digit = 0; digit < digits; ++digit) partial_.push_back(device.allocate(values.size()));
+  for (int digit = 0; digit < digits; ++digit) partial_.push_back(device.memory().allocate(values.size()));
 }
 
 void ShardSums::keep(std::int64_t shard) {

@@ -18,7 +18,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
       late_(parts_.device) {
   if (parts_.overflow_guard != nullptr)
-    statistics_before_ = parts_.device.allocate(parts_.model.statistics.size());
+    statistics_before_ = parts_.device.memory().allocate(parts_.model.statistics.size());
 }
 
 void SyncAllReduce::start() {
@@ -174,7 +174,7 @@ StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
   const auto all = parts_.gradients.subspan(0, sums.size());
   if (info.outcome_now) {
     late_.forget();
-    parts_.device.download(all, sums);
+    parts_.device.memory().download(all, sums);
   } else {
     late_.exchange(all, sums);
   }

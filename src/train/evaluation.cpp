@@ -29,12 +29,12 @@ std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, Dev
     network.forward(inputs ? inputs(*batch) : batch->input(),
                     {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
     std::array<float, loss_sums> part{};
-    network.device().download(sums, part);
-    network.device().finish_staging();
+    network.device().memory().download(sums, part);
+    network.device().tensors().finish_staging();
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
     if (clicks != nullptr) {
       const auto valid = static_cast<std::size_t>(batch->valid);
-      network.device().download_values(network.logits(), logits);
+      network.device().tensors().download(network.logits(), logits);
       clicks->add(std::span(logits).first(2 * valid), batch->labels.first(valid));
     }
     if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, begin);

@@ -4,8 +4,8 @@
 namespace flotilla {
 
 LoaderOptions loading_for(Device& device, LoaderOptions options) {
-  options.pin = [&device](std::span<float> batch) { return device.pin(batch); };
-  options.bytes = device.stages_bytes();
+  options.pin = [&device](std::span<float> batch) { return device.memory().pin(batch); };
+  options.bytes = device.info().stages_bytes;
   return options;
 }
 

@@ -69,7 +69,8 @@ void restore(ValueSource& file, const std::string& path, const Network& network,
   auto tensor = expected.begin();
   for (const StateGroup& group : state_groups(network, arrays))
     for (std::size_t slice = 0; slice < group.tensors.layout().slices().size(); ++slice, ++tensor)
-      group.tensors.import_slice(network.device(), slice, file.values(places.at(tensor->path)), group.values);
+      group.tensors.import_slice(network.device().memory(), slice, file.values(places.at(tensor->path)),
+                                 group.values);
 }
 
 std::vector<std::string> load_matching(ValueSource& weights, const std::string& path, const Network& network,
@@ -87,7 +88,7 @@ std::vector<std::string> load_matching(ValueSource& weights, const std::string& 
       }
       const CheckpointTensor& tensor = weights.tensors()[found->second];
       if (tensor.shape == slice.shape) {
-        group.tensors.import_slice(network.device(), i, weights.values(found->second), group.values);
+        group.tensors.import_slice(network.device().memory(), i, weights.values(found->second), group.values);
         lines.push_back(cat("loaded         ", slice.name));
         any = true;
       } else {

@@ -12,7 +12,7 @@ void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, s
   flat.fill(model.statistics, 0.0F);
   for (std::int64_t i = 0; i < batches; ++i) {
     run.machine.watchdog.beat("estimating statistics", i);
-    run.machine.device->finish_staging();
+    run.machine.device->tensors().finish_staging();
     const Batch& batch = loader.next();
     flat.fill(batchs_own, 0.0F);  // leaves (1 − μ) · the batch's
     run.model.network->forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
@@ -22,7 +22,7 @@ void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, s
         1.0F / ((1.0F - statistics_momentum) * static_cast<float>(batches * run.machine.workers.size())),
         batchs_own, model.statistics);
   }
-  run.machine.device->finish_staging();
+  run.machine.device->tensors().finish_staging();
   flat.fill(batchs_own, 0.0F);
   run.model.train_with(run.model.weights);
   HostStaging staging(*run.machine.device, model.statistics.size());

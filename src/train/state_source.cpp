@@ -23,9 +23,10 @@ StateSource::StateSource(const Network& network, std::span<const StateArray> arr
     }
   }
   plain_.resize(static_cast<std::size_t>(largest));
-  copies_ = !network.device().shares_host_memory() || bytes < std::size_t{copied_below_bytes};
+  copies_ = !network.device().info().shares_host_memory || bytes < std::size_t{copied_below_bytes};
   if (copies_)
-    for (const StateGroup& group : groups_) copy_.push_back(network.device().pinned(group.values.size()));
+    for (const StateGroup& group : groups_)
+      copy_.push_back(network.device().memory().pinned(group.values.size()));
 }
 
 void StateSource::take(std::span<const StateArray> arrays) {
@@ -35,7 +36,7 @@ void StateSource::take(std::span<const StateArray> arrays) {
     require(arrays[i].group == group.name && arrays[i].values.size() == group.values.size(), "a group ",
             arrays[i].group, " in the place of ", group.name);
     group.values = arrays[i].values;
-    if (copies_) network_.device().download(group.values, host_span(copy_[i].span()));
+    if (copies_) network_.device().memory().download(group.values, host_span(copy_[i].span()));
   }
 }
 

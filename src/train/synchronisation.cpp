@@ -51,7 +51,7 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
       const auto found = saved_choices.find(choice);
       return found == saved_choices.end() ? std::string() : found->second;
     };
-    const bool shares_memory = machine.device->shares_host_memory();
+    const bool shares_memory = machine.device->info().shares_host_memory;
     const std::string without_nccl = no_nccl(machine.gpus, mpi::has_nccl());
     plan = plan_all_reduce(step_group ? step_group->reduction : config.reduction,
                            step_group ? step_group->places : machine.places, shares_memory,

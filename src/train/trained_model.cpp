@@ -53,7 +53,7 @@ TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData&
       validation_network.reset();
     if (machine.servers == nullptr || config.server()->mode == ServerMode::geo || machine.workers.is_root())
       optimizer = make_optimizer(config.optimizer, network->layout(), device);
-    validation_sums = device.allocate(ArenaLayout::alignment);
+    validation_sums = device.memory().allocate(ArenaLayout::alignment);
   });
   check_one_order(machine.workers, network->parameters());
   if (machine.servers == nullptr) overflow_guard = make_overflow_guard();
@@ -100,8 +100,8 @@ void TrainedModel::initialise() {
   if (validation_network) bind(*validation_network, weights);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   const mpi::CpuProgressScope working(machine.watchdog, "setting the first weights");
-  network->parameters().initialise(*machine.device, seed, weights.parameters);
-  network->statistics().initialise(*machine.device, seed, weights.statistics);
+  network->parameters().initialise(machine.device->memory(), seed, weights.parameters);
+  network->statistics().initialise(machine.device->memory(), seed, weights.statistics);
 }
 
 DeviceSpan<float> TrainedModel::parameter_gradients() const {

@@ -135,7 +135,7 @@ WorkToCome Trainer::work_to_come() const {
 
 Ending Trainer::run() {
   const auto loader = make_loader();
-  run_.machine.device->synchronize();
+  run_.machine.device->queue().synchronize();
   queue_.emplace(flotilla::computing_threads(computing_threads()));
   if (config_.checkpoint.every_s > 0.0)
     save_clock_.emplace(config_.checkpoint.every_s, step_, trace::now_ns());

@@ -235,7 +235,7 @@ void Trainer::save() {
       .seed = config_.run.seed,
       .optimizer_step = 0,
       .deck = config_.resolved_text,
-      .versions = {{"flotilla", parts_.build}, {"device", run_.machine.device->description()}},
+      .versions = {{"flotilla", parts_.build}, {"device", run_.machine.device->info().description}},
       .choices = run_.sync.choices,
       .training_samples = run_.data.training->size()};
   const std::string failure = save_rows(counters);

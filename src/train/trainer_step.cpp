@@ -61,9 +61,9 @@ StepOutcome Trainer::step(Loader& loader) {
                             .epochs_after = progress_of(config_, sharding, next).epochs,
                             .mean_step_s = mean_step_s(),
                             .synchronise = synchronises,
-                            .outcome_now = synchronises || !run_.machine.device->runs_ahead() ||
+                            .outcome_now = synchronises || !run_.machine.device->info().runs_ahead ||
                                            (run_.model.loss_scale.enabled() && !run_.model.overflow_guard)});
-  run_.machine.device->submit();
+  run_.machine.device->queue().submit();
   stragglers_.after_step(strategy.times().synchronisations, step_times());
   times_.read_ns = loader.read_ns();
   ++times_.steps;
@@ -112,7 +112,7 @@ const Batch& Trainer::take_batch(Loader& loader) {
   if (const Batch* ahead = std::exchange(ahead_, nullptr)) return *ahead;
   // The loader fills the last one anew. A device that runs ahead is waited for here, which is not the
   // loader's doing.
-  run_.machine.device->finish_staging();
+  run_.machine.device->tensors().finish_staging();
   const trace::Span span("wait for input");
   const Stopwatch watch(times_.input_ns);
   run_.machine.watchdog.beat("waiting for input", step_);
@@ -138,7 +138,7 @@ void Trainer::learn_rows(const Batch& batch, Loader& loader) {
 
 void Trainer::log_clicks(const Batch& batch) {
   if (!clicks_) return;
-  run_.machine.device->download_values(run_.model.network->logits(), logits_);
+  run_.machine.device->tensors().download(run_.model.network->logits(), logits_);
   const auto valid = static_cast<std::size_t>(batch.valid);
   clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
 }

@@ -101,9 +101,9 @@ class Convolution {
   static constexpr std::size_t passes = 3;
 
   Convolution(Device& device, const Conv2dSpec& spec)
-      : plan_(device.images().conv2d(spec)),
-        w_(device.allocate(static_cast<std::size_t>(plan_->weight_size()))),
-        dw_(device.allocate(w_.size())),
+      : plan_(device.layers().conv2d(spec)),
+        w_(device.memory().allocate(static_cast<std::size_t>(plan_->weight_size()))),
+        dw_(device.memory().allocate(w_.size())),
         x_(filled(device, spec.input)),
         y_(filled(device, plan_->output_shape())),
         dx_(device.images().tensor(spec.input)),
@@ -130,7 +130,7 @@ void time_convolutions(const Network& network, int threads, int rounds) {
   const auto winograd = make_device({.kind = "cpu", .threads = threads, .winograd = true});
   std::printf(
       "%-30s  forward, backward_data, backward_weights: fastest ms (GFLOP/s) Winograd allowed / not\n",
-      direct->description().c_str());
+      direct->info().description.c_str());
   double all = 0.0;
   double all_winograd = 0.0;
   for (const auto& [spec, count] : network.convolutions) {
@@ -162,10 +162,10 @@ void time_norms(const Network& network, int threads, int rounds) {
   std::printf("batch norm: forward, backward: median ms (GB/s of what must be read and written once)\n");
   double all = 0.0;
   for (const auto& [spec, count] : network.norms) {
-    const auto plan = device->images().batch_norm(spec);
+    const auto plan = device->layers().batch_norm(spec);
     const bool adds = spec.after == AfterNorm::add_relu;
     const auto channels = static_cast<std::size_t>(spec.input[1]);
-    Storage pairs = device->allocate(6 * channels);
+    Storage pairs = device->memory().allocate(6 * channels);
     fill(pairs.span());
     const auto pair = [&](std::size_t at) {
       return ChannelPair<float>{pairs.span().subspan(at * channels, channels),

@@ -57,15 +57,15 @@ class Step {
     for (float& value : rows_) value = static_cast<float>(0.1 * random.normal());
     drows_.resize(rows_.size());
     const auto parameters = static_cast<std::size_t>(network_->layout().size());
-    parameters_ = device.allocate(parameters);
-    gradients_ = device.allocate(parameters);
-    sums_ = device.allocate(loss_sums);
-    features_ = device.allocate(static_cast<std::size_t>(batch * bags_of_.spec().features()));
+    parameters_ = device.memory().allocate(parameters);
+    gradients_ = device.memory().allocate(parameters);
+    sums_ = device.memory().allocate(loss_sums);
+    features_ = device.memory().allocate(static_cast<std::size_t>(batch * bags_of_.spec().features()));
     network_->bind({.parameters = parameters_.span(),
                     .gradients = gradients_.span(),
                     .statistics = {},
                     .step_statistics = {}});
-    network_->parameters().initialise(device, 1, parameters_.span());
+    network_->parameters().initialise(device.memory(), 1, parameters_.span());
     add_parts();
     add_products();
   }
@@ -93,7 +93,7 @@ class Step {
       if (part.flop > 0.0) std::printf(", %6.1f GFLOP/s", part.flop / fastest(part.times) * 1e-9);
       std::printf("\n");
     }
-    std::printf("%s, batch %ld, %zu ids, %zu rows\n", device_.description().c_str(),
+    std::printf("%s, batch %ld, %zu ids, %zu rows\n", device_.info().description.c_str(),
                 static_cast<long>(network_->batch()), ids_.size(), found_.keys().size());
     print_rates("medians", median);
     print_rates("fastest", fastest);
@@ -163,7 +163,7 @@ class Step {
       const std::int64_t in = widths[layer];
       const std::int64_t out = widths[layer + 1];
       const auto array = [this](std::int64_t count) {
-        arrays_.push_back(device_.allocate(static_cast<std::size_t>(count)));
+        arrays_.push_back(device_.memory().allocate(static_cast<std::size_t>(count)));
         Random random(2, random_data, arrays_.size());
         float* const values = arrays_.back().span().address();
         for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(random.uniform() - 0.5);
@@ -174,7 +174,7 @@ class Step {
       float* const y = array(batch * out);
       float* const dw = array(in * out);
       float* const dx = array(batch * in);
-      const int threads = device_.threads();
+      const int threads = device_.info().threads;
       const auto add = [&](const char* what, std::function<void()> run) {
         parts_.push_back({"product of fc" + std::to_string(layer + 1) + what,
                           2.0 * static_cast<double>(batch * in * out),

@@ -49,9 +49,10 @@ class Step {
     const std::int64_t widths[] = {784, 128, 128, 10};
     std::int64_t size = 0;
     for (int l = 0; l < 3; ++l) size += (widths[l] * widths[l + 1] + widths[l + 1] + 31) / 16 * 16;
-    for (Storage* storage : {&p_, &g_, &m_, &v_}) *storage = device.allocate(static_cast<std::size_t>(size));
+    for (Storage* storage : {&p_, &g_, &m_, &v_})
+      *storage = device.memory().allocate(static_cast<std::size_t>(size));
     fill(p_.span(), 1);
-    x_ = device.tensor({batch, widths[0]});
+    x_ = device.tensors().zeros({batch, widths[0]});
     fill(float_values(x_), 2);
     std::size_t at = 0;
     for (int l = 0; l < 3; ++l) {
@@ -59,20 +60,20 @@ class Step {
                             .in = widths[l],
                             .out = widths[l + 1],
                             .activation = l < 2 ? Activation::tanh : Activation::identity};
-      auto plan = device.linear(spec);
+      auto plan = device.layers().linear(spec);
       const auto weight = static_cast<std::size_t>(plan->weight_size());
       const auto bias = static_cast<std::size_t>(spec.out);
       const std::size_t bias_at = at + weight;
       layers_.push_back({spec, std::move(plan), p_.span().subspan(at, weight),
                          p_.span().subspan(bias_at, bias), g_.span().subspan(at, weight),
-                         g_.span().subspan(bias_at, bias), device.tensor({batch, spec.out}),
-                         device.tensor({batch, spec.out})});
+                         g_.span().subspan(bias_at, bias), device.tensors().zeros({batch, spec.out}),
+                         device.tensors().zeros({batch, spec.out})});
       ranges_.push_back({.offset = static_cast<std::int64_t>(at), .count = spec.in * spec.out});
       ranges_.push_back({.offset = static_cast<std::int64_t>(bias_at), .count = spec.out});
       at = (bias_at + bias + 15) / 16 * 16;
     }
-    loss_ = device.softmax_loss({.batch = batch, .classes = 10});
-    sums_ = device.allocate(loss_sums);
+    loss_ = device.layers().softmax_loss({.batch = batch, .classes = 10});
+    sums_ = device.memory().allocate(loss_sums);
     labels_.assign(static_cast<std::size_t>(batch), 3);
     add_parts();
   }
@@ -108,7 +109,7 @@ class Step {
     std::printf(
         "%s, batch %ld: sum of operations %.0f us, matrix products in them %.0f us; step fastest %.0f us, "
         "median %.0f us = %.0f samples/s\n",
-        device_.description().c_str(), static_cast<long>(batch_), all * 1e6, products * 1e6,
+        device_.info().description.c_str(), static_cast<long>(batch_), all * 1e6, products * 1e6,
         fastest(steps_) * 1e6, median(steps_) * 1e6, static_cast<double>(batch_) / median(steps_));
   }
 
@@ -126,8 +127,9 @@ class Step {
       Tensor& x = l == 0 ? x_ : layers_[l - 1].y;
       add("forward " + std::to_string(l + 1), [&] { layer.plan->forward(x, {layer.w, layer.b}, layer.y); });
       add_product([&] {
-        matrix_product(device_.threads(), batch_, layer.spec.out, layer.spec.in, {float_values(x).address()},
-                       {layer.w.address()}, 0.0F, float_values(layer.y).address());
+        matrix_product(device_.info().threads, batch_, layer.spec.out, layer.spec.in,
+                       {float_values(x).address()}, {layer.w.address()}, 0.0F,
+                       float_values(layer.y).address());
       });
     }
     const Targets targets{.labels = labels_, .valid = batch_};
@@ -144,15 +146,15 @@ class Step {
       });
       add_product([this, &layer, &x, dx] {
         const float* const dz = float_values(layer.dy).address();
-        matrix_product(device_.threads(), layer.spec.in, layer.spec.out, batch_,
+        matrix_product(device_.info().threads, layer.spec.in, layer.spec.out, batch_,
                        {float_values(x).address(), true}, {dz}, 0.0F, layer.dw.address());
         if (dx == nullptr) return;
-        matrix_product(device_.threads(), batch_, layer.spec.in, layer.spec.out, {dz},
+        matrix_product(device_.info().threads, batch_, layer.spec.in, layer.spec.out, {dz},
                        {layer.w.address(), true}, 0.0F, float_values(*dx).address());
       });
     }
     add("adam", [this] {
-      device_.flat().adam(
+      device_.updates().adam(
           {.parameters = p_.span(), .gradients = g_.span(), .ranges = ranges_, .learning_rate = 1e-3F},
           m_.span(), v_.span(), 0.9F, 0.999F, 1e-8F, ++adam_steps_);
     });

@@ -21,14 +21,14 @@ inline std::vector<float> exact_values(std::int64_t count, std::uint64_t stream)
 
 /// A plain activation tensor, of whatever precision the device has. `values` must stay.
 inline Tensor staged(Device& device, const Shape& shape, std::vector<float>& values) {
-  Tensor made = device.tensor(shape);
-  device.stage(values, made);
+  Tensor made = device.tensors().zeros(shape);
+  device.tensors().stage(values, made);
   return made;
 }
 
 inline std::vector<float> values_of(Device& device, const Tensor& from) {
   std::vector<float> values(static_cast<std::size_t>(from.shape().size()));
-  device.download_values(from, values);
+  device.tensors().download(from, values);
   return values;
 }
 

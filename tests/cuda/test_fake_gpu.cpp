@@ -17,19 +17,18 @@ class FakeGpu : public test::OnGpu {};
 TEST_F(FakeGpu, SaysWhatItIs) {
   const auto device = test::gpu({.threads = 3, .precision = Precision::float16});
 
-  EXPECT_EQ(device->name(), "cuda");
-  EXPECT_NE(device->description().find("CUDA 13.0, cuDNN 9.19.0"), std::string::npos);
-  EXPECT_NE(device->description().find("float16"), std::string::npos);
-  EXPECT_FALSE(device->shares_host_memory());
-  EXPECT_EQ(device->threads(), 3);
-  EXPECT_EQ(device->precision(), Precision::float16);
-  EXPECT_EQ(device->floats_of({3, 5}), 8U);
-  EXPECT_EQ(device->native_stream().ordinal, 0);
-  EXPECT_NE(device->native_stream().handle, nullptr);
+  EXPECT_NE(device->info().description.find("CUDA 13.0, cuDNN 9.19.0"), std::string::npos);
+  EXPECT_NE(device->info().description.find("float16"), std::string::npos);
+  EXPECT_FALSE(device->info().shares_host_memory);
+  EXPECT_EQ(device->info().threads, 3);
+  EXPECT_EQ(device->info().precision, Precision::float16);
+  EXPECT_EQ(device->tensors().floats_of({3, 5}), 8U);
+  EXPECT_EQ(device->queue().native_stream().ordinal, 0);
+  EXPECT_NE(device->queue().native_stream().handle, nullptr);
 }
 
 TEST_F(FakeGpu, IsOneOfThoseThatTheProcessSees) {
-  EXPECT_EQ(test::gpu({.ordinal = 1})->native_stream().ordinal, 1);
+  EXPECT_EQ(test::gpu({.ordinal = 1})->queue().native_stream().ordinal, 1);
   EXPECT_THROW(test::gpu({.ordinal = 2}), InternalError);
 }
 
@@ -38,15 +37,15 @@ TEST_F(FakeGpu, GivesEverythingBack) {
   Storage outlives;
   {
     const auto device = test::gpu({.precision = Precision::float16});
-    outlives = device->allocate(10);
-    const auto plan = device->images().conv2d({.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3});
-    const auto linear = device->linear({.batch = 2, .in = 3, .out = 4});
+    outlives = device->memory().allocate(10);
+    const auto plan = device->layers().conv2d({.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3});
+    const auto linear = device->layers().linear({.batch = 2, .in = 3, .out = 4});
     std::vector<float> batch(12);
     Tensor to({2, 6}, DeviceSpan<float>{});
-    device->stage(batch, to);
-    const auto lane = device->copy_lane();
+    device->tensors().stage(batch, to);
+    const auto lane = device->queue().copy_lane();
     EXPECT_GT(fake::left_over(), before);
-    EXPECT_GT(device->allocated_bytes(), 40);
+    EXPECT_GT(device->memory().allocated_bytes(), 40);
   }
   outlives = {};
 
@@ -58,7 +57,7 @@ TEST_F(FakeGpu, LocksMemoryOfTheHostUntilTheResultGoes) {
   const std::size_t before = fake::left_over();
   std::vector<float> host(100);
   {
-    const Storage locked = device->pin(host);
+    const Storage locked = device->memory().pin(host);
     EXPECT_EQ(locked.span().address(), host.data());
     EXPECT_EQ(fake::left_over(), before + 1);
   }
@@ -69,7 +68,7 @@ TEST_F(FakeGpu, LocksMemoryOfTheHostUntilTheResultGoes) {
 TEST_F(FakeGpu, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
   const auto device = test::gpu();
   try {
-    device->allocate(std::size_t{2} << 30U);
+    device->memory().allocate(std::size_t{2} << 30U);
     FAIL() << "the fake GPU has 4096 MiB";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("8192 MiB"), std::string::npos) << error.what();
@@ -80,8 +79,8 @@ TEST_F(FakeGpu, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
 void convolve(const DeviceSpec& spec) {
   const auto device = test::gpu(spec);
   const Conv2dSpec shape{.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3};
-  const auto plan = device->images().conv2d(shape);
-  const Storage weight = device->allocate(static_cast<std::size_t>(plan->weight_size()));
+  const auto plan = device->layers().conv2d(shape);
+  const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
   const Tensor x = device->images().tensor(shape.input);
   Tensor y = device->images().tensor(plan->output_shape());
   plan->forward(x, {weight.span(), {}}, y);
@@ -109,12 +108,12 @@ TEST_F(FakeGpu, ChoosesByTheSecondMeasurementOnRandomNumbers) {
 
 std::vector<float> linear_on(const std::string& kind, Precision precision, Activation f) {
   const auto device = make_device({.kind = kind, .precision = precision});
-  const auto plan = device->linear({.batch = 5, .in = 17, .out = 9, .activation = f});
+  const auto plan = device->layers().linear({.batch = 5, .in = 17, .out = 9, .activation = f});
   const Storage weight = test::storage_of(*device, test::exact_values(plan->weight_size(), 2));
   const Storage bias = test::storage_of(*device, test::exact_values(9, 3));
   std::vector<float> inputs = test::exact_values(5 * 17, 1);
   const Tensor x = test::staged(*device, {5, 17}, inputs);
-  Tensor y = device->tensor({5, 9});
+  Tensor y = device->tensors().zeros({5, 9});
   plan->forward(x, {weight.span(), bias.span()}, y);
   return test::values_of(*device, y);
 }
@@ -149,8 +148,8 @@ TEST_F(FakeGpu, RefusesImagesWhoseValuesCannotBeCountedIn32Bits) {
           << error.what();
     }
   };
-  expect_refused([&] { device->images().conv2d({.input = large, .out_channels = 1}); });
-  expect_refused([&] { device->images().pool2d({.input = large, .kernel = 2, .stride = 2}); });
+  expect_refused([&] { device->layers().conv2d({.input = large, .out_channels = 1}); });
+  expect_refused([&] { device->layers().pool2d({.input = large, .kernel = 2, .stride = 2}); });
 }
 
 TEST_F(FakeGpu, RoundsToTf32OnlyWhereThatIsAllowed) {

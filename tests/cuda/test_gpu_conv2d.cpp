@@ -21,7 +21,7 @@ std::size_t plain_size(const Conv2dSpec& s) {
 }
 
 Results run(Device& device, const Conv2dSpec& spec, int passes, bool plain_input) {
-  const auto plan = device.images().conv2d(spec);
+  const auto plan = device.layers().conv2d(spec);
   std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
   plan->weight_from_plain(exact_values(static_cast<std::int64_t>(plain_size(spec)), 2), stored);
   const Storage weight = test::storage_of(device, stored);
@@ -121,7 +121,7 @@ TEST_F(CudaConv2d, TakesAStagedBatchAsTheFirstLayerDoes) {
 TEST_F(CudaConv2d, TakesAPlainTensorOfTheDevice) {
   const auto gpu = test::gpu();
   const Conv2dSpec spec{.input = {2, 3, 4, 5}, .out_channels = 2, .kernel = 3, .padding = 1};
-  const auto plan = gpu->images().conv2d(spec);
+  const auto plan = gpu->layers().conv2d(spec);
   const Storage weight = test::storage_of(*gpu, exact_values(plan->weight_size(), 2));
   const std::vector<float> x_values = exact_values(spec.input.size(), 1);
   const Tensor plain = test::tensor_of(*gpu, spec.input, x_values);

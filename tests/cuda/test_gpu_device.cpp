@@ -21,24 +21,24 @@ class CudaDevice : public test::OnGpu {};
 
 TEST_F(CudaDevice, AllocatesZeroedMemoryAndCountsIt) {
   const auto device = test::gpu();
-  const std::int64_t before = device->allocated_bytes();
+  const std::int64_t before = device->memory().allocated_bytes();
 
-  const Storage storage = device->allocate(1000);
+  const Storage storage = device->memory().allocate(1000);
 
   EXPECT_EQ(read(*device, storage), std::vector<float>(1000, 0.0F));
-  EXPECT_EQ(device->allocated_bytes(), before + 4000);
+  EXPECT_EQ(device->memory().allocated_bytes(), before + 4000);
 }
 
 TEST_F(CudaDevice, UploadsArraysOfAllSizes) {
   const auto device = test::gpu();
   for (const std::int64_t size : {1, 100, 16384, 16385, 100000}) {
     const std::vector<float> host = exact_values(size, 7);
-    Storage storage = device->allocate(host.size());
+    Storage storage = device->memory().allocate(host.size());
 
-    device->upload(host, storage.span());
+    device->memory().upload(host, storage.span());
 
     EXPECT_EQ(read(*device, storage), host) << size;
-    EXPECT_THROW(device->upload(std::vector<float>(host.size() + 1), storage.span()), InternalError);
+    EXPECT_THROW(device->memory().upload(std::vector<float>(host.size() + 1), storage.span()), InternalError);
   }
 }
 
@@ -49,20 +49,20 @@ TEST_F(CudaDevice, StagesBatchesOfRowsAndOfImages) {
     Tensor images({2, 3, 4, 5}, DeviceSpan<float>{});
     for (std::uint64_t step = 0; step < 5; ++step) {
       std::vector<float> row_values = exact_values(15, step);
-      Storage pinned = device->pinned(120);
+      Storage pinned = device->memory().pinned(120);
       const std::vector<float> image_values = exact_values(120, step);
       const std::span<float> locked(pinned.span().address(), 120);
       std::copy(image_values.begin(), image_values.end(), locked.begin());
 
-      device->stage(row_values, rows);
-      device->stage(locked, images);
+      device->tensors().stage(row_values, rows);
+      device->tensors().stage(locked, images);
 
       EXPECT_EQ(test::values_of(*device, rows), row_values);
       EXPECT_EQ(test::read_image(*device, images), image_values);
       EXPECT_EQ(rows.shape(), (Shape{3, 5}));
     }
     std::vector<float> wrong(14);
-    EXPECT_THROW(device->stage(wrong, rows), InternalError);
+    EXPECT_THROW(device->tensors().stage(wrong, rows), InternalError);
   }
 }
 
@@ -75,15 +75,15 @@ TEST_F(CudaDevice, ScalesImagesOfBytesAsBatchesOfImagesAndOfRows) {
       const auto size = static_cast<std::size_t>(shape.size());
       Tensor images(shape, DeviceSpan<float>{});
       Tensor rows({2, channels * 15}, DeviceSpan<float>{});
-      Storage pinned = device->pinned(size);
+      Storage pinned = device->memory().pinned(size);
       const std::span<std::uint8_t> locked(reinterpret_cast<std::uint8_t*>(pinned.span().address()), size);
       for (std::size_t step = 0; step < 5; ++step) {
         std::vector<std::uint8_t> bytes(size);
         for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 + step * 101);
         std::copy(bytes.begin(), bytes.end(), locked.begin());
 
-        device->stage_bytes({.pixels = bytes, .shape = shape, .scaling = scaling}, images);
-        device->stage_bytes({.pixels = locked, .shape = shape, .scaling = scaling}, rows);
+        device->tensors().stage(ByteImages{.pixels = bytes, .shape = shape, .scaling = scaling}, images);
+        device->tensors().stage(ByteImages{.pixels = locked, .shape = shape, .scaling = scaling}, rows);
 
         std::vector<float> expected(size);
         for (std::size_t i = 0; i < size; ++i) {
@@ -100,8 +100,9 @@ TEST_F(CudaDevice, ScalesImagesOfBytesAsBatchesOfImagesAndOfRows) {
     }
     Tensor wrong({2, 14}, DeviceSpan<float>{});
     const std::vector<std::uint8_t> bytes(30);
-    EXPECT_TRUE(device->stages_bytes());
-    EXPECT_THROW(device->stage_bytes({.pixels = bytes, .shape = {2, 1, 3, 5}, .scaling = scaling}, wrong),
+    EXPECT_TRUE(device->info().stages_bytes);
+    EXPECT_THROW(device->tensors().stage(
+                     ByteImages{.pixels = bytes, .shape = {2, 1, 3, 5}, .scaling = scaling}, wrong),
                  InternalError);
   }
 }
@@ -114,14 +115,14 @@ TEST_F(CudaDevice, FindsValuesThatAreNotFinite) {
     host[57] = std::numeric_limits<float>::infinity();
     const Tensor bad = test::staged(*device, {9, 11}, host);
 
-    EXPECT_TRUE(device->all_finite(good)) << name(precision);
-    EXPECT_FALSE(device->all_finite(bad)) << name(precision);
+    EXPECT_TRUE(device->tensors().all_finite(good)) << name(precision);
+    EXPECT_FALSE(device->tensors().all_finite(bad)) << name(precision);
   }
 }
 
 TEST_F(CudaDevice, CopiesBesideComputingInTheOrderOfMarks) {
   const auto device = test::gpu();
-  const auto lane = device->copy_lane();
+  const auto lane = device->queue().copy_lane();
   Storage data = test::storage_of(*device, {1, 2, 3});
   std::vector<float> seen(3);
   const CopyLane::Mark mark = lane->mark();
@@ -144,13 +145,13 @@ TEST_F(CudaDevice, LossAgreesWithTheReference) {
     for (const char* kind : {"cuda", "reference"}) {
       const auto device = std::string(kind) == "cuda" ? test::gpu({.precision = precision})
                                                       : make_device({.kind = kind, .precision = precision});
-      const auto loss = device->softmax_loss({.batch = 6, .classes = 7, .label_smoothing = 0.1F});
+      const auto loss = device->layers().softmax_loss({.batch = 6, .classes = 7, .label_smoothing = 0.1F});
       const std::vector<std::int32_t> labels = {0, 6, 3, 2, 2, 5};
       const Targets targets{.labels = labels, .valid = 5};
       std::vector<float> host = exact_values(42, 3);
       const Tensor logits = test::staged(*device, {6, 7}, host);
-      Tensor dlogits = device->tensor({6, 7});
-      Storage added = device->allocate(loss_sums);
+      Tensor dlogits = device->tensors().zeros({6, 7});
+      Storage added = device->memory().allocate(loss_sums);
       loss->forward(logits, targets, added.span());
       loss->backward(logits, targets, 0.5F, dlogits);
       sums.push_back(read(*device, added));

@@ -19,7 +19,7 @@ struct Results {
 };
 
 Results run(Device& device, const LinearSpec& spec, int passes) {
-  const auto plan = device.linear(spec);
+  const auto plan = device.layers().linear(spec);
   std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
   plan->weight_from_plain(exact_values(spec.out * spec.in, 2), stored);
   const Storage weight = test::storage_of(device, stored);
@@ -31,14 +31,14 @@ Results run(Device& device, const LinearSpec& spec, int passes) {
   Storage db = test::storage_of(device, std::vector<float>(bias.size(), before));
   std::vector<float> x_values = exact_values(spec.batch * spec.in, 1);
   const Tensor x = test::staged(device, {spec.batch, spec.in}, x_values);
-  Tensor y = device.tensor({spec.batch, spec.out});
-  Tensor dx = device.tensor({spec.batch, spec.in});
+  Tensor y = device.tensors().zeros({spec.batch, spec.out});
+  Tensor dx = device.tensors().zeros({spec.batch, spec.in});
   for (int pass = 0; pass < passes; ++pass) {
     std::vector<float> dy_values = exact_values(spec.batch * spec.out, 4);
     Tensor dy = test::staged(device, {spec.batch, spec.out}, dy_values);
     plan->forward(x, w, y);
     plan->backward(x, y, w, dy, {dw.span(), db.span()}, &dx);
-    device.synchronize();
+    device.queue().synchronize();
   }
   Results results{test::values_of(device, y), test::values_of(device, dx), std::vector<float>(stored.size()),
                   read(device, db)};
@@ -60,7 +60,7 @@ double largest(const std::vector<float>& values) {
 
 /// @param inexact What the values of the activation may differ by, and 1 − y² with them.
 void expect_agreement(Device& gpu, const LinearSpec& spec, int passes, double inexact) {
-  const Precision precision = gpu.precision();
+  const Precision precision = gpu.info().precision;
   SCOPED_TRACE(cat(spec.batch, "x", spec.in, " -> ", spec.out, " f ", static_cast<int>(spec.activation),
                    spec.bias ? " with bias, " : ", ", name(precision)));
   const auto oracle = make_device({.kind = "reference", .precision = precision});

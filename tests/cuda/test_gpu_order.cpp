@@ -25,8 +25,8 @@ TEST_F(CudaOrder, AnUploadHasReadTheHostsMemoryWhenItReturns) {
     std::vector<float> host;
     for (std::uint64_t i = 0; i < 20; ++i) {  // more than there are slots for small ones
       host = exact_values(size, i);
-      storages.push_back(device->allocate(host.size()));
-      device->upload(host, storages.back().span());
+      storages.push_back(device->memory().allocate(host.size()));
+      device->memory().upload(host, storages.back().span());
     }
     std::ranges::fill(host, 0.0F);
 
@@ -42,7 +42,7 @@ TEST_F(CudaOrder, BatchesInMemoryThatIsNotLockedMayBeFilledAnewAtOnce) {
   for (std::uint64_t i = 0; i < 9; ++i) {
     host = exact_values(60, i);
     tensors.emplace_back(Shape{3, 20}, DeviceSpan<float>{});
-    device->stage(host, tensors.back());
+    device->tensors().stage(host, tensors.back());
   }
   std::ranges::fill(host, 0.0F);
 
@@ -51,17 +51,18 @@ TEST_F(CudaOrder, BatchesInMemoryThatIsNotLockedMayBeFilledAnewAtOnce) {
 }
 
 TEST_F(CudaOrder, BatchesInLockedMemoryMayBeFilledAnewWhenStagingIsFinished) {
-  const std::array<std::function<void(Device&)>, 2> waits = {[](Device& device) { device.finish_staging(); },
-                                                             [](Device& device) { device.synchronize(); }};
+  const std::array<std::function<void(Device&)>, 2> waits = {
+      [](Device& device) { device.tensors().finish_staging(); },
+      [](Device& device) { device.queue().synchronize(); }};
   for (const auto& wait : waits) {
     const auto device = test::gpu();
-    std::array<Storage, 2> locked = {device->pinned(64), device->pinned(64)};
+    std::array<Storage, 2> locked = {device->memory().pinned(64), device->memory().pinned(64)};
     std::vector<Tensor> tensors;
     for (std::uint64_t i = 0; i < 10; ++i) {
       const std::span<float> host(locked[i % 2].span().address(), 60);
       std::ranges::copy(exact_values(60, i), host.begin());
       tensors.emplace_back(Shape{3, 20}, DeviceSpan<float>{});
-      device->stage(host, tensors.back());
+      device->tensors().stage(host, tensors.back());
       if (i % 2 == 1) wait(*device);
     }
 
@@ -82,12 +83,12 @@ TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
       for (std::int64_t i = 0; i < 12; ++i) {
         const std::array<FlatRange, 2> ranges = {
             {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
-        device->flat().sgd({.parameters = parameters.span(),
-                            .gradients = gradients.span(),
-                            .ranges = ranges,
-                            .learning_rate = 0.5F});
+        device->updates().sgd({.parameters = parameters.span(),
+                               .gradients = gradients.span(),
+                               .ranges = ranges,
+                               .learning_rate = 0.5F});
       }
-      device->submit();
+      device->queue().submit();
       results[device == gpu.get() ? 0 : 1] = read(*device, parameters);
     }
     EXPECT_EQ(results[0], results[1]) << graphs;
@@ -97,9 +98,9 @@ TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
 // Memory given back is another array's at once, whose work comes behind that of the one before.
 TEST_F(CudaOrder, MemoryIsHandedOutAgainBehindWhatItWasUsedFor) {
   const auto device = test::gpu();
-  Storage sums = device->allocate(64);
+  Storage sums = device->memory().allocate(64);
   for (int i = 1; i <= 20; ++i) {
-    Storage passing = device->allocate(64);
+    Storage passing = device->memory().allocate(64);
     device->flat().fill(passing.span(), static_cast<float>(i));
     device->flat().axpy(1.0F, passing.span(), sums.span());
   }

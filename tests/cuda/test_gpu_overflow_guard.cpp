@@ -26,7 +26,7 @@ bool overflows(int step) {
 TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
   for (const bool graphs : {false, true}) {
     const auto device = test::gpu({.graphs = graphs});
-    FlatMath& flat = device->flat();
+    FlatUpdates& updates = device->updates();
     LossScale scale(restless());
     const auto guard =
         device->overflow_guard({.rule = scale.rule(), .loss_divisor = 8.0F, .beta1 = 0.9F, .beta2 = 0.99F});
@@ -37,10 +37,10 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
     // One by the guard, one reported by the host.
     std::array<Storage, 2> parameters = {test::storage_of(*device, initial),
                                          test::storage_of(*device, initial)};
-    std::array<Storage, 2> first = {device->allocate(size), device->allocate(size)};
-    std::array<Storage, 2> second = {device->allocate(size), device->allocate(size)};
-    Storage backward = device->allocate(1);
-    Storage report = device->allocate(report_floats);
+    std::array<Storage, 2> first = {device->memory().allocate(size), device->memory().allocate(size)};
+    std::array<Storage, 2> second = {device->memory().allocate(size), device->memory().allocate(size)};
+    Storage backward = device->memory().allocate(1);
+    Storage report = device->memory().allocate(report_floats);
     std::int64_t taken = 0;
     float lowest = scale.scale();
 
@@ -57,15 +57,15 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
                      .gradients = gradients.span(),
                      .ranges = ranges,
                      .numbers = numbers};
-      flat.adam(in, first[0].span(), second[0].span(), 0.9F, 0.99F, 1e-6F, step + 1);
-      device->submit();
+      updates.adam(in, first[0].span(), second[0].span(), 0.9F, 0.99F, 1e-6F, step + 1);
+      device->queue().submit();
       if (!overflows(step)) {
         in = {.parameters = parameters[1].span(),
               .gradients = gradients.span(),
               .ranges = ranges,
               .learning_rate = rate,
               .gradient_scale = static_cast<float>(gradient_scale)};
-        flat.adam(in, first[1].span(), second[1].span(), 0.9F, 0.99F, 1e-6F, ++taken);
+        updates.adam(in, first[1].span(), second[1].span(), 0.9F, 0.99F, 1e-6F, ++taken);
       }
       scale.follow(!overflows(step));
       lowest = std::min(lowest, scale.scale());
@@ -89,14 +89,14 @@ TEST_F(Judge, BackwardMultipliesWithTheScaleOfThatStep) {
   const auto guard =
       device->overflow_guard({.rule = {.dynamic = true, .backoff = 0.5F}, .loss_divisor = 8.0F});
   guard->begin({.scale = 64.0F}, 0);
-  const auto loss = device->softmax_loss({.batch = 1, .classes = 2});
+  const auto loss = device->layers().softmax_loss({.batch = 1, .classes = 2});
   const std::vector<std::int32_t> labels = {0};
   const Targets targets{.labels = labels, .valid = 1};
   std::vector<float> equal = {0.0F, 0.0F};
   const Tensor logits = test::staged(*device, {1, 2}, equal);
-  Tensor dlogits = device->tensor({1, 2});
-  Storage sums = device->allocate(loss_sums);
-  Storage report = device->allocate(report_floats);
+  Tensor dlogits = device->tensors().zeros({1, 2});
+  Storage sums = device->memory().allocate(loss_sums);
+  Storage report = device->memory().allocate(report_floats);
   Storage bad = test::storage_of(*device, {std::numeric_limits<float>::quiet_NaN()});
 
   for (const float scale : {64.0F, 32.0F, 16.0F}) {
@@ -113,7 +113,7 @@ TEST_F(Judge, RestoresWhatAStepMustNotChange) {
   const auto guard = device->overflow_guard({.rule = {}, .loss_divisor = 1.0F});
   guard->begin({}, 0);
   const Storage before = test::storage_of(*device, {1, 2, 3});
-  Storage report = device->allocate(report_floats);
+  Storage report = device->memory().allocate(report_floats);
   for (const float gradient : {1.0F, std::numeric_limits<float>::infinity(), 1.0F}) {
     Storage values = test::storage_of(*device, {4, 5, 6});
     Storage gradients = test::storage_of(*device, {gradient});

@@ -193,23 +193,23 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
   const auto device = test::gpu(spec);
   constexpr std::int64_t batch = 6;
   const DropoutSpec drops{.input = {batch, 8}, .probability = 0.25F, .seed = 3, .layer = 1};
-  const auto first =
-      device->linear({.batch = batch, .in = 5, .out = 8, .bias = true, .activation = Activation::relu});
-  const auto dropout = device->images().dropout(drops);
-  const auto second = device->linear({.batch = batch, .in = 8, .out = 4, .bias = false});
-  const auto loss = device->softmax_loss({.batch = batch, .classes = 4});
+  const auto first = device->layers().linear(
+      {.batch = batch, .in = 5, .out = 8, .bias = true, .activation = Activation::relu});
+  const auto dropout = device->layers().dropout(drops);
+  const auto second = device->layers().linear({.batch = batch, .in = 8, .out = 4, .bias = false});
+  const auto loss = device->layers().softmax_loss({.batch = batch, .classes = 4});
   constexpr std::size_t size = 192;  // 40 at 0, 8 at 64, 32 at 128
   std::vector<float> initial = test::exact_values(size, 9);
   Storage parameters = test::storage_of(*device, initial);
-  Storage gradients = device->allocate(size);
-  std::array<Storage, 2> state = {device->allocate(size), device->allocate(size)};
-  Storage sums = device->allocate(loss_sums);
+  Storage gradients = device->memory().allocate(size);
+  std::array<Storage, 2> state = {device->memory().allocate(size), device->memory().allocate(size)};
+  Storage sums = device->memory().allocate(loss_sums);
   Tensor x({batch, 5}, DeviceSpan<float>{});
-  Tensor hidden = device->tensor({batch, 8});
-  Tensor dropped = device->tensor({batch, 8});
-  Tensor logits = device->tensor({batch, 4});
-  Tensor dlogits = device->tensor({batch, 4});
-  Tensor dhidden = device->tensor({batch, 8});
+  Tensor hidden = device->tensors().zeros({batch, 8});
+  Tensor dropped = device->tensors().zeros({batch, 8});
+  Tensor logits = device->tensors().zeros({batch, 4});
+  Tensor dlogits = device->tensors().zeros({batch, 4});
+  Tensor dhidden = device->tensors().zeros({batch, 8});
   const std::array<FlatRange, 2> ranges = {
       {{.offset = 0, .count = 64, .weight_decay = 0.01F}, {.offset = 64, .count = 128}}};
   const std::vector<std::int32_t> labels = {0, 1, 2, 3, 0, 1};
@@ -227,7 +227,7 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
                           .valid = batch,
                           .other_labels = others,
                           .other_share = step % 3 == 0 ? 0.0F : 0.05F * static_cast<float>(step)};
-    device->stage(inputs, x);
+    device->tensors().stage(inputs, x);
     first->forward(x, w1, hidden);
     dropout->forward(static_cast<std::uint64_t>(step), hidden, dropped);
     second->forward(dropped, w2, logits);
@@ -243,12 +243,12 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
                          .gradient_scale = static_cast<float>(step + 1),
                          .decay = Decay::decoupled};
     if (adam) {
-      device->flat().adam(in, state[0].span(), state[1].span(), 0.9F, 0.99F, 1e-6F, step + 1);
+      device->updates().adam(in, state[0].span(), state[1].span(), 0.9F, 0.99F, 1e-6F, step + 1);
     } else {
-      device->flat().momentum(in, state[0].span(), 0.9F, step % 2 == 1);
+      device->updates().momentum(in, state[0].span(), 0.9F, step % 2 == 1);
     }
-    device->submit();
-    device->finish_staging();
+    device->queue().submit();
+    device->tensors().finish_staging();
     last_step = {.alone = fake::done().alone - before.alone,
                  .in_graphs = fake::done().in_graphs - before.in_graphs,
                  .graphs = fake::done().graphs - before.graphs};
@@ -281,22 +281,22 @@ TEST_F(Graphs, TrainToTheSameBitsAsOneCallAfterTheOther) {
 class Repeating {
  public:
   Repeating() : device_(test::gpu({.graphs = true})) {
-    for (Storage& storage : storages_) storage = device_->allocate(8);
+    for (Storage& storage : storages_) storage = device_->memory().allocate(8);
   }
   Device& device() { return *device_; }
   void step() {
     plan_->forward(x_, {storages_[0].span().subspan(0, 4), {}}, y_);
     for (Storage& storage : storages_) device_->flat().fill(storage.span(), 3.0F);
-    device_->submit();
+    device_->queue().submit();
   }
   std::vector<float> values() { return test::read(*device_, storages_[3]); }
 
  private:
   std::unique_ptr<Device> device_;
   std::array<Storage, 4> storages_;
-  std::unique_ptr<Linear> plan_ = device_->linear({.batch = 1, .in = 2, .out = 2, .bias = false});
-  Tensor x_ = device_->tensor({1, 2});
-  Tensor y_ = device_->tensor({1, 2});
+  std::unique_ptr<Linear> plan_ = device_->layers().linear({.batch = 1, .in = 2, .out = 2, .bias = false});
+  Tensor x_ = device_->tensors().zeros({1, 2});
+  Tensor y_ = device_->tensors().zeros({1, 2});
 };
 
 TEST_F(Graphs, ACaptureThatFailsSaysWhatDoesWithoutAndLeavesTheStreamUsable) {
@@ -311,7 +311,7 @@ TEST_F(Graphs, ACaptureThatFailsSaysWhatDoesWithoutAndLeavesTheStreamUsable) {
     } catch (const LibraryError& error) {
       EXPECT_NE(std::string(error.what()).find("device.graphs = false"), std::string::npos) << error.what();
     }
-    EXPECT_NO_THROW(work.device().synchronize()) << "the stream is not captured any more";
+    EXPECT_NO_THROW(work.device().queue().synchronize()) << "the stream is not captured any more";
     EXPECT_NO_THROW(work.step());
     EXPECT_EQ(work.values(), std::vector<float>(8, 3.0F));
   }
@@ -330,16 +330,16 @@ TEST_F(Graphs, AGraphThatRunsIsWaitedForBeforeItGoes) {
 TEST_F(Graphs, MemoryGivenBackBetweenStepsSpoilsNothing) {
   const auto device = test::gpu({.graphs = true});
   const auto plan =
-      device->linear({.batch = 2, .in = 3, .out = 2, .bias = true, .activation = Activation::tanh});
+      device->layers().linear({.batch = 2, .in = 3, .out = 2, .bias = true, .activation = Activation::tanh});
   std::vector<float> weights = test::exact_values(6, 1);
   for (int step = 0; step < 6; ++step) {
     // At addresses that may be those of the step before.
     Storage weight = test::storage_of(*device, weights);
-    Storage bias = device->allocate(2);
+    Storage bias = device->memory().allocate(2);
     std::vector<float> inputs = test::exact_values(6, static_cast<std::uint64_t>(step));
     Tensor x({2, 3}, DeviceSpan<float>{});
-    device->stage(inputs, x);
-    Tensor y = device->tensor({2, 2});
+    device->tensors().stage(inputs, x);
+    Tensor y = device->tensors().zeros({2, 2});
     for (int again = 0; again < 2; ++again) plan->forward(x, {weight.span(), bias.span()}, y);
 
     const std::vector<float> values = test::values_of(*device, y);
@@ -353,7 +353,7 @@ TEST_F(Graphs, MemoryGivenBackBetweenStepsSpoilsNothing) {
 
 TEST_F(Graphs, ANumberForTheHostWaitsForAllThatWasHandedOut) {
   const auto device = test::gpu({.graphs = true});
-  Storage x = device->allocate(4);
+  Storage x = device->memory().allocate(4);
   for (int step = 1; step <= 4; ++step) {
     for (int i = 0; i < 5; ++i) device->flat().fill(x.span(), static_cast<float>(step));
 
@@ -367,9 +367,9 @@ TEST_F(Graphs, APlanThatGoesBeforeItsWorkIsDoneDoesItFirst) {
   std::vector<float> inputs = {1, 2, 3};
   Storage weight = test::storage_of(*device, {1, 1, 1});
   Tensor x({1, 3}, DeviceSpan<float>{});
-  device->stage(inputs, x);
-  Tensor y = device->tensor({1, 1});
-  device->linear({.batch = 1, .in = 3, .out = 1, .bias = false})->forward(x, {weight.span(), {}}, y);
+  device->tensors().stage(inputs, x);
+  Tensor y = device->tensors().zeros({1, 1});
+  device->layers().linear({.batch = 1, .in = 3, .out = 1, .bias = false})->forward(x, {weight.span(), {}}, y);
 
   EXPECT_EQ(test::values_of(*device, y), std::vector<float>{6});
 }

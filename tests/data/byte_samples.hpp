@@ -14,9 +14,9 @@ namespace flotilla::test {
 inline std::vector<float> scaled(const ByteImages& images) {
   const auto device = make_device({.kind = "reference"});
   Tensor to(images.shape, DeviceSpan<float>{});
-  device->stage_bytes(images, to);
+  device->tensors().stage(images, to);
   std::vector<float> values(images.pixels.size());
-  device->download_values(to, values);
+  device->tensors().download(to, values);
   return values;
 }
 

@@ -38,29 +38,29 @@ void FlatState::clear_padding() {
     for (const FlatRange& range : ranges)
       for (std::int64_t i = range.offset; i < range.offset + range.count; ++i)
         kept.at(static_cast<std::size_t>(i)) = all.at(static_cast<std::size_t>(i));
-    device->upload(kept, storage->span());
+    device->memory().upload(kept, storage->span());
   }
 }
 
 const std::vector<FlatStep>& flat_steps() {
   static const std::vector<FlatStep> all = {
-      {"sgd", [](FlatState& s, const UpdateInput& in) { s.flat().sgd(in); }},
+      {"sgd", [](FlatState& s, const UpdateInput& in) { s.updates().sgd(in); }},
       {"momentum",
-       [](FlatState& s, const UpdateInput& in) { s.flat().momentum(in, s.a.span(), 0.9F, false); }},
+       [](FlatState& s, const UpdateInput& in) { s.updates().momentum(in, s.a.span(), 0.9F, false); }},
       {"nesterov",
-       [](FlatState& s, const UpdateInput& in) { s.flat().momentum(in, s.a.span(), 0.9F, true); }},
-      {"lars", [](FlatState& s, const UpdateInput& in) { s.flat().lars(in, s.a.span(), 0.9F); }},
+       [](FlatState& s, const UpdateInput& in) { s.updates().momentum(in, s.a.span(), 0.9F, true); }},
+      {"lars", [](FlatState& s, const UpdateInput& in) { s.updates().lars(in, s.a.span(), 0.9F); }},
       {"adam",
        [](FlatState& s, const UpdateInput& in) {
-         s.flat().adam(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3);
+         s.updates().adam(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3);
        }},
       {"lamb",
        [](FlatState& s, const UpdateInput& in) {
-         Storage direction = s.device->allocate(s.p.size());
-         s.flat().lamb_direction(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3, direction.span());
+         Storage direction = s.device->memory().allocate(s.p.size());
+         s.updates().lamb_direction(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3, direction.span());
          s.flat().copy(direction.span(), s.p.span());
        }},
-      {"adagrad", [](FlatState& s, const UpdateInput& in) { s.flat().adagrad(in, s.b.span(), 1e-3F); }},
+      {"adagrad", [](FlatState& s, const UpdateInput& in) { s.updates().adagrad(in, s.b.span(), 1e-3F); }},
   };
   return all;
 }

@@ -18,6 +18,7 @@ struct FlatState {
 
   FlatState(std::unique_ptr<Device> on, std::vector<FlatRange> of, std::int64_t size);
   FlatMath& flat() { return device->flat(); }
+  FlatUpdates& updates() { return device->updates(); }
   UpdateInput input(Decay decay);
   /// Sets to zero what no range covers.
   void clear_padding();

@@ -1,66 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/loops_device.hpp"
 
-#include <algorithm>
-
 #include "kernels/device_loops/kokkos_loops.hpp"
 #include "kernels/device_loops/loops_images.hpp"
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/plan_checks.hpp"
+#include "kernels/host_queue.hpp"
+#include "kernels/host_tensors.hpp"
 
 namespace flotilla::test {
 
 namespace {
 
-class ImagesWithoutProducts : public LoopsImages {
+class LoopsTensors : public HostTensors {
  public:
-  using LoopsImages::LoopsImages;
+  LoopsTensors(const DeviceMemory& memory, FlatMath& flat, Precision precision)
+      : HostTensors(memory, flat), precision_(precision) {}
+  std::size_t floats_of(const Shape& shape) const override {
+    return flotilla::floats_of(shape.size(), precision_);
+  }
+
+ private:
+  Precision precision_;
+};
+
+class LoopsLayers : public Layers {
+ public:
+  explicit LoopsLayers(const LoopsContext& context) : context_(context) {}
+  std::unique_ptr<Linear> linear(const LinearSpec&) override {
+    throw InternalError("loops have no products");
+  }
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec&) override {
     throw InternalError("loops have no convolution");
   }
+  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override {
+    return make_batch_norm(context_, spec);
+  }
+  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override { return make_pool2d(context_, spec); }
+  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override { return make_dropout(context_, spec); }
+  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
+    return make_softmax_loss(context_, spec);
+  }
+
+ private:
+  LoopsContext context_;
 };
 
 class LoopsDevice : public Device {
  public:
   explicit LoopsDevice(Precision precision)
-      : precision_(precision), loops_(serial_loops()), images_({*this, *loops_, precision}) {}
+      : loops_(serial_loops()),
+        info_{.description = loops_->description(), .precision = precision, .shares_host_memory = true} {}
 
-  std::string_view name() const override { return "loops"; }
-  std::string description() const override { return loops_->description(); }
-  bool shares_host_memory() const override { return true; }
-  int threads() const override { return 1; }
-  Precision precision() const override { return precision_; }
-  std::size_t floats_of(const Shape& shape) const override {
-    return flotilla::floats_of(shape.size(), precision_);
-  }
-  Storage allocate(std::size_t count) override { return memory_.allocate(count); }
-  Tensor tensor(const Shape& shape) override { return {shape, allocate(floats_of(shape))}; }
-  std::int64_t allocated_bytes() const override { return memory_.allocated_bytes(); }
-  void upload(std::span<const float> from, DeviceSpan<float> to) override {
-    require(from.size() == to.size(), "upload of ", from.size(), " into ", to.size(), " values");
-    std::ranges::copy(from, to.address());
-  }
-  void download(DeviceSpan<const float> from, std::span<float> to) override {
-    require(from.size() == to.size(), "download of ", from.size(), " into ", to.size(), " values");
-    std::copy_n(from.address(), from.size(), to.begin());
-  }
-  void stage(std::span<float> batch, Tensor& to) override { stage_in_place(batch, to); }
-  std::unique_ptr<Linear> linear(const LinearSpec&) override {
-    throw InternalError("loops have no products");
-  }
-  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
-    return make_softmax_loss({*this, *loops_, precision_}, spec);
-  }
+  const DeviceInfo& info() const override { return info_; }
+  DeviceMemory& memory() override { return memory_; }
+  DeviceQueue& queue() override { return queue_; }
+  Tensors& tensors() override { return tensors_; }
   ImageOperations& images() override { return images_; }
+  Layers& layers() override { return layers_; }
   FlatMath& flat() override { return loops_->flat(); }
-  void synchronize() override {}
+  FlatUpdates& updates() override { return loops_->updates(); }
 
  private:
-  Precision precision_;
-  HostMemory memory_;
   std::unique_ptr<DeviceLoops> loops_;
-  ImagesWithoutProducts images_;
+  DeviceInfo info_;
+  HostMemory memory_;
+  HostQueue queue_{memory_};
+  LoopsTensors tensors_{memory_, loops_->flat(), info_.precision};
+  LoopsImages images_{{memory_, *loops_, info_.precision}, queue_};
+  LoopsLayers layers_{{memory_, *loops_, info_.precision}};
 };
 
 }  // namespace

@@ -33,8 +33,7 @@ struct Results {
 /// Training forward and backward `passes` times, then inference with the batch's own statistics, which come
 /// from values around `centre`.
 Results run(Device& device, const BatchNormSpec& spec, float centre, bool two_gradients, int passes = 1) {
-  ImageOperations& images = device.images();
-  const auto plan = images.batch_norm(spec);
+  const auto plan = device.layers().batch_norm(spec);
   const std::int64_t channels = spec.input[1];
   const bool adds = spec.after == AfterNorm::add_relu;
   std::vector<float> inputs = values(spec.input.size(), 1);
@@ -60,7 +59,7 @@ Results run(Device& device, const BatchNormSpec& spec, float centre, bool two_gr
   Pair running = Pair::of(device, channels, 9, 0.0F);
   std::vector<float> variances = read(device, running.second);
   for (float& value : variances) value = value * value;
-  device.upload(variances, running.second.span());
+  device.memory().upload(variances, running.second.span());
   plan->normalise(in_place, adds ? &residual : nullptr, w.span(), running.span(), in_place);
   return {read(device, statistics.first), read(device, statistics.second), read_image(device, y),
           read_image(device, in_place),   read_image(device, dx),          read_image(device, dresidual),
@@ -164,7 +163,7 @@ TEST(BatchNorm, HalvesWithSummedStatisticsAreTheWholeBatch) {
   Pair sums = Pair::of(*device, 16, 7, 0.0F);
   Tensor y = images.tensor(whole);
   Tensor dx = images.tensor(whole);
-  const auto plan = images.batch_norm({.input = whole});
+  const auto plan = device->layers().batch_norm({.input = whole});
   const Tensor x = test::image_of(*device, whole, inputs);
   const Tensor dy = test::image_of(*device, whole, gradients);
   plan->statistics(x, statistics.span());
@@ -172,7 +171,7 @@ TEST(BatchNorm, HalvesWithSummedStatisticsAreTheWholeBatch) {
   plan->backward(x, y, w.span(), statistics.span(), dy, nullptr, sums.span(), dx, nullptr);
   const std::vector<float> expected = read_image(*device, dx);
 
-  const auto part = images.batch_norm({.input = half});
+  const auto part = device->layers().batch_norm({.input = half});
   std::vector<float> scale(16, 0.0F);
   std::vector<float> shift(16, 0.0F);
   std::vector<float> actual;
@@ -193,8 +192,8 @@ TEST(BatchNorm, HalvesWithSummedStatisticsAreTheWholeBatch) {
         for (std::size_t c = 0; c < 16; ++c) shift[c] += second[c];
         continue;
       }
-      device->upload(scale, sums.first.span());
-      device->upload(shift, sums.second.span());
+      device->memory().upload(scale, sums.first.span());
+      device->memory().upload(shift, sums.second.span());
       part->backward_data(part_x, w.span(), statistics.span(), sums.span(), 36.0, part_dy, part_dx);
       const std::vector<float> half_dx = read_image(*device, part_dx);
       actual.insert(actual.end(), half_dx.begin(), half_dx.end());
@@ -223,7 +222,7 @@ TEST(BatchNorm, KeepsNotANumberVisible) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
     const Shape shape{1, 16, 2, 2};
-    const auto plan = device->images().batch_norm({.input = shape, .after = AfterNorm::relu});
+    const auto plan = device->layers().batch_norm({.input = shape, .after = AfterNorm::relu});
     std::vector<float> inputs = values(shape.size(), 1);
     inputs[5] = std::numeric_limits<float>::quiet_NaN();  // of channel 1
     const Tensor x = test::image_of(*device, shape, inputs);
@@ -245,8 +244,8 @@ TEST(BatchNorm, RefusesAResidualThatItDoesNotAdd) {
     const Shape shape{1, 16, 2, 2};
     Tensor x = device->images().tensor(shape);
     Pair w = Pair::of(*device, 16, 5, 1.0F);
-    const auto adds = device->images().batch_norm({.input = shape, .after = AfterNorm::add_relu});
-    const auto plain = device->images().batch_norm({.input = shape});
+    const auto adds = device->layers().batch_norm({.input = shape, .after = AfterNorm::add_relu});
+    const auto plain = device->layers().batch_norm({.input = shape});
 
     EXPECT_THROW(adds->normalise(x, nullptr, w.span(), w.span(), x), InternalError);
     EXPECT_THROW(plain->normalise(x, &x, w.span(), w.span(), x), InternalError);

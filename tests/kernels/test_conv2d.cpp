@@ -28,7 +28,7 @@ struct Results {
 };
 
 Results run(Device& device, const Conv2dSpec& spec, int passes = 1) {
-  const auto plan = device.images().conv2d(spec);
+  const auto plan = device.layers().conv2d(spec);
   std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
   plan->weight_from_plain(values(plain_size(spec), 2), stored);
   const Storage weight = test::storage_of(device, stored);
@@ -137,12 +137,11 @@ TEST(CpuConv2d, ReadsNothingThatAnotherOneLeftInTheScratchMemory) {
   for (const bool winograd : {false, true}) {
     const auto clean = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
     const auto used = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
-    ImageOperations& images = used->images();
     const auto before =
-        images.conv2d({.input = {4, 64, 16, 16}, .out_channels = 64, .kernel = 3, .padding = 1});
+        used->layers().conv2d({.input = {4, 64, 16, 16}, .out_channels = 64, .kernel = 3, .padding = 1});
     Tensor poison = test::image_of(*used, {4, 64, 16, 16},
                                    std::vector<float>(65536, std::numeric_limits<float>::quiet_NaN()));
-    Storage weight = used->allocate(static_cast<std::size_t>(before->weight_size()));
+    Storage weight = used->memory().allocate(static_cast<std::size_t>(before->weight_size()));
     before->backward_weights(poison, poison, {weight.span(), {}});
     before->forward(poison, {weight.span(), {}}, poison);
 
@@ -195,7 +194,7 @@ TEST(CpuConv2d, WeightsReturnToPlainOrderUnchangedAndPaddingIsZero) {
         Conv2dSpec{.input = {1, 18, 9, 9}, .out_channels = 6, .kernel = 3, .padding = 1, .groups = 3},
         Conv2dSpec{.input = {1, 32, 9, 9}, .out_channels = 20, .kernel = 1}}) {
     SCOPED_TRACE(text(spec));
-    const auto plan = device->images().conv2d(spec);
+    const auto plan = device->layers().conv2d(spec);
     std::vector<float> plain = values(plain_size(spec), 9);
     for (float& value : plain) value += 2.0F;  // none is zero
     std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()), 99.0F);
@@ -214,8 +213,8 @@ TEST(CpuConv2d, KeepsThePaddingOfGradientsZero) {
   const auto device = make_device({.kind = "cpu"});
   for (const bool accumulate : {false, true}) {
     const Conv2dSpec spec{.input = {1, 17, 5, 5}, .out_channels = 19, .kernel = 3, .accumulate = accumulate};
-    const auto plan = device->images().conv2d(spec);
-    Storage dw = device->allocate(static_cast<std::size_t>(plan->weight_size()));
+    const auto plan = device->layers().conv2d(spec);
+    Storage dw = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
     const Tensor x = test::image_of(*device, spec.input, values(spec.input.size(), 1));
     const Tensor dy = test::image_of(*device, plan->output_shape(), values(plan->output_shape().size(), 4));
 
@@ -245,7 +244,7 @@ TEST(CpuConv2d, GivesTheSameBitsAgain) {
 TEST(Conv2d, IsExactOnSmallIntegers) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    const auto plan = device->images().conv2d({.input = {1, 1, 3, 3}, .out_channels = 1, .kernel = 2});
+    const auto plan = device->layers().conv2d({.input = {1, 1, 3, 3}, .out_channels = 1, .kernel = 2});
     std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
     plan->weight_from_plain(std::vector<float>{1, 2, 3, 4}, stored);
     const Storage weight = test::storage_of(*device, stored);
@@ -264,8 +263,8 @@ TEST(Conv2d, CountsTheOperationsOfAPass) {
     const Conv2dSpec spec{
         .input = {2, 6, 5, 4}, .out_channels = 9, .kernel = 3, .stride = 2, .padding = 1, .groups = 3};
     // 2 x 9 x 3 x 2 outputs of 2 x 3 x 3 products each.
-    EXPECT_EQ(device->images().conv2d(spec)->flops(), 2 * 108 * 18) << kind;
-    EXPECT_EQ(device->linear({.batch = 3, .in = 5, .out = 7})->flops(), 2 * 3 * 5 * 7) << kind;
+    EXPECT_EQ(device->layers().conv2d(spec)->flops(), 2 * 108 * 18) << kind;
+    EXPECT_EQ(device->layers().linear({.batch = 3, .in = 5, .out = 7})->flops(), 2 * 3 * 5 * 7) << kind;
   }
 }
 
@@ -273,12 +272,16 @@ TEST(Conv2d, RefusesWhatDoesNotFit) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
     ImageOperations& images = device->images();
-    EXPECT_THROW(images.conv2d({.input = {1, 3, 4, 4}, .out_channels = 2, .kernel = 5}), InternalError);
-    EXPECT_THROW(images.conv2d({.input = {1, 3, 4, 4}, .out_channels = 4, .groups = 2}), InternalError);
-    EXPECT_THROW(images.conv2d({.input = {1, 3, 4}, .out_channels = 4}), InternalError);
-    EXPECT_THROW(images.conv2d({.input = {1, 3, 4, 4}, .out_channels = 4, .stride = 0}), InternalError);
-    const auto plan = images.conv2d({.input = {1, 16, 4, 4}, .out_channels = 16, .input_gradient = false});
-    const Storage weight = device->allocate(static_cast<std::size_t>(plan->weight_size()));
+    EXPECT_THROW(device->layers().conv2d({.input = {1, 3, 4, 4}, .out_channels = 2, .kernel = 5}),
+                 InternalError);
+    EXPECT_THROW(device->layers().conv2d({.input = {1, 3, 4, 4}, .out_channels = 4, .groups = 2}),
+                 InternalError);
+    EXPECT_THROW(device->layers().conv2d({.input = {1, 3, 4}, .out_channels = 4}), InternalError);
+    EXPECT_THROW(device->layers().conv2d({.input = {1, 3, 4, 4}, .out_channels = 4, .stride = 0}),
+                 InternalError);
+    const auto plan =
+        device->layers().conv2d({.input = {1, 16, 4, 4}, .out_channels = 16, .input_gradient = false});
+    const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
     const Tensor x = images.tensor({1, 16, 4, 4});
     Tensor small = images.tensor({1, 16, 3, 4});
     Tensor y = images.tensor({1, 16, 4, 4});
@@ -292,9 +295,9 @@ TEST(CpuConv2d, RefusesAPlainTensorWhereImagesLieInBlocks) {
   const auto device = make_device({.kind = "cpu"});
   const Tensor image = device->images().tensor({1, 64, 4, 4});
   if (image.layout() == nullptr) GTEST_SKIP() << "this processor's convolutions like plain images";
-  const auto plan = device->images().conv2d({.input = {1, 64, 4, 4}, .out_channels = 16});
-  const Storage weight = device->allocate(static_cast<std::size_t>(plan->weight_size()));
-  const Tensor plain = device->tensor({1, 64, 4, 4});
+  const auto plan = device->layers().conv2d({.input = {1, 64, 4, 4}, .out_channels = 16});
+  const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
+  const Tensor plain = device->tensors().zeros({1, 64, 4, 4});
   Tensor y = device->images().tensor(plan->output_shape());
 
   EXPECT_THROW(plan->forward(plain, {weight.span(), {}}, y), InternalError);

@@ -17,15 +17,13 @@
 namespace flotilla {
 namespace {
 
-TEST(MakeDevice, NamesWhatItMade) {
-  EXPECT_EQ(make_device({.kind = "cpu", .threads = 2})->name(), "cpu");
-  EXPECT_EQ(make_device({.kind = "cpu", .threads = 2})->threads(), 2);
-  EXPECT_EQ(make_device({.kind = "reference"})->name(), "reference");
+TEST(MakeDevice, SaysHowManyThreadsItHas) {
+  EXPECT_EQ(make_device({.kind = "cpu", .threads = 2})->info().threads, 2);
 }
 
 TEST(MakeDevice, SaysWhetherItHasWinogradWhereThatIsAllowed) {
-  const std::string without = make_device({.kind = "cpu"})->description();
-  const std::string with = make_device({.kind = "cpu", .winograd = true})->description();
+  const std::string without = make_device({.kind = "cpu"})->info().description;
+  const std::string with = make_device({.kind = "cpu", .winograd = true})->info().description;
 
   EXPECT_EQ(without.find("Winograd"), std::string::npos);
   EXPECT_EQ(with.find(without + ", "), 0U);
@@ -48,14 +46,14 @@ TEST(Device, StagesAHostBatchAndKeepsTheShape) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
     std::vector<float> host = {1, 2, 3, 4, 5, 6};
-    Tensor tensor = device->tensor({2, 3});
+    Tensor tensor = device->tensors().zeros({2, 3});
 
-    device->stage(host, tensor);
+    device->tensors().stage(host, tensor);
 
     EXPECT_EQ(tensor.shape(), (Shape{2, 3})) << kind;
-    EXPECT_EQ(float_values(tensor).address() == host.data(), device->shares_host_memory()) << kind;
+    EXPECT_EQ(float_values(tensor).address() == host.data(), device->info().shares_host_memory) << kind;
     EXPECT_EQ(test::read(*device, tensor), host) << kind;
-    EXPECT_THROW(device->stage(std::span<float>(host).first(5), tensor), InternalError) << kind;
+    EXPECT_THROW(device->tensors().stage(std::span<float>(host).first(5), tensor), InternalError) << kind;
   }
 }
 
@@ -70,7 +68,7 @@ TEST(ReferenceDevice, ScalesImagesOfBytes) {
   for (const Shape& shape : {Shape{2, 3, 1, 2}, Shape{2, 6}}) {
     Tensor tensor(shape, DeviceSpan<float>{});
 
-    device->stage_bytes(images, tensor);
+    device->tensors().stage(images, tensor);
 
     EXPECT_EQ(tensor.shape(), shape);
     EXPECT_EQ(test::read(*device, tensor), expected);
@@ -87,24 +85,24 @@ TEST(Device, TakesBytesOnlyWhereItSaysSoAndOnlyOnesThatFit) {
   ByteImages cut = images;
   cut.pixels = cut.pixels.first(11);
 
-  EXPECT_FALSE(cpu->stages_bytes());
-  EXPECT_THROW(cpu->stage_bytes(images, rows), InternalError);
-  EXPECT_TRUE(reference->stages_bytes());
-  EXPECT_THROW(reference->stage_bytes(images, other), InternalError);
-  EXPECT_THROW(reference->stage_bytes(cut, rows), InternalError);
+  EXPECT_FALSE(cpu->info().stages_bytes);
+  EXPECT_THROW(cpu->tensors().stage(images, rows), InternalError);
+  EXPECT_TRUE(reference->info().stages_bytes);
+  EXPECT_THROW(reference->tensors().stage(images, other), InternalError);
+  EXPECT_THROW(reference->tensors().stage(cut, rows), InternalError);
 }
 
 TEST(Device, UploadsAndDownloads) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
     const std::vector<float> host = {1, 2, 3};
-    Storage storage = device->allocate(3);
+    Storage storage = device->memory().allocate(3);
 
     EXPECT_EQ(test::read(*device, storage), std::vector<float>(3, 0.0F)) << kind;
-    device->upload(host, storage.span());
+    device->memory().upload(host, storage.span());
 
     EXPECT_EQ(test::read(*device, storage), host) << kind;
-    EXPECT_THROW(device->upload(std::vector<float>(2), storage.span()), InternalError) << kind;
+    EXPECT_THROW(device->memory().upload(std::vector<float>(2), storage.span()), InternalError) << kind;
   }
 }
 
@@ -114,9 +112,9 @@ TEST(Device, StagesIntoATensorWithoutMemory) {
     std::vector<float> host = {1, 2, 3, 4, 5, 6};
     Tensor tensor({2, 3}, DeviceSpan<float>());
 
-    device->stage(host, tensor);
+    device->tensors().stage(host, tensor);
     const void* const first = tensor.span().address();
-    device->stage(host, tensor);
+    device->tensors().stage(host, tensor);
 
     EXPECT_EQ(test::read(*device, tensor), host) << kind;
     EXPECT_EQ(tensor.span().address(), first) << kind;
@@ -126,9 +124,9 @@ TEST(Device, StagesIntoATensorWithoutMemory) {
 TEST(Device, CopiesBesideComputingFromPinnedMemory) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    const auto lane = device->copy_lane();
+    const auto lane = device->queue().copy_lane();
     Storage storage = test::storage_of(*device, {1, 2, 3});
-    Storage pinned = device->pinned(3);
+    Storage pinned = device->memory().pinned(3);
     const std::span<float> host = host_span(pinned.span());
 
     const CopyLane::Mark mark = lane->mark();
@@ -145,7 +143,7 @@ TEST(Device, CopiesBesideComputingFromPinnedMemory) {
 TEST(ReferenceDevice, HasMemoryThatTheHostCannotReach) {
   const auto device = make_device({.kind = "reference"});
   const Storage storage = test::storage_of(*device, {1, 2, 3});
-  EXPECT_FALSE(device->shares_host_memory());
+  EXPECT_FALSE(device->info().shares_host_memory);
 
   const volatile float* const address = storage.span().address();
   EXPECT_DEATH(static_cast<void>(*address), "");
@@ -156,14 +154,14 @@ TEST(ReferenceDevice, TakesNoMemoryOfTheHost) {
   std::vector<float> host = {1, 2, 3};
 
   EXPECT_THROW(device->flat().fill(device_span(host), 0.0F), InternalError);
-  EXPECT_THROW(device->download(device_span(std::as_const(host)), host), InternalError);
+  EXPECT_THROW(device->memory().download(device_span(std::as_const(host)), host), InternalError);
   EXPECT_EQ(host, (std::vector<float>{1, 2, 3}));
 }
 
 TEST(CpuDevice, TakesDenormalValuesAsZeroOnEveryThread) {
   if (!flush_denormals()) GTEST_SKIP() << "not on this processor";
   const auto device = make_device({.kind = "cpu", .threads = 2});
-  Storage x = device->allocate(40000);  // three chunks, for two threads
+  Storage x = device->memory().allocate(40000);  // three chunks, for two threads
 
   device->flat().fill(x.span(), std::numeric_limits<float>::min());
   device->flat().scale(x.span(), 0.5F);

@@ -77,9 +77,9 @@ TEST(HostFlat, TouchesNothingOutsideTheRanges) {
   for (const FlatStep& named : flat_steps()) {
     State state({.kind = "cpu"}, {{.offset = 16, .count = 16}, {.offset = 48, .count = 7}}, 80);
     const std::vector<float> alien(16, 5.0F);  // the slice between them, and the one behind
-    state.device->upload(alien, state.p.span().subspan(32, 16));
-    state.device->upload(alien, state.p.span().subspan(64, 16));
-    state.device->upload(alien, state.a.span().subspan(32, 16));
+    state.device->memory().upload(alien, state.p.span().subspan(32, 16));
+    state.device->memory().upload(alien, state.p.span().subspan(64, 16));
+    state.device->memory().upload(alien, state.a.span().subspan(32, 16));
 
     if (std::string_view(named.name) == "lamb") continue;  // copies its direction over everything
     named.step(state, state.input(Decay::coupled));
@@ -107,42 +107,44 @@ TEST(HostFlat, KeepsPaddingZero) {
 
 /// One update of p = 2 with g = 3, learning rate 1/2, gradient scale 1/3 (so that the gradient used is 1).
 float updated(const char* kind, Decay decay, float weight_decay,
-              const std::function<void(FlatMath&, const UpdateInput&)>& step) {
+              const std::function<void(FlatUpdates&, const UpdateInput&)>& step) {
   const auto device = make_device({.kind = kind});
   const std::vector<FlatRange> ranges = {{.offset = 0, .count = 1, .weight_decay = weight_decay}};
   Storage p = test::storage_of(*device, {2.0F});
   const Storage g = test::storage_of(*device, {4.0F});
-  step(device->flat(), {.parameters = p.span(),
-                        .gradients = g.span(),
-                        .ranges = ranges,
-                        .learning_rate = 0.5F,
-                        .gradient_scale = 0.25F,
-                        .decay = decay});
+  step(device->updates(), {.parameters = p.span(),
+                           .gradients = g.span(),
+                           .ranges = ranges,
+                           .learning_rate = 0.5F,
+                           .gradient_scale = 0.25F,
+                           .decay = decay});
   return read(*device, p)[0];
 }
 
 TEST(FlatMath, UpdatesMatchHandComputedValues) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    Storage slot = device->allocate(1);
-    Storage square = device->allocate(1);
+    Storage slot = device->memory().allocate(1);
+    Storage square = device->memory().allocate(1);
     const auto start = [&](float velocity) {
       device->flat().fill(slot.span(), velocity);
       device->flat().fill(square.span(), 0.0F);
     };
-    const auto sgd = [](FlatMath& flat, const UpdateInput& in) { flat.sgd(in); };
-    const auto momentum = [&](FlatMath& flat, const UpdateInput& in) {
-      flat.momentum(in, slot.span(), 0.5F, false);
+    const auto sgd = [](FlatUpdates& updates, const UpdateInput& in) { updates.sgd(in); };
+    const auto momentum = [&](FlatUpdates& updates, const UpdateInput& in) {
+      updates.momentum(in, slot.span(), 0.5F, false);
     };
-    const auto nesterov = [&](FlatMath& flat, const UpdateInput& in) {
-      flat.momentum(in, slot.span(), 0.5F, true);
+    const auto nesterov = [&](FlatUpdates& updates, const UpdateInput& in) {
+      updates.momentum(in, slot.span(), 0.5F, true);
     };
-    const auto lars = [&](FlatMath& flat, const UpdateInput& in) { flat.lars(in, slot.span(), 0.5F); };
-    const auto adam = [&](FlatMath& flat, const UpdateInput& in) {
-      flat.adam(in, slot.span(), square.span(), 0.5F, 0.75F, 1.0F, 1);
+    const auto lars = [&](FlatUpdates& updates, const UpdateInput& in) {
+      updates.lars(in, slot.span(), 0.5F);
     };
-    const auto adagrad = [&](FlatMath& flat, const UpdateInput& in) {
-      flat.adagrad(in, square.span(), 1.0F);
+    const auto adam = [&](FlatUpdates& updates, const UpdateInput& in) {
+      updates.adam(in, slot.span(), square.span(), 0.5F, 0.75F, 1.0F, 1);
+    };
+    const auto adagrad = [&](FlatUpdates& updates, const UpdateInput& in) {
+      updates.adagrad(in, square.span(), 1.0F);
     };
 
     EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, sgd), 1.5F) << kind;      // 2 − ½ · 1
@@ -170,12 +172,12 @@ TEST(FlatMath, UpdatesMatchHandComputedValues) {
 TEST(FlatMath, LambDirectionMatchesHandComputedValue) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    Storage slot = device->allocate(1);
-    Storage square = device->allocate(1);
-    Storage direction = device->allocate(1);
+    Storage slot = device->memory().allocate(1);
+    Storage square = device->memory().allocate(1);
+    Storage direction = device->memory().allocate(1);
 
-    const float p = updated(kind, Decay::decoupled, 0.25F, [&](FlatMath& flat, const UpdateInput& in) {
-      flat.lamb_direction(in, slot.span(), square.span(), 0.5F, 0.75F, 1.0F, 1, direction.span());
+    const float p = updated(kind, Decay::decoupled, 0.25F, [&](FlatUpdates& updates, const UpdateInput& in) {
+      updates.lamb_direction(in, slot.span(), square.span(), 0.5F, 0.75F, 1.0F, 1, direction.span());
     });
 
     EXPECT_EQ(p, 2.0F) << kind;                            // untouched
@@ -230,8 +232,8 @@ TEST(FlatMath, FindsEveryValueThatIsNotFinite) {
 TEST(FlatMath, ElementwiseOperationsAreExact) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind, .threads = 2});
-    Storage x = device->allocate(20001);
-    Storage y = device->allocate(20001);
+    Storage x = device->memory().allocate(20001);
+    Storage y = device->memory().allocate(20001);
 
     device->flat().fill(x.span(), 3.0F);
     device->flat().copy(x.span(), y.span());
@@ -245,16 +247,17 @@ TEST(FlatMath, ElementwiseOperationsAreExact) {
 
 TEST(HostFlat, RefusesArraysOfOtherSizes) {
   State state({.kind = "cpu"}, {{.offset = 0, .count = 8}}, 8);
-  Storage small = state.device->allocate(7);
+  Storage small = state.device->memory().allocate(7);
   FlatMath& flat = state.device->flat();
+  FlatUpdates& updates = state.device->updates();
   UpdateInput in = state.input(Decay::coupled);
 
-  EXPECT_THROW(flat.momentum(in, small.span(), 0.9F, false), InternalError);
+  EXPECT_THROW(updates.momentum(in, small.span(), 0.9F, false), InternalError);
   EXPECT_THROW(flat.axpy(1.0F, small.span(), state.p.span()), InternalError);
-  EXPECT_THROW(flat.adam(in, state.a.span(), state.b.span(), 0.9F, 0.999F, 0.0F, 1), InternalError);
+  EXPECT_THROW(updates.adam(in, state.a.span(), state.b.span(), 0.9F, 0.999F, 0.0F, 1), InternalError);
   state.ranges[0].count = 9;
   in.ranges = state.ranges;
-  EXPECT_THROW(flat.sgd(in), InternalError);
+  EXPECT_THROW(updates.sgd(in), InternalError);
 }
 
 }  // namespace

@@ -54,14 +54,14 @@ struct LinearResults {
 
 LinearResults run_linear(Device& device) {
   const LinearSpec spec{.batch = 16, .in = 40, .out = 24, .activation = Activation::tanh};
-  const auto plan = device.linear(spec);
+  const auto plan = device.layers().linear(spec);
   const Storage weight = test::storage_of(device, values(spec.out * spec.in, 2, 0.3));
   const Storage bias = test::storage_of(device, values(spec.out, 3));
-  Storage dw = device.allocate(weight.size());
-  Storage db = device.allocate(bias.size());
+  Storage dw = device.memory().allocate(weight.size());
+  Storage db = device.memory().allocate(bias.size());
   const Tensor x = test::tensor_of(device, {spec.batch, spec.in}, values(spec.batch * spec.in, 1));
-  Tensor y = device.tensor({spec.batch, spec.out});
-  Tensor dx = device.tensor({spec.batch, spec.in});
+  Tensor y = device.tensors().zeros({spec.batch, spec.out});
+  Tensor dx = device.tensors().zeros({spec.batch, spec.in});
   Tensor dy = test::tensor_of(device, {spec.batch, spec.out}, values(spec.batch * spec.out, 4));
   plan->forward(x, {weight.span(), bias.span()}, y);
   plan->backward(x, y, {weight.span(), bias.span()}, dy, {dw.span(), db.span()}, &dx);
@@ -106,12 +106,12 @@ ConvResults run_conv(Device& device, int passes = 1) {
                         .padding = 1,
                         .bias = true,
                         .accumulate = passes > 1};
-  const auto plan = device.images().conv2d(spec);
+  const auto plan = device.layers().conv2d(spec);
   const Shape output = output_shape(spec);
   const Storage weight = test::storage_of(device, values(plan->weight_size(), 2, 0.3));
   const Storage bias = test::storage_of(device, values(spec.out_channels, 3));
-  Storage dw = device.allocate(weight.size());
-  Storage db = device.allocate(bias.size());
+  Storage dw = device.memory().allocate(weight.size());
+  Storage db = device.memory().allocate(bias.size());
   const Tensor x = image_of(device, spec.input, values(spec.input.size(), 1));
   const std::vector<float> gradient = read_image(device, image_of(device, output, values(output.size(), 4)));
   const Tensor dy = image_of(device, output, gradient);
@@ -155,7 +155,7 @@ struct NormResults {
 
 NormResults run_norm(Device& device, Precision inputs) {
   const BatchNormSpec spec{.input = {4, 3, 5, 5}, .after = AfterNorm::add_relu};
-  const auto plan = device.images().batch_norm(spec);
+  const auto plan = device.layers().batch_norm(spec);
   const auto halves = [&](std::uint64_t stream) {
     std::vector<float> of = values(spec.input.size(), stream);
     for (float& value : of) value = half::rounded(inputs, value);
@@ -167,10 +167,10 @@ NormResults run_norm(Device& device, Precision inputs) {
   const Tensor more = halves(4);
   const Storage scale = test::storage_of(device, {1.1F, 0.7F, 1.3F});
   const Storage shift = test::storage_of(device, {0.1F, -0.1F, 0.3F});
-  Storage mean = device.allocate(3);
-  Storage variance = device.allocate(3);
-  Storage dscale = device.allocate(3);
-  Storage dshift = device.allocate(3);
+  Storage mean = device.memory().allocate(3);
+  Storage variance = device.memory().allocate(3);
+  Storage dscale = device.memory().allocate(3);
+  Storage dshift = device.memory().allocate(3);
   Tensor y = test::stale_image(device, spec.input);
   Tensor dx = test::stale_image(device, spec.input);
   Tensor dresidual = test::stale_image(device, spec.input);
@@ -207,8 +207,8 @@ TEST_P(HalfLayers, PoolingDropoutAndAddReluLeaveHalves) {
   ImageOperations& images = device->images();
   const Shape shape{2, 3, 6, 6};
   const Tensor x = image_of(*device, shape, values(shape.size(), 1));
-  const auto pool =
-      images.pool2d({.input = shape, .kind = Pooling::average_including_padding, .kernel = 3, .stride = 3});
+  const auto pool = device->layers().pool2d(
+      {.input = shape, .kind = Pooling::average_including_padding, .kernel = 3, .stride = 3});
   Tensor pooled = test::stale_image(*device, pool->output_shape());
   Tensor back = test::stale_image(*device, shape);
   pool->forward(x, pooled);
@@ -222,20 +222,20 @@ TEST_P(HalfLayers, PoolingDropoutAndAddReluLeaveHalves) {
   images.add(x, sum);
   EXPECT_TRUE(are_halves(GetParam(), read_image(*device, sum)));
 
-  const auto dropout = images.dropout({.input = {30, 7}, .probability = 0.3F, .seed = 1});
+  const auto dropout = device->layers().dropout({.input = {30, 7}, .probability = 0.3F, .seed = 1});
   const Tensor plain = test::tensor_of(*device, {30, 7}, values(210, 2));
-  Tensor dropped = device->tensor({30, 7});
+  Tensor dropped = device->tensors().zeros({30, 7});
   dropout->forward(0, plain, dropped);
   EXPECT_TRUE(are_halves(GetParam(), read(*device, dropped)));
 }
 
 TEST_P(HalfLayers, TheLossIsInFloat32AndItsGradientInHalves) {
   const auto device = device_of(GetParam());
-  const auto loss = device->softmax_loss({.batch = 8, .classes = 5});
+  const auto loss = device->layers().softmax_loss({.batch = 8, .classes = 5});
   const std::vector<std::int32_t> labels = {0, 1, 2, 3, 4, 0, 1, 2};
   const Tensor logits = test::tensor_of(*device, {8, 5}, values(40, 1));
-  Storage sums = device->allocate(loss_sums);
-  Tensor gradient = device->tensor({8, 5});
+  Storage sums = device->memory().allocate(loss_sums);
+  Tensor gradient = device->tensors().zeros({8, 5});
 
   loss->forward(logits, {labels, 8}, sums.span());
   loss->backward(logits, {labels, 8}, 0.125F, gradient);
@@ -246,13 +246,13 @@ TEST_P(HalfLayers, TheLossIsInFloat32AndItsGradientInHalves) {
 
 TEST(HalfLayersOfFloat16, AnOverflowIsSeen) {
   const auto device = device_of(Precision::float16);
-  const auto loss = device->softmax_loss({.batch = 1, .classes = 2});
+  const auto loss = device->layers().softmax_loss({.batch = 1, .classes = 2});
   const std::vector<std::int32_t> labels = {0};
-  Tensor logits = device->tensor({1, 2});
+  Tensor logits = device->tensors().zeros({1, 2});
 
   loss->backward(logits, {labels, 1}, 131'072.0F, logits);
 
-  EXPECT_FALSE(device->all_finite(logits));  // ∓ 65536
+  EXPECT_FALSE(device->tensors().all_finite(logits));  // ∓ 65536
 }
 
 TEST(HalfPrecision, IsRefusedByTheCpu) {
@@ -260,9 +260,9 @@ TEST(HalfPrecision, IsRefusedByTheCpu) {
 }
 
 TEST(HalfPrecision, IsWhatTheDeviceSays) {
-  EXPECT_EQ(device_of(Precision::bfloat16)->precision(), Precision::bfloat16);
-  EXPECT_NE(device_of(Precision::bfloat16)->description().find("bfloat16"), std::string::npos);
-  EXPECT_EQ(device_of(Precision::float32)->floats_of({3, 5}), 15U);
+  EXPECT_EQ(device_of(Precision::bfloat16)->info().precision, Precision::bfloat16);
+  EXPECT_NE(device_of(Precision::bfloat16)->info().description.find("bfloat16"), std::string::npos);
+  EXPECT_EQ(device_of(Precision::float32)->tensors().floats_of({3, 5}), 15U);
 }
 
 }  // namespace

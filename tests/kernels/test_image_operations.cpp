@@ -20,7 +20,7 @@ struct Results {
 };
 
 Results run(Device& device, const Pool2dSpec& spec) {
-  const auto plan = device.images().pool2d(spec);
+  const auto plan = device.layers().pool2d(spec);
   const Shape output = plan->output_shape();
   // Few different values, so that windows have several largest ones.
   std::vector<float> inputs = values(spec.input.size(), 1);
@@ -75,7 +75,7 @@ TEST(CpuPool2d, AgreesWithTheReferenceForTheGlobalAverage) {
 
 TEST(Pool2d, GivesThePlainRowsThatALinearLayerTakes) {
   const auto device = make_device({.kind = "cpu"});
-  const auto plan = device->images().pool2d({{2, 32, 3, 3}, Pooling::global_average});
+  const auto plan = device->layers().pool2d({{2, 32, 3, 3}, Pooling::global_average});
 
   const Tensor y = device->images().tensor(plan->output_shape());
 
@@ -86,7 +86,7 @@ TEST(Pool2d, GivesThePlainRowsThatALinearLayerTakes) {
 TEST(Pool2d, GivesTheGradientToTheFirstOfTheLargest) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    const auto plan = device->images().pool2d({{1, 1, 2, 4}, Pooling::max, 2, 2, 0});
+    const auto plan = device->layers().pool2d({{1, 1, 2, 4}, Pooling::max, 2, 2, 0});
     const Tensor x = test::image_of(*device, {1, 1, 2, 4}, {1, 5, 2, 2, 5, 0, 2, 2});
     const Tensor dy = test::image_of(*device, {1, 1, 1, 2}, {1, 3});
     Tensor y = device->images().tensor({1, 1, 1, 2});
@@ -103,8 +103,8 @@ TEST(Pool2d, GivesTheGradientToTheFirstOfTheLargest) {
 TEST(Pool2d, RefusesWindowsOutsideTheImage) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    EXPECT_THROW(device->images().pool2d({{1, 1, 4, 4}, Pooling::max, 5, 1, 0}), InternalError);
-    EXPECT_THROW(device->images().pool2d({{1, 1, 4, 4}, Pooling::max, 2, 1, 2}), InternalError);
+    EXPECT_THROW(device->layers().pool2d({{1, 1, 4, 4}, Pooling::max, 5, 1, 0}), InternalError);
+    EXPECT_THROW(device->layers().pool2d({{1, 1, 4, 4}, Pooling::max, 2, 1, 2}), InternalError);
   }
 }
 
@@ -117,7 +117,7 @@ TEST(ImageTensor, KeepsPlainOrderOutside) {
 
     EXPECT_EQ(read_image(*device, image), plain) << shape.text();
   }
-  EXPECT_EQ(device->images().tensor({2, 3, 4, 5}).layout(), nullptr);  // what Device::stage gives fits
+  EXPECT_EQ(device->images().tensor({2, 3, 4, 5}).layout(), nullptr);  // what Tensors::stage gives fits
 }
 
 TEST(ImageTensor, ViewsMemoryAsATensorOfTheShapeLies) {
@@ -126,7 +126,7 @@ TEST(ImageTensor, ViewsMemoryAsATensorOfTheShapeLies) {
     for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{2, 16, 4, 5}, Shape{3, 32, 1, 1}}) {
       const std::vector<float> plain = values(shape.size(), 1);
       const Tensor owner = test::image_of(*device, shape, plain);
-      Storage memory = device->allocate(static_cast<std::size_t>(shape.size()));
+      Storage memory = device->memory().allocate(static_cast<std::size_t>(shape.size()));
 
       Tensor view = device->images().view(shape, memory.span());
       device->images().upload(plain, view);
@@ -142,7 +142,7 @@ TEST(ImageTensor, ViewsMemoryAsATensorOfTheShapeLies) {
 TEST(ImageTensor, RefusesAViewOfOtherMemory) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    Storage memory = device->allocate(33);
+    Storage memory = device->memory().allocate(33);
     EXPECT_THROW(device->images().view({1, 16, 1, 1}, memory.span()), InternalError) << kind;
     EXPECT_THROW(device->images().view({1, 16, 1, 1}, memory.span().subspan(1, 16)), InternalError) << kind;
     EXPECT_NO_THROW(device->images().view({1, 16, 1, 1}, memory.span().subspan(16, 16))) << kind;
@@ -191,7 +191,7 @@ TEST(AddRelu, AndItsGradientAreExact) {
 
 std::vector<float> dropped(const char* kind, int threads, const DropoutSpec& spec, std::uint64_t step) {
   const auto device = make_device({.kind = kind, .threads = threads});
-  const auto plan = device->images().dropout(spec);
+  const auto plan = device->layers().dropout(spec);
   Tensor x = test::tensor_of(*device, spec.input,
                              std::vector<float>(static_cast<std::size_t>(spec.input.size()), 3.0F));
   plan->forward(step, x, x);
@@ -224,16 +224,16 @@ TEST(Dropout, BackwardDrawsTheMaskOfForward) {
   for (const char* const kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
     const DropoutSpec spec{.input = {5, 9}, .probability = 0.5F, .seed = 1};
-    const auto plan = device->images().dropout(spec);
+    const auto plan = device->layers().dropout(spec);
     const Tensor ones = test::tensor_of(*device, spec.input, std::vector<float>(45, 1.0F));
-    Tensor y = device->tensor(spec.input);
-    Tensor dx = device->tensor(spec.input);
+    Tensor y = device->tensors().zeros(spec.input);
+    Tensor dx = device->tensors().zeros(spec.input);
 
     plan->forward(4, ones, y);
     plan->backward(4, ones, dx);
 
     EXPECT_EQ(test::read(*device, dx), test::read(*device, y)) << kind;
-    EXPECT_THROW(device->images().dropout({.input = {5, 9}, .probability = 1.0F}), InternalError);
+    EXPECT_THROW(device->layers().dropout({.input = {5, 9}, .probability = 1.0F}), InternalError);
   }
 }
 

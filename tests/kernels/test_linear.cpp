@@ -23,7 +23,7 @@ struct Results {
 
 /// Forward and backward of one layer, as many times as `passes` (with accumulate the gradients add up).
 Results run(Device& device, const LinearSpec& spec, int passes = 1) {
-  const auto plan = device.linear(spec);
+  const auto plan = device.layers().linear(spec);
   const auto count = static_cast<std::size_t>(plan->weight_size());
   std::vector<float> stored(count);
   plan->weight_from_plain(values(spec.out * spec.in, 2), stored);
@@ -37,13 +37,13 @@ Results run(Device& device, const LinearSpec& spec, int passes = 1) {
   const Tensor x = test::tensor_of(device, {spec.batch, spec.in}, values(spec.batch * spec.in, 1));
   Tensor y = test::tensor_of(device, {spec.batch, spec.out},
                              std::vector<float>(static_cast<std::size_t>(spec.batch * spec.out), 99.0F));
-  Tensor dx = device.tensor({spec.batch, spec.in});
+  Tensor dx = device.tensors().zeros({spec.batch, spec.in});
   for (int pass = 0; pass < passes; ++pass) {
     Tensor dy = test::tensor_of(device, {spec.batch, spec.out}, values(spec.batch * spec.out, 4));
     plan->forward(x, w, y);
     plan->backward(x, y, w, dy, {weight_gradient.span(), bias_gradient.span()}, &dx);
   }
-  device.synchronize();
+  device.queue().synchronize();
   Results results{read(device, y), read(device, dx),
                   std::vector<float>(static_cast<std::size_t>(spec.out * spec.in)),
                   read(device, bias_gradient)};
@@ -109,13 +109,13 @@ TEST(CpuLinear, AddsToTheGradientsOnlyWithAccumulate) {
 
 TEST(CpuLinear, IsExactOnSmallIntegers) {
   const auto device = make_device({.kind = "cpu"});
-  const auto plan = device->linear({.batch = 2, .in = 3, .out = 2, .activation = Activation::relu});
+  const auto plan = device->layers().linear({.batch = 2, .in = 3, .out = 2, .activation = Activation::relu});
   std::vector<float> stored(6);
   plan->weight_from_plain(std::vector<float>{1, 2, 3, 4, 5, 6}, stored);
   const Storage weight = test::storage_of(*device, stored);
   const Storage bias = test::storage_of(*device, {10, -100});
   const Tensor x = test::tensor_of(*device, {2, 3}, {1, 0, 2, 0, 1, 0});
-  Tensor y = device->tensor({2, 2});
+  Tensor y = device->tensors().zeros({2, 2});
 
   plan->forward(x, {weight.span(), bias.span()}, y);
 
@@ -125,13 +125,13 @@ TEST(CpuLinear, IsExactOnSmallIntegers) {
 TEST(CpuLinear, KeepsNotANumberVisible) {
   const auto device = make_device({.kind = "cpu"});
   for (const Activation f : {Activation::identity, Activation::relu, Activation::tanh, Activation::sigmoid}) {
-    const auto plan = device->linear({.batch = 1, .in = 1, .out = 40, .activation = f});
+    const auto plan = device->layers().linear({.batch = 1, .in = 1, .out = 40, .activation = f});
     const Storage weight = test::storage_of(*device, std::vector<float>(40, 1.0F));
     std::vector<float> biases(40, 1.0F);
     biases[3] = biases[39] = std::numeric_limits<float>::quiet_NaN();
     const Storage bias = test::storage_of(*device, biases);
     const Tensor x = test::tensor_of(*device, {1, 1}, {1});
-    Tensor y = device->tensor({1, 40});
+    Tensor y = device->tensors().zeros({1, 40});
 
     plan->forward(x, {weight.span(), bias.span()}, y);
 
@@ -146,11 +146,11 @@ TEST(CpuLinear, ActivationsSaturateWithoutOverflow) {
   const std::vector<float> inputs = {-1e30F, -100.0F, -8.0F, 0.0F, 8.0F, 100.0F, 1e30F};
   const auto width = static_cast<std::int64_t>(inputs.size());
   for (const Activation f : {Activation::tanh, Activation::sigmoid}) {
-    const auto plan = device->linear({.batch = 1, .in = 1, .out = width, .activation = f});
-    const Storage weight = device->allocate(inputs.size());
+    const auto plan = device->layers().linear({.batch = 1, .in = 1, .out = width, .activation = f});
+    const Storage weight = device->memory().allocate(inputs.size());
     const Storage bias = test::storage_of(*device, inputs);
-    Tensor x = device->tensor({1, 1});
-    Tensor y = device->tensor({1, width});
+    Tensor x = device->tensors().zeros({1, 1});
+    Tensor y = device->tensors().zeros({1, width});
 
     plan->forward(x, {weight.span(), bias.span()}, y);
 
@@ -165,7 +165,7 @@ TEST(CpuLinear, ActivationsSaturateWithoutOverflow) {
 
 TEST(CpuLinear, WeightsReturnToPlainOrderUnchanged) {
   const auto device = make_device({.kind = "cpu"});
-  const auto plan = device->linear({.batch = 4, .in = 7, .out = 3});
+  const auto plan = device->layers().linear({.batch = 4, .in = 7, .out = 3});
   const std::vector<float> plain = values(21, 9);
   std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
   std::vector<float> back(21);
@@ -178,14 +178,14 @@ TEST(CpuLinear, WeightsReturnToPlainOrderUnchanged) {
 
 TEST(CpuLinear, RefusesTensorsOfOtherSizes) {
   const auto device = make_device({.kind = "cpu"});
-  const auto plan = device->linear({.batch = 4, .in = 7, .out = 3});
-  const Storage weight = device->allocate(21);
-  const Storage bias = device->allocate(3);
-  const Tensor x = device->tensor({4, 7});
-  Tensor narrow = device->tensor({4, 2});
+  const auto plan = device->layers().linear({.batch = 4, .in = 7, .out = 3});
+  const Storage weight = device->memory().allocate(21);
+  const Storage bias = device->memory().allocate(3);
+  const Tensor x = device->tensors().zeros({4, 7});
+  Tensor narrow = device->tensors().zeros({4, 2});
 
   EXPECT_THROW(plan->forward(x, {weight.span(), bias.span()}, narrow), InternalError);
-  EXPECT_THROW(device->linear({.batch = 0, .in = 7, .out = 3}), InternalError);
+  EXPECT_THROW(device->layers().linear({.batch = 0, .in = 7, .out = 3}), InternalError);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(LoopsFlat, FollowsRangesThatChangeBetweenSteps) {
     for (State* const state : {&loops, &oracle}) {
       state->ranges[3].rate_factor = factor;
 
-      state->flat().sgd(state->input(Decay::coupled));
+      state->updates().sgd(state->input(Decay::coupled));
       state->flat().norms(state->p.span(), {}, {});
     }
   }
@@ -95,8 +95,8 @@ TEST(LoopsFlat, FindsEveryValueThatIsNotFinite) {
 
 TEST(LoopsFlat, ElementwiseOperationsAreExact) {
   const auto device = test::loops_device();
-  Storage x = device->allocate(20001);
-  Storage y = device->allocate(20001);
+  Storage x = device->memory().allocate(20001);
+  Storage y = device->memory().allocate(20001);
 
   device->flat().fill(x.span(), 3.0F);
   device->flat().copy(x.span(), y.span());
@@ -109,15 +109,16 @@ TEST(LoopsFlat, ElementwiseOperationsAreExact) {
 
 TEST(LoopsFlat, RefusesArraysOfOtherSizes) {
   State state(test::loops_device(), {{.offset = 0, .count = 8}}, 8);
-  Storage small = state.device->allocate(7);
+  Storage small = state.device->memory().allocate(7);
   UpdateInput in = state.input(Decay::coupled);
 
-  EXPECT_THROW(state.flat().momentum(in, small.span(), 0.9F, false), InternalError);
+  EXPECT_THROW(state.updates().momentum(in, small.span(), 0.9F, false), InternalError);
   EXPECT_THROW(state.flat().axpy(1.0F, small.span(), state.p.span()), InternalError);
-  EXPECT_THROW(state.flat().adam(in, state.a.span(), state.b.span(), 0.9F, 0.999F, 0.0F, 1), InternalError);
+  EXPECT_THROW(state.updates().adam(in, state.a.span(), state.b.span(), 0.9F, 0.999F, 0.0F, 1),
+               InternalError);
   state.ranges[0].count = 9;
   in.ranges = state.ranges;
-  EXPECT_THROW(state.flat().sgd(in), InternalError);
+  EXPECT_THROW(state.updates().sgd(in), InternalError);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Pooled {
 
 /// Values with many that are equal, so that places matter.
 Pooled pooled(Device& device, const Pool2dSpec& spec, Precision precision) {
-  const auto plan = device.images().pool2d(spec);
+  const auto plan = device.layers().pool2d(spec);
   std::vector<float> inputs = values(spec.input.size(), 1, 4.0);
   for (float& value : inputs) value = std::round(value);
   const Tensor x = test::image_of(device, spec.input, inputs);
@@ -69,7 +69,7 @@ TEST(LoopsPooling, GivesTheGradientToTheFirstOfEqualValuesAndToNotANumber) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float least = -std::numeric_limits<float>::infinity();
   const auto device = test::loops_device();
-  const auto plan = device->images().pool2d({.input = {1, 1, 2, 6}, .kernel = 2, .stride = 2});
+  const auto plan = device->layers().pool2d({.input = {1, 1, 2, 6}, .kernel = 2, .stride = 2});
   const Tensor x = test::image_of(*device, {1, 1, 2, 6},
                                   {1, 3, 2, 9, least, least,  //
                                    3, 3, nan, 5, least, least});
@@ -90,7 +90,7 @@ TEST(LoopsPooling, RefusesAKernelWhosePlacesDoNotFitAByte) {
   const Tensor x = device->images().tensor({1, 1, 20, 20});
   Tensor y = device->images().tensor({1, 1, 4, 4});
 
-  EXPECT_THROW(device->images().pool2d({.input = {1, 1, 20, 20}, .kernel = 17})->forward(x, y),
+  EXPECT_THROW(device->layers().pool2d({.input = {1, 1, 20, 20}, .kernel = 17})->forward(x, y),
                InternalError);
 }
 
@@ -105,9 +105,9 @@ TEST(LoopsDropout, DrawsTheMaskOfTheReference) {
       std::vector<std::vector<float>> results;
 
       for (Device* const device : {loops.get(), oracle.get()}) {
-        Tensor x = device->tensor(shape);
+        Tensor x = device->tensors().zeros(shape);
         device->images().upload(inputs, x);
-        device->images().dropout(spec)->forward(77, x, x);
+        device->layers().dropout(spec)->forward(77, x, x);
         results.push_back(read_image(*device, x));
       }
 
@@ -129,7 +129,7 @@ TEST(LoopsImages, KeepNchwValuesOnTheWayThroughNhwc) {
 
 TEST(LoopsImages, ViewsTakeTheFloatsOfTheirPrecision) {
   const auto device = test::loops_device(Precision::bfloat16);
-  Storage memory = device->allocate(16);
+  Storage memory = device->memory().allocate(16);
 
   const Tensor view = device->images().view({1, 3, 1, 9}, memory.span().subspan(0, 14));
 

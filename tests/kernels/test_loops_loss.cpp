@@ -41,16 +41,16 @@ Results run(Device& device, const Case& of, bool in_place) {
   const std::vector<std::int32_t> others = labels_of(of.spec, 78);
   const Targets targets{
       .labels = labels, .valid = of.valid, .other_labels = others, .other_share = of.other_share};
-  const auto plan = device.softmax_loss(of.spec);
-  Tensor logits = device.tensor(shape);
+  const auto plan = device.layers().softmax_loss(of.spec);
+  Tensor logits = device.tensors().zeros(shape);
   device.images().upload(test::rounded(of.precision, values(shape.size(), 6, of.range)), logits);
-  Tensor other = device.tensor(shape);
+  Tensor other = device.tensors().zeros(shape);
   device.images().upload(std::vector<float>(static_cast<std::size_t>(shape.size()), 99.0F), other);
   Tensor& gradient = in_place ? logits : other;
   Storage sums = test::storage_of(device, {1, 2, 3, 4});
   plan->forward(logits, targets, sums.span());
   plan->backward(logits, targets, 0.25F, gradient);
-  device.synchronize();
+  device.queue().synchronize();
   return {read(device, sums), read_image(device, gradient)};
 }
 
@@ -97,10 +97,10 @@ TEST(LoopsSoftmaxLoss, AgreesWithTheReferenceForMixedLabels) {
 TEST(LoopsSoftmaxLoss, KeepsNotANumberAndInfinityVisible) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const auto device = test::loops_device();
-    const auto plan = device->softmax_loss({.batch = 1, .classes = 3});
+    const auto plan = device->layers().softmax_loss({.batch = 1, .classes = 3});
     const std::vector<std::int32_t> labels = {0};
     const Tensor logits = test::tensor_of(*device, {1, 3}, {1.0F, bad, 2.0F});
-    Storage sums = device->allocate(loss_sums);
+    Storage sums = device->memory().allocate(loss_sums);
 
     plan->forward(logits, {.labels = labels, .valid = 1}, sums.span());
 
@@ -110,10 +110,10 @@ TEST(LoopsSoftmaxLoss, KeepsNotANumberAndInfinityVisible) {
 
 TEST(LoopsSoftmaxLoss, RefusesLabelsThatAreNoClass) {
   const auto device = test::loops_device();
-  const auto plan = device->softmax_loss({.batch = 1, .classes = 3});
+  const auto plan = device->layers().softmax_loss({.batch = 1, .classes = 3});
   const std::vector<std::int32_t> labels = {3};
-  const Tensor logits = device->tensor({1, 3});
-  Storage sums = device->allocate(loss_sums);
+  const Tensor logits = device->tensors().zeros({1, 3});
+  Storage sums = device->memory().allocate(loss_sums);
 
   EXPECT_THROW(plan->forward(logits, {.labels = labels, .valid = 1}, sums.span()), InternalError);
 }

@@ -33,8 +33,7 @@ struct Results {
 /// Training forward and backward on a device whose inputs are rounded to the case's precision.
 Results run(Device& device, const Case& of) {
   const BatchNormSpec& spec = of.spec;
-  ImageOperations& images = device.images();
-  const auto plan = images.batch_norm(spec);
+  const auto plan = device.layers().batch_norm(spec);
   const auto channels = static_cast<std::size_t>(spec.input[1]);
   const bool adds = spec.after == AfterNorm::add_relu;
   const auto image = [&](std::uint64_t stream, float centre) {
@@ -147,10 +146,10 @@ TEST(LoopsBatchNorm, GivesNoVarianceToEqualValues) {
   const Shape shape{2, 8, 9, 9};
   const Tensor x =
       test::image_of(*device, shape, std::vector<float>(static_cast<std::size_t>(shape.size()), 1e6F));
-  Storage mean = device->allocate(8);
+  Storage mean = device->memory().allocate(8);
   Storage variance = test::storage_of(*device, std::vector<float>(8, 99.0F));
 
-  device->images().batch_norm({.input = shape})->statistics(x, {mean.span(), variance.span()});
+  device->layers().batch_norm({.input = shape})->statistics(x, {mean.span(), variance.span()});
 
   EXPECT_EQ(read(*device, mean), std::vector<float>(8, 1e6F));
   EXPECT_EQ(read(*device, variance), std::vector<float>(8, 0.0F));
@@ -159,7 +158,7 @@ TEST(LoopsBatchNorm, GivesNoVarianceToEqualValues) {
 TEST(LoopsBatchNorm, WorksInPlace) {
   const auto device = test::loops_device();
   const Shape shape{2, 16, 5, 5};
-  const auto plan = device->images().batch_norm({.input = shape, .after = AfterNorm::add_relu});
+  const auto plan = device->layers().batch_norm({.input = shape, .after = AfterNorm::add_relu});
   Tensor x = test::image_of(*device, shape, values(shape.size(), 1));
   const Tensor residual = test::image_of(*device, shape, values(shape.size(), 2));
   Tensor y = test::stale_image(*device, shape);
@@ -176,14 +175,14 @@ TEST(LoopsBatchNorm, KeepsNotANumberVisible) {
   for (const Precision precision : all_precisions) {
     const auto device = test::loops_device(precision);
     const Shape shape{1, 16, 2, 2};
-    const auto plan = device->images().batch_norm({.input = shape, .after = AfterNorm::relu});
+    const auto plan = device->layers().batch_norm({.input = shape, .after = AfterNorm::relu});
     std::vector<float> inputs = values(shape.size(), 1);
     inputs[5] = std::numeric_limits<float>::quiet_NaN();  // of channel 1
     const Tensor x = test::image_of(*device, shape, inputs);
     Tensor y = device->images().tensor(shape);
     const Storage ones = test::storage_of(*device, std::vector<float>(16, 1.0F));
-    Storage mean = device->allocate(16);
-    Storage variance = device->allocate(16);
+    Storage mean = device->memory().allocate(16);
+    Storage variance = device->memory().allocate(16);
 
     plan->forward(x, nullptr, {ones.span(), ones.span()}, {mean.span(), variance.span()}, y);
 
@@ -196,11 +195,11 @@ TEST(LoopsBatchNorm, RefusesWhatItCannotRead) {
   const auto device = test::loops_device();
   const Shape shape{1, 16, 2, 2};
   Tensor x = device->images().tensor(shape);
-  Tensor plain = device->tensor(shape);
+  Tensor plain = device->tensors().zeros(shape);
   const Storage ones = test::storage_of(*device, std::vector<float>(16, 1.0F));
   const ScaleShift w{ones.span(), ones.span()};
-  const auto adds = device->images().batch_norm({.input = shape, .after = AfterNorm::add_relu});
-  const auto without = device->images().batch_norm({.input = shape});
+  const auto adds = device->layers().batch_norm({.input = shape, .after = AfterNorm::add_relu});
+  const auto without = device->layers().batch_norm({.input = shape});
 
   EXPECT_THROW(adds->normalise(x, nullptr, w, w, x), InternalError);
   EXPECT_THROW(without->normalise(x, &x, w, w, x), InternalError);

@@ -17,24 +17,25 @@ using test::allocations_of_all_threads;
 TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
   for (const int threads : {1, 2}) {
     const auto device = make_device({.kind = "cpu", .threads = threads});
-    const auto linear = device->linear({.batch = 64, .in = 300, .out = 300, .activation = Activation::tanh});
-    const auto loss = device->softmax_loss({.batch = 64, .classes = 300});
+    const auto linear =
+        device->layers().linear({.batch = 64, .in = 300, .out = 300, .activation = Activation::tanh});
+    const auto loss = device->layers().softmax_loss({.batch = 64, .classes = 300});
     const auto size = static_cast<std::size_t>(linear->weight_size());
-    Storage p = device->allocate(size);
-    Storage g = device->allocate(size);
-    Storage m = device->allocate(size);
-    Storage v = device->allocate(size);
-    Storage bias = device->allocate(300);
-    Storage sums = device->allocate(loss_sums);
+    Storage p = device->memory().allocate(size);
+    Storage g = device->memory().allocate(size);
+    Storage m = device->memory().allocate(size);
+    Storage v = device->memory().allocate(size);
+    Storage bias = device->memory().allocate(300);
+    Storage sums = device->memory().allocate(loss_sums);
     std::vector<float> host(64 * 300, 0.5F);
-    Tensor x = device->tensor({64, 300});
-    Tensor y = device->tensor({64, 300});
-    Tensor dx = device->tensor({64, 300});
+    Tensor x = device->tensors().zeros({64, 300});
+    Tensor y = device->tensors().zeros({64, 300});
+    Tensor dx = device->tensors().zeros({64, 300});
     const std::vector<std::int32_t> labels(64, 3);
     const std::vector<FlatRange> ranges = {{.offset = 0, .count = static_cast<std::int64_t>(size)}};
     std::vector<double> norms(1);
     const auto step = [&](std::int64_t number) {
-      device->stage(host, x);
+      device->tensors().stage(host, x);
       linear->forward(x, {p.span(), bias.span()}, y);
       loss->forward(y, {labels, 64}, sums.span());
       loss->backward(y, {labels, 64}, 1.0F, y);
@@ -44,8 +45,8 @@ TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
           .parameters = p.span(), .gradients = g.span(), .ranges = ranges, .learning_rate = 0.1F};
       flat.norms(p.span(), ranges, norms);
       flat.all_finite(g.span());
-      flat.adam(in, m.span(), v.span(), 0.9F, 0.999F, 1e-8F, number);
-      flat.momentum(in, m.span(), 0.9F, true);
+      device->updates().adam(in, m.span(), v.span(), 0.9F, 0.999F, 1e-8F, number);
+      device->updates().momentum(in, m.span(), 0.9F, true);
       flat.scale(g.span(), 0.5F);
     };
 
@@ -62,21 +63,21 @@ TEST(CpuDevice, AllocatesNothingInOperationsOnImagesAfterTheFirstStep) {
     const auto device = make_device({.kind = "cpu", .threads = 2});
     ImageOperations& images = device->images();
     const Shape shape{2, 17, 8, 8};  // 17 channels make the convolution reorder all of its operands
-    const auto conv = images.conv2d({.input = shape,
-                                     .out_channels = 17,
-                                     .kernel = 3,
-                                     .padding = 1,
-                                     .bias = true,
-                                     .accumulate = accumulate});
+    const auto conv = device->layers().conv2d({.input = shape,
+                                               .out_channels = 17,
+                                               .kernel = 3,
+                                               .padding = 1,
+                                               .bias = true,
+                                               .accumulate = accumulate});
     const auto norm =
-        images.batch_norm({.input = shape, .after = AfterNorm::add_relu, .accumulate = accumulate});
-    const auto pool = images.pool2d({shape, Pooling::max, 3, 2, 1});
-    const auto average = images.pool2d({shape, Pooling::global_average});
-    const auto dropout = images.dropout({.input = {2, 17, 1, 1}, .probability = 0.5F});
-    Storage weight = device->allocate(static_cast<std::size_t>(conv->weight_size()));
-    Storage dw = device->allocate(static_cast<std::size_t>(conv->weight_size()));
+        device->layers().batch_norm({.input = shape, .after = AfterNorm::add_relu, .accumulate = accumulate});
+    const auto pool = device->layers().pool2d({shape, Pooling::max, 3, 2, 1});
+    const auto average = device->layers().pool2d({shape, Pooling::global_average});
+    const auto dropout = device->layers().dropout({.input = {2, 17, 1, 1}, .probability = 0.5F});
+    Storage weight = device->memory().allocate(static_cast<std::size_t>(conv->weight_size()));
+    Storage dw = device->memory().allocate(static_cast<std::size_t>(conv->weight_size()));
     std::vector<Storage> channels(6);
-    for (Storage& storage : channels) storage = device->allocate(17);
+    for (Storage& storage : channels) storage = device->memory().allocate(17);
     const auto pair = [&](std::size_t first) {
       return ChannelPair<float>{channels[first].span(), channels[first + 1].span()};
     };
@@ -113,15 +114,15 @@ TEST(CpuDevice, AllocatesNothingInOperationsOnImagesAfterTheFirstStep) {
 TEST(CpuDevice, CountsTheBytesThatAreAlive) {
   const auto device = make_device({.kind = "cpu"});
   {
-    const Storage storage = device->allocate(1000);
-    const Tensor tensor = device->tensor({3, 5});
+    const Storage storage = device->memory().allocate(1000);
+    const Tensor tensor = device->tensors().zeros({3, 5});
 
-    EXPECT_EQ(device->allocated_bytes(), 4 * (1000 + 15));
+    EXPECT_EQ(device->memory().allocated_bytes(), 4 * (1000 + 15));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.span().address()) % 64, 0U);
   }
-  EXPECT_EQ(device->allocated_bytes(), 0);
-  const auto loss = device->softmax_loss({.batch = 10, .classes = 10});
-  EXPECT_GE(device->allocated_bytes(), 400);
+  EXPECT_EQ(device->memory().allocated_bytes(), 0);
+  const auto loss = device->layers().softmax_loss({.batch = 10, .classes = 10});
+  EXPECT_GE(device->memory().allocated_bytes(), 400);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::vector<std::int32_t> labels_for(const SoftmaxLossSpec& spec, std::uint64_t 
 
 Results run(Device& device, const SoftmaxLossSpec& spec, std::int64_t valid, const std::vector<float>& logits,
             float other_share = 0.0F) {
-  const auto plan = device.softmax_loss(spec);
+  const auto plan = device.layers().softmax_loss(spec);
   const std::vector<std::int32_t> labels = labels_for(spec);
   const std::vector<std::int32_t> others = labels_for(spec, 78);
   const Targets targets{.labels = labels, .valid = valid, .other_labels = others, .other_share = other_share};
@@ -37,7 +37,7 @@ Results run(Device& device, const SoftmaxLossSpec& spec, std::int64_t valid, con
   Storage sums = test::storage_of(device, {1, 2, 3, 4});
   plan->forward(x, targets, sums.span());
   plan->backward(x, targets, 0.25F, dx);
-  device.synchronize();
+  device.queue().synchronize();
   return {read(device, sums), read(device, dx)};
 }
 
@@ -100,7 +100,7 @@ TEST(CpuSoftmaxLoss, GivesTheSameBitsWithoutAShareAsWithoutOtherLabels) {
     const auto device = make_device({.kind = kind});
     const std::vector<float> logits = values(63 * 17, 6);
     const Results with = run(*device, {63, 17, 0.1F}, 60, logits);
-    const auto plan = device->softmax_loss({63, 17, 0.1F});
+    const auto plan = device->layers().softmax_loss({63, 17, 0.1F});
     const std::vector<std::int32_t> labels = labels_for({63, 17, 0.1F});
     Tensor x = test::tensor_of(*device, {63, 17}, logits);
     Storage sums = test::storage_of(*device, {1, 2, 3, 4});
@@ -116,11 +116,11 @@ TEST(CpuSoftmaxLoss, GivesTheSameBitsWithoutAShareAsWithoutOtherLabels) {
 TEST(CpuSoftmaxLoss, CountsMixedRowsAgainstTheFirstLabel) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    const auto plan = device->softmax_loss({.batch = 2, .classes = 2});
+    const auto plan = device->layers().softmax_loss({.batch = 2, .classes = 2});
     const std::vector<std::int32_t> labels = {0, 1};
     const std::vector<std::int32_t> others = {1, 0};
     const Tensor x = test::tensor_of(*device, {2, 2}, {3, 1, 3, 1});
-    Storage sums = device->allocate(loss_sums);
+    Storage sums = device->memory().allocate(loss_sums);
 
     plan->forward(x, {labels, 2, others, 0.75F}, sums.span());
 
@@ -139,10 +139,10 @@ TEST(CpuSoftmaxLoss, ManagesLargeLogits) {
 TEST(CpuSoftmaxLoss, BreaksTiesInFavourOfTheLowerClass) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});
-    const auto plan = device->softmax_loss({.batch = 3, .classes = 7});
+    const auto plan = device->layers().softmax_loss({.batch = 3, .classes = 7});
     const std::vector<std::int32_t> labels = {0, 1, 5};
-    const Tensor x = device->tensor({3, 7});  // all logits equal
-    Storage sums = device->allocate(loss_sums);
+    const Tensor x = device->tensors().zeros({3, 7});  // all logits equal
+    Storage sums = device->memory().allocate(loss_sums);
 
     plan->forward(x, {.labels = labels, .valid = 3}, sums.span());
 
@@ -169,10 +169,10 @@ TEST(CpuSoftmaxLoss, MayWriteTheGradientOverTheLogits) {
   const SoftmaxLossSpec spec{4, 10, 0.1F};
   const std::vector<float> logits = values(40, 6);
   const Results apart = run(*device, spec, 4, logits);
-  const auto plan = device->softmax_loss(spec);
+  const auto plan = device->layers().softmax_loss(spec);
   const std::vector<std::int32_t> labels = labels_for(spec);
   Tensor x = test::tensor_of(*device, {4, 10}, logits);
-  Storage sums = device->allocate(loss_sums);
+  Storage sums = device->memory().allocate(loss_sums);
 
   plan->forward(x, {.labels = labels, .valid = 4}, sums.span());
   plan->backward(x, {.labels = labels, .valid = 4}, 0.25F, x);
@@ -182,9 +182,9 @@ TEST(CpuSoftmaxLoss, MayWriteTheGradientOverTheLogits) {
 
 TEST(CpuSoftmaxLoss, RefusesLabelsOutsideTheClasses) {
   const auto device = make_device({.kind = "cpu"});
-  const auto plan = device->softmax_loss({.batch = 2, .classes = 10});
-  const Tensor x = device->tensor({2, 10});
-  Storage sums = device->allocate(loss_sums);
+  const auto plan = device->layers().softmax_loss({.batch = 2, .classes = 10});
+  const Tensor x = device->tensors().zeros({2, 10});
+  Storage sums = device->memory().allocate(loss_sums);
   const std::vector<std::int32_t> labels = {9, 10};
 
   EXPECT_THROW(plan->forward(x, {.labels = labels, .valid = 2}, sums.span()), InternalError);

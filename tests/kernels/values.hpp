@@ -20,20 +20,20 @@ inline std::vector<float> values(std::int64_t count, std::uint64_t stream, doubl
 
 /// A tensor of the device that holds `values`.
 inline Tensor tensor_of(Device& device, const Shape& shape, const std::vector<float>& values) {
-  Tensor made = device.tensor(shape);
-  device.upload(values, float_values(made));
+  Tensor made = device.tensors().zeros(shape);
+  device.memory().upload(values, float_values(made));
   return made;
 }
 
 inline Storage storage_of(Device& device, const std::vector<float>& values) {
-  Storage made = device.allocate(values.size());
-  device.upload(values, made.span());
+  Storage made = device.memory().allocate(values.size());
+  device.memory().upload(values, made.span());
   return made;
 }
 
 inline std::vector<float> read(Device& device, DeviceSpan<const float> from) {
   std::vector<float> values(from.size());
-  device.download(from, values);
+  device.memory().download(from, values);
   return values;
 }
 inline std::vector<float> read(Device& device, const Tensor& from) {

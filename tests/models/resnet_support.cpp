@@ -10,7 +10,7 @@ namespace flotilla::test {
 namespace {
 
 Storage arena_for(Device& device, const ArenaLayout& layout) {
-  return device.allocate(static_cast<std::size_t>(layout.size()));
+  return device.memory().allocate(static_cast<std::size_t>(layout.size()));
 }
 
 }  // namespace
@@ -23,13 +23,13 @@ ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64
       gradients(arena_for(*device, network->layout())),
       statistics(arena_for(*device, network->statistics().layout())),
       step_values(arena_for(*device, network->statistics().layout())),
-      sums(device->allocate(ArenaLayout::alignment)) {
+      sums(device->memory().allocate(ArenaLayout::alignment)) {
   network->bind({.parameters = parameters.span(),
                  .gradients = gradients.span(),
                  .statistics = statistics.span(),
                  .step_statistics = step_values.span()});
-  network->parameters().initialise(*device, 7, parameters.span());
-  network->statistics().initialise(*device, 7, statistics.span());
+  network->parameters().initialise(device->memory(), 7, parameters.span());
+  network->statistics().initialise(device->memory(), 7, statistics.span());
   const std::int64_t size = spec.input.size() / spec.input[0];
   for (std::int64_t image = first_image; image < first_image + spec.input[0]; ++image) {
     Random random(11, random_data, static_cast<std::uint64_t>(image));
@@ -44,7 +44,7 @@ double ResnetRun::loss(Pass pass) {
   network->forward(images, {.labels = labels, .valid = network->batch()}, pass,
                    sums.span().subspan(0, loss_sums));
   std::vector<float> values(sums.size());
-  device->download(sums.span(), values);
+  device->memory().download(sums.span(), values);
   return static_cast<double>(values[sum_loss]);
 }
 
@@ -60,7 +60,7 @@ std::vector<float> ResnetRun::plain(const TensorSet& tensors, DeviceSpan<const f
   for (std::size_t i = 0; i < tensors.layout().slices().size(); ++i) {
     const Slice& slice = tensors.layout()[i];
     std::vector<float> stored(static_cast<std::size_t>(slice.size));
-    device->download(part_of(arena, slice), stored);
+    device->memory().download(part_of(arena, slice), stored);
     std::vector<float> values = stored;
     if (!tensors.is_plain(i)) {
       values.resize(static_cast<std::size_t>(slice.shape.size()));
@@ -81,7 +81,7 @@ std::vector<float> ResnetRun::step_statistics() const {
 
 std::vector<float> ResnetRun::logits() const {
   std::vector<float> values(static_cast<std::size_t>(network->logits().shape().size()));
-  device->download_values(network->logits(), values);
+  device->tensors().download(network->logits(), values);
   return values;
 }
 

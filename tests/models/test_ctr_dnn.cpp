@@ -29,15 +29,15 @@ struct Fixture {
                                        .widths = {5, 4},
                                        .activation = activation,
                                        .dropout = dropout})),
-        parameters(device->allocate(static_cast<std::size_t>(network->layout().size()))),
-        gradients(device->allocate(static_cast<std::size_t>(network->layout().size()))),
-        sums(device->allocate(loss_sums)),
-        features(device->pinned(4 * 8)) {
+        parameters(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
+        gradients(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
+        sums(device->memory().allocate(loss_sums)),
+        features(device->memory().pinned(4 * 8)) {
     network->bind({.parameters = parameters.span(),
                    .gradients = gradients.span(),
                    .statistics = {},
                    .step_statistics = {}});
-    network->parameters().initialise(*device, 7, parameters.span());
+    network->parameters().initialise(device->memory(), 7, parameters.span());
     found.find(bags());
     rows.resize(found.keys().size() * 3);
     drows.resize(rows.size());
@@ -51,7 +51,7 @@ struct Fixture {
   std::span<float> host_features() { return host_span(features.span()); }
   Floats read(DeviceSpan<const float> span) const {
     Floats found_values(span.size());
-    device->download(span, found_values);
+    device->memory().download(span, found_values);
     return found_values;
   }
   double loss() {
@@ -97,12 +97,12 @@ double difference(Fixture& f, std::int64_t parameter) {
   const auto one = f.parameters.span().subspan(static_cast<std::size_t>(parameter), 1);
   const Floats before = f.read(one);
   const auto loss_at = [&](float value) {
-    f.device->upload({&value, 1}, one);
+    f.device->memory().upload({&value, 1}, one);
     return f.loss();
   };
   const double above = loss_at(before[0] + h);
   const double below = loss_at(before[0] - h);
-  f.device->upload(before, one);
+  f.device->memory().upload(before, one);
   return (above - below) / (2.0 * static_cast<double>(h));
 }
 
@@ -166,9 +166,9 @@ TEST(CtrDnn, HasTheSameGradientsOnTheCpuAsOnTheReference) {
 TEST(CtrDnn, StartsWithWeightsOfTheDeviationThatTheOriginalHas) {
   const auto device = make_device({.kind = "reference", .threads = 1});
   const auto network = make_ctr_dnn(*device, {.batch = 1, .features = 273});
-  Storage parameters = device->allocate(static_cast<std::size_t>(network->layout().size()));
+  Storage parameters = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
 
-  network->parameters().initialise(*device, 1, parameters.span());
+  network->parameters().initialise(device->memory(), 1, parameters.span());
 
   const Slice& weight = network->layout()[0];
   ASSERT_EQ(weight.name, "fc1.weight");
@@ -184,9 +184,9 @@ TEST(CtrDnn, StartsWithWeightsOfTheDeviationThatTheOriginalHas) {
 TEST(Network, ThatWasNotBuiltForItHasNoGradientOfItsInput) {
   const auto device = make_device({.kind = "reference", .threads = 1});
   const auto network = make_mlp(*device, {.input = {1, 2}, .widths = {}, .classes = 2, .initializer = {}});
-  Storage parameters = device->allocate(static_cast<std::size_t>(network->layout().size()));
-  Storage gradients = device->allocate(static_cast<std::size_t>(network->layout().size()));
-  Storage sums = device->allocate(loss_sums);
+  Storage parameters = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
+  Storage gradients = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
+  Storage sums = device->memory().allocate(loss_sums);
   network->bind({.parameters = parameters.span(),
                  .gradients = gradients.span(),
                  .statistics = {},

@@ -21,14 +21,14 @@ struct Fixture {
                                    .initializer = {},
                                    .label_smoothing = 0.1F,
                                    .accumulate = accumulate})),
-        parameters(device->allocate(static_cast<std::size_t>(network->layout().size()))),
-        gradients(device->allocate(static_cast<std::size_t>(network->layout().size()))),
-        sums(device->allocate(loss_sums)) {
+        parameters(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
+        gradients(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
+        sums(device->memory().allocate(loss_sums)) {
     network->bind({.parameters = parameters.span(),
                    .gradients = gradients.span(),
                    .statistics = {},
                    .step_statistics = {}});
-    network->parameters().initialise(*device, 7, parameters.span());
+    network->parameters().initialise(device->memory(), 7, parameters.span());
     Random random(3, random_data);
     for (float& value : images) value = static_cast<float>(random.normal());
   }
@@ -43,25 +43,25 @@ struct Fixture {
   }
   std::vector<float> read(const Storage& storage) const {
     std::vector<float> values(storage.size());
-    device->download(storage.span(), values);
+    device->memory().download(storage.span(), values);
     return values;
   }
   /// The loss with one parameter changed by that much.
   double loss_beside(std::int64_t parameter, float change) {
     const auto one = parameters.span().subspan(static_cast<std::size_t>(parameter), 1);
     float before = 0.0F;
-    device->download(one, {&before, 1});
+    device->memory().download(one, {&before, 1});
     const float changed = before + change;
-    device->upload({&changed, 1}, one);
+    device->memory().upload({&changed, 1}, one);
     const double found = loss();
-    device->upload({&before, 1}, one);
+    device->memory().upload({&before, 1}, one);
     return found;
   }
 
   std::vector<float> plain(std::size_t slice, DeviceSpan<const float> arena) const {
     const Slice& where = network->layout()[slice];
     std::vector<float> stored(static_cast<std::size_t>(where.size));
-    device->download(arena.subspan(static_cast<std::size_t>(where.offset), stored.size()), stored);
+    device->memory().download(arena.subspan(static_cast<std::size_t>(where.offset), stored.size()), stored);
     std::vector<float> values(static_cast<std::size_t>(where.shape.size()));
     network->parameters().to_plain(slice, stored, values);
     return values;
@@ -132,7 +132,8 @@ TEST(Network, ExportsAndImportsPlainValues) {
     const std::size_t middle = 2;  // fc2.weight (3,5)
 
     const std::vector<float> plain = fixture.plain(middle, fixture.parameters.span());
-    fixture.network->parameters().import_slice(*fixture.device, middle, plain, fixture.gradients.span());
+    fixture.network->parameters().import_slice(fixture.device->memory(), middle, plain,
+                                               fixture.gradients.span());
     const std::vector<float> again = fixture.plain(middle, fixture.gradients.span());
 
     EXPECT_EQ(plain, again) << kind;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
@@ -37,7 +38,7 @@ constexpr std::size_t count = 5'000'000;
 std::unique_ptr<Collectives> make_staged(const Communicator& world, SharedStorage& storage) {
   static const std::unique_ptr<flotilla::Device> device = flotilla::make_device({.kind = "cpu"});
   static std::vector<float> mirror(count);
-  return make_staged_all_reduce(*device, make_mpi_all_reduce(world),
+  return make_staged_all_reduce(device->queue(), make_mpi_all_reduce(world),
                                 {flotilla::device_span(storage.mine()), mirror});
 }
 

@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
+#include "kernels/host_queue.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
 #include "mpi/all_reduce/staged_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
 #include "tests/support/allocation_count.hpp"
-#include "tests/train/plain_device.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -27,23 +28,23 @@ struct Staged {
   Communicator world = Communicator::world();
   SharedStorage mirror{world, size};
   std::unique_ptr<Device> device = make_device({.kind = "reference"});
-  Storage array = device->allocate(size);
+  Storage array = device->memory().allocate(size);
 
   std::unique_ptr<Collectives> all_reduce(const Way& way) {
-    return make_staged_all_reduce(*device, make(way, world, mirror), {array.span(), mirror.mine()});
+    return make_staged_all_reduce(device->queue(), make(way, world, mirror), {array.span(), mirror.mine()});
   }
   DeviceSpan<float> part(std::size_t begin, std::size_t count) { return array.span().subspan(begin, count); }
   void fill() {
     std::vector<float> values(size);
     for (std::size_t i = 0; i < size; ++i) values[i] = mine(i, world.rank());
-    device->upload(values, array.span());
+    device->memory().upload(values, array.span());
   }
   static float mine(std::size_t i, int rank) {
     return static_cast<float>((i * 7 + static_cast<std::size_t>(13 * rank)) % exact_below(Wire::bfloat16));
   }
   std::vector<float> values() const {
     std::vector<float> values(size);
-    device->download(array.span(), values);
+    device->memory().download(array.span(), values);
     return values;
   }
   float sum(std::size_t i) const {
@@ -98,7 +99,7 @@ TEST(StagedAllReduce, RefusesWhatHasNoMirrorOrWasNeverReady) {
   Staged staged;
   if (staged.world.size() == 1) GTEST_SKIP() << "one rank has its sum already";
   const auto collectives = staged.all_reduce({.algorithm = "mpi"});
-  Storage elsewhere = staged.device->allocate(10);
+  Storage elsewhere = staged.device->memory().allocate(10);
 
   collectives->ready(elsewhere.span());
   EXPECT_THROW(collectives->all_reduce(elsewhere.span()), InternalError);
@@ -111,7 +112,7 @@ TEST(StagedAllReduce, NeedsNoMirrorOnOneRank) {
   if (staged.world.size() > 1) GTEST_SKIP() << "for one rank";
   staged.fill();
   const auto collectives =
-      make_staged_all_reduce(*staged.device, make_mpi_all_reduce(staged.world), Mirror());
+      make_staged_all_reduce(staged.device->queue(), make_mpi_all_reduce(staged.world), Mirror());
 
   all_reduce_now(*collectives, staged.part(0, size));
 
@@ -136,8 +137,9 @@ class LateLane final : public CopyLane {
   Mark next_ = 0;
 };
 
-class LateDevice final : public PlainDevice {
+class LateQueue final : public HostQueue {
  public:
+  using HostQueue::HostQueue;
   std::unique_ptr<CopyLane> copy_lane() override {
     auto made = std::make_unique<LateLane>();
     lane = made.get();
@@ -149,17 +151,18 @@ class LateDevice final : public PlainDevice {
 TEST(StagedAllReduce, CopiesEachArrayAfterTheMarkThatWasSetWhenItWasReady) {
   const auto world = Communicator::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank has its sum already";
-  LateDevice device;
+  const HostMemory memory;
+  LateQueue queue(memory);
   std::vector<float> values(30, 1.0F);
   std::vector<float> mirror(30);
   const DeviceSpan<float> array = device_span(values);
   const auto collectives =
-      make_staged_all_reduce(device, make_mpi_all_reduce(world), {array, std::span(mirror)});
+      make_staged_all_reduce(queue, make_mpi_all_reduce(world), {array, std::span(mirror)});
 
   for (const std::size_t begin : {20, 10, 0}) collectives->ready(array.subspan(begin, 10));
   for (const std::size_t begin : {20, 10, 0}) collectives->all_reduce(array.subspan(begin, 10));
 
-  EXPECT_EQ(device.lane->marks, (std::vector<CopyLane::Mark>{0, 1, 2}));
+  EXPECT_EQ(queue.lane->marks, (std::vector<CopyLane::Mark>{0, 1, 2}));
   EXPECT_EQ(values, std::vector<float>(30, static_cast<float>(world.size())));
 }
 

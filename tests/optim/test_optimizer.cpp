@@ -55,8 +55,8 @@ void expect_three_steps(const OptimizerConfig& config, const Rule& rule) {
   PlainDevice device;
   const ArenaLayout layout = small_layout();
   const auto optimizer = make_optimizer(config, layout, device);
-  Storage parameters = device.allocate(static_cast<std::size_t>(layout.size()));
-  Storage gradients = device.allocate(static_cast<std::size_t>(layout.size()));
+  Storage parameters = device.memory().allocate(static_cast<std::size_t>(layout.size()));
+  Storage gradients = device.memory().allocate(static_cast<std::size_t>(layout.size()));
   std::vector<Known> known;
   for (const Slice& slice : layout.slices()) {
     Values start;
@@ -217,9 +217,9 @@ TEST_P(EveryOptimizer, GoesOnFromItsSlotsAndStepsAsIfNeverStopped) {
   PlainDevice device;
   const ArenaLayout layout = small_layout();
   const auto size = static_cast<std::size_t>(layout.size());
-  Storage whole = device.allocate(size);
-  Storage resumed = device.allocate(size);
-  Storage gradients = device.allocate(size);
+  Storage whole = device.memory().allocate(size);
+  Storage resumed = device.memory().allocate(size);
+  Storage gradients = device.memory().allocate(size);
   for (const std::size_t i : {0U, 1U, 4U, 16U, 17U}) {
     whole.span().address()[i] = resumed.span().address()[i] = 1.0F;
     gradients.span().address()[i] = 0.25F * static_cast<float>(i + 1);
@@ -246,9 +246,9 @@ TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
   PlainDevice device;
   ArenaLayout layout = small_layout();
   const auto size = static_cast<std::size_t>(layout.size());
-  Storage whole = device.allocate(size);
-  Storage parts = device.allocate(size);
-  Storage gradients = device.allocate(size);
+  Storage whole = device.memory().allocate(size);
+  Storage parts = device.memory().allocate(size);
+  Storage gradients = device.memory().allocate(size);
   for (const Slice& slice : layout.slices()) {
     for (std::int64_t at = slice.offset; at < slice.offset + slice.size; ++at) {
       const auto i = static_cast<std::size_t>(at);
@@ -282,8 +282,8 @@ TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
 TEST_P(EveryOptimizer, LeavesParametersOfZeroWithGradientZeroAlone) {
   PlainDevice device;
   const ArenaLayout layout = small_layout();
-  Storage parameters = device.allocate(static_cast<std::size_t>(layout.size()));
-  const Storage gradients = device.allocate(static_cast<std::size_t>(layout.size()));
+  Storage parameters = device.memory().allocate(static_cast<std::size_t>(layout.size()));
+  const Storage gradients = device.memory().allocate(static_cast<std::size_t>(layout.size()));
 
   make_optimizer(config_of(GetParam()), layout, device)
       ->step(parameters.span(), gradients.span(), rate, scale);
@@ -315,8 +315,8 @@ double after_equal_steps(const char* kind, int count) {
   layout.add("x", {1}, ParameterKind::weight);
   OptimizerConfig config = config_of(kind);
   config.weight_decay = 0.0;
-  Storage parameters = device.allocate(16);
-  Storage gradients = device.allocate(16);
+  Storage parameters = device.memory().allocate(16);
+  Storage gradients = device.memory().allocate(16);
   parameters.span().address()[0] = 1.0F;
   gradients.span().address()[0] = 0.5F;
   const auto optimizer = make_optimizer(config, layout, device);
@@ -345,11 +345,11 @@ TEST(Optimizer, LarsAndLambUsePlainRatesForTensorsOfZero) {
   PlainDevice device;
   ArenaLayout layout;
   layout.add("x", {1}, ParameterKind::weight);
-  Storage gradients = device.allocate(16);
+  Storage gradients = device.memory().allocate(16);
   gradients.span().address()[0] = 0.5F;
 
   for (const char* kind : {"lars", "lamb"}) {
-    Storage parameters = device.allocate(16);
+    Storage parameters = device.memory().allocate(16);
     make_optimizer(config_of(kind), layout, device)->step(parameters.span(), gradients.span(), 0.01, 1.0);
     // LARS: lr · g. LAMB: lr · m̂ / √v̂ = lr.
     const float expected = std::string(kind) == "lars" ? -0.005F : -0.01F;
@@ -359,7 +359,7 @@ TEST(Optimizer, LarsAndLambUsePlainRatesForTensorsOfZero) {
 
 TEST(Optimizer, RefusesAnUnknownKindAndUnequalArenas) {
   PlainDevice device;
-  Storage values = device.allocate(32);
+  Storage values = device.memory().allocate(32);
 
   EXPECT_THROW(make_optimizer(config_of("sgdd"), small_layout(), device), InternalError);
   EXPECT_THROW(make_optimizer(config_of("sgd"), small_layout(), device)

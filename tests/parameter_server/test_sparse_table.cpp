@@ -171,8 +171,8 @@ TEST(SparseTable, ARowTouchedAtEveryStepMovesAsDenseParametersDo) {
       ArenaLayout layout;
       layout.add("row", {width}, ParameterKind::weight);
       const auto optimizer = make_optimizer(config, layout, *device);
-      Storage parameters = device->allocate(static_cast<std::size_t>(layout.size()));
-      Storage gradients = device->allocate(static_cast<std::size_t>(layout.size()));
+      Storage parameters = device->memory().allocate(static_cast<std::size_t>(layout.size()));
+      Storage gradients = device->memory().allocate(static_cast<std::size_t>(layout.size()));
       const auto floats = static_cast<std::size_t>(width);
       SparseTable table({.width = floats, .rule = row_rule(config), .start = {.scale = 1.0F, .seed = 3}});
       const Values start = pulled(table, {5});

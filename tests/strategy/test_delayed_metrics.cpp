@@ -36,7 +36,7 @@ struct Steps : TrainingRun {
 
   StepOutcome finish(float loss, bool now, bool votes = false) {
     const std::array<float, loss_sums> sums{4.0F * loss, 2.0F, 3.0F, 4.0F};
-    parts.machine.device->upload(sums, parts.sync.strategy->loss_sums());
+    parts.machine.device->memory().upload(sums, parts.sync.strategy->loss_sums());
     if (votes) parts.sync.strategy->vote_to_stop();
     parts.sync.strategy->gradient_ready(0);
     return parts.sync.strategy->finish_step({.step = step_++, .outcome_now = now});

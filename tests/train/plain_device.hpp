@@ -7,12 +7,14 @@
 
 #include "kernels/device.hpp"
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
+#include "kernels/host_queue.hpp"
 
 namespace flotilla {
 
-/// Host memory and the flat operations as their declarations spell them, so that what optimizers add to them
+/// The flat operations as their declarations spell them, so that what optimizers add to them
 /// is tested without a device of the kernels.
-class PlainFlatMath : public FlatMath {
+class PlainFlatMath : public FlatMath, public FlatUpdates {
  public:
   void fill(DeviceSpan<float>, float) override { refuse(); }
   void copy(DeviceSpan<const float>, DeviceSpan<float>) override { refuse(); }
@@ -104,26 +106,23 @@ class PlainFlatMath : public FlatMath {
 
 class PlainDevice : public Device {
  public:
-  std::string_view name() const override { return "plain"; }
-  std::string description() const override { return "test double"; }
-  bool shares_host_memory() const override { return true; }
-  int threads() const override { return 1; }
-  Storage allocate(std::size_t count) override {
-    return Storage(new float[count](), count, [](float* values) { delete[] values; });
-  }
+  const DeviceInfo& info() const override { return info_; }
+  DeviceMemory& memory() override { return memory_; }
+  DeviceQueue& queue() override { return queue_; }
   FlatMath& flat() override { return flat_; }
+  FlatUpdates& updates() override { return flat_; }
 
-  Tensor tensor(const Shape&) override { refuse(); }
-  std::int64_t allocated_bytes() const override { refuse(); }
-  void upload(std::span<const float>, DeviceSpan<float>) override { refuse(); }
-  void download(DeviceSpan<const float>, std::span<float>) override { refuse(); }
-  void stage(std::span<float>, Tensor&) override { refuse(); }
-  std::unique_ptr<Linear> linear(const LinearSpec&) override { refuse(); }
-  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec&) override { refuse(); }
-  void synchronize() override {}
+  Tensors& tensors() override { refuse(); }
+  ImageOperations& images() override { refuse(); }
+  Layers& layers() override { refuse(); }
+
+ protected:
+  DeviceInfo info_{.description = "test double", .shares_host_memory = true};
 
  private:
   [[noreturn]] static void refuse() { throw InternalError("no optimizer needs this"); }
+  HostMemory memory_;
+  HostQueue queue_{memory_};
   PlainFlatMath flat_;
 };
 

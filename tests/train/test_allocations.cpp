@@ -53,8 +53,8 @@ TEST_P(OptimizerAllocations, AreNoneInAStep) {
   OptimizerConfig config;
   config.kind = choice<OptimizerKind>(GetParam());
   config.weight_decay = 0.1;
-  Storage parameters = device.allocate(32);
-  const Storage gradients = device.allocate(32);
+  Storage parameters = device.memory().allocate(32);
+  const Storage gradients = device.memory().allocate(32);
   const auto optimizer = make_optimizer(config, layout, device);
   const Schedule schedule({}, 64);
   const std::int64_t before = test::allocations_of_this_thread();

@@ -110,14 +110,22 @@ TEST_F(ByteTraining, HasTheSameBitsOnPhotographsThatAResidualNetworkSees) {
   expect_same_bits(photographs("kind = \"resnet\"\ndepth = 18\n", 16), 1);
 }
 
-class PinningDevice final : public PlainDevice {
+class PinningMemory final : public HostMemory {
  public:
-  bool stages_bytes() const override { return true; }
-  Storage pin(std::span<float> host) override {
+  Storage pin(std::span<float> host) const override {
     pinned += host.size();
     return {};
   }
-  std::size_t pinned = 0;
+  mutable std::size_t pinned = 0;
+};
+
+class PinningDevice final : public PlainDevice {
+ public:
+  PinningDevice() { info_.stages_bytes = true; }
+  PinningMemory& memory() override { return memory_; }
+
+ private:
+  PinningMemory memory_;
 };
 
 TEST_F(ByteTraining, ReadsIntoMemoryThatTheDeviceLocks) {
@@ -128,7 +136,7 @@ TEST_F(ByteTraining, ReadsIntoMemoryThatTheDeviceLocks) {
   const auto loader = make_validation_loader(*data, {0, 42}, 8,
                                              loading_for(device, {.threads = 1, .prefetch = 2, .sink = {}}));
 
-  EXPECT_EQ(device.pinned, 3U * 8 * 6 * 7 / 4);
+  EXPECT_EQ(device.memory().pinned, 3U * 8 * 6 * 7 / 4);
   EXPECT_EQ(loader->next().bytes.pixels.size(), 8U * 6 * 7);
 }
 

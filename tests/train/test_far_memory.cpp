@@ -153,7 +153,7 @@ TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
 
   const DeviceSpan<float> one = run.parts.model.weights.parameters.subspan(0, 1);
   const float other = run.values(one)[0] + 1.0F;
-  if (world.rank() == 1) run.parts.machine.device->upload({&other, 1}, one);
+  if (world.rank() == 1) run.parts.machine.device->memory().upload({&other, 1}, one);
   const auto found = check.compare(run.parts.sync.strategy->alike());
 
   ASSERT_TRUE(found.has_value());

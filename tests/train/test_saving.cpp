@@ -42,8 +42,8 @@ class Drifting : public Strategy {
   explicit Drifting(RunParts& parts)
       : parts_(parts),
         inner_(std::move(parts.sync.strategy)),
-        sum_(parts.machine.device->allocate(parts.model.weights.parameters.size())),
-        mean_(parts.machine.device->allocate(parts.model.weights.parameters.size())) {}
+        sum_(parts.machine.device->memory().allocate(parts.model.weights.parameters.size())),
+        mean_(parts.machine.device->memory().allocate(parts.model.weights.parameters.size())) {}
 
   void start() override {
     inner_->start();
@@ -93,9 +93,9 @@ class Drifting : public Strategy {
   DeviceSpan<float> mean() {
     const DeviceSpan<float> mean = mean_.span();
     std::vector<float> values(mean.size());
-    parts_.machine.device->download(parts_.model.weights.parameters, values);
+    parts_.machine.device->memory().download(parts_.model.weights.parameters, values);
     parts_.machine.workers.all_reduce(std::span<float>(values));
-    parts_.machine.device->upload(values, mean);
+    parts_.machine.device->memory().upload(values, mean);
     parts_.machine.device->flat().scale(mean, 1.0F / static_cast<float>(parts_.machine.workers.size()));
     return mean;
   }
@@ -154,14 +154,14 @@ struct SavingRun {
     std::vector<std::vector<float>> all;
     for (const StateArray& array : parts.sync.strategy->live()) {
       all.emplace_back(array.values.size());
-      parts.machine.device->download(array.values, all.back());
+      parts.machine.device->memory().download(array.values, all.back());
     }
     return all;
   }
   std::vector<float> common_parameters() {
     const Model common = parts.sync.strategy->consensus();
     std::vector<float> values(common.parameters.size());
-    parts.machine.device->download(common.parameters, values);
+    parts.machine.device->memory().download(common.parameters, values);
     return values;
   }
   void finish() {

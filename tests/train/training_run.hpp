@@ -65,7 +65,7 @@ struct TrainingRun {
   StepOutcome step() { return trainer.step(*loader); }
   std::vector<float> values(DeviceSpan<const float> span) {
     std::vector<float> host(span.size());
-    parts.machine.device->download(span, host);
+    parts.machine.device->memory().download(span, host);
     return host;
   }
   std::vector<float> parameters() { return values(parts.model.weights.parameters); }

@@ -13,8 +13,8 @@ std::string nccl_version();  ///< "2.28.9", of the library that was loaded, or "
 bool has_nccl();             ///< Whether this build has NCCL; else the functions below throw UserError.
 
 // Sums in the memory of NVIDIA's GPUs, one GPU for each rank. `stream`: what the device computes on
-// (Device::native_stream). Those that queue (Collectives::queues) use a stream of their own, ordered after
-// the device's work before all_reduce().
+// (DeviceQueue::native_stream). Those that queue (Collectives::queues) use a stream of their own, ordered
+// after the device's work before all_reduce().
 
 /// "nccl": one ncclAllReduce over all ranks of `group`. Queues. Collective.
 std::unique_ptr<Collectives> make_nccl_all_reduce(const Communicator& group, NativeStream stream);
@@ -28,7 +28,7 @@ std::unique_ptr<Collectives> make_nccl_hierarchical_all_reduce(const Communicato
 
 /// "nccl-mpi": reduce-scatter and all-gather inside the group by NCCL, all-reduce across groups by MPI in
 /// host memory, for networks that NCCL cannot use well; `wire` is used across groups. Does not queue.
-/// `staging`: memory that copies to and from the device are fast with (Device::pinned), for
+/// `staging`: memory that copies to and from the device are fast with (DeviceMemory::pinned), for
 /// EvenSlices(floats, group.size()).most() of an array. Collective.
 std::unique_ptr<Collectives> make_nccl_over_mpi_all_reduce(const Communicator& world,
                                                            const Communicator& group, NativeStream stream,

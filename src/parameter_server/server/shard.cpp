@@ -39,7 +39,7 @@ Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& 
       values_(std::move(values)),
       optimizer_(make_optimizer(optimizer, packed_layout(plan, placement, server, share), device)),
       slots_(optimizer_->slots()) {
-  require(device.shares_host_memory() && values_.size() == share.values(),
+  require(device.info().shares_host_memory && values_.size() == share.values(),
           "a server's values must lie in host memory, all of them");
   for (const Block& block : placement.blocks())
     if (block.server == server) tensors_of_blocks_.push_back(block.tensor);

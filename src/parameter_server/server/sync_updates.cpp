@@ -20,7 +20,7 @@ SyncUpdates::SyncUpdates(const Parts& parts)
   if (parts.config.server()->slice_parameters)
     parts.shard.optimizer().complete_norms_with(
         [this](std::span<double> first, std::span<double> second) { norms_.complete(first, second); });
-  if (parts.workers > 1) sum_ = parts.shard.device().allocate(parts.shard.size());
+  if (parts.workers > 1) sum_ = parts.shard.device().memory().allocate(parts.shard.size());
 }
 
 void SyncUpdates::take(const mpi::WorkerRequest& request) {

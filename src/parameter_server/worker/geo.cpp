@@ -20,9 +20,9 @@ Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
     : parts_(worker),
       optimizer_(optimizer),
       metrics_(parts_.workers),
-      old_(parts_.device.allocate(parts_.values.size())),
-      pushed_(parts_.device.allocate(parts_.values.size())),
-      servers_(parts_.device.allocate(parts_.values.size())) {}
+      old_(parts_.device.memory().allocate(parts_.values.size())),
+      pushed_(parts_.device.memory().allocate(parts_.values.size())),
+      servers_(parts_.device.memory().allocate(parts_.values.size())) {}
 
 Model Geo::model_in(Storage& array) const {
   const std::size_t statistics = parts_.model.statistics.size();
@@ -105,7 +105,7 @@ void Geo::push_pull_step(std::int64_t step) {
 
 StepOutcome Geo::finish_step(const StepInfo& info) {
   steps_ = info.step + 1;
-  StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, false);
+  StepOutcome own = outcome_of_sums(parts_.device.memory(), parts_.gradients, false);
   const bool taken = can_be_taken(parts_);
   if (taken) update(info);
   update_loss_scale(taken, parts_.loss_scale, own);
@@ -117,7 +117,7 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   const bool synchronises = info.synchronise || stops_after(parts_, metrics_, info);
   if (since_push_ == parts_.server().push_every || synchronises) {
     push_pull_step(info.step);
-    outcome = outcome_of_sums(parts_.device, servers_.span(), false);
+    outcome = outcome_of_sums(parts_.device.memory(), servers_.span(), false);
     outcome.stop = false;
   }
   if (synchronises) {
@@ -154,7 +154,7 @@ StrategyState Geo::state() {
   slot_means_.resize(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Storage& mean = slot_means_[i];
-    if (mean.size() == 0) mean = parts_.device.allocate(slots[i].values.size());
+    if (mean.size() == 0) mean = parts_.device.memory().allocate(slots[i].values.size());
     parts_.device.flat().copy(slots[i].values, mean.span());
     parts_.workers.all_reduce(parts_.push_staging.map(mean.span()), mpi::Op::sum, steps_);
     parts_.push_staging.unmap(mean.span());

@@ -22,7 +22,7 @@ ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
       slots_(slots),
       independent_(worker.server().mode != ServerMode::sync),
       push_every_(worker.server().mode == ServerMode::half_async ? worker.server().push_every : 1) {
-  if (push_every_ > 1) merged_ = parts_.device.allocate(parts_.gradients.size());
+  if (push_every_ > 1) merged_ = parts_.device.memory().allocate(parts_.gradients.size());
   if (independent_) metrics_ = std::make_unique<MetricSync>(parts_.workers);
 }
 
@@ -91,7 +91,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   steps_ = info.step + 1;
   const std::int64_t begin_ns = trace::now_ns();
   const bool finite = can_be_taken(parts_);
-  StepOutcome own = outcome_of_sums(parts_.device, parts_.gradients, !independent_);
+  StepOutcome own = outcome_of_sums(parts_.device.memory(), parts_.gradients, !independent_);
   if (finite) {
     unscale();
     if (push_every_ > 1) merge();
@@ -108,7 +108,8 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   const bool exchanges = since_push_ == push_every_ || synchronises;
   if (exchanges) push_pull_step(info);
   // Of all workers; where they do not wait for each other, of what each pushed last.
-  StepOutcome outcome = exchanges ? outcome_of_sums(parts_.device, parts_.values, !independent_) : own;
+  StepOutcome outcome =
+      exchanges ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
   if (!independent_) {  // decided equally on every worker and server
     update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;
@@ -140,7 +141,7 @@ StrategyState ParameterServer::state() {
     for (const OptimizerSlot& slot : slots_->slots()) {
       servers.start_pull_array(steps_, ++number, array);
       servers.wait();
-      parts_.device.upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
+      parts_.device.memory().upload(std::span(array).subspan(array.size() - slot.values.size()), slot.values);
     }
   }
   if (independent_) parts_.workers.barrier(steps_);  // before a worker pushes again

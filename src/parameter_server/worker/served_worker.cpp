@@ -33,9 +33,9 @@ bool can_be_taken(const ServedWorker& worker) {
          (worker.embeddings == nullptr || worker.embeddings->gradients_are_finite());
 }
 
-StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers) {
+StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers) {
   std::array<float, header_floats> sums{};
-  device.download(array.subspan(0, sums.size()), sums);
+  memory.download(array.subspan(0, sums.size()), sums);
   const double samples = std::max(1.0F, sums[sum_samples]);
   return {.loss = sums[sum_loss] / samples,
           .accuracy_top1 = sums[sum_top1] / samples,

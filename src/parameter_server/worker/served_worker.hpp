@@ -40,7 +40,7 @@ void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t opt
 bool can_be_taken(const ServedWorker& worker);
 
 /// The outcome in the sums of the header of `array`.
-StepOutcome outcome_of_sums(Device& device, DeviceSpan<float> array, bool all_workers);
+StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers);
 
 struct PushAndPull {
   std::int64_t step = 0;

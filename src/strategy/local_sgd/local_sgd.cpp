@@ -38,7 +38,8 @@ LocalSgd::LocalSgd(Parts parts)
       post_local_(parts_.config.before_begin == BeforeBegin::all_reduce),
       slots_(parts_.optimizer.slots()) {
   if (parts_.workers.size() == 1) return;
-  for (const OptimizerSlot& slot : slots_) slot_means_.push_back(parts_.device.allocate(slot.values.size()));
+  for (const OptimizerSlot& slot : slots_)
+    slot_means_.push_back(parts_.device.memory().allocate(slot.values.size()));
 }
 
 bool LocalSgd::together_in(std::int64_t step) const {

@@ -9,10 +9,10 @@ OuterStep::OuterStep(const OuterConfig& config, Device& device, std::size_t para
       momentum_(static_cast<float>(config.momentum)),
       flat_(device.flat()) {
   if (kind_ == OuterKind::none && !keep_anchor) return;
-  anchor_storage_ = device.allocate(parameters);
+  anchor_storage_ = device.memory().allocate(parameters);
   anchor_ = anchor_storage_.span();
   if (kind_ == OuterKind::none || kind_ == OuterKind::sgd) return;
-  velocity_storage_ = device.allocate(parameters);
+  velocity_storage_ = device.memory().allocate(parameters);
   velocity_ = velocity_storage_.span();
 }
 

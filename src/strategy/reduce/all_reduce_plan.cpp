@@ -88,13 +88,13 @@ std::unique_ptr<mpi::Collectives> make_on_host(AllReduceKind kind, const AllRedu
 std::unique_ptr<mpi::Collectives> make_on_gpus(AllReduceKind kind, const AllReducePlan& plan,
                                                const mpi::Communicator& world, Device& device,
                                                std::size_t most) {
-  const NativeStream stream = device.native_stream();
+  const NativeStream stream = device.queue().native_stream();
   if (kind == AllReduceKind::nccl) return mpi::make_nccl_all_reduce(world, stream);
   const auto group = world.split(plan.groups[static_cast<std::size_t>(world.rank())]);
   if (kind == AllReduceKind::nccl_hierarchical)
     return mpi::make_nccl_hierarchical_all_reduce(world, group, stream);
   return mpi::make_nccl_over_mpi_all_reduce(
-      world, group, stream, device.pinned(mpi::EvenSlices(most, group.size()).most()), plan.wire);
+      world, group, stream, device.memory().pinned(mpi::EvenSlices(most, group.size()).most()), plan.wire);
 }
 
 /// NCCL connects GPUs when they first exchange an array of a size: not in a step.
@@ -199,8 +199,8 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
       return sums;
     }
     auto sums = make_on_host(kind, plan, world, host, array.window(), wire);
-    if (device.shares_host_memory()) return sums;
-    return mpi::make_staged_all_reduce(device, std::move(sums), array.mirror());
+    if (device.info().shares_host_memory) return sums;
+    return mpi::make_staged_all_reduce(device.queue(), std::move(sums), array.mirror());
   };
   std::vector<std::unique_ptr<mpi::Collectives>> candidates;
   std::vector<mpi::Collectives*> measured;

@@ -28,7 +28,7 @@ struct CheckedRun : TrainingRun {
   void change(std::size_t at, float difference) {
     const DeviceSpan<float> one = parts.model.weights.parameters.subspan(at, 1);
     const float changed = values(one)[0] + difference;
-    parts.machine.device->upload({&changed, 1}, one);
+    parts.machine.device->memory().upload({&changed, 1}, one);
   }
   /// Adds `difference` to a value of the named tensor.
   void corrupt(const std::string& tensor, std::size_t index, float difference) {

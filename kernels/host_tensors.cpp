@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host_tensors.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
+
+namespace flotilla {
+
+Tensor HostTensors::zeros(const Shape& shape) {
+  return {shape, memory_.allocate(floats_of(shape))};
+}
+
+void HostTensors::download(const Tensor& from, std::span<float> host) {
+  memory_.download(float_values(from), host);
+}
+
+bool HostTensors::all_finite(const Tensor& x) {
+  return flat_.all_finite(float_values(x));
+}
+
+void HostTensors::stage(const HostBatch& batch, Tensor& to) {
+  const auto* const values = std::get_if<std::span<float>>(&batch);
+  require(values != nullptr, "this device takes no images of bytes");
+  const Shape shape = to.shape();
+  require(values->size() == static_cast<std::size_t>(shape.size()), "a batch of ", values->size(),
+          " values for ", shape.text());
+  to = Tensor(shape, DeviceSpan<float>(values->data(), values->size()));
+}
+
+}  // namespace flotilla

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/device_memory.hpp"
+#include "kernels/flat_math.hpp"
+#include "kernels/tensors.hpp"
+
+namespace flotilla {
+
+/// Tensors of floats, on a device whose work is complete when a call returns. stage() points at the batch: a
+/// device with memory of its own overrides it.
+class HostTensors : public Tensors {
+ public:
+  /// Both must outlive it.
+  HostTensors(const DeviceMemory& memory, FlatMath& flat) : memory_(memory), flat_(flat) {}
+  Tensor zeros(const Shape& shape) override;
+  std::size_t floats_of(const Shape& shape) const override { return static_cast<std::size_t>(shape.size()); }
+  void download(const Tensor& from, std::span<float> host) override;
+  bool all_finite(const Tensor& x) override;
+  void stage(const HostBatch& batch, Tensor& to) override;
+  void finish_staging() override {}
+
+ private:
+  const DeviceMemory& memory_;
+  FlatMath& flat_;
+};
+
+}  // namespace flotilla

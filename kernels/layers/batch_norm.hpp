@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/flat_math.hpp"
+#include "kernels/tensor.hpp"
+
+namespace flotilla {
+
+/// The operation after the normalisation, in the same pass; with add_relu y = relu(bn(x) + residual).
+enum class AfterNorm { nothing, relu, add_relu };
+
+/// x̂ = (x − mean) / √(variance + ε) per channel over N, H, W;  y = scale · x̂ + shift, then `after` (Ioffe &
+/// Szegedy 2015).   x, y (N,C,H,W).
+struct BatchNormSpec {
+  Shape input;
+  float epsilon = 1e-5F;
+  AfterNorm after = AfterNorm::nothing;
+  bool accumulate = false;  ///< backward adds to the gradients of scale and shift.
+  friend bool operator==(const BatchNormSpec&, const BatchNormSpec&) = default;
+};
+
+/// Two values per channel: scale and shift, their gradients, or mean and biased variance. Plain.
+template <class T>
+struct ChannelPair {
+  DeviceSpan<T> first;
+  DeviceSpan<T> second;
+  /// A read-only pair.
+  operator ChannelPair<const T>() const requires(!std::is_const_v<T>) { return {first, second}; }
+  friend bool operator==(const ChannelPair&, const ChannelPair&) = default;
+};
+using ScaleShift = ChannelPair<const float>;  ///< first scale, second shift
+using Statistics = ChannelPair<float>;        ///< first mean, second variance
+using GivenStatistics = ChannelPair<const float>;
+using ScaleShiftGradients = ChannelPair<float>;  ///< first of the scale, second of the shift
+
+/// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. Both exist
+/// in two halves as well, for callers that combine statistics and sums over workers in between. A plan keeps
+/// no state between calls.
+class BatchNorm {
+ public:
+  virtual ~BatchNorm() = default;
+  /// statistics() and normalise() while the values are in the cache. y may be x or the residual.
+  virtual void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+                       Tensor& y) = 0;
+  /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.
+  virtual void statistics(const Tensor& x, Statistics batch) = 0;
+  /// `residual` only, and always, with add_relu. y may be x or the residual.
+  virtual void normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
+                         Tensor& y) = 0;
+  /// With dz = the gradient of scale · x̂ + shift, writes sums: first Σ dz · x̂ (the scale's gradient), second
+  /// Σ dz (the shift's), over this worker's N, H, W. dy + *more_dy (null: none; only with add_relu) is the
+  /// gradient of y, y what normalise wrote. add_relu also writes dz to *dresidual (may be dy or *more_dy),
+  /// else that is null.
+  virtual void backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
+                             const Tensor& dy, const Tensor* more_dy, Tensor* dresidual,
+                             ScaleShiftGradients sums) = 0;
+  /// dx = scale / √(variance + ε) · (dz − (Σ dz + x̂ Σ dz x̂) / count), sums over the `count` values per
+  /// channel that the statistics were taken of. `dy` is that of backward_sums; with add_relu what was written
+  /// to *dresidual. dx may be dy.
+  virtual void backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums,
+                             double count, const Tensor& dy, Tensor& dx) = 0;
+  /// backward_sums() and backward_data() on this worker's statistics; writes (or adds, see accumulate) the
+  /// gradients.
+  virtual void backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
+                        const Tensor* more_dy, ScaleShiftGradients gradients, Tensor& dx,
+                        Tensor* dresidual) = 0;
+};
+
+/// running ← momentum · running + (1 − momentum) · batch, where the variance is first made unbiased by count
+/// / (count − 1), as in torch (whose momentum is 1 − this one). `count` values per channel, at least 2.
+void update_running_statistics(FlatMath& flat, GivenStatistics batch, std::int64_t count, float momentum,
+                               Statistics running);
+
+}  // namespace flotilla

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tensor.hpp"
+
+namespace flotilla {
+
+/// y = x / (1 − p) where a value is kept, else 0, p the probability of dropping (Srivastava et al. 2014). The
+/// mask is a pure function of (seed, layer, step) and the position in a plain tensor: backward computes it
+/// again.
+struct DropoutSpec {
+  Shape input;               ///< Any shape; the tensors are plain.
+  float probability = 0.0F;  ///< In [0, 1).
+  std::uint64_t seed = 0;
+  std::uint32_t layer = 0;  ///< Below 2^24.
+  friend bool operator==(const DropoutSpec&, const DropoutSpec&) = default;
+};
+
+class Dropout {
+ public:
+  virtual ~Dropout() = default;
+  /// @param step a number of the forward pass, unique over all workers, so that no two use one mask. Below
+  /// 2^40.
+  virtual void forward(std::uint64_t step, const Tensor& x, Tensor& y) = 0;     ///< y may be x.
+  virtual void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) = 0;  ///< dx may be dy.
+};
+
+}  // namespace flotilla

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/layers/batch_norm.hpp"
+#include "kernels/layers/conv2d.hpp"
+#include "kernels/layers/dropout.hpp"
+#include "kernels/layers/linear.hpp"
+#include "kernels/layers/pool2d.hpp"
+#include "kernels/layers/softmax_loss.hpp"
+
+namespace flotilla {
+
+/// Makes the plans that layers of networks compute with: each holds primitives and workspace for one shape.
+class Layers {
+ public:
+  virtual ~Layers() = default;
+  virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
+  virtual std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) = 0;
+  virtual std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) = 0;
+  virtual std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) = 0;
+  virtual std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) = 0;
+  virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
+};
+
+}  // namespace flotilla

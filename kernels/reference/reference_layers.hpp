@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/layers/layers.hpp"
+#include "kernels/reference/rounding.hpp"
+#include "kernels/reference/tagged_memory.hpp"
+
+namespace flotilla {
+
+/// Plans that compute by plain loops in double.
+class ReferenceLayers : public Layers {
+ public:
+  /// `memory` must outlive it.
+  ReferenceLayers(const reference::TaggedMemory& memory, reference::Rounding rounding)
+      : memory_(memory), rounding_(rounding) {}
+  std::unique_ptr<Linear> linear(const LinearSpec& spec) override;
+  std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
+  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
+  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
+  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
+  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override;
+
+ private:
+  const reference::TaggedMemory& memory_;
+  reference::Rounding rounding_;
+};
+
+}  // namespace flotilla
