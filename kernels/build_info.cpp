@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/build_info.hpp"
 
-#include "kernels/cudnn/cuda_device.hpp"
+#include "kernels/cudnn/device.hpp"
 #include "kernels/kokkos_scope.hpp"
-#include "kernels/onednn/cpu_device.hpp"
+#include "kernels/onednn/device.hpp"
 #include "kernels/processor/processor.hpp"
 
 namespace flotilla {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cudnn/cuda_device.hpp"
+#include "kernels/cudnn/device.hpp"
 #include "kernels/device.hpp"
 #include "kernels/error.hpp"
-#include "kernels/onednn/cpu_device.hpp"
-#include "kernels/reference/reference_device.hpp"
+#include "kernels/onednn/device.hpp"
+#include "kernels/reference/device.hpp"
 
 namespace flotilla {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cudnn/cuda_device.hpp"
+#include "kernels/cudnn/device.hpp"
 #include "kernels/gpus.hpp"
 
 namespace flotilla {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cudnn/cuda_scope.hpp"
+#include "kernels/cudnn/scope.hpp"
 
 namespace flotilla {
 

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "kernels/device_loops/activations.hpp"
+#include "kernels/device_loops/batch_norm_backward.hpp"
+#include "kernels/device_loops/batch_norm_forward.hpp"
 #include "kernels/device_loops/casts.hpp"
 #include "kernels/device_loops/device_flat.hpp"
 #include "kernels/device_loops/dropout.hpp"
-#include "kernels/device_loops/loss.hpp"
-#include "kernels/device_loops/norm_backward.hpp"
-#include "kernels/device_loops/norm_forward.hpp"
 #include "kernels/device_loops/overflow_loops.hpp"
-#include "kernels/device_loops/pooling.hpp"
+#include "kernels/device_loops/pool2d.hpp"
+#include "kernels/device_loops/softmax_loss.hpp"
 #include "kernels/device_loops/value_checks.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/kokkos_scope.hpp"

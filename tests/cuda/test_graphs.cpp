@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "kernels/cudnn/work_list.hpp"
+#include "kernels/graphs/work_list.hpp"
 #include "kernels/error.hpp"
 #include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"

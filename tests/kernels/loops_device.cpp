@@ -2,7 +2,7 @@
 #include "tests/kernels/loops_device.hpp"
 
 #include "kernels/device_loops/kokkos_loops.hpp"
-#include "kernels/device_loops/loops_images.hpp"
+#include "kernels/cudnn/images.hpp"
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_queue.hpp"

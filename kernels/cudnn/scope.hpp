@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "kernels/cudnn/memory.hpp"
+#include "kernels/cudnn/uploads.hpp"
+#include "kernels/device.hpp"
+#include "kernels/device_loops/device_loops.hpp"
+#include "kernels/graphs/cuda_graphs.hpp"
+#include "kernels/graphs/work_list.hpp"
+#include "kernels/precision.hpp"
+
+namespace flotilla {
+
+/// What all plans of one GPU share: queue, memory, libraries, and one workspace, which the one plan that runs
+/// at a time may use. Plans must not outlive it.
+class CudaScope {
+ public:
+  explicit CudaScope(const DeviceSpec& spec);
+  CudaScope(const CudaScope&) = delete;
+  CudaScope& operator=(const CudaScope&) = delete;
+  ~CudaScope();
+
+  const CudaMemory& memory() const { return memory_; }
+  CudaUploads& uploads() { return uploads_; }
+  cudaStream_t stream() const { return memory_.stream(); }
+  cudnnHandle_t cudnn() const { return cudnn_.get(); }
+  cublasLtHandle_t cublas() const { return cublas_.get(); }
+  DeviceLoops& loops() const { return listed_loops_ ? *listed_loops_ : *plain_loops_; }
+  /// Calls plan.method(arguments…), now or when the list of work is submitted. The plan has a
+  /// GraphReleaseGuard.
+  template <auto method, class Plan, class... Arguments>
+  void hand_out(Plan& plan, const Arguments&... arguments) {
+    if (list_) {
+      list_->add<method>(plan, arguments...);
+    } else {
+      (plan.*method)(arguments...);
+    }
+  }
+  void submit() const { memory_.stream(); }
+  /// To be called before a plan is destroyed that listed work may call.
+  void before_release() const noexcept {
+    if (list_) list_->before_release();
+  }
+
+  Precision precision() const { return spec_.precision; }
+  Tf32 tf32() const { return spec_.tf32; }
+  bool reproducible() const { return spec_.reproducible; }
+  std::size_t workspace_limit() const { return spec_.workspace_bytes; }
+
+  /// Makes the workspace at least so large; while a plan is constructed.
+  void reserve(std::size_t bytes);
+  void* workspace() { return workspace_.span().address(); }
+  std::size_t workspace_bytes() const { return workspace_.size() * sizeof(float); }
+
+ private:
+  DeviceSpec spec_;
+  CudaMemory memory_;
+  CudnnHandle cudnn_;
+  CublasHandle cublas_;
+  Storage workspace_;
+  CudaUploads uploads_;
+  CudaGraphs graphs_;
+  std::unique_ptr<WorkList> list_;  // null: without graphs
+  std::unique_ptr<DeviceLoops> plain_loops_;
+  std::unique_ptr<DeviceLoops> listed_loops_;
+};
+
+/// The last member of a plan that lists calls of itself: they are submitted before the plan is destroyed.
+class GraphReleaseGuard {
+ public:
+  explicit GraphReleaseGuard(std::shared_ptr<const CudaScope> scope) : scope_(std::move(scope)) {}
+  GraphReleaseGuard(const GraphReleaseGuard&) = delete;
+  GraphReleaseGuard& operator=(const GraphReleaseGuard&) = delete;
+  ~GraphReleaseGuard() { scope_->before_release(); }
+
+ private:
+  std::shared_ptr<const CudaScope> scope_;
+};
+
+}  // namespace flotilla

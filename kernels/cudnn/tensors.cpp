@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cudnn/tensors.hpp"
+
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
+#include "kernels/plan_checks.hpp"
+
+namespace flotilla {
+
+CudaTensors::CudaTensors(const LoopsContext& context, ImageOperations& images,
+                         std::shared_ptr<CudaScope> scope)
+    : context_(context), images_(images), scope_(std::move(scope)) {}
+
+Tensor CudaTensors::zeros(const Shape& shape) {
+  return {shape, context_.memory.allocate(floats_of(shape))};
+}
+
+std::size_t CudaTensors::floats_of(const Shape& shape) const {
+  return flotilla::floats_of(shape.size(), context_.precision);
+}
+
+DeviceSpan<const float> CudaTensors::floats(const Tensor& x) {
+  if (!is_half(context_.precision)) return float_values(x);
+  const auto size = static_cast<std::size_t>(x.shape().size());
+  if (floats_.size() < size) floats_ = context_.memory.allocate(size);
+  const DeviceSpan<float> to = floats_.span().subspan(0, size);
+  context_.loops.cast(values_of(x, context_.precision), values_of(to), {});
+  return to;
+}
+
+void CudaTensors::download(const Tensor& from, std::span<float> host) {
+  context_.memory.download(floats(from), host);
+}
+
+/// For a batch, images in NHWC. A tensor that this has made before is taken again.
+void CudaTensors::make_room(Tensor& to) {
+  const Shape shape = to.shape();
+  const bool image = shape.rank() == 4;
+  if (to.span().size() != floats_of(shape) || (to.layout() != nullptr) != image)
+    to = image ? images_.tensor(shape) : zeros(shape);
+}
+
+bool CudaTensors::all_finite(const Tensor& x) {
+  return context_.loops.flat().all_finite(floats(x));
+}
+
+void CudaTensors::stage(const HostBatch& batch, Tensor& to) {
+  if (const auto* const bytes = std::get_if<ByteImages>(&batch)) return stage_bytes(*bytes, to);
+  stage_values(std::get<std::span<float>>(batch), to);
+}
+
+void CudaTensors::stage_values(std::span<float> host, Tensor& to) {
+  const Shape shape = to.shape();
+  require(host.size() == static_cast<std::size_t>(shape.size()), "a staged batch must hold ", shape.size(),
+          " values, has ", host.size());
+  make_room(to);
+  const GivenValues batch = values_of(scope_->uploads().batch<float>(host));
+  if (shape.rank() == 4) {
+    context_.loops.to_nhwc(shape, shape[1], batch, values_of(to, context_.precision));
+  } else {
+    context_.loops.cast(batch, values_of(to, context_.precision), {});
+  }
+}
+
+void CudaTensors::stage_bytes(const ByteImages& host, Tensor& to) {
+  check_bytes(host, to);
+  make_room(to);
+  const DeviceSpan<const std::uint8_t> bytes = scope_->uploads().batch(host.pixels);
+  const std::int64_t channels = host.shape[1];
+  const Values values = values_of(to, context_.precision);
+  if (is_nhwc(to) || channels == 1) {  // of one channel, rows are NHWC too
+    context_.loops.from_bytes(host.shape, channels, bytes, host.scaling, values);
+    return;
+  }
+  if (pixels_.size() < floats_of(host.shape)) pixels_ = context_.memory.allocate(floats_of(host.shape));
+  const Values nhwc{pixels_.span().address(), host.shape.size(), context_.precision};
+  context_.loops.from_bytes(host.shape, channels, bytes, host.scaling, nhwc);
+  context_.loops.from_nhwc(host.shape, channels, nhwc, values);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/device_loops/batch_norm_forward.hpp"
+#include "kernels/device_loops/device_loops.hpp"
+
+/// Batch norm backward (formulas: kernels/layers/batch_norm.hpp). Values read and written per value: the sums
+/// 2 read (with add_relu 3, or 4 with a second gradient, and 1 written), the data 2 read and 1 written:
+/// float16 moves 10 bytes per value, 14 (16) with add_relu.
+namespace flotilla::loops {
+
+/// Sums of dz · (x − mean) and dz; with add_relu dz goes to `dresidual`. `after` is a template parameter so
+/// that registers hold only what it needs.
+template <class T, int V, AfterNorm after>
+struct NormGradientSums {
+  const T* x = nullptr;
+  const T* y = nullptr;
+  const T* dy = nullptr;
+  const T* more_dy = nullptr;  ///< Or null.
+  NormChannels of;
+  T* dresidual = nullptr;
+
+  struct Row {
+    Pack<T, V> x, y, dy, more;
+  };
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at, std::int64_t,
+                                         Floats<V>& products, Floats<V>& sums) const {
+    const std::int64_t channels = std::int64_t{tiles.packs} * V;
+    const std::int64_t column = std::int64_t{at.pack} * V;
+    const NormConstants<V> constants = of.constants<V>(at.pack);
+    walk<2>(
+        tiles, at,
+        [&](std::int64_t row) {
+          const std::int64_t i = row * channels + column;
+          Row read;
+          read.x = load<V>(x, i);
+          read.dy = load<V>(dy, i);
+          if constexpr (after == AfterNorm::add_relu) read.y = load<V>(y, i);
+          if (more_dy != nullptr) read.more = load<V>(more_dy, i);
+          return read;
+        },
+        [&](std::int64_t row, const Row& read) {
+          const Floats<V> values = floats(read.x);
+          Floats<V> dz = floats(read.dy);
+          if (more_dy != nullptr) {
+            const Floats<V> more = floats(read.more);
+            for (int v = 0; v < V; ++v) dz[v] += more[v];
+          }
+          if constexpr (after == AfterNorm::relu) {
+            for (int v = 0; v < V; ++v) dz[v] = constants.value(v, values[v]) > 0.0F ? dz[v] : 0.0F;
+          }
+          if constexpr (after == AfterNorm::add_relu) {
+            const Floats<V> result = floats(read.y);
+            for (int v = 0; v < V; ++v) dz[v] = result[v] > 0.0F ? dz[v] : 0.0F;
+            store<V>(dz, dresidual, row * channels + column);
+          }
+          for (int v = 0; v < V; ++v) {
+            products[v] += dz[v] * (values[v] - constants.mean[v]);
+            sums[v] += dz[v];
+          }
+        });
+  }
+};
+
+/// Stores the sums of a channel.
+struct StoreNormSums {
+  NormChannels of;
+  float* scale = nullptr;
+  float* shift = nullptr;
+  float* scale_gradient = nullptr;  ///< Added to; or null.
+  float* shift_gradient = nullptr;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, double product, double sum) const {
+    const float of_scale = static_cast<float>(product * static_cast<double>(of.slope(channel)));
+    const float of_shift = static_cast<float>(sum);
+    scale[channel] = of_scale;
+    shift[channel] = of_shift;
+    if (scale_gradient == nullptr) return;
+    scale_gradient[channel] += of_scale;
+    shift_gradient[channel] += of_shift;
+  }
+};
+
+template <AfterNorm A>
+using Then = std::integral_constant<AfterNorm, A>;
+template <class Body>
+void with_after(AfterNorm after, const Body& body) {
+  switch (after) {
+    case AfterNorm::nothing: return body(Then<AfterNorm::nothing>{});
+    case AfterNorm::relu: return body(Then<AfterNorm::relu>{});
+    case AfterNorm::add_relu: return body(Then<AfterNorm::add_relu>{});
+  }
+}
+
+template <class Space, class T>
+void norm_backward_sums(const Space& space, std::int64_t rows, std::int64_t channels, const NormGradients& in,
+                        const NormChannels& of, AfterNorm after, T* dresidual, float* partials,
+                        const StoreNormSums& result) {
+  const auto at = [](const GivenValues& values) { return static_cast<const T*>(values.address); };
+  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
+    const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
+    with_after(after, [&]<AfterNorm A>(Then<A>) {
+      const NormGradientSums<T, V, A> term{at(in.x), at(in.y), at(in.dy), at(in.more_dy), of, dresidual};
+      sum_tiles<V>(space, "norm gradients", tiles, term, partials);
+    });
+    finish_sums(space, "norm gradients, joined", tiles, channels, partials, result);
+  });
+}
+
+/// dx = factor · (dz − constant − (x − mean) · steepness): constant = Σ dz / count, steepness = Σ dz x̂ /
+/// count / √(variance + ε).
+template <class T, int V>
+struct NormBackwardData {
+  const T* x = nullptr;
+  const T* dy = nullptr;
+  NormChannels of;
+  const float* sum_scale = nullptr;
+  const float* sum_shift = nullptr;
+  float share = 0.0F;  ///< 1 / count
+  bool relu = false;
+  T* dx = nullptr;
+
+  struct Row {
+    Pack<T, V> x, dy;
+  };
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at) const {
+    const std::int64_t channels = std::int64_t{tiles.packs} * V;
+    const std::int64_t column = std::int64_t{at.pack} * V;
+    const NormConstants<V> constants = of.constants<V>(at.pack);
+    Floats<V> constant;
+    Floats<V> steepness;
+    for (int v = 0; v < V; ++v) {
+      constant[v] = sum_shift[column + v] * share;
+      steepness[v] = sum_scale[column + v] * share * of.slope(column + v);
+    }
+    walk<2>(
+        tiles, at,
+        [&](std::int64_t row) {
+          const std::int64_t i = row * channels + column;
+          return Row{load<V>(x, i), load<V>(dy, i)};
+        },
+        [&](std::int64_t row, const Row& read) {
+          const Floats<V> values = floats(read.x);
+          Floats<V> dz = floats(read.dy);
+          for (int v = 0; v < V; ++v) {
+            if (relu && !(constants.value(v, values[v]) > 0.0F)) dz[v] = 0.0F;
+            const float above = (values[v] - constants.mean[v]) * steepness[v];
+            dz[v] = constants.factor[v] * (dz[v] - constant[v] - above);
+          }
+          store<V>(dz, dx, row * channels + column);
+        });
+  }
+};
+
+template <class Space, class T>
+void norm_backward_data(const Space& space, std::int64_t rows, std::int64_t channels, const T* x, const T* dy,
+                        const NormChannels& of, const GivenStatistics& sums, double count, bool relu, T* dx) {
+  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
+    map_tiles(space, "norm backward", rows, channels / V,
+              NormBackwardData<T, V>{x, dy, of, sums.first.address(), sums.second.address(),
+                                     static_cast<float>(1.0 / count), relu, dx});
+  });
+}
+
+}  // namespace flotilla::loops

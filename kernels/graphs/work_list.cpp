@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/graphs/work_list.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::size_t fewest_works = 4;  // Below that a graph saves nothing.
+/// A step has a few lists for each bucket of gradients, in two kinds: batches lie in two places in turn.
+constexpr std::size_t most_lists = 64;
+
+}  // namespace
+
+void WorkList::List::run() const {
+  for (const Work* work : works) work->run();
+}
+
+bool WorkList::List::same(const List& other) const {
+  return std::equal(works.begin(), works.end(), other.works.begin(), other.works.end(),
+                    [](const Work* a, const Work* b) { return a->same(*b); });
+}
+
+void WorkList::List::clear() {
+  works.clear();
+  memory.release();
+}
+
+WorkList::WorkList(WorkRecorder& recorder)
+    : recorder_(recorder), pending_(std::make_unique<List>()), spare_(std::make_unique<List>()) {
+  numbers_.reserve(recorder.room());
+}
+
+WorkList::~WorkList() = default;
+
+std::uint64_t* WorkList::words_for(std::size_t words) {
+  if (numbers_.size() + words > recorder_.room()) submit();
+  const std::size_t first = numbers_.size();
+  numbers_.resize(first + words);
+  return numbers_.data() + first;
+}
+
+void WorkList::submit() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  if (pending_->works.empty()) return;
+  // Work may itself submit the list: it is empty then.
+  std::unique_ptr<List> list = std::exchange(pending_, spare_ ? std::move(spare_) : std::make_unique<List>());
+  if (!numbers_.empty()) recorder_.upload(numbers_);
+  numbers_.clear();
+  hand_over(std::move(list));
+}
+
+void WorkList::hand_over(std::unique_ptr<List> list) {
+  List* const before = list->works.size() < fewest_works ? nullptr : known(*list);
+  if (before != nullptr) {
+    if (!before->graph) record(*before);
+    before->graph->launch();
+    ++launches_;
+    before->used = ++clock_;
+  } else {
+    list->run();
+    if (list->works.size() >= fewest_works) return remember(std::move(list));
+  }
+  list->clear();
+  spare_ = std::move(list);
+}
+
+WorkList::List* WorkList::known(const List& list) {
+  const auto found = std::ranges::find_if(known_, [&](const auto& one) { return one->same(list); });
+  return found == known_.end() ? nullptr : found->get();
+}
+
+void WorkList::remember(std::unique_ptr<List> list) {
+  if (known_.size() == most_lists)
+    known_.erase(std::ranges::min_element(known_, {}, [](const auto& one) { return one->used; }));
+  list->used = ++clock_;
+  known_.push_back(std::move(list));
+}
+
+void WorkList::record(List& list) {
+  recorder_.begin();
+  recording_ = true;
+  try {
+    list.run();
+    list.graph = recorder_.end();
+  } catch (const std::exception& error) {
+    recording_ = false;
+    recorder_.abandon();
+    throw LibraryError("the capture of a CUDA graph (device.graphs = true)",
+                       cat(error.what(), "; device.graphs = false trains without graphs"));
+  }
+  recording_ = false;
+}
+
+void WorkList::before_release() noexcept {
+  try {
+    submit();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  known_.clear();
+}
+
+}  // namespace flotilla
