@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/plan_checks.hpp"

@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
 #include "kernels/image_checks.hpp"

@@ -8,8 +8,6 @@ namespace flotilla {
 
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
-using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
-using GraphLaunch = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using MemoryPool = Owned<cudaMemPool_t, cudaMemPoolDestroy>;
 
 using CudnnHandle = Owned<cudnnHandle_t, cudnnDestroy>;

@@ -3,8 +3,12 @@
 
 #include <utility>
 
+#include "kernels/cudnn/batch_norm.hpp"
 #include "kernels/cudnn/conv2d.hpp"
+#include "kernels/cudnn/dropout.hpp"
 #include "kernels/cudnn/linear.hpp"
+#include "kernels/cudnn/pool2d.hpp"
+#include "kernels/cudnn/softmax_loss.hpp"
 
 namespace flotilla {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/cudnn/convolution_algorithms.hpp"
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/layers/layers.hpp"
 
 namespace flotilla {

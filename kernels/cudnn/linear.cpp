@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/plan_checks.hpp"
 
 namespace flotilla {

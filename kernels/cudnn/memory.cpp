@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/cudnn/work.hpp"
 #include "kernels/error.hpp"
-#include "kernels/graphs/work_list.hpp"
 
 namespace flotilla {
 
@@ -46,7 +46,7 @@ struct CudaMemory::Queue {
   int ordinal;
   Stream stream;
   MemoryPool pool;
-  WorkList* kept_back = nullptr;
+  WorkQueue* kept_back = nullptr;
   std::atomic<std::int64_t> bytes{0};
 };
 
@@ -65,8 +65,8 @@ cudaStream_t CudaMemory::stream() const {
 cudaStream_t CudaMemory::bare_stream() const {
   return queue_->stream.get();
 }
-void CudaMemory::keep_back(WorkList* list) const {
-  queue_->kept_back = list;
+void CudaMemory::keep_back(WorkQueue* queue) const {
+  queue_->kept_back = queue;
 }
 std::int64_t CudaMemory::allocated_bytes() const {
   return queue_->bytes;
@@ -74,8 +74,8 @@ std::int64_t CudaMemory::allocated_bytes() const {
 
 Storage CudaMemory::scratch(std::size_t count) const {
   if (count == 0) return {};
-  const WorkList* const list = queue_->kept_back;
-  require(list == nullptr || !list->recording(),
+  const WorkQueue* const kept = queue_->kept_back;
+  require(kept == nullptr || !kept->recording(),
           "work that repeats itself asks for memory when it is recorded (device.graphs = true)");
   const std::size_t bytes = count * sizeof(float);
   void* memory = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/cudnn/overflow_guard.hpp"
 
 #include <cstring>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cudnn/scope.hpp"
 
-#include "kernels/graphs/listed_loops.hpp"
+#include "kernels/graphs/cuda_graphs.hpp"
 
 namespace flotilla {
 
@@ -11,19 +11,15 @@ CudaScope::CudaScope(const DeviceSpec& spec)
       cudnn_(created<CudnnHandle>("cudnnCreate", cudnnCreate)),
       cublas_(created<CublasHandle>("cublasLtCreate", cublasLtCreate)),
       uploads_(memory_),
-      graphs_(memory_, uploads_),
-      plain_loops_(make_cuda_loops({stream(), spec.ordinal}, [memory = memory_](std::size_t floats) {
-        return memory.allocate(floats);
-      })) {
+      loops_(make_cuda_loops({stream(), spec.ordinal},
+                             [memory = memory_](std::size_t floats) { return memory.allocate(floats); })) {
   check(cudnnSetStream(cudnn(), stream()), "cudnnSetStream");
-  if (!spec.graphs) return;
-  list_ = std::make_unique<WorkList>(graphs_);
-  listed_loops_ = make_listed_loops(*plain_loops_, *list_);
-  memory_.keep_back(list_.get());
+  if (spec.graphs) collector_ = make_cuda_graphs(memory_, uploads_, *loops_);
+  if (collector_) memory_.keep_back(&collector_->queue());
 }
 
 CudaScope::~CudaScope() {
-  memory_.keep_back(nullptr);  // Work that is still listed has no caller waiting for it.
+  memory_.keep_back(nullptr);  // Work that is still kept back has no caller waiting for it.
 }
 
 void CudaScope::reserve(std::size_t bytes) {

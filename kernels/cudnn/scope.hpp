@@ -7,10 +7,9 @@
 
 #include "kernels/cudnn/memory.hpp"
 #include "kernels/cudnn/uploads.hpp"
+#include "kernels/cudnn/work.hpp"
 #include "kernels/device.hpp"
 #include "kernels/device_loops/device_loops.hpp"
-#include "kernels/graphs/cuda_graphs.hpp"
-#include "kernels/graphs/work_list.hpp"
 #include "kernels/precision.hpp"
 
 namespace flotilla {
@@ -29,21 +28,21 @@ class CudaScope {
   cudaStream_t stream() const { return memory_.stream(); }
   cudnnHandle_t cudnn() const { return cudnn_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
-  DeviceLoops& loops() const { return listed_loops_ ? *listed_loops_ : *plain_loops_; }
-  /// Calls plan.method(arguments…), now or when the list of work is submitted. The plan has a
+  DeviceLoops& loops() const { return collector_ ? collector_->loops() : *loops_; }
+  /// Calls plan.method(arguments…), now or when the collected work is submitted. The plan has a
   /// GraphReleaseGuard.
   template <auto method, class Plan, class... Arguments>
   void hand_out(Plan& plan, const Arguments&... arguments) {
-    if (list_) {
-      list_->add<method>(plan, arguments...);
+    if (collector_) {
+      collector_->queue().add<method>(plan, arguments...);
     } else {
       (plan.*method)(arguments...);
     }
   }
   void submit() const { memory_.stream(); }
-  /// To be called before a plan is destroyed that listed work may call.
+  /// To be called before a plan is destroyed that collected work may call.
   void before_release() const noexcept {
-    if (list_) list_->before_release();
+    if (collector_) collector_->queue().before_release();
   }
 
   Precision precision() const { return spec_.precision; }
@@ -63,10 +62,8 @@ class CudaScope {
   CublasHandle cublas_;
   Storage workspace_;
   CudaUploads uploads_;
-  CudaGraphs graphs_;
-  std::unique_ptr<WorkList> list_;  // null: without graphs
-  std::unique_ptr<DeviceLoops> plain_loops_;
-  std::unique_ptr<DeviceLoops> listed_loops_;
+  std::unique_ptr<DeviceLoops> loops_;
+  std::unique_ptr<WorkCollector> collector_;  // null: work is done at once
 };
 
 /// The last member of a plan that lists calls of itself: they are submitted before the plan is destroyed.

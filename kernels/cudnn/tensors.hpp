@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/cudnn/scope.hpp"
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/tensors.hpp"
 
 namespace flotilla {

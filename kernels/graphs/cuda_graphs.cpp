@@ -3,9 +3,15 @@
 
 #include <utility>
 
+#include "kernels/graphs/listed_loops.hpp"
+#include "kernels/graphs/work_list.hpp"
+
 namespace flotilla {
 
 namespace {
+
+using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
+using GraphLaunch = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 constexpr std::size_t floats_per_number = sizeof(std::uint64_t) / sizeof(float);
 constexpr std::size_t most_numbers = 512;  // A step takes a handful.
@@ -24,7 +30,22 @@ class CudaGraph : public WorkGraph {
   GraphLaunch graph_;
 };
 
-}  // namespace
+class CudaGraphs : public WorkRecorder {
+ public:
+  CudaGraphs(const CudaMemory& memory, CudaUploads& uploads);
+
+  void begin() override;
+  std::unique_ptr<WorkGraph> end() override;
+  void abandon() noexcept override;
+  const std::uint64_t* numbers() const override;
+  std::size_t room() const override;
+  void upload(std::span<const std::uint64_t> numbers) override;
+
+ private:
+  const CudaMemory& memory_;
+  CudaUploads& uploads_;
+  Storage numbers_;
+};
 
 CudaGraphs::CudaGraphs(const CudaMemory& memory, CudaUploads& uploads)
     : memory_(memory), uploads_(uploads), numbers_(memory.allocate(most_numbers * floats_per_number)) {}
@@ -61,6 +82,26 @@ std::size_t CudaGraphs::room() const {
 void CudaGraphs::upload(std::span<const std::uint64_t> numbers) {
   const std::size_t floats = numbers.size() * floats_per_number;
   uploads_.copy({reinterpret_cast<const float*>(numbers.data()), floats}, numbers_.span().subspan(0, floats));
+}
+
+class GraphCollector : public WorkCollector {
+ public:
+  GraphCollector(const CudaMemory& memory, CudaUploads& uploads, DeviceLoops& loops)
+      : graphs_(memory, uploads), list_(graphs_), loops_(make_listed_loops(loops, list_)) {}
+  WorkQueue& queue() override { return list_; }
+  DeviceLoops& loops() override { return *loops_; }
+
+ private:
+  CudaGraphs graphs_;
+  WorkList list_;
+  std::unique_ptr<DeviceLoops> loops_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkCollector> make_cuda_graphs(const CudaMemory& memory, CudaUploads& uploads,
+                                                DeviceLoops& loops) {
+  return std::make_unique<GraphCollector>(memory, uploads, loops);
 }
 
 }  // namespace flotilla

@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "kernels/cudnn/memory.hpp"
 #include "kernels/cudnn/uploads.hpp"
-#include "kernels/graphs/work_list.hpp"
+#include "kernels/cudnn/work.hpp"
 
 namespace flotilla {
 
-/// CUDA graphs, captured from a device's stream and launched on it.
-class CudaGraphs : public WorkRecorder {
- public:
-  /// Both must outlive it.
-  CudaGraphs(const CudaMemory& memory, CudaUploads& uploads);
-
-  void begin() override;
-  std::unique_ptr<WorkGraph> end() override;
-  void abandon() noexcept override;
-  const std::uint64_t* numbers() const override;
-  std::size_t room() const override;
-  void upload(std::span<const std::uint64_t> numbers) override;
-
- private:
-  const CudaMemory& memory_;
-  CudaUploads& uploads_;
-  Storage numbers_;
-};
+/// Work of a GPU that repeats itself is launched as CUDA graphs, captured from its stream. All arguments must
+/// outlive the result.
+std::unique_ptr<WorkCollector> make_cuda_graphs(const CudaMemory& memory, CudaUploads& uploads,
+                                                DeviceLoops& loops);
 
 }  // namespace flotilla

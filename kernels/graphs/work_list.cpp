@@ -2,6 +2,7 @@
 #include "kernels/graphs/work_list.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.hpp"
 
@@ -43,6 +44,10 @@ std::uint64_t* WorkList::words_for(std::size_t words) {
   return numbers_.data() + first;
 }
 
+void WorkList::put(const Work& work) {
+  pending_->works.push_back(work.copy_to(pending_->memory));
+}
+
 void WorkList::submit() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   if (pending_->works.empty()) return;
@@ -58,7 +63,6 @@ void WorkList::hand_over(std::unique_ptr<List> list) {
   if (before != nullptr) {
     if (!before->graph) record(*before);
     before->graph->launch();
-    ++launches_;
     before->used = ++clock_;
   } else {
     list->run();

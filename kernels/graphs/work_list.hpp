@@ -8,12 +8,10 @@
 #include <memory>
 #include <memory_resource>
 #include <span>
-#include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
-#include "kernels/device_scalar.hpp"
+#include "kernels/cudnn/work.hpp"
 
 namespace flotilla {
 
@@ -43,19 +41,13 @@ class WorkRecorder {
 /// Collects a device's work and submits it list by list. Training does the same work on the same memory
 /// step after step: a list that comes for the second time is recorded, and from then on launched as one
 /// graph. Numbers that change travel beside it. For one thread.
-class WorkList {
+class WorkList : public WorkQueue {
  public:
   explicit WorkList(WorkRecorder& recorder);
-  ~WorkList();
+  ~WorkList() override;
   WorkList(const WorkList&) = delete;
   WorkList& operator=(const WorkList&) = delete;
 
-  /// Adds a call of object.method(arguments…). The object, and what the arguments point to, must stay valid
-  /// until submit(); two calls are the same if all arguments are equal.
-  template <auto method, class Object, class... Arguments>
-  void add(Object& object, const Arguments&... arguments) {
-    put(Call<method, Object, Arguments...>{&object, std::tuple<Arguments...>(arguments...)});
-  }
   /// A number for the work added next: it is on the device when that work is executed.
   template <class T>
   const T* number(const T& value) {
@@ -66,42 +58,11 @@ class WorkList {
     return reinterpret_cast<const T*>(recorder_.numbers() + (place - numbers_.data()));
   }
 
-  /// Submits what was added. @throws what that work throws
-  void submit();
-  /// To be called before memory that work may use is freed: submits, and drops all graphs. An error is thrown
-  /// by the next submit().
-  void before_release() noexcept;
-  bool recording() const { return recording_; }
-  std::int64_t launches() const { return launches_; }  ///< Of graphs, so far
+  void submit() override;
+  void before_release() noexcept override;  ///< Drops all graphs too.
+  bool recording() const override { return recording_; }
 
  private:
-  class Work {
-   public:
-    virtual void run() const = 0;
-    virtual bool same(const Work& other) const = 0;
-
-   protected:
-    ~Work() = default;  // They lie in their list's memory and go with it.
-  };
-
-  template <auto method, class Object, class... Arguments>
-  class Call final : public Work {
-   public:
-    static_assert((std::is_trivially_destructible_v<Arguments> && ...));
-    Call(Object* object, std::tuple<Arguments...> arguments) : object_(object), arguments_(arguments) {}
-    void run() const override {
-      std::apply([this](const Arguments&... given) { (object_->*method)(given...); }, arguments_);
-    }
-    bool same(const Work& other) const override {
-      const auto* const like = dynamic_cast<const Call*>(&other);
-      return like != nullptr && object_ == like->object_ && arguments_ == like->arguments_;
-    }
-
-   private:
-    Object* object_;
-    std::tuple<Arguments...> arguments_;
-  };
-
   struct List {
     static constexpr std::size_t usual_bytes = 1U << 17U;
     std::vector<std::byte> room = std::vector<std::byte>(usual_bytes);
@@ -115,10 +76,7 @@ class WorkList {
     void clear();
   };
 
-  template <class Kept>
-  void put(const Kept& work) {
-    pending_->works.push_back(new (pending_->memory.allocate(sizeof(Kept), alignof(Kept))) Kept(work));
-  }
+  void put(const Work& work) override;
   std::uint64_t* words_for(std::size_t words);
   void hand_over(std::unique_ptr<List> list);
   List* known(const List& list);
@@ -132,7 +90,6 @@ class WorkList {
   std::vector<std::uint64_t> numbers_;  ///< Of what is pending; never moved
   std::exception_ptr failure_;          ///< Of before_release
   std::int64_t clock_ = 0;
-  std::int64_t launches_ = 0;
   bool recording_ = false;
 };
 

@@ -1,34 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/layers.hpp"
 
-#include "kernels/float_values.hpp"
-#include "kernels/image_checks.hpp"
 #include "kernels/onednn/batch_norm.hpp"
 #include "kernels/onednn/conv2d.hpp"
-#include "kernels/onednn/image_passes.hpp"
+#include "kernels/onednn/dropout.hpp"
 #include "kernels/onednn/linear.hpp"
 #include "kernels/onednn/pool2d.hpp"
 #include "kernels/onednn/softmax_loss.hpp"
 
 namespace flotilla {
-
-namespace {
-
-class CpuDropout : public Dropout {
- public:
-  CpuDropout(int threads, const DropoutSpec& spec) : threads_(threads), spec_(spec) { check_spec(spec); }
-  void forward(std::uint64_t step, const Tensor& x, Tensor& y) override {
-    check_dropout(spec_, step, x, y);
-    drop_out(threads_, spec_, step, float_values(x).address(), float_values(y).address());
-  }
-  void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { forward(step, dy, dx); }
-
- private:
-  int threads_;
-  DropoutSpec spec_;
-};
-
-}  // namespace
 
 std::unique_ptr<Linear> CpuLayers::linear(const LinearSpec& spec) {
   return std::make_unique<CpuLinear>(threads_, spec);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/device_loops/plans.hpp"
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
 #include "kernels/host_memory.hpp"

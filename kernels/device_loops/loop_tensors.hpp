@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
+#include <cstdint>
 
-#include "kernels/device.hpp"
 #include "kernels/device_loops/device_loops.hpp"
+#include "kernels/device_memory.hpp"
 
-/// Plans of kernels/layers/ made of DeviceLoops alone, for devices with their own memory. They check
-/// arguments and call; image tensors are NHWC.
+/// Tensors of devices that compute with DeviceLoops: image tensors are NHWC.
 namespace flotilla {
 
 /// The context of plans; memory and loops must outlive them.
@@ -32,12 +31,9 @@ std::size_t floats_of(std::int64_t size, Precision precision);
 Values values_of(Tensor& tensor, Precision precision);
 GivenValues values_of(const Tensor& tensor, Precision precision);
 
-std::unique_ptr<BatchNorm> make_batch_norm(const LoopsContext& context, const BatchNormSpec& spec);
-std::unique_ptr<Pool2d> make_pool2d(const LoopsContext& context, const Pool2dSpec& spec);
-std::unique_ptr<Dropout> make_dropout(const LoopsContext& context, const DropoutSpec& spec);
-std::unique_ptr<OverflowGuard> make_overflow_guard(const LoopsContext& context,
-                                                   const OverflowGuardSpec& spec);
-/// forward() uploads the labels by DeviceMemory::upload; backward() reads those.
-std::unique_ptr<SoftmaxLoss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec);
+/// @throws InternalError unless the tensor has this shape
+void check_shape(const char* name, const Tensor& tensor, const Shape& shape);
+/// @throws InternalError unless the tensor has this shape and is_nhwc()
+void check_nhwc(const char* name, const Tensor& tensor, const Shape& shape);
 
 }  // namespace flotilla
