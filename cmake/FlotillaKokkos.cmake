@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Flotilla::kokkos: Kokkos as it is found. For the build, and for projects that use the installed package.
-find_package(Kokkos REQUIRED)
-if(NOT TARGET Flotilla::kokkos)
+# Flotilla::kokkos: Kokkos as it is found, for builds with CUDA and projects that use what they installed. Tests run the loops
+# of GPUs on the host wherever there is a Kokkos.
+if(FLOTILLA_CUDA)
+  find_package(Kokkos REQUIRED)
+elseif(FLOTILLA_TESTS)
+  find_package(Kokkos QUIET)
+endif()
+if(Kokkos_FOUND AND NOT TARGET Flotilla::kokkos)
   add_library(Flotilla::kokkos INTERFACE IMPORTED GLOBAL)
   # Debian's Kokkos 3.4 (of Trilinos) names a folder in its target that does not exist, and the right one in variables.
   if(Kokkos_INCLUDE_DIRS)

@@ -2,7 +2,7 @@
 #include "kernels/build_info.hpp"
 
 #include "kernels/cudnn/device.hpp"
-#include "kernels/kokkos_scope.hpp"
+#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/onednn/device.hpp"
 #include "kernels/processor/processor.hpp"
 

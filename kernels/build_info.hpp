@@ -8,7 +8,7 @@ namespace flotilla {
 /// What this executable's kernels are made of, for --version and the first lines of a run.
 struct BuildInfo {
   std::string onednn;        ///< "2.6.3", of the library that was loaded
-  std::string kokkos;        ///< "3.4.1"
+  std::string kokkos;        ///< "not built in" or "4.7.1"
   std::string cuda;          ///< "not built in" or the versions
   std::string architecture;  ///< "native (avx2 fma avx512f)": -march, and what the program needs for it
 };

@@ -3,7 +3,7 @@
 # Installs what Flotilla needs and this machine lacks, through apt (Debian 12 and 13, Ubuntu 24.04 and later).
 #
 #   scripts/setup.sh            what building, running and testing need
-#   scripts/setup.sh --tools    and what only some checks need (formatter, naming check, h5dump, shellcheck, Slurm); a
+#   scripts/setup.sh --tools    and what only some checks need (Kokkos, formatter, naming check, h5dump, shellcheck, Slurm); a
 #                               tool that the distribution lacks is left out, and its check skips itself
 #
 # Run it as root or as a user with sudo, as often as you like. Exit codes: 0 everything is there; 2 something can't be had.
@@ -16,7 +16,6 @@ packages=(
   g++ cmake ninja-build        # the build
   openmpi-bin libopenmpi-dev   # MPI, mpirun
   libdnnl-dev ocl-icd-opencl-dev  # oneDNN: layers on CPUs; the one of Debian 12 is not found without OpenCL's headers
-  libtrilinos-kokkos-dev       # Kokkos: flat-array kernels
   libhdf5-dev                  # checkpoints
   libtomlplusplus-dev          # decks
   libcli11-dev                 # command line
@@ -27,6 +26,7 @@ packages=(
   libgtest-dev libbenchmark-dev  # tests, micro-benchmarks
 )
 tools=(
+  libtrilinos-kokkos-dev       # Kokkos: the loops of a GPU, which tests run on the host
   clang-format-14
   clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
   hdf5-tools shellcheck
@@ -60,13 +60,13 @@ flotilla: this system has no apt-get, so nothing was installed. Flotilla needs, 
   CMake >= 3.25, Ninja          cmake@3.25: ninja            cmake ninja
   MPI 3.1 or later              openmpi                      openmpi
   oneDNN 2.6 to 3.x             onednn                       onednn, oneDNN, dnnl
-  Kokkos 3.4 or later           kokkos                       kokkos
   HDF5 >= 1.10 (C, serial)      hdf5~mpi                     hdf5
   toml++ 3.3 or later           tomlplusplus                 (headers)
   CLI11, spdlog, fmt, JSON      cli11 spdlog fmt nlohmann-json
   xxHash, zlib                  xxhash zlib                  zlib
   libjpeg-turbo, libpng         libjpeg-turbo libpng         libjpeg-turbo libpng
   GoogleTest, Benchmark         googletest benchmark         (tests only: -DFLOTILLA_TESTS=OFF does without)
+  Kokkos with CUDA, 4.7 or later  kokkos+cuda                kokkos (GPUs only: docs/gpu.md)
 Then build as docs/install.md shows; scripts/quickstart.sh and scripts/test.sh take --no-setup.
 END
   exit 2

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "kernels/build_info.hpp"
+#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/error.hpp"
 #include "kernels/error_text.hpp"
-#include "kernels/kokkos_scope.hpp"
 #include "kernels/openmp_waiting.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"

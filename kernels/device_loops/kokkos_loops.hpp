@@ -9,12 +9,12 @@
 #include "kernels/device_loops/casts.hpp"
 #include "kernels/device_loops/device_flat.hpp"
 #include "kernels/device_loops/dropout.hpp"
+#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/device_loops/overflow_loops.hpp"
 #include "kernels/device_loops/pool2d.hpp"
 #include "kernels/device_loops/softmax_loss.hpp"
 #include "kernels/device_loops/value_checks.hpp"
 #include "kernels/image_checks.hpp"
-#include "kernels/kokkos_scope.hpp"
 
 namespace flotilla {
 

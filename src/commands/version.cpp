@@ -16,7 +16,7 @@ constexpr const char* version = FLOTILLA_VERSION;
 std::string version_line() {
   const BuildInfo build = build_info();
   return cat("flotilla ", version, " (", mpi::Environment::library_version(), ", oneDNN ", build.onednn,
-             ", Kokkos ", build.kokkos, ", HDF5 ", hdf5_version(), ")");
+             ", HDF5 ", hdf5_version(), ")");
 }
 
 std::string version_text() {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/gpus.hpp"
-#include "kernels/kokkos_scope.hpp"
 
 namespace flotilla::test {
 

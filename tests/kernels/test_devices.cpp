@@ -10,7 +10,6 @@
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/kokkos_scope.hpp"
 #include "kernels/processor/processor.hpp"
 #include "tests/kernels/values.hpp"
 
@@ -173,15 +172,8 @@ TEST(BuildInfo, NamesVersions) {
   const BuildInfo info = build_info();
 
   EXPECT_EQ(std::count(info.onednn.begin(), info.onednn.end(), '.'), 2) << info.onednn;
-  EXPECT_EQ(std::count(info.kokkos.begin(), info.kokkos.end(), '.'), 2) << info.kokkos;
   EXPECT_FALSE(info.architecture.empty());
   EXPECT_NO_THROW(check_processor());
-}
-
-TEST(KokkosScope, MayBeMadeOnceAtATime) {
-  const KokkosScope scope;
-
-  EXPECT_THROW(KokkosScope(), InternalError);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
@@ -204,6 +205,13 @@ TEST(LoopsFlag, FindsEveryValueThatIsNotFinite) {
       }
     }
   }
+}
+
+TEST(KokkosScope, MayBeMadeOnceAtATime) {
+  test::serial_loops();
+
+  EXPECT_EQ(std::ranges::count(kokkos_version(), '.'), 2) << kokkos_version();
+  EXPECT_THROW(KokkosScope(), InternalError);
 }
 
 TEST(DeviceLoops, RefuseSizesThatDoNotFit) {

@@ -33,7 +33,7 @@ set(vendor_headers "mpi\\.h" "nccl\\.h" "dnnl[a-z_]*\\.hp?p?" "cudnn[a-z_0-9]*\\
                    "float_values\\.hpp")
 set(homes "mpi/|tests/mpi/|tests/support/" "mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/cudnn/|kernels/graphs/|kernels/device_loops/cuda_|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/" "kernels/cudnn/|tests/cuda/fake/"
-          "kernels/|tests/kernels/|tests/bench/" "src/|tests/checkpoint/"
+          "kernels/device_loops/|tests/kernels/" "src/|tests/checkpoint/"
           "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/" "kernels/|tests/")
 set(hdf5_users)
 set(faults "")

@@ -39,7 +39,7 @@ struct Queue<fake::QueuedSerial> {
 }  // namespace flotilla::loops
 
 #include "kernels/device_loops/kokkos_loops.hpp"
-#include "kernels/kokkos_scope.hpp"
+#include "kernels/device_loops/kokkos_scope.hpp"
 
 namespace flotilla {
 

@@ -9,7 +9,7 @@ namespace flotilla {
 /// before any device.
 class KokkosScope {
  public:
-  KokkosScope();  ///< @throws InternalError if there is one.
+  KokkosScope();  ///< @throws InternalError if there is one
   KokkosScope(const KokkosScope&) = delete;
   KokkosScope& operator=(const KokkosScope&) = delete;
   ~KokkosScope();
@@ -21,7 +21,7 @@ class KokkosScope {
 /// @throws InternalError without a KokkosScope.
 void start_kokkos(int gpu);
 
-/// "3.4.1". Declared here, so that no other file includes Kokkos.
+/// "4.7.1"; "not built in" where no loops for GPUs are.
 std::string kokkos_version();
 
 }  // namespace flotilla

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kokkos_scope.hpp"
+#include "kernels/device_loops/kokkos_scope.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <exception>
