@@ -15,32 +15,32 @@ namespace flotilla::config {
 /// What the rules over several keys share: a deck's values, where they were given, and its mistakes so far.
 class RuleChecks {
  public:
-  RuleChecks(const Config& config, const GivenValues& given, Mistakes& mistakes)
-      : config_(config), given_(given), mistakes_(mistakes) {}
+  RuleChecks(const Config& deck, const GivenValues& values, Mistakes& found)
+      : config(deck), given(values), mistakes(found) {}
 
  protected:
   void exclude(std::string_view one, bool has_one, std::string_view other, bool has_other,
                std::string_view remedy) {
     if (!usable({one, other}) || !has_one || !has_other) return;
-    mistakes_.add(origin({one, other}), cat(one, " and ", other, " exclude each other here: ", remedy));
+    mistakes.add(origin({one, other}), cat(one, " and ", other, " exclude each other here: ", remedy));
   }
 
   bool usable(std::initializer_list<std::string_view> paths) const {
     return std::none_of(paths.begin(), paths.end(),
-                        [&](std::string_view path) { return given_.is_unusable(path); });
+                        [&](std::string_view path) { return given.is_unusable(path); });
   }
 
   /// Where the first of these keys that was given at all was written.
   Origin origin(std::initializer_list<std::string_view> paths) const {
     for (const std::string_view path : paths) {
-      if (const Given* given = given_.find(path)) return given->origin;
+      if (const Given* value = given.find(path)) return value->origin;
     }
     return {};
   }
 
-  const Config& config_;
-  const GivenValues& given_;
-  Mistakes& mistakes_;
+  const Config& config;
+  const GivenValues& given;
+  Mistakes& mistakes;
 };
 
 /// The rules of strategy, server and roles. A rule is skipped where a mistake about one of its keys was

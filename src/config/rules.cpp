@@ -15,145 +15,145 @@ class Rules : public RuleChecks {
 
   void batch_size() {
     if (!usable({"train.batch_size", "train.global_batch_size"})) return;
-    const TrainConfig& train = config_.train;
+    const TrainConfig& train = config.train;
     if (train.batch_size == 0 && train.global_batch_size == 0) {
-      mistakes_.add({}, "train.batch_size or train.global_batch_size must be given");
+      mistakes.add({}, "train.batch_size or train.global_batch_size must be given");
     } else if (train.batch_size > 0 && train.global_batch_size > 0) {
-      mistakes_.add(origin({"train.global_batch_size"}),
-                    "train.global_batch_size and train.batch_size exclude each other; give one of them");
+      mistakes.add(origin({"train.global_batch_size"}),
+                   "train.global_batch_size and train.batch_size exclude each other; give one of them");
     }
     if (usable({"train.accumulate_steps"}) && train.global_batch_size % train.accumulate_steps != 0) {
-      mistakes_.add(origin({"train.accumulate_steps", "train.global_batch_size"}),
-                    cat("train.global_batch_size must be a multiple of train.accumulate_steps, got ",
-                        train.global_batch_size, " and ", train.accumulate_steps));
+      mistakes.add(origin({"train.accumulate_steps", "train.global_batch_size"}),
+                   cat("train.global_batch_size must be a multiple of train.accumulate_steps, got ",
+                       train.global_batch_size, " and ", train.accumulate_steps));
     }
   }
 
   void end_of_training() {
     if (!usable({"train.epochs", "train.steps"})) return;
-    if (config_.train.epochs > 0 || config_.train.steps > 0) return;
-    mistakes_.add(origin({"train.epochs", "train.steps"}),
-                  "train.epochs or train.steps must be given and positive: else training has no end");
+    if (config.train.epochs > 0 || config.train.steps > 0) return;
+    mistakes.add(origin({"train.epochs", "train.steps"}),
+                 "train.epochs or train.steps must be given and positive: else training has no end");
   }
 
   void warm_up() {
-    if (!usable({"train.epochs", "schedule.warmup_epochs"}) || config_.train.epochs == 0) return;
-    if (config_.schedule.warmup_epochs < static_cast<double>(config_.train.epochs)) return;
-    mistakes_.add(origin({"schedule.warmup_epochs", "train.epochs"}),
-                  cat("schedule.warmup_epochs must be less than train.epochs, got ",
-                      config_.schedule.warmup_epochs, " and ", config_.train.epochs));
+    if (!usable({"train.epochs", "schedule.warmup_epochs"}) || config.train.epochs == 0) return;
+    if (config.schedule.warmup_epochs < static_cast<double>(config.train.epochs)) return;
+    mistakes.add(origin({"schedule.warmup_epochs", "train.epochs"}),
+                 cat("schedule.warmup_epochs must be less than train.epochs, got ",
+                     config.schedule.warmup_epochs, " and ", config.train.epochs));
   }
 
   void precision() {
     if (!usable({"device.kind", "device.precision"})) return;
-    const DeviceConfig& device = config_.device;
+    const DeviceConfig& device = config.device;
     if (device.kind != DeviceKind::cpu || device.precision == Precision::float32) return;
-    mistakes_.add(origin({"device.precision", "device.kind"}),
-                  cat("device.precision = ", quoted(word(device.precision)),
-                      " needs device.kind = \"cuda\", or \"reference\", which shows slowly what it does to a "
-                      "model: \"cpu\" computes in float32 only"));
+    mistakes.add(origin({"device.precision", "device.kind"}),
+                 cat("device.precision = ", quoted(word(device.precision)),
+                     " needs device.kind = \"cuda\", or \"reference\", which shows slowly what it does to a "
+                     "model: \"cpu\" computes in float32 only"));
   }
 
   void milestones() {
     if (!usable({"schedule.kind", "schedule.milestones"})) return;
-    const auto& epochs = config_.schedule.milestones;
+    const auto& epochs = config.schedule.milestones;
     const auto unordered = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>());
     if (unordered == epochs.end()) return;
-    const Given* given = given_.find("schedule.milestones");
+    const Given* value = given.find("schedule.milestones");
     const auto index = static_cast<std::size_t>(unordered + 1 - epochs.begin());
-    Origin at = given == nullptr ? Origin{} : given->origin;
-    if (given != nullptr && index < given->elements.size()) at.position = given->elements[index];
-    mistakes_.add(at, cat("schedule.milestones must increase, got ", toml_text(*unordered), " before ",
-                          toml_text(*(unordered + 1))));
+    Origin at = value == nullptr ? Origin{} : value->origin;
+    if (value != nullptr && index < value->elements.size()) at.position = value->elements[index];
+    mistakes.add(at, cat("schedule.milestones must increase, got ", toml_text(*unordered), " before ",
+                         toml_text(*(unordered + 1))));
   }
 
   void final_learning_rate() {
     if (!usable({"schedule.kind", "schedule.learning_rate", "schedule.final_learning_rate"})) return;
-    if (config_.schedule.final_learning_rate <= config_.schedule.learning_rate) return;
-    mistakes_.add(origin({"schedule.final_learning_rate"}),
-                  cat("schedule.final_learning_rate must be at most schedule.learning_rate (",
-                      config_.schedule.learning_rate, "), got ", config_.schedule.final_learning_rate));
+    if (config.schedule.final_learning_rate <= config.schedule.learning_rate) return;
+    mistakes.add(origin({"schedule.final_learning_rate"}),
+                 cat("schedule.final_learning_rate must be at most schedule.learning_rate (",
+                     config.schedule.learning_rate, "), got ", config.schedule.final_learning_rate));
   }
 
   void validation_data() {
     if (!usable({"data.kind", "data.validation.images", "data.validation.labels"})) return;
-    const DataSourceConfig& source = config_.data.validation;
+    const DataSourceConfig& source = config.data.validation;
     if (source.images.empty() == source.labels.empty()) return;
     const bool has_images = !source.images.empty();
-    mistakes_.add(origin({has_images ? "data.validation.images" : "data.validation.labels"}),
-                  cat("data.validation needs images and labels, or neither of them: ",
-                      has_images ? "labels" : "images", " are missing"));
+    mistakes.add(origin({has_images ? "data.validation.images" : "data.validation.labels"}),
+                 cat("data.validation needs images and labels, or neither of them: ",
+                     has_images ? "labels" : "images", " are missing"));
   }
 
   void validation_root() {
     if (!usable({"data.kind", "data.validation.path", "data.validation.root"})) return;
-    const DataSourceConfig& source = config_.data.validation;
+    const DataSourceConfig& source = config.data.validation;
     if (source.root.empty() || !source.path.empty()) return;
-    mistakes_.add(origin({"data.validation.root"}),
-                  "data.validation.root needs data.validation.path: the list of the images in it");
+    mistakes.add(origin({"data.validation.root"}),
+                 "data.validation.root needs data.validation.path: the list of the images in it");
   }
 
   void click_model() {
-    if (!usable({"model.kind", "strategy.kind"}) || !config_.model.has_embeddings()) return;
-    if (config_.server() == nullptr)
-      mistakes_.add(origin({"strategy.kind", "model.kind"}),
-                    "model.kind = \"ctr-dnn\" needs strategy.kind = \"parameter-server\": the rows of its "
-                    "embeddings live on servers");
-    exclude("train.accumulate_steps", config_.train.accumulate_steps > 1, "model.kind", true,
+    if (!usable({"model.kind", "strategy.kind"}) || !config.model.has_embeddings()) return;
+    if (config.server() == nullptr)
+      mistakes.add(origin({"strategy.kind", "model.kind"}),
+                   "model.kind = \"ctr-dnn\" needs strategy.kind = \"parameter-server\": the rows of its "
+                   "embeddings live on servers");
+    exclude("train.accumulate_steps", config.train.accumulate_steps > 1, "model.kind", true,
             "give a larger train.batch_size, or server.mode = \"half-async\"");
   }
 
   void click_data() {
-    if (!usable({"data.kind"}) || !config_.data.has_clicks()) return;
-    exclude("train.mixup", config_.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
-    exclude("data.kind", true, "model.kind", !config_.model.has_embeddings(),
+    if (!usable({"data.kind"}) || !config.data.has_clicks()) return;
+    exclude("train.mixup", config.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("data.kind", true, "model.kind", !config.model.has_embeddings(),
             "only \"ctr-dnn\" has embeddings for the ids of click data");
-    exclude("data.deal", config_.data.deal != ShardBy::samples, "run.reproducible", config_.run.reproducible,
+    exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
             "the samples of a step must not depend on the number of workers");
   }
 
   void image_sizes() {
     if (!usable({"data.kind", "data.image_size", "data.short_side"})) return;
-    if (config_.data.image_size <= config_.data.short_side) return;
-    mistakes_.add(origin({"data.image_size", "data.short_side"}),
-                  cat("data.image_size must be at most data.short_side: validation crops the one from the "
-                      "other, got ",
-                      config_.data.image_size, " and ", config_.data.short_side));
+    if (config.data.image_size <= config.data.short_side) return;
+    mistakes.add(origin({"data.image_size", "data.short_side"}),
+                 cat("data.image_size must be at most data.short_side: validation crops the one from the "
+                     "other, got ",
+                     config.data.image_size, " and ", config.data.short_side));
   }
 
   void range(std::string_view path, const std::vector<double>& values) {
     if (!usable({"data.kind", path}) || values[0] <= values[1]) return;
-    mistakes_.add(origin({path}), cat(path, " must be [least, largest], got ", toml_text(values)));
+    mistakes.add(origin({path}), cat(path, " must be [least, largest], got ", toml_text(values)));
   }
 
   void crop() {
-    range("data.crop_area", config_.data.crop_area);
-    range("data.crop_aspect", config_.data.crop_aspect);
+    range("data.crop_area", config.data.crop_area);
+    range("data.crop_aspect", config.data.crop_aspect);
   }
 
   void hue() {
-    if (!usable({"data.kind", "data.color_jitter"}) || config_.data.color_jitter[3] <= 0.5) return;
-    mistakes_.add(
+    if (!usable({"data.kind", "data.color_jitter"}) || config.data.color_jitter[3] <= 0.5) return;
+    mistakes.add(
         origin({"data.color_jitter"}),
         cat("data.color_jitter: the hue, its last value, must be at most 0.5 (half the circle), got ",
-            config_.data.color_jitter[3]));
+            config.data.color_jitter[3]));
   }
 
   void reproducible() {
-    if (!usable({"run.reproducible"}) || !config_.run.reproducible) return;
-    const TrainConfig& train = config_.train;
+    if (!usable({"run.reproducible"}) || !config.run.reproducible) return;
+    const TrainConfig& train = config.train;
     const auto refuse = [this](bool wrong, std::string_view path, std::string_view what) {
       if (wrong && usable({path}))
-        mistakes_.add(origin({path, "run.reproducible"}), cat("run.reproducible ", what));
+        mistakes.add(origin({path, "run.reproducible"}), cat("run.reproducible ", what));
     };
-    refuse(config_.all_reduce() == nullptr, "strategy.kind", "needs strategy.kind = \"all-reduce\"");
+    refuse(config.all_reduce() == nullptr, "strategy.kind", "needs strategy.kind = \"all-reduce\"");
     refuse(train.batch_size > 0, "train.batch_size",
            "needs train.global_batch_size instead of train.batch_size: the samples of a step must not depend "
            "on the number of workers");
-    refuse(train.global_batch_size % config_.run.virtual_shards != 0, "train.global_batch_size",
+    refuse(train.global_batch_size % config.run.virtual_shards != 0, "train.global_batch_size",
            cat("needs a train.global_batch_size that is a multiple of run.virtual_shards (",
-               config_.run.virtual_shards, "), got ", train.global_batch_size));
-    const std::int64_t pairs = 2 * config_.run.virtual_shards;
+               config.run.virtual_shards, "), got ", train.global_batch_size));
+    const std::int64_t pairs = 2 * config.run.virtual_shards;
     refuse(train.mixup > 0.0 && train.global_batch_size % pairs != 0, "train.mixup",
            cat("with train.mixup needs a train.global_batch_size that is a multiple of twice "
                "run.virtual_shards (",
@@ -161,13 +161,13 @@ class Rules : public RuleChecks {
     refuse(train.accumulate_steps > 1, "train.accumulate_steps",
            "and train.accumulate_steps exclude each other: every shard is a micro-step already; give more "
            "run.virtual_shards");
-    refuse(config_.device.threads == 0, "device.threads",
+    refuse(config.device.threads == 0, "device.threads",
            "needs a number in device.threads, such as 1: 0 takes what the ranks of a host leave each other, "
            "and sums inside an operation depend on it");
-    refuse(config_.reduction.wire != Precision::float32, "strategy.wire",
-           cat("and strategy.wire = ", quoted(word(config_.reduction.wire)),
+    refuse(config.reduction.wire != Precision::float32, "strategy.wire",
+           cat("and strategy.wire = ", quoted(word(config.reduction.wire)),
                " exclude each other: what is rounded on the way depends on the number of workers"));
-    refuse(config_.model.synchronises_batch_norm(), "model.batch_norm",
+    refuse(config.model.synchronises_batch_norm(), "model.batch_norm",
            "and model.batch_norm = \"synchronised\" exclude each other: every shard has statistics of its "
            "own");
   }
@@ -179,32 +179,32 @@ class Rules : public RuleChecks {
     const std::string pause = table + ".pause_s";
     const std::string every = table + ".every";
     if (!usable({rank, factor, pause, every})) return;
-    const EmulatedStragglerConfig& straggler = config_.run.emulate_straggler;
-    const bool slow = given_.find(factor) != nullptr;
-    const bool pauses = given_.find(pause) != nullptr;
-    if (given_.find(rank) == nullptr) {
+    const EmulatedStragglerConfig& straggler = config.run.emulate_straggler;
+    const bool slow = given.find(factor) != nullptr;
+    const bool pauses = given.find(pause) != nullptr;
+    if (given.find(rank) == nullptr) {
       const std::string turns = table + ".take_turns";
-      if (slow || pauses || given_.find(every) != nullptr || given_.find(turns) != nullptr)
-        mistakes_.add(origin({factor, pause, every, turns}), rank + " is missing: the worker to make slow");
+      if (slow || pauses || given.find(every) != nullptr || given.find(turns) != nullptr)
+        mistakes.add(origin({factor, pause, every, turns}), rank + " is missing: the worker to make slow");
     } else if (slow == pauses) {
-      mistakes_.add(origin({slow ? pause : rank}),
-                    cat(table, slow ? ": slow_factor and pause_s exclude each other; give one of them"
-                                    : " needs slow_factor or pause_s"));
+      mistakes.add(origin({slow ? pause : rank}),
+                   cat(table, slow ? ": slow_factor and pause_s exclude each other; give one of them"
+                                   : " needs slow_factor or pause_s"));
     }
-    const double patience_s = config_.run.watchdog_s;
+    const double patience_s = config.run.watchdog_s;
     if (usable({"run.watchdog_s"}) && patience_s > 0 && straggler.pause_s >= patience_s)
-      mistakes_.add(origin({pause}), cat(pause, " must be less than run.watchdog_s (", patience_s,
-                                         "), which else ends the job, got ", straggler.pause_s));
+      mistakes.add(origin({pause}), cat(pause, " must be less than run.watchdog_s (", patience_s,
+                                        "), which else ends the job, got ", straggler.pause_s));
   }
 
   void no_decay() {
     if (!usable({"optimizer.no_decay"})) return;
-    std::vector<NoDecay> kinds = config_.optimizer.no_decay;
+    std::vector<NoDecay> kinds = config.optimizer.no_decay;
     std::sort(kinds.begin(), kinds.end());
     const auto twice = std::adjacent_find(kinds.begin(), kinds.end());
     if (twice == kinds.end()) return;
-    mistakes_.add(origin({"optimizer.no_decay"}),
-                  "optimizer.no_decay names " + quoted(word(*twice)) + " twice");
+    mistakes.add(origin({"optimizer.no_decay"}),
+                 "optimizer.no_decay names " + quoted(word(*twice)) + " twice");
   }
 };
 
