@@ -23,8 +23,10 @@ std::span<const float> HostStaging::read(DeviceSpan<const float> values) {
 }
 
 std::span<const float> HostStaging::read(const Tensor& values) {
-  if (device_.info().shares_host_memory) return host_span(values);
-  const std::span<float> copy = first(static_cast<std::size_t>(values.shape().size()));
+  if (device_.info().shares_host_memory && !is_half(device_.info().precision)) return host_span(values);
+  const auto count = static_cast<std::size_t>(values.shape().size());
+  if (staging_.size() < count) staging_ = device_.memory().pinned(count);
+  const std::span<float> copy = first(count);
   device_.tensors().download(values, copy);
   return copy;
 }

@@ -10,7 +10,8 @@
 namespace flotilla {
 
 /// Gives the host access to arrays of a device, one at a time. Where the device shares the host's memory the
-/// spans are the arrays themselves; else they are copies in pinned memory that is allocated once.
+/// spans are the arrays themselves; else, and for tensors in half precision, they are copies in pinned memory
+/// that is allocated once.
 class HostStaging {
  public:
   /// @param floats of the largest array; `device` must outlive this
@@ -31,7 +32,8 @@ class HostStaging {
   std::span<float> first(std::size_t count);
 
   Device& device_;
-  Storage staging_;  ///< Empty where memory is shared
+  /// Empty where memory is shared, until the values of a tensor in half precision are read
+  Storage staging_;
 };
 
 }  // namespace flotilla

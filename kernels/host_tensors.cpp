@@ -18,13 +18,18 @@ bool HostTensors::all_finite(const Tensor& x) {
   return flat_.all_finite(float_values(x));
 }
 
-void HostTensors::stage(const HostBatch& batch, Tensor& to) {
+std::span<float> HostTensors::batch_values(const HostBatch& batch, const Shape& shape) {
   const auto* const values = std::get_if<std::span<float>>(&batch);
   require(values != nullptr, "this device takes no images of bytes");
-  const Shape shape = to.shape();
   require(values->size() == static_cast<std::size_t>(shape.size()), "a batch of ", values->size(),
           " values for ", shape.text());
-  to = Tensor(shape, DeviceSpan<float>(values->data(), values->size()));
+  return *values;
+}
+
+void HostTensors::stage(const HostBatch& batch, Tensor& to) {
+  const Shape shape = to.shape();
+  const std::span<float> values = batch_values(batch, shape);
+  to = Tensor(shape, DeviceSpan<float>(values.data(), values.size()));
 }
 
 }  // namespace flotilla

@@ -20,6 +20,11 @@ class HostTensors : public Tensors {
   void stage(const HostBatch& batch, Tensor& to) override;
   void finish_staging() override {}
 
+ protected:
+  /// The values of a batch for a tensor of that shape. @throws InternalError for another number of values, or
+  /// images of bytes
+  static std::span<float> batch_values(const HostBatch& batch, const Shape& shape);
+
  private:
   const DeviceMemory& memory_;
   FlatMath& flat_;

@@ -9,10 +9,6 @@ namespace flotilla {
 
 std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   require(spec.threads >= 1, "a device needs at least one thread, got ", spec.threads);
-  if (spec.kind == "cpu" && is_half(spec.precision))
-    throw UserError(
-        cat("device.precision = \"", name(spec.precision),
-            "\" needs device.kind = \"cuda\" or \"reference\": \"cpu\" computes in float32 only"));
   if (spec.kind == "cpu") return make_cpu_device(spec);
   if (spec.kind == "reference") return make_reference_device(spec.precision);
   if (spec.kind == "cuda") return make_cuda_device(spec);

@@ -7,24 +7,22 @@
 #include "kernels/flat/host_flat.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_queue.hpp"
-#include "kernels/host_tensors.hpp"
 #include "kernels/onednn/conv2d.hpp"
 #include "kernels/onednn/images.hpp"
 #include "kernels/onednn/layers.hpp"
+#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/onednn/tensors.hpp"
 #include "kernels/processor/processor.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// The instruction set that oneDNN generates code for on this processor.
-const char* instruction_set() {
-  const auto has = [isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa())](dnnl_cpu_isa_t bits) {
-    return (isa & static_cast<unsigned>(bits)) == static_cast<unsigned>(bits);
-  };
-  if (has(dnnl_cpu_isa_avx512_core)) return "AVX-512";
-  if (has(dnnl_cpu_isa_avx2)) return "AVX2";
-  return "less than AVX2";
+/// "AVX-512", "AVX-512, bfloat16 by AMX".
+std::string instructions(Precision precision) {
+  const NativePrecisions& native = native_precisions();
+  return is_half(precision) ? cat(native.float32, ", ", name(precision), " by ", native.bfloat16)
+                            : native.float32;
 }
 
 const char* winograd_text(bool wanted) {
@@ -36,13 +34,16 @@ class CpuDevice : public Device {
  public:
   explicit CpuDevice(const DeviceSpec& spec)
       : info_{.description = cat("oneDNN ", onednn_version(), ", ", spec.threads,
-                                 spec.threads == 1 ? " thread, " : " threads, ", instruction_set(),
+                                 spec.threads == 1 ? " thread, " : " threads, ", instructions(spec.precision),
                                  winograd_text(spec.winograd)),
               .threads = spec.threads,
+              .precision = spec.precision,
               .shares_host_memory = true},
         flat_(spec.threads),
+        tensors_(spec.threads, spec.precision, memory_, flat_),
         images_(spec.threads, memory_),
-        layers_(spec.threads, spec.winograd, memory_, images_) {}
+        layers_({.threads = spec.threads, .precision = spec.precision, .winograd = spec.winograd}, memory_,
+                images_) {}
 
   const DeviceInfo& info() const override { return info_; }
   DeviceMemory& memory() override { return memory_; }
@@ -58,7 +59,7 @@ class CpuDevice : public Device {
   HostMemory memory_;
   HostQueue queue_{memory_};
   HostFlat flat_;
-  HostTensors tensors_{memory_, flat_};
+  CpuTensors tensors_;
   CpuImages images_;
   CpuLayers layers_;
 };
@@ -66,6 +67,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 std::unique_ptr<Device> make_cpu_device(const DeviceSpec& spec) {
+  require_native(spec.precision);
   flush_denormals();  // before OpenMP starts its threads, which inherit it
   return std::make_unique<CpuDevice>(spec);
 }

@@ -3,15 +3,23 @@
 
 #include "kernels/layers/layers.hpp"
 #include "kernels/onednn/images.hpp"
+#include "kernels/precision.hpp"
 
 namespace flotilla {
 
 /// Plans on the CPU: oneDNN's products, convolutions and pooling, own passes for the rest.
 class CpuLayers : public Layers {
  public:
+  /// Of a DeviceSpec.
+  struct Choices {
+    int threads = 1;
+    Precision precision = Precision::float32;
+    bool winograd = false;
+  };
+
   /// `memory` and `images` must outlive it.
-  CpuLayers(int threads, bool winograd, const HostMemory& memory, CpuImages& images)
-      : threads_(threads), winograd_(winograd), memory_(memory), images_(images) {}
+  CpuLayers(const Choices& choices, const HostMemory& memory, CpuImages& images)
+      : choices_(choices), memory_(memory), images_(images) {}
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override;
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
   std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
@@ -20,8 +28,7 @@ class CpuLayers : public Layers {
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override;
 
  private:
-  int threads_;
-  bool winograd_;
+  Choices choices_;
   const HostMemory& memory_;
   CpuImages& images_;
 };

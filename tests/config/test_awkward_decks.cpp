@@ -117,7 +117,7 @@ TEST(AwkwardDeck, ValuesOutOfRangeAreRefused) {
       {"[optimizer]\nno_decay = [\"biases\", \"bias\"]",
        "bad.toml:14:23: optimizer.no_decay[1] must be one of"},
       {"[checkpoint]\nkeep = 0", "checkpoint.keep must be at least 1, got 0"},
-      {"[device]\nprecision = \"float16\"", "\"cpu\" computes in float32 only"},
+      {"[device]\nprecision = \"float16\"", "\"cpu\" computes in float32 and bfloat16"},
       {"[device]\nkind = \"reference\"\nprecision = \"bfloat16\"\n[device.loss_scale]\ninitial = 4",
        "device.loss_scale.initial needs device.precision to be \"float16\""},
       {"[device]\nkind = \"reference\"\nprecision = \"float16\"\n[device.loss_scale]\nvalue = 4",

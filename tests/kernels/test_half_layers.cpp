@@ -255,10 +255,6 @@ TEST(HalfLayersOfFloat16, AnOverflowIsSeen) {
   EXPECT_FALSE(device->tensors().all_finite(logits));  // ∓ 65536
 }
 
-TEST(HalfPrecision, IsRefusedByTheCpu) {
-  EXPECT_THROW(make_device({.kind = "cpu", .precision = Precision::float16}), UserError);
-}
-
 TEST(HalfPrecision, IsWhatTheDeviceSays) {
   EXPECT_EQ(device_of(Precision::bfloat16)->info().precision, Precision::bfloat16);
   EXPECT_NE(device_of(Precision::bfloat16)->info().description.find("bfloat16"), std::string::npos);

@@ -18,10 +18,15 @@ inline std::vector<float> values(std::int64_t count, std::uint64_t stream, doubl
   return made;
 }
 
-/// A tensor of the device that holds `values`.
-inline Tensor tensor_of(Device& device, const Shape& shape, const std::vector<float>& values) {
+/// A tensor of the device that holds `values`, rounded where it holds halves.
+inline Tensor tensor_of(Device& device, const Shape& shape, std::vector<float> values) {
   Tensor made = device.tensors().zeros(shape);
-  device.memory().upload(values, float_values(made));
+  if (device.tensors().floats_of({2}) == 2) {  // no halves
+    device.memory().upload(values, float_values(made));
+  } else {
+    device.tensors().stage(values, made);
+    device.tensors().finish_staging();
+  }
   return made;
 }
 
@@ -37,7 +42,9 @@ inline std::vector<float> read(Device& device, DeviceSpan<const float> from) {
   return values;
 }
 inline std::vector<float> read(Device& device, const Tensor& from) {
-  return read(device, float_values(from));
+  std::vector<float> values(static_cast<std::size_t>(from.shape().size()));
+  device.tensors().download(from, values);
+  return values;
 }
 inline std::vector<float> read(Device& device, const Storage& from) {
   return read(device, from.span());

@@ -30,7 +30,7 @@ endfunction()
 # Vendor headers, and a view of tensors that assumes float32, and where they may be included. tests/bench measures vendors' own calls as the ceiling.
 set(vendor_headers "mpi\\.h" "nccl\\.h" "dnnl[a-z_]*\\.hp?p?" "cudnn[a-z_0-9]*\\.h" "cuda[a-z_0-9]*\\.h" "cublas[A-Za-z_]*\\.h" "Kokkos_[A-Za-z]*\\.hpp"
                    "hdf5\\.h" "toml\\+\\+/[a-z.]*|toml\\.hpp" "jpeglib\\.h|jerror\\.h|turbojpeg\\.h" "png\\.h"
-                   "float_values\\.hpp")
+                   "b?float(16)?_values\\.hpp")
 set(homes "mpi/|tests/mpi/|tests/support/" "mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/cudnn/|kernels/graphs/|kernels/device_loops/cuda_|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/device_loops/|tests/kernels/" "src/|tests/checkpoint/"
