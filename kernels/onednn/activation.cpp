@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/bfloat16_values.hpp"
 #include "kernels/onednn/functions.hpp"
 #include "kernels/threads.hpp"
 
@@ -39,31 +40,32 @@ void with_function(Activation f, const Body& body) {
   }
 }
 
-template <class F>
-void activate(std::int64_t begin, std::int64_t end, float* y) {
+template <class F, class T>
+void activate(std::int64_t begin, std::int64_t end, const float* z, T* y) {
 #pragma omp simd
-  for (std::int64_t i = begin; i < end; ++i) y[i] = F::value(y[i]);
+  for (std::int64_t i = begin; i < end; ++i) y[i] = from_float<T>(F::value(z[i]));
 }
 
-template <class F>
-void activate_with_bias(std::int64_t columns, const float* bias, float* y) {
+template <class F, class T>
+void activate_with_bias(std::int64_t columns, const float* bias, const float* z, T* y) {
 #pragma omp simd
-  for (std::int64_t c = 0; c < columns; ++c) y[c] = F::value(y[c] + bias[c]);
+  for (std::int64_t c = 0; c < columns; ++c) y[c] = from_float<T>(F::value(z[c] + bias[c]));
 }
 
-template <class F>
-void apply_slope(std::int64_t columns, const float* y, float* dy) {
+template <class F, class T>
+void apply_slope(std::int64_t columns, const T* y, T* dy) {
 #pragma omp simd
-  for (std::int64_t c = 0; c < columns; ++c) dy[c] *= F::slope(y[c]);
+  for (std::int64_t c = 0; c < columns; ++c)
+    dy[c] = from_float<T>(to_float(dy[c]) * F::slope(to_float(y[c])));
 }
 
-template <class F>
-void apply_slope_and_add(std::int64_t columns, const float* y, float* dy, float* sums) {
+template <class F, class T>
+void apply_slope_and_add(std::int64_t columns, const T* y, T* dy, float* sums) {
 #pragma omp simd
   for (std::int64_t c = 0; c < columns; ++c) {
-    const float dz = dy[c] * F::slope(y[c]);
+    const T dz = from_float<T>(to_float(dy[c]) * F::slope(to_float(y[c])));
     dy[c] = dz;
-    sums[c] += dz;
+    sums[c] += to_float(dz);
   }
 }
 
@@ -72,19 +74,21 @@ constexpr std::int64_t strip = 16;
 
 }  // namespace
 
+template <class T>
 void add_bias_and_activate(int threads, Activation f, std::int64_t rows, std::int64_t columns,
-                           const float* bias, float* y) {
+                           const float* bias, const float* z, T* y) {
   with_function(f, [&]<class F>(F) {
     in_parts(threads_for(threads, rows * columns), rows, [&](std::int64_t first, std::int64_t last) {
-      if (bias == nullptr) return activate<F>(first * columns, last * columns, y);
+      if (bias == nullptr) return activate<F>(first * columns, last * columns, z, y);
       for (std::int64_t row = first; row < last; ++row)
-        activate_with_bias<F>(columns, bias, y + row * columns);
+        activate_with_bias<F>(columns, bias, z + row * columns, y + row * columns);
     });
   });
 }
 
-void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::int64_t columns,
-                             const float* y, float* dy, float* db, bool accumulate) {
+template <class T>
+void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::int64_t columns, const T* y,
+                             T* dy, float* db, bool accumulate) {
   with_function(f, [&]<class F>(F) {
     // Threads take strips of columns, never rows, so that the sum of a column has one order.
     const std::int64_t strips = (columns + strip - 1) / strip;
@@ -103,5 +107,14 @@ void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::
     });
   });
 }
+
+template void add_bias_and_activate(int, Activation, std::int64_t, std::int64_t, const float*, const float*,
+                                    float*);
+template void add_bias_and_activate(int, Activation, std::int64_t, std::int64_t, const float*, const float*,
+                                    Bfloat16*);
+template void slope_and_bias_gradient(int, Activation, std::int64_t, std::int64_t, const float*, float*,
+                                      float*, bool);
+template void slope_and_bias_gradient(int, Activation, std::int64_t, std::int64_t, const Bfloat16*, Bfloat16*,
+                                      float*, bool);
 
 }  // namespace flotilla

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/dropout_mask.hpp"
 #include "kernels/onednn/lanes.hpp"
 
 namespace flotilla {
@@ -61,20 +60,6 @@ void mask_by_relu(int threads, std::int64_t count, const float* y, const float* 
   in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) dx[i] = y[i] > 0.0F ? dy[i] : 0.0F;
-  });
-}
-
-void drop_out(int threads, const DropoutSpec& spec, std::uint64_t step, const float* from, float* to) {
-  const std::int64_t count = spec.input.size();
-  const float factor = 1.0F / (1.0F - spec.probability);
-  const std::uint32_t threshold = dropout_threshold(spec);
-  in_parts(threads_for(threads, count), (count + 3) / 4, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t block = first; block < last; ++block) {
-      const auto words = dropout_words(spec, step, block);
-      const std::int64_t end = std::min(count, 4 * block + 4);
-      for (std::int64_t i = 4 * block; i < end; ++i)
-        to[i] = words[static_cast<std::size_t>(i % 4)] < threshold ? 0.0F : factor * from[i];
-    }
   });
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/layers/dropout.hpp"
+#include <cstdint>
+
 #include "kernels/onednn/image_layout.hpp"
 
 /// Own passes over image tensors. Their bits do not depend on the threads.
@@ -18,8 +19,5 @@ void add_to(int threads, std::int64_t count, const float* x, float* y);
 void add_and_relu(int threads, std::int64_t count, const float* a, const float* b, float* y);
 /// dx = dy where y > 0, else 0.
 void mask_by_relu(int threads, std::int64_t count, const float* y, const float* dy, float* dx);
-
-/// to = from / (1 − p) where the mask of (spec, step) keeps a value, else 0.
-void drop_out(int threads, const DropoutSpec& spec, std::uint64_t step, const float* from, float* to);
 
 }  // namespace flotilla

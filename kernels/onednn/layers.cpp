@@ -3,6 +3,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/onednn/batch_norm.hpp"
+#include "kernels/onednn/bfloat16_linear.hpp"
 #include "kernels/onednn/conv2d.hpp"
 #include "kernels/onednn/dropout.hpp"
 #include "kernels/onednn/linear.hpp"
@@ -20,9 +21,16 @@ void refuse_half(Precision precision, const char* what) {
 
 }  // namespace
 
+std::shared_ptr<PrimitiveScope> CpuLayers::scope_for(std::int64_t flops) {
+  constexpr std::int64_t least_shared = 10'000'000;
+  if (flops >= least_shared) return images_.parts().scope;
+  if (!one_thread_) one_thread_ = std::make_shared<PrimitiveScope>(1, memory_);
+  return one_thread_;
+}
+
 std::unique_ptr<Linear> CpuLayers::linear(const LinearSpec& spec) {
-  refuse_half(choices_.precision, "linear layers");
-  return std::make_unique<CpuLinear>(choices_.threads, spec);
+  if (!is_half(choices_.precision)) return std::make_unique<CpuLinear>(choices_.threads, spec);
+  return std::make_unique<CpuBfloat16Linear>(scope_for(2 * spec.batch * spec.in * spec.out), spec);
 }
 std::unique_ptr<Conv2d> CpuLayers::conv2d(const Conv2dSpec& spec) {
   refuse_half(choices_.precision, "convolutions");
@@ -39,12 +47,10 @@ std::unique_ptr<Pool2d> CpuLayers::pool2d(const Pool2dSpec& spec) {
   return std::make_unique<CpuPool2d>(images_.parts().scope, images_.parts().layouts, spec);
 }
 std::unique_ptr<Dropout> CpuLayers::dropout(const DropoutSpec& spec) {
-  refuse_half(choices_.precision, "dropout");
-  return std::make_unique<CpuDropout>(choices_.threads, spec);
+  return std::make_unique<CpuDropout>(choices_.threads, choices_.precision, spec);
 }
 std::unique_ptr<SoftmaxLoss> CpuLayers::softmax_loss(const SoftmaxLossSpec& spec) {
-  refuse_half(choices_.precision, "a loss");
-  return std::make_unique<CpuSoftmaxLoss>(choices_.threads, spec, memory_);
+  return std::make_unique<CpuSoftmaxLoss>(choices_.threads, choices_.precision, spec, memory_);
 }
 
 }  // namespace flotilla

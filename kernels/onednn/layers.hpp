@@ -28,9 +28,14 @@ class CpuLayers : public Layers {
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override;
 
  private:
+  /// For the products of a linear layer, one of which takes so many operations: of some microseconds they are
+  /// not faster with two threads.
+  std::shared_ptr<PrimitiveScope> scope_for(std::int64_t flops);
+
   Choices choices_;
   const HostMemory& memory_;
   CpuImages& images_;
+  std::shared_ptr<PrimitiveScope> one_thread_;  // null until it is needed
 };
 
 }  // namespace flotilla

@@ -33,7 +33,7 @@ void CpuLinear::forward(const Tensor& x, Weights w, Tensor& y) {
                  {w.weight.address()}, 0.0F, out);
   if (!spec_.bias && spec_.activation == Activation::identity) return;
   add_bias_and_activate(threads_, spec_.activation, spec_.batch, spec_.out,
-                        spec_.bias ? w.bias.address() : nullptr, out);
+                        spec_.bias ? w.bias.address() : nullptr, out, out);
 }
 
 void CpuLinear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) {

@@ -7,6 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
+#include "kernels/onednn/casts.hpp"
 #include "kernels/onednn/functions.hpp"
 #include "kernels/plan_checks.hpp"
 #include "kernels/threads.hpp"
@@ -62,10 +63,12 @@ void scaled_gradient(std::int64_t classes, const float* e, float a, float b, flo
 
 }  // namespace
 
-CpuSoftmaxLoss::CpuSoftmaxLoss(int threads, const SoftmaxLossSpec& spec, const HostMemory& memory)
+CpuSoftmaxLoss::CpuSoftmaxLoss(int threads, Precision precision, const SoftmaxLossSpec& spec,
+                               const HostMemory& memory)
     : threads_(threads), spec_(spec) {
   check_spec(spec);
   exponentials_ = memory.allocate(static_cast<std::size_t>(spec.batch * spec.classes));
+  if (is_half(precision)) floats_ = memory.allocate(exponentials_.size());
   rows_.resize(static_cast<std::size_t>(spec.batch));
 }
 
@@ -73,7 +76,10 @@ void CpuSoftmaxLoss::forward(const Tensor& logits, const Targets& targets, Devic
   check_loss(spec_, logits, targets);
   require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
   const std::int64_t classes = spec_.classes;
-  const float* const x = float_values(logits).address();
+  const bool halves = floats_.size() > 0;
+  if (halves)
+    widen(threads_, logits.shape().size(), values_as<Bfloat16>(logits).address(), floats_.span().address());
+  const float* const x = halves ? floats_.span().address() : float_values(logits).address();
   float* const e = exponentials_.span().address();
   const double smoothing = double{spec_.label_smoothing};
   in_parts(threads_for(threads_, 4 * targets.valid * classes), targets.valid,
@@ -120,7 +126,8 @@ void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, Devi
   const float scale = given_scale.get();
   const std::int64_t classes = spec_.classes;
   const float* const e = exponentials_.span().address();
-  float* const d = float_values(dlogits).address();
+  const bool halves = floats_.size() > 0;
+  float* const d = halves ? floats_.span().address() : float_values(dlogits).address();
   const float everywhere = scale * spec_.label_smoothing / static_cast<float>(classes);
   const float at_labels = scale * (1.0F - spec_.label_smoothing);
   const float at_label = at_labels * (1.0F - targets.other_share);
@@ -137,6 +144,7 @@ void CpuSoftmaxLoss::backward(const Tensor& logits, const Targets& targets, Devi
              const std::int64_t padding = std::max(first, targets.valid);
              if (padding < last) std::fill(d + padding * classes, d + last * classes, 0.0F);
            });
+  if (halves) round_to_bfloat16(threads_, dlogits.shape().size(), d, values_as<Bfloat16>(dlogits).address());
 }
 
 }  // namespace flotilla

@@ -4,12 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
 #include "kernels/host_staging.hpp"
 #include "kernels/onednn/native_precisions.hpp"
-#include "tests/kernels/values.hpp"
+#include "tests/kernels/linear_run.hpp"
 
 // The device "cpu" in bfloat16, on processors that have it.
 
@@ -102,6 +103,128 @@ TEST_F(CpuBfloat16, TheHostReadsATensorAsFloats) {
   const std::span<const float> read = staging.read(test::tensor_of(*device, {3}, {1.0F, 257.0F, -3.0F}));
 
   EXPECT_EQ(std::vector<float>(read.begin(), read.end()), (std::vector<float>{1.0F, 256.0F, -3.0F}));
+}
+
+/// Multiples of 1/16 in [−1, 1]: sums of products of some thousand of them are exact in float32.
+std::vector<float> sixteenths(std::int64_t count, std::uint64_t stream) {
+  std::vector<float> made = test::values(count, stream);
+  for (float& value : made) value = std::round(16.0F * value) / 16.0F;
+  return made;
+}
+
+TEST_F(CpuBfloat16, ALinearLayerIsTheReferencesBitForBitWhereSumsAreExact) {
+  const auto oracle = make_device({.kind = "reference", .precision = Precision::bfloat16});
+  for (const int threads : {1, 2}) {
+    device = make_device({.kind = "cpu", .threads = threads, .precision = Precision::bfloat16});
+    for (const std::int64_t batch : {1, 7, 65}) {
+      for (const std::int64_t in : {1, 31, 128, 784}) {
+        for (const std::int64_t out : {1, 10, 17, 130}) {
+          for (const Activation f : {Activation::identity, Activation::relu}) {
+            const LinearSpec spec{.batch = batch,
+                                  .in = in,
+                                  .out = out,
+                                  .bias = out != 17,
+                                  .activation = f,
+                                  .accumulate = in == 31};
+            const test::LinearRun found = test::run_linear(*device, spec, 2, sixteenths);
+            const test::LinearRun expected = test::run_linear(*oracle, spec, 2, sixteenths);
+            const std::string where = cat(batch, "x", in, "->", out, ", ", threads, " threads");
+            EXPECT_EQ(found.y, expected.y) << where;
+            EXPECT_EQ(found.dx, expected.dx) << where;
+            EXPECT_EQ(found.dw, expected.dw) << where;
+            EXPECT_EQ(found.db, expected.db) << where;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// ‖a − b‖ ÷ ‖b‖.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - double{b[i]}) * (double{a[i]} - double{b[i]});
+    norm += double{b[i]} * double{b[i]};
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Sums that differ by errors of float32 become one half or its neighbour: seldom, and then they differ by 2⁻⁸
+// below 1. Each of y, dy and dx may; were all of one rounded apart, the norms would differ by 2⁻⁸.
+TEST_F(CpuBfloat16, ALinearLayerIsAsCloseToTheReferenceAsARoundingForEveryActivation) {
+  const auto oracle = make_device({.kind = "reference", .precision = Precision::bfloat16});
+  for (const Activation f : {Activation::identity, Activation::relu, Activation::tanh, Activation::sigmoid}) {
+    const LinearSpec spec{.batch = 64, .in = 784, .out = 128, .activation = f};
+    const auto small = [](std::int64_t count, std::uint64_t stream) {
+      std::vector<float> made = test::values(count, stream, 0.1);
+      for (float& value : made) value = half::rounded(Precision::bfloat16, value);
+      return made;
+    };
+    const test::LinearRun found = test::run_linear(*device, spec, 1, small);
+    const test::LinearRun expected = test::run_linear(*oracle, spec, 1, small);
+    EXPECT_LE(test::largest_difference(found.y, expected.y), 0x1p-8) << static_cast<int>(f);
+    EXPECT_LT(distance(found.y, expected.y), 0x1p-10) << static_cast<int>(f);
+    EXPECT_LT(distance(found.dx, expected.dx), 0x1p-9) << static_cast<int>(f);
+    EXPECT_LT(distance(found.dw, expected.dw), 0x1p-9) << static_cast<int>(f);
+    EXPECT_LT(distance(found.db, expected.db), 0x1p-9) << static_cast<int>(f);
+  }
+}
+
+TEST_F(CpuBfloat16, ALinearLayerReadsTheParametersOfEachPass) {
+  const auto plan = device->layers().linear({.batch = 2, .in = 3, .out = 2});
+  const Tensor x = test::tensor_of(*device, {2, 3}, {1, 0, 2, 0, 1, 0});
+  Tensor y = device->tensors().zeros({2, 2});
+  Storage weight = device->memory().allocate(6);
+  const Storage bias = test::storage_of(*device, {10, -100});
+  for (const float factor : {1.0F, 2.0F}) {
+    std::vector<float> stored(6);
+    plan->weight_from_plain(std::vector<float>{1, 2, 3, 4, 5, factor * 6}, stored);
+    device->memory().upload(stored, weight.span());
+
+    plan->forward(x, {weight.span(), bias.span()}, y);
+
+    EXPECT_EQ(test::read(*device, y), (std::vector<float>{17, -100 + 4 + 2 * factor * 6, 12, -95}));
+  }
+}
+
+TEST_F(CpuBfloat16, DropoutIsTheReferencesBitForBit) {
+  const auto oracle = make_device({.kind = "reference", .precision = Precision::bfloat16});
+  const DropoutSpec spec{.input = {301, 7}, .probability = 0.3F, .seed = 5, .layer = 2};
+  const auto run = [&](Device& on) {
+    const Tensor x = test::tensor_of(on, spec.input, sixteenths(spec.input.size(), 1));
+    Tensor y = on.tensors().zeros(spec.input);
+    on.layers().dropout(spec)->forward(9, x, y);
+    return test::read(on, y);
+  };
+
+  EXPECT_EQ(run(*device), run(*oracle));
+}
+
+TEST_F(CpuBfloat16, TheLossIsThatOfTheLogitsAndItsGradientIsRoundedOnce) {
+  const auto oracle = make_device({.kind = "reference", .precision = Precision::bfloat16});
+  const SoftmaxLossSpec spec{.batch = 33, .classes = 21, .label_smoothing = 0.1F};
+  std::vector<std::int32_t> labels(33);
+  for (std::size_t n = 0; n < labels.size(); ++n) labels[n] = static_cast<std::int32_t>(n % 21);
+  const auto run = [&](Device& on) {
+    const Tensor logits = test::tensor_of(on, {33, 21}, sixteenths(33 * 21, 1));
+    const auto loss = on.layers().softmax_loss(spec);
+    Storage sums = on.memory().allocate(loss_sums);
+    Tensor gradient = on.tensors().zeros({33, 21});
+    loss->forward(logits, {labels, 30}, sums.span());
+    loss->backward(logits, {labels, 30}, 0.125F, gradient);
+    return std::pair(test::read(on, sums), test::read(on, gradient));
+  };
+
+  const auto [sums, gradient] = run(*device);
+  const auto [expected_sums, expected] = run(*oracle);
+
+  EXPECT_NEAR(sums[sum_loss], expected_sums[sum_loss], 1e-5 * double{expected_sums[sum_loss]});
+  EXPECT_EQ(sums[sum_top1], expected_sums[sum_top1]);
+  EXPECT_EQ(sums[sum_top5], expected_sums[sum_top5]);
+  EXPECT_EQ(sums[sum_samples], 30.0F);
+  EXPECT_LT(distance(gradient, expected), 0x1p-10);
 }
 
 }  // namespace

@@ -6,50 +6,17 @@
 #include <limits>
 
 #include "kernels/error.hpp"
-#include "tests/kernels/values.hpp"
+#include "tests/kernels/linear_run.hpp"
 
 namespace flotilla {
 namespace {
 
+using test::LinearRun;
 using test::read;
+using test::run_linear;
 using test::values;
 
 constexpr double epsilon = std::numeric_limits<float>::epsilon();
-
-/// What one linear layer computes, weights and their gradient in plain order.
-struct Results {
-  std::vector<float> y, dx, dw, db;
-};
-
-/// Forward and backward of one layer, as many times as `passes` (with accumulate the gradients add up).
-Results run(Device& device, const LinearSpec& spec, int passes = 1) {
-  const auto plan = device.layers().linear(spec);
-  const auto count = static_cast<std::size_t>(plan->weight_size());
-  std::vector<float> stored(count);
-  plan->weight_from_plain(values(spec.out * spec.in, 2), stored);
-  const Storage weight = test::storage_of(device, stored);
-  const Storage bias = test::storage_of(device, values(spec.bias ? spec.out : 0, 3));
-  const Weights w{weight.span(), bias.span()};
-  // What is there before must not matter without accumulate.
-  const float before = spec.accumulate ? 0.0F : 99.0F;
-  Storage weight_gradient = test::storage_of(device, std::vector<float>(count, before));
-  Storage bias_gradient = test::storage_of(device, std::vector<float>(bias.size(), before));
-  const Tensor x = test::tensor_of(device, {spec.batch, spec.in}, values(spec.batch * spec.in, 1));
-  Tensor y = test::tensor_of(device, {spec.batch, spec.out},
-                             std::vector<float>(static_cast<std::size_t>(spec.batch * spec.out), 99.0F));
-  Tensor dx = device.tensors().zeros({spec.batch, spec.in});
-  for (int pass = 0; pass < passes; ++pass) {
-    Tensor dy = test::tensor_of(device, {spec.batch, spec.out}, values(spec.batch * spec.out, 4));
-    plan->forward(x, w, y);
-    plan->backward(x, y, w, dy, {weight_gradient.span(), bias_gradient.span()}, &dx);
-  }
-  device.queue().synchronize();
-  Results results{read(device, y), read(device, dx),
-                  std::vector<float>(static_cast<std::size_t>(spec.out * spec.in)),
-                  read(device, bias_gradient)};
-  plan->weight_to_plain(read(device, weight_gradient), results.dw);
-  return results;
-}
 
 /// Both devices on the same values. Bound of a sum of n products of values below 1 in float: n · n · eps / 2
 /// at worst, √n · n^½ · eps in practice; 4 · n · eps is safe for both, the errors of y (5e-7 of the
@@ -58,8 +25,8 @@ void expect_agreement(const LinearSpec& spec, int threads, int passes = 1) {
   const auto cpu = make_device({.kind = "cpu", .threads = threads});
   const auto oracle = make_device({.kind = "reference"});
 
-  const Results actual = run(*cpu, spec, passes);
-  const Results expected = run(*oracle, spec, passes);
+  const LinearRun actual = run_linear(*cpu, spec, passes);
+  const LinearRun expected = run_linear(*oracle, spec, passes);
 
   const auto bound = [](std::int64_t terms) { return (4.0 * epsilon + 1e-6) * static_cast<double>(terms); };
   const std::string where = cat(spec.batch, "x", spec.in, "->", spec.out, " f ",

@@ -11,6 +11,15 @@ dnnl::primitive_attr own_scratchpad() {
   return attributes;
 }
 
+dnnl::primitive_attr product_attributes(const Product& of) {
+  dnnl::primitive_attr attributes = own_scratchpad();
+  if (!of.add) return attributes;
+  dnnl::post_ops after;
+  after.append_sum(1.0F);
+  attributes.set_post_ops(after);
+  return attributes;
+}
+
 }  // namespace
 
 // An empty bias means none here.
@@ -52,6 +61,18 @@ dnnl::pooling_backward::primitive_desc backward(const dnnl::engine& engine, cons
   const dnnl::memory::dims dense(of.kernel.size(), 0);
   return {engine, of.algorithm, of.source,  of.destination, of.strides,      of.kernel,
           dense,  of.padding,   of.padding, forward,        own_scratchpad()};
+}
+
+dnnl::matmul::primitive_desc product(const dnnl::engine& engine, const Product& of) {
+  return {engine, of.source, of.weights, of.destination, product_attributes(of)};
+}
+
+Blocking blocking_of(const dnnl::memory::desc& memory) {
+  return {memory.get_strides(), memory.get_inner_blks(), memory.get_inner_idxs(), memory.get_padded_dims()};
+}
+
+dnnl::memory::dims extents_of(const dnnl::memory::desc& memory) {
+  return memory.get_dims();
 }
 
 }  // namespace flotilla::descriptors
