@@ -16,6 +16,7 @@
 #include "src/config/keys.hpp"
 #include "src/config/mistakes.hpp"
 #include "src/config/overlay.hpp"
+#include "src/config/paths.hpp"
 #include "src/config/rules.hpp"
 
 namespace flotilla {
@@ -29,55 +30,6 @@ constexpr std::size_t most_bytes = 1048576;
 // The steps by which a worker may be ahead of the slowest one where the deck does not set
 // server.max_staleness.
 constexpr std::int64_t steps_ahead = 32;
-
-fs::path current_folder() {
-  std::error_code error;
-  const fs::path folder = fs::current_path(error);
-  if (error) throw UserError("the current folder cannot be determined: " + error.message());
-  return folder;
-}
-
-/// Without "." and "..", and with links as they were written, but for a ".." behind a link to a folder: that
-/// means the folder above the link's target, as it does for every program that opens the path as it stands.
-std::string absolute_path(const fs::path& path, const fs::path& folder) {
-  const fs::path whole = folder / path;
-  std::string text = whole.lexically_normal().string();
-  std::error_code error;
-  const bool there = fs::exists(whole, error);
-  if (there && !fs::equivalent(whole, text, error)) text = fs::canonical(whole, error).string();
-  if (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
-
-/// Makes the paths absolute, by where each of them was written.
-void resolve_paths(const std::string& deck_path, const config::GivenValues& given, Config& config) {
-  const fs::path here = current_folder();
-  const fs::path deck_folder = (here / deck_path).parent_path();
-  const bool names_a_file = !config.run.resumes_newest() && !config.run.never_resumes();
-  for (const config::Key& key : config::all_keys()) {
-    const config::Given* value = given.find(key.path);
-    if (key.path_role == config::PathRole::none || value == nullptr) continue;
-    const auto& path = std::get<std::string>(value->value);
-    if (path.empty() || (key.path == "run.resume" && !names_a_file)) continue;
-    const bool beside_deck = key.path_role == config::PathRole::input && !value->origin.from_override();
-    key.field.write(config, absolute_path(path, beside_deck ? deck_folder : here));
-  }
-  if (given.find("run.output") == nullptr) {
-    config.run.output = absolute_path(fs::path("runs") / fs::path(deck_path).stem(), here);
-  }
-}
-
-/// The current folder and the deck's, which may be in them, need not be text.
-void check_resolved_paths(const Config& config) {
-  for (const config::Key& key : config::all_keys()) {
-    if (key.path_role == config::PathRole::none) continue;
-    const auto path = std::get<std::string>(key.field.read(config));
-    if (!config::is_utf8(path))
-      throw UserError(cat(key.path, " is in ", config::quoted(path),
-                          ", which is not UTF-8 as checkpoints and metrics are: rename that folder, or give "
-                          "another path"));
-  }
-}
 
 /// Sets what follows from other keys.
 void derive(const config::GivenValues& given, Config& config) {
@@ -126,8 +78,8 @@ LoadedDeck load_deck(const DeckSource& source) {
   config::check_rules_over_several_keys(loaded.config, given, mistakes);
   mistakes.throw_if_any();
 
-  resolve_paths(source.path, given, loaded.config);
-  check_resolved_paths(loaded.config);
+  config::resolve_paths(source.path, given, loaded.config, mistakes);
+  mistakes.throw_if_any();
   loaded.config.resolved_text = config::resolved_text(loaded.config);
   return loaded;
 }

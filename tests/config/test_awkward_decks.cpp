@@ -217,5 +217,35 @@ TEST(AwkwardDeck, AFileThatCannotBeReadIsNamed) {
   fs::remove(big);
 }
 
+/// model.initial_weights as it is used where the command line gives this.
+std::string weights_at(const std::string& path) {
+  return load(good_deck, {"model.initial_weights='" + path + "'"}).config.model.initial_weights;
+}
+
+TEST(AwkwardDeck, PathsNameTheHomeFolderAndVariablesOfTheEnvironment) {
+  setenv("HOME", "/home/user", 1);
+  setenv("FLOTILLA_TEST_1", "/scratch/job 7", 1);
+
+  EXPECT_EQ(weights_at("~/images"), "/home/user/images");
+  EXPECT_EQ(weights_at("$FLOTILLA_TEST_1/images"), "/scratch/job 7/images");
+  EXPECT_EQ(weights_at("/data/a${FLOTILLA_TEST_1}b/$HOME"), "/data/a/scratch/job 7b/home/user");
+  EXPECT_EQ(weights_at("/cost$/5$/~/$7"), "/cost$/5$/~/$7");
+  EXPECT_EQ(load(good_deck, {"run.output=~"}).config.run.output, "/home/user");
+}
+
+TEST(AwkwardDeck, PathsWithUnknownVariablesAreRefused) {
+  setenv("FLOTILLA_TEST_EMPTY", "", 1);
+  const auto refusal = [](const std::string& path) {
+    return mistakes_of(good_deck, {"model.initial_weights='" + path + "'"});
+  };
+
+  expect_in(refusal("/a/$FLOTILLA_TEST_NONE/b"),
+            "model.initial_weights: \"$FLOTILLA_TEST_NONE\" in a path needs the environment variable "
+            "FLOTILLA_TEST_NONE, which is not set: set it, or write the folder out");
+  expect_in(refusal("${FLOTILLA_TEST_EMPTY}/b"), "FLOTILLA_TEST_EMPTY, which is empty");
+  expect_in(refusal("/a/${FLOTILLA_TEST"), "after ${ a name and } are expected");
+  expect_in(refusal("~user/b"), "only ~ itself stands for a folder");
+}
+
 }  // namespace
 }  // namespace flotilla
