@@ -10,26 +10,10 @@
 /// Biases, activations and their gradients, on rows of channels.
 namespace flotilla::loops {
 
-KOKKOS_INLINE_FUNCTION float activation_value(Activation f, float z) {
-  switch (f) {
-    case Activation::identity: return z;
-    case Activation::relu: return z < 0.0F ? 0.0F : z;  // NaN stays NaN
-    case Activation::tanh: return std::tanh(z);
-    case Activation::sigmoid: return 1.0F / (1.0F + std::exp(-z));
-  }
-  return z;
-}
-
-/// f'(z) from y = f(z).
-KOKKOS_INLINE_FUNCTION float activation_slope(Activation f, float y) {
-  switch (f) {
-    case Activation::identity: return 1.0F;
-    case Activation::relu: return y > 0.0F ? 1.0F : 0.0F;
-    case Activation::tanh: return 1.0F - y * y;
-    case Activation::sigmoid: return y * (1.0F - y);
-  }
-  return 1.0F;
-}
+struct DeviceMath {
+  KOKKOS_INLINE_FUNCTION static float tanh(float z) { return std::tanh(z); }
+  KOKKOS_INLINE_FUNCTION static float sigmoid(float z) { return 1.0F / (1.0F + std::exp(-z)); }
+};
 
 template <class T, int V>
 struct BiasActivation {
@@ -48,7 +32,7 @@ struct BiasActivation {
         tiles, at, [&](std::int64_t row) { return load<V>(x, row * channels + column); },
         [&](std::int64_t row, const Pack<T, V>& pack) {
           Floats<V> values = floats(pack);
-          for (int v = 0; v < V; ++v) values[v] = activation_value(f, values[v] + biases[v]);
+          for (int v = 0; v < V; ++v) values[v] = activation_value<DeviceMath>(f, values[v] + biases[v]);
           store<V>(values, x, row * channels + column);
         });
   }

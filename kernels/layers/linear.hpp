@@ -4,14 +4,11 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/layers/activation.hpp"
 #include "kernels/layers/weights.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
-
-/// The function after a linear layer, applied in the same pass. Its derivative is a function of its value:
-/// identity 1, relu y > 0, tanh 1 − y², sigmoid y (1 − y).
-enum class Activation { identity, relu, tanh, sigmoid };
 
 /// y[n,o] = f(Σ_i w[o,i] x[n,i] + b[o]).   x (N,I), w (O,I), b (O), y (N,O).
 struct LinearSpec {

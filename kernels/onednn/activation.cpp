@@ -2,6 +2,9 @@
 #include "kernels/onednn/activation.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/bfloat16_values.hpp"
 #include "kernels/onednn/functions.hpp"
@@ -11,59 +14,46 @@ namespace flotilla {
 
 namespace {
 
-// f and f' (of y = f(z)) as types, so that each loop is compiled for one function.
-struct Identity {
-  static float value(float z) { return z; }
-  static float slope(float) { return 1.0F; }
-};
-struct Relu {
-  static float value(float z) { return z < 0.0F ? 0.0F : z; }  // NaN stays NaN
-  static float slope(float y) { return y > 0.0F ? 1.0F : 0.0F; }
-};
-struct Tanh {
-  static float value(float z) { return fast_tanh(z); }
-  static float slope(float y) { return 1.0F - y * y; }
-};
-struct Sigmoid {
-  static float value(float z) { return fast_sigmoid(z); }
-  static float slope(float y) { return y * (1.0F - y); }
+struct FastMath {
+  static constexpr auto tanh = fast_tanh;
+  static constexpr auto sigmoid = fast_sigmoid;
 };
 
-/// Calls body with the type of f.
+/// Calls body with f as a constant, so that each loop is compiled for one function.
 template <class Body>
-void with_function(Activation f, const Body& body) {
-  switch (f) {
-    case Activation::identity: return body(Identity{});
-    case Activation::relu: return body(Relu{});
-    case Activation::tanh: return body(Tanh{});
-    case Activation::sigmoid: return body(Sigmoid{});
+void with_constant(Activation f, const Body& body) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    ((f == all_activations[i] ? body(std::integral_constant<Activation, all_activations[i]>()) : void()),
+     ...);
   }
+  (std::make_index_sequence<all_activations.size()>());
 }
 
-template <class F, class T>
+template <Activation f, class T>
 void activate(std::int64_t begin, std::int64_t end, const float* z, T* y) {
 #pragma omp simd
-  for (std::int64_t i = begin; i < end; ++i) y[i] = from_float<T>(F::value(z[i]));
+  for (std::int64_t i = begin; i < end; ++i) y[i] = from_float<T>(activation_value<FastMath>(f, z[i]));
 }
 
-template <class F, class T>
+template <Activation f, class T>
 void activate_with_bias(std::int64_t columns, const float* bias, const float* z, T* y) {
 #pragma omp simd
-  for (std::int64_t c = 0; c < columns; ++c) y[c] = from_float<T>(F::value(z[c] + bias[c]));
+  for (std::int64_t c = 0; c < columns; ++c)
+    y[c] = from_float<T>(activation_value<FastMath>(f, z[c] + bias[c]));
 }
 
-template <class F, class T>
+template <Activation f, class T>
 void apply_slope(std::int64_t columns, const T* y, T* dy) {
 #pragma omp simd
   for (std::int64_t c = 0; c < columns; ++c)
-    dy[c] = from_float<T>(to_float(dy[c]) * F::slope(to_float(y[c])));
+    dy[c] = from_float<T>(to_float(dy[c]) * activation_slope(f, to_float(y[c])));
 }
 
-template <class F, class T>
+template <Activation f, class T>
 void apply_slope_and_add(std::int64_t columns, const T* y, T* dy, float* sums) {
 #pragma omp simd
   for (std::int64_t c = 0; c < columns; ++c) {
-    const T dz = from_float<T>(to_float(dy[c]) * F::slope(to_float(y[c])));
+    const T dz = from_float<T>(to_float(dy[c]) * activation_slope(f, to_float(y[c])));
     dy[c] = dz;
     sums[c] += to_float(dz);
   }
@@ -77,11 +67,12 @@ constexpr std::int64_t strip = 16;
 template <class T>
 void add_bias_and_activate(int threads, Activation f, std::int64_t rows, std::int64_t columns,
                            const float* bias, const float* z, T* y) {
-  with_function(f, [&]<class F>(F) {
+  with_constant(f, [&](auto constant) {
+    constexpr Activation function = decltype(constant)::value;
     in_parts(threads_for(threads, rows * columns), rows, [&](std::int64_t first, std::int64_t last) {
-      if (bias == nullptr) return activate<F>(first * columns, last * columns, z, y);
+      if (bias == nullptr) return activate<function>(first * columns, last * columns, z, y);
       for (std::int64_t row = first; row < last; ++row)
-        activate_with_bias<F>(columns, bias, z + row * columns, y + row * columns);
+        activate_with_bias<function>(columns, bias, z + row * columns, y + row * columns);
     });
   });
 }
@@ -89,7 +80,8 @@ void add_bias_and_activate(int threads, Activation f, std::int64_t rows, std::in
 template <class T>
 void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::int64_t columns, const T* y,
                              T* dy, float* db, bool accumulate) {
-  with_function(f, [&]<class F>(F) {
+  with_constant(f, [&](auto constant) {
+    constexpr Activation function = decltype(constant)::value;
     // Threads take strips of columns, never rows, so that the sum of a column has one order.
     const std::int64_t strips = (columns + strip - 1) / strip;
     in_parts(threads_for(threads, rows * columns), strips, [&](std::int64_t first, std::int64_t last) {
@@ -99,9 +91,9 @@ void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::
       for (std::int64_t row = 0; row < rows; ++row) {
         const std::int64_t at = row * columns + begin;
         if (db == nullptr) {
-          apply_slope<F>(width, y + at, dy + at);
+          apply_slope<function>(width, y + at, dy + at);
         } else {
-          apply_slope_and_add<F>(width, y + at, dy + at, db + begin);
+          apply_slope_and_add<function>(width, y + at, dy + at, db + begin);
         }
       }
     });

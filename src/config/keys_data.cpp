@@ -27,7 +27,8 @@ std::vector<Key> model_and_data_keys() {
        .default_text = "for \"ctr-dnn\" [400, 400, 400]"},
       {.path = "model.activation",
        .field = field<&Config::model, &ModelConfig::activation>(),
-       .rule = one_of({"tanh", "relu", "sigmoid"}),  // "identity" would make one linear layer of them all
+       // All but "identity", which would make one linear layer of them all
+       .rule = one_of({words_of<Activation>().begin() + 1, words_of<Activation>().end()}),
        .help = "After each hidden layer",
        .on_resume = must_match,
        .condition = mlp_or_ctr_dnn,

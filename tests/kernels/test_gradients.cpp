@@ -43,7 +43,7 @@ void expect_near(const Values& actual, const Values& expected, const char* what)
 }
 
 TEST(ReferenceLinear, GradientsAreCentralDifferences) {
-  for (const Activation f : {Activation::identity, Activation::relu, Activation::tanh, Activation::sigmoid}) {
+  for (const Activation f : all_activations) {
     const LinearSpec spec{.batch = 3, .in = 4, .out = 5, .activation = f};
     Values x = some(12, 1);
     Values w = some(20, 2);
