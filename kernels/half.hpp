@@ -47,15 +47,11 @@ constexpr float float_of_float16(std::uint16_t half) {
   return std::bit_cast<float>(bits | (static_cast<std::uint32_t>(half & 0x8000U) << 16));
 }
 
-/// The bits of the bfloat16 in the upper half, in the lower half others.
-constexpr std::uint32_t bfloat16_above(float value) {
+constexpr std::uint16_t bfloat16_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1U);
-  return value == value ? rounded : bits | 0x400000U;  // a quiet NaN
-}
-
-constexpr std::uint16_t bfloat16_of(float value) {
-  return static_cast<std::uint16_t>(bfloat16_above(value) >> 16);
+  const std::uint32_t quiet_nan = bits | 0x400000U;
+  return static_cast<std::uint16_t>((value == value ? rounded : quiet_nan) >> 16);
 }
 
 constexpr float float_of_bfloat16(std::uint16_t bfloat) {

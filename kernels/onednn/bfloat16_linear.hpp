@@ -2,35 +2,37 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
-#include "kernels/bfloat16_values.hpp"
-#include "kernels/onednn/linear.hpp"
+#include "kernels/host_memory.hpp"
+#include "kernels/layers/linear.hpp"
 #include "kernels/onednn/operation.hpp"
-#include "kernels/onednn/packed_weight.hpp"
 
 namespace flotilla {
 
 /// Linear on tensors of bfloat16, as oneDNN's matmul with sums in float32 and one own pass. The weight lies
-/// in the arena as that of CpuLinear does; each pass makes its copies in bfloat16.
-class CpuBfloat16Linear : public CpuLinear {
+/// as (O,I) in the arena, and each forward pass makes its copy in bfloat16, which backward reads too. With
+/// (I,O) the weight's gradient of 784 x 128 at batch 64 takes 39.5 us instead of 23.3; its forward
+/// product 14.2 instead of 16.6 (oneDNN 2.6.3, Sapphire Rapids with AMX, one thread).
+class CpuBfloat16Linear : public Linear {
  public:
   CpuBfloat16Linear(std::shared_ptr<PrimitiveScope> scope, const LinearSpec& spec);
+  std::int64_t weight_size() const override { return spec_.in * spec_.out; }
+  std::int64_t flops() const override { return 2 * spec_.batch * weight_size(); }
   void forward(const Tensor& x, Weights w, Tensor& y) override;
   void backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) override;
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
   void make_operations();
-  void make_input_gradient();
 
   std::shared_ptr<PrimitiveScope> scope_;
+  LinearSpec spec_;
   Operation forward_;
   Operation weight_gradient_;
-  Operation input_gradient_;            // made when it is first asked for
-  std::optional<PackedWeight> packed_;  // none: forward reads the plain copy
-  Storage weight_;                      // copy that forward reads
-  Storage plain_weight_;                // copy that backward reads, in the arena's order
-  Storage sums_;                        // of forward, in float32, before bias and activation
+  Operation input_gradient_;
+  Storage weight_;  // in bfloat16, of the last forward pass
+  Storage sums_;    // of forward, in float32, before bias and activation
 };
 
 }  // namespace flotilla

@@ -39,13 +39,4 @@ struct Product {
 
 dnnl::matmul::primitive_desc product(const dnnl::engine& engine, const Product& of);
 
-/// How a memory's values are arranged: the strides of its axes, or of blocks along them; the sizes of the
-/// blocks from the outermost in, and the axis of each; and the extents with padding.
-struct Blocking {
-  dnnl::memory::dims strides, blocks, axes, padded;
-};
-
-Blocking blocking_of(const dnnl::memory::desc& memory);
-dnnl::memory::dims extents_of(const dnnl::memory::desc& memory);  ///< Without padding
-
 }  // namespace flotilla::descriptors

@@ -19,9 +19,6 @@ class CpuLinear : public Linear {
   void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
- protected:
-  const LinearSpec& spec() const { return spec_; }
-
  private:
   int threads_;
   LinearSpec spec_;

@@ -34,9 +34,8 @@ struct CheckpointState {
   std::int64_t optimizer_step = 0;  ///< For bias corrections; equals step unless steps were skipped
   std::string deck;                 ///< Resolved
   std::map<std::string, std::string> versions;  ///< "flotilla" → "0.1.0", "oneDNN" → "2.6.3" …
-  std::map<std::string, std::string>
-      choices;                  ///< Made by measurement: "strategy.all_reduce" → "shared-memory"
-  bool inference_only = false;  ///< Made by `flotilla export`: no optimizer state
+  std::map<std::string, std::string> choices;  ///< Of what is "auto": "strategy.all_reduce" → "shared-memory"
+  bool inference_only = false;                 ///< Made by `flotilla export`: no optimizer state
   std::map<std::string, double> numbers{};     ///< Of the strategy: StrategyState::numbers; and of LossScale
   std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same
   std::int64_t training_samples = 0;           ///< Of data.train; 0: not known

@@ -132,7 +132,9 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
   const mpi::GpuBinding gpus = find_gpus(config, world, places);
   const auto own = static_cast<std::size_t>(world.rank());
   std::unique_ptr<Device> device;
-  agree(world, places, [&] { device = make_device(config, places[own], gpus.ordinal(world.rank()), false); });
+  agree(world, places, [&] {
+    device = make_device(config, Precision::float32, places[own], gpus.ordinal(world.rank()), false);
+  });
   say("device " + device->info().description);
   const std::string no_nccl = flotilla::no_nccl(gpus, mpi::has_nccl());
   if (!no_nccl.empty()) say(cat("without NCCL: \"nccl\" ", no_nccl));

@@ -82,6 +82,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
                      mpi::Watchdog& watchdog) {
   const auto& [arguments, checkpoint, config, warnings] = task;
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
+  const Precision precision = find_precision(config.device, world, places);
   const InflatedCopies copies(config.data, true, world, places, watchdog);
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
@@ -94,7 +95,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   agree(world, [&] {
     mpi::CpuProgressScope working(watchdog, "preparing the device");
     if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
-    device = make_device(config.device, places[static_cast<std::size_t>(world.rank())],
+    device = make_device(config.device, precision, places[static_cast<std::size_t>(world.rank())],
                          gpus.ordinal(world.rank()), config.run.reproducible);
     working.next("opening data.validation");
     data = open_validation_data(config, copies.handles);

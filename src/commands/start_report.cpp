@@ -37,6 +37,11 @@ void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& report
   reporter.log(describe(run.machine.places[static_cast<std::size_t>(run.machine.workers.rank())]));
   if (start.network) reporter.say(cat("network      ", describe(*start.network)));
   reporter.say(cat("device       ", run.machine.device->info().description));
+  if (run.config.device.precision == DevicePrecision::automatic)
+    reporter.say(cat("precision    ", name(run.machine.precision),
+                     ", which device.precision = \"auto\" takes on ",
+                     is_half(run.machine.precision) ? "processors with AMX or AVX512_BF16"
+                                                    : "processors without AMX and AVX512_BF16"));
   introduce_gpus(run, reporter);
 }
 
@@ -88,7 +93,7 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
     if (!reduction->left_out.empty()) reporter.warn(reduction->left_out);
   if (start.machines.network)
     for (const std::string& warning : start.machines.network->verdict.warnings) reporter.warn(warning);
-  if (!start.continuation.note.empty()) reporter.say(start.continuation.note);
+  for (const std::string& note : start.continuation.notes) reporter.say(note);
   if (start.staged) reporter.say(cat("staged       ", describe(*start.staged)));
   for (const std::string& line : start.loaded) reporter.say(line);
   for (const std::string& note : start.deck.notes) reporter.say(note);

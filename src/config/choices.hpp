@@ -17,6 +17,8 @@ namespace flotilla {
 // The keys of a deck whose values are words, as enums; their words stand in the table below.
 
 enum class DeviceKind { cpu, cuda, reference };
+/// device.precision: those of Precision; `automatic`: the best that all workers' processors compute natively.
+enum class DevicePrecision { float32, float16, bfloat16, automatic };
 enum class ConvolutionAlgorithm { winograd, direct };
 enum class LossScaleKind { dynamic, fixed };
 enum class BatchNormKind { local, synchronised };
@@ -84,6 +86,7 @@ Table(Words<E>...) -> Table<E...>;
 
 inline constexpr Table all_words = {
     Words<Precision>{"float32", "float16", "bfloat16"},
+    Words<DevicePrecision>{"float32", "float16", "bfloat16", "auto"},
     Words<DeviceKind>{"cpu", "cuda", "reference"},
     Words<ConvolutionAlgorithm>{"winograd", "direct"},
     Words<Tf32>{"none", "convolutions", "all"},

@@ -56,7 +56,7 @@ struct LossScaleConfig {
 
 struct DeviceConfig {
   DeviceKind kind = DeviceKind::cpu;
-  Precision precision = Precision::float32;
+  DevicePrecision precision = DevicePrecision::float32;
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::winograd;  ///< cpu
   std::int64_t threads = 0;          ///< 0: the cores this rank is bound to ÷ ranks on them
   std::int64_t workspace_mb = 1024;  ///< cuda: MiB that a convolution's algorithm may take

@@ -47,7 +47,12 @@ class Rules : public RuleChecks {
   void precision() {
     if (!usable({"device.kind", "device.precision"})) return;
     const DeviceConfig& device = config.device;
-    if (device.kind != DeviceKind::cpu || device.precision != Precision::float16) return;
+    if (device.kind != DeviceKind::cpu && device.precision == DevicePrecision::automatic)
+      mistakes.add(
+          origin({"device.precision", "device.kind"}),
+          cat("device.precision = \"auto\" needs device.kind = \"cpu\", whose processors it asks: for ",
+              quoted(word(device.kind)), " name the precision"));
+    if (device.kind != DeviceKind::cpu || device.precision != DevicePrecision::float16) return;
     mistakes.add(
         origin({"device.precision", "device.kind"}),
         "device.precision = \"float16\" needs device.kind = \"cuda\", or \"reference\", which shows "

@@ -127,7 +127,7 @@ class StrategyRules : public RuleChecks {
     const bool rows = config.model.has_embeddings();
     exclude("model.kind", rows && whole_tensors, "optimizer.kind", true,
             cat(quoted(word(optimizer)), " needs the norm of whole tensors, and a table of rows has none"));
-    exclude("device.precision", rows && config.device.precision == Precision::float16, "server.mode",
+    exclude("device.precision", rows && config.device.precision == DevicePrecision::float16, "server.mode",
             mode == ServerMode::half_async,
             "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
             "\"async\"");

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
+#include <span>
 
 #include "kernels/error.hpp"
 #include "kernels/gpus.hpp"
+#include "kernels/onednn/native_precisions.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {
@@ -21,6 +25,32 @@ mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& w
   return binding;
 }
 
+Precision choose_precision(DevicePrecision precision, const std::vector<std::int64_t>& native,
+                           const std::vector<mpi::Place>& places) {
+  if (precision != DevicePrecision::automatic) return static_cast<Precision>(precision);
+  std::set<std::string> with;
+  std::set<std::string> without;
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    (native[rank] != 0 ? with : without).insert(places[rank].host);
+  if (with.empty()) return Precision::float32;
+  if (without.empty()) return Precision::bfloat16;
+  const auto text = [](const std::set<std::string>& hosts) {
+    return mpi::text_of_hosts({hosts.begin(), hosts.end()});
+  };
+  throw UserError(cat("device.precision = \"auto\": the processors of ", text(with),
+                      " compute bfloat16, those of ", text(without),
+                      " do not; ask for hosts of one kind, or set device.precision = \"float32\""));
+}
+
+Precision find_precision(const DeviceConfig& device, const mpi::Communicator& workers,
+                         const std::vector<mpi::Place>& places) {
+  const std::int64_t native = is_native(Precision::bfloat16) ? 1 : 0;
+  const std::vector<std::int64_t> all = workers.all_gather(std::span(&native, 1));
+  Precision precision{};
+  throw_alike([&] { precision = choose_precision(device.precision, all, places); });
+  return precision;
+}
+
 std::string no_nccl(const mpi::GpuBinding& gpus, bool built) {
   if (gpus.ranks.empty()) return "needs device.kind = \"cuda\"";
   if (!built)
@@ -34,12 +64,12 @@ std::string no_nccl(const mpi::GpuBinding& gpus, bool built) {
              " share one (", shared->gpu.pci_id, "); start fewer, or use \"auto\"");
 }
 
-std::unique_ptr<Device> make_device(const DeviceConfig& device, const mpi::Place& place, int gpu,
-                                    bool reproducible) {
+std::unique_ptr<Device> make_device(const DeviceConfig& device, Precision precision, const mpi::Place& place,
+                                    int gpu, bool reproducible) {
   const auto threads = device.threads > 0 ? device.threads : mpi::default_threads(place);
   return make_device({.kind = std::string(word(device.kind)),
                       .threads = static_cast<int>(threads),
-                      .precision = device.precision,
+                      .precision = precision,
                       .winograd = device.convolution == ConvolutionAlgorithm::winograd,
                       .ordinal = gpu,
                       .tf32 = device.tf32,

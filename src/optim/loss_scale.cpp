@@ -56,7 +56,7 @@ void LossScale::set_numbers(const std::map<std::string, double>& numbers) {
 }
 
 LossScale make_loss_scale(const DeviceConfig& device) {
-  return device.precision == Precision::float16 ? LossScale(device.loss_scale) : LossScale();
+  return device.precision == DevicePrecision::float16 ? LossScale(device.loss_scale) : LossScale();
 }
 
 }  // namespace flotilla

@@ -51,12 +51,14 @@ Machine::Machine(const Config& config, const mpi::Communicator& all_workers, mpi
       servers(parameter_servers),
       places(places_of_workers(all_workers, parameter_servers)),
       gpus(find_gpus(config.device, all_workers, places)),
+      precision(find_precision(config.device, all_workers, places)),
       host(all_workers.split_by_host()),
       step_group(make_step_group(config, all_workers, places)),
       exchange(make_exchange(config.model, all_workers)) {
   agree(workers, places, [&] {
     const mpi::CpuProgressScope working(watchdog, "preparing the device");
-    device = make_device(config.device, own_place(), gpus.ordinal(workers.rank()), config.run.reproducible);
+    device = make_device(config.device, precision, own_place(), gpus.ordinal(workers.rank()),
+                         config.run.reproducible);
     straggler.emplace(config.run.emulate_straggler, workers.rank(), workers.size());
   });
   if (exchange) exchange->watch(watchdog);

@@ -42,6 +42,7 @@ struct Machine {
   ServerLink* servers;                             ///< Null: all ranks are workers
   std::vector<mpi::Place> places;                  ///< Of the workers, with their ranks in the job
   mpi::GpuBinding gpus;                            ///< The workers' GPUs; empty: they compute on processors
+  Precision precision;                             ///< Of the device, the same on all workers
   mpi::Communicator host;                          ///< The workers of this host
   std::optional<StepGroup> step_group;             ///< Empty: all workers step together
   std::unique_ptr<CommunicatorExchange> exchange;  ///< Null: no synchronised batch norm

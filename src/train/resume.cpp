@@ -29,6 +29,13 @@ void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t sample
                         "(model.initial_weights)"));
 }
 
+/// The word of the precision of the run that saved it; "auto" was resolved to one.
+std::string saved_precision(const CheckpointState& state) {
+  const auto chosen = state.choices.find("device.precision");
+  return chosen != state.choices.end() ? chosen->second
+                                       : std::string(word(read_saved_deck(state.deck).device.precision));
+}
+
 /// This worker's part into the groups that it holds, the checkpoint into the others.
 void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, RunParts& run) {
   const std::string path = part_file(checkpoint.path, saved);
@@ -103,12 +110,15 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
       if (same_strategy) continuation.numbers = state.numbers;
       if (!same_strategy)
-        continuation.note =
-            cat("the checkpoint lacks state that this strategy keeps, it is of ",
-                read_saved_deck(state.deck).state_kind(), ": all workers begin with its model");
+        continuation.notes.push_back(cat("the checkpoint lacks state that this strategy keeps, it is of ",
+                                         read_saved_deck(state.deck).state_kind(),
+                                         ": all workers begin with its model"));
       else if (parts > 0 && !continuation.own_state)
-        continuation.note = cat("the checkpoint is of ", parts, " workers: all ", world.size(),
-                                " begin with its model, what each held for itself is left");
+        continuation.notes.push_back(cat("the checkpoint is of ", parts, " workers: all ", world.size(),
+                                         " begin with its model, what each held for itself is left"));
+      if (const std::string before = saved_precision(state); before != name(run.machine.precision))
+        continuation.notes.push_back(cat("precision    ", name(run.machine.precision),
+                                         ", and the checkpoint is of a run in ", before));
       run.model.loss_scale.set_numbers(state.numbers);
       if (run.model.optimizer) run.model.optimizer->set_steps(state.optimizer_step);
       if (continuation.own_state)

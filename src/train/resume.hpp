@@ -18,7 +18,7 @@ std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::st
 struct Continuation {
   bool own_state = false;  ///< Every worker has restored its own state; else worker 0 the shared one
   std::map<std::string, double> numbers{};  ///< For Strategy::resume
-  std::string note{};  ///< What could not be restored: a line for the start; empty: nothing
+  std::vector<std::string> notes{};         ///< Lines for the start: what could not be restored, what changes
 };
 
 /// Collective. Restores a checkpoint into the strategy's live arrays: on each worker from its part where

@@ -22,6 +22,8 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
   buckets = cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
                         static_cast<std::int64_t>(config.reduction.bucket_mb * 1024 * 1024),
                         static_cast<std::int64_t>(config.reduction.last_bucket_mb * 1024 * 1024));
+  if (config.device.precision == DevicePrecision::automatic)
+    choices["device.precision"] = name(machine.precision);
   if (machine.servers == nullptr) {
     connect_workers(saved_choices);
   } else {

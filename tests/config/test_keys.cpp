@@ -119,8 +119,10 @@ Value other_than_default(const Key& key) {
 }
 
 TEST(Choices, PrecisionHasTheWordsOfDevicesAndWires) {
-  for (const auto precision : {Precision::float32, Precision::float16, Precision::bfloat16})
+  for (const auto precision : {Precision::float32, Precision::float16, Precision::bfloat16}) {
     EXPECT_EQ(name(precision), word(precision));
+    EXPECT_EQ(name(precision), word(static_cast<DevicePrecision>(precision)));
+  }
   EXPECT_THROW(choice<Precision>("float64"), InternalError);
 }
 

@@ -118,9 +118,9 @@ TEST(LossScale, IsOneWhereNobodyLooks) {
 }
 
 TEST(LossScale, IsForFloat16Only) {
-  EXPECT_TRUE(make_loss_scale({.precision = Precision::float16}).enabled());
-  EXPECT_FALSE(make_loss_scale({.precision = Precision::bfloat16}).enabled());
-  EXPECT_FALSE(make_loss_scale({.precision = Precision::float32}).enabled());
+  EXPECT_TRUE(make_loss_scale({.precision = DevicePrecision::float16}).enabled());
+  EXPECT_FALSE(make_loss_scale({.precision = DevicePrecision::bfloat16}).enabled());
+  EXPECT_FALSE(make_loss_scale({.precision = DevicePrecision::float32}).enabled());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 
+#include "kernels/onednn/native_precisions.hpp"
 #include "src/commands/with_servers.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/train/plain_values.hpp"
@@ -113,6 +114,18 @@ class ClickTraining : public testing::Test {
 void expect_near(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+TEST_F(ClickTraining, InBfloat16FollowsTheReference) {
+  if (!is_native(Precision::bfloat16)) GTEST_SKIP() << "this processor does not compute in bfloat16";
+  const Texts deck = {"train.batch_size=24", "device.precision=bfloat16"};
+  const std::vector<float> found = of_two_ranks(deck + Texts{"device.kind=cpu"}, 10);
+  const std::vector<float> expected = of_two_ranks(deck + Texts{"device.kind=reference"}, 10);
+  const std::vector<float> unrounded = of_two_ranks({"train.batch_size=24", "device.kind=reference"}, 10);
+
+  if (!expected.empty()) {
+    EXPECT_LT(test::relative_distance(found, expected), 0.25 * test::relative_distance(unrounded, expected));
+  }
 }
 
 TEST_F(ClickTraining, DoesNotDependOnTheNumberOfServers) {

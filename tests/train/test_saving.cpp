@@ -245,7 +245,7 @@ TEST_F(Saving, GivesEachWorkerItsOwnStateBackToTheBit) {
     resumed.steps(2);
 
     EXPECT_TRUE(resumed.continuation.own_state);
-    EXPECT_EQ(resumed.continuation.note, "");
+    EXPECT_TRUE(resumed.continuation.notes.empty());
     EXPECT_EQ(resumed.values(), whole.values());
     EXPECT_EQ(read_checkpoint(checkpoint(2)).state.parts.size(), static_cast<std::size_t>(world_.size()));
     std::vector<float> roots = whole.values().front();
@@ -288,8 +288,9 @@ TEST_F(Saving, LetsAnotherNumberOfWorkersBeginWithTheSharedModel) {
   SavingRun resumed(world_.split(world_.rank()), own_.path(), Kind::drifting, {}, checkpoint(3));
 
   EXPECT_FALSE(resumed.continuation.own_state);
-  EXPECT_NE(resumed.continuation.note.find(cat("of ", world_.size(), " workers")), std::string::npos)
-      << resumed.continuation.note;
+  ASSERT_EQ(resumed.continuation.notes.size(), 1U);
+  EXPECT_NE(resumed.continuation.notes[0].find(cat("of ", world_.size(), " workers")), std::string::npos)
+      << resumed.continuation.notes[0];
   EXPECT_EQ(resumed.values().front(), common);
   EXPECT_NE(resumed.values().front(), whole.values().front());
   EXPECT_EQ(resumed.values().back(), whole.values().back()) << "what the strategy has of its own";

@@ -74,19 +74,4 @@ dnnl::matmul::primitive_desc product(const dnnl::engine& engine, const Product& 
   return {dnnl::matmul::desc(of.source, of.weights, of.destination), product_attributes(of), engine};
 }
 
-Blocking blocking_of(const dnnl::memory::desc& memory) {
-  const auto axes = static_cast<std::size_t>(memory.data.ndims);
-  const dnnl_blocking_desc_t& of = memory.data.format_desc.blocking;
-  const auto blocks = static_cast<std::size_t>(of.inner_nblks);
-  const auto first = [](const dnnl_dims_t& values, std::size_t count) {
-    return dnnl::memory::dims(values, values + count);
-  };
-  return {first(of.strides, axes), first(of.inner_blks, blocks), first(of.inner_idxs, blocks),
-          first(memory.data.padded_dims, axes)};
-}
-
-dnnl::memory::dims extents_of(const dnnl::memory::desc& memory) {
-  return memory.dims();
-}
-
 }  // namespace flotilla::descriptors

@@ -67,12 +67,4 @@ dnnl::matmul::primitive_desc product(const dnnl::engine& engine, const Product& 
   return {engine, of.source, of.weights, of.destination, product_attributes(of)};
 }
 
-Blocking blocking_of(const dnnl::memory::desc& memory) {
-  return {memory.get_strides(), memory.get_inner_blks(), memory.get_inner_idxs(), memory.get_padded_dims()};
-}
-
-dnnl::memory::dims extents_of(const dnnl::memory::desc& memory) {
-  return memory.get_dims();
-}
-
 }  // namespace flotilla::descriptors

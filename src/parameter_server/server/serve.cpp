@@ -63,9 +63,8 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
   return end_job_on_failure(failure, [&] {
     DeviceConfig on_host = config.device;
     on_host.kind = DeviceKind::cpu;
-    on_host.precision = Precision::float32;
-    const std::unique_ptr<Device> device =
-        make_device(on_host, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
+    const std::unique_ptr<Device> device = make_device(
+        on_host, Precision::float32, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),
                                  {.copies = config.server()->mode != ServerMode::sync, .parts = true});
     Shard shard(*device, servers_optimizer(config), plan, placement, index, share,

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "kernels/onednn/native_precisions.hpp"
+#include "src/commands/with_servers.hpp"
+#include "tests/train/plain_values.hpp"
+
+// Every strategy in bfloat16 on the processor, on two ranks: it follows the reference device, whose bits it
+// has but for sums that are added in another order.
+
+namespace flotilla::test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+const std::string deck_text = R"(
+[model]
+kind = "mlp"
+widths = [24, 12]
+activation = "tanh"
+dropout = 0.1
+classes = 3
+[data]
+kind = "random"
+shape = [30]
+[data.train]
+samples = 240
+[train]
+steps = 1000
+batch_size = 8
+[optimizer]
+kind = "momentum"
+[schedule]
+learning_rate = 0.05
+)";
+
+/// What all share after some steps, on the workers.
+std::vector<float> train(const Texts& strategy, const Texts& device) {
+  const mpi::Communicator all = mpi::Communicator::world();
+  const Texts overrides = strategy + device;
+  const LoadedDeck deck =
+      load_deck({.path = "test.toml", .text = deck_text, .overrides = TrainingRun::with_defaults(overrides)});
+  FailureHandler failure(all.rank(), all.size(), "test");
+  mpi::Watchdog watchdog(0.0, nullptr);
+  std::vector<float> values;
+  with_servers(deck.config, all, failure, watchdog,
+               [&](const mpi::Communicator& workers, ServerLink* servers) {
+                 TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, servers);
+                 for (int i = 0; i < 12; ++i) run.step();
+                 values = plain_values(run, run.parts.sync.strategy->consensus());
+                 return 0;
+               });
+  return values;
+}
+
+Texts served(const Texts& more) {
+  return Texts{"strategy.kind=parameter-server", "roles.kind=ratio", "roles.servers=1",
+               "server.min_block_size=64"} +
+         more;
+}
+
+const std::vector<Texts>& strategies() {
+  static const std::vector<Texts> all = {
+      {"strategy.kind=all-reduce"},
+      {"strategy.kind=all-reduce", "train.accumulate_steps=2", "optimizer.kind=lamb"},
+      {"strategy.kind=local-sgd", "strategy.period=3"},
+      {"strategy.kind=local-sgd", "strategy.period=4", "strategy.outer.kind=nesterov"},
+      {"strategy.kind=adaptive-local-sgd"},
+      served({"server.mode=sync"}),
+      served({"server.mode=async"}),
+      served({"server.mode=half-async", "server.push_every=3"}),
+      served({"server.mode=geo", "server.push_every=3"})};
+  return all;
+}
+
+TEST(Bfloat16, FollowsTheReferenceWithEveryStrategy) {
+  if (!is_native(Precision::bfloat16)) GTEST_SKIP() << "this processor does not compute in bfloat16";
+  const Texts halves = {"device.precision=bfloat16"};
+  for (const Texts& strategy : strategies()) {
+    std::string where;
+    for (const std::string& key : strategy) where += key + " ";
+
+    const std::vector<float> found = train(strategy, halves + Texts{"device.kind=cpu"});
+    const std::vector<float> expected = train(strategy, halves + Texts{"device.kind=reference"});
+    const std::vector<float> unrounded = train(strategy, {"device.kind=reference"});
+
+    if (expected.empty()) continue;  // a server
+    EXPECT_LT(relative_distance(found, expected), 0.25 * relative_distance(unrounded, expected)) << where;
+    EXPECT_GT(relative_distance(unrounded, expected), 1e-6) << where;
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::test
