@@ -43,7 +43,8 @@ void require_native(Precision precision) {
             onednn_version(), ")"));
   throw UserError(
       cat("device.precision = \"bfloat16\" needs a processor with AMX or AVX512_BF16, and oneDNN ",
-          onednn_version(), " finds ", native_precisions().float32, " on this one: use \"float32\""));
+          onednn_version(), " finds ", native_precisions().float32,
+          " on this one: use \"float32\", or \"auto\""));
 }
 
 }  // namespace flotilla

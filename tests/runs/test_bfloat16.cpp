@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "kernels/onednn/native_precisions.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/runs/program.hpp"
+
+// bfloat16 on processors as a user runs it.
+
+namespace flotilla::test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts arguments(const std::string& output, const std::string& precision, int steps, const Texts& more = {}) {
+  Texts all = {"train",
+               source_path("inputs/mnist_mlp.toml"),
+               "run.output=" + output,
+               "device.precision=" + precision,
+               "device.threads=1",
+               "model.widths=[16]",
+               "train.global_batch_size=64",
+               "train.steps=" + std::to_string(steps),
+               "validation.every=0"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// What the run printed.
+std::string train(int ranks, const Texts& all) {
+  const Result result = flotilla(ranks, all);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  return result.output;
+}
+
+std::vector<float> final_values(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value()).values;
+}
+
+class Bfloat16Runs : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_native(Precision::bfloat16)) GTEST_SKIP() << "this processor does not compute in bfloat16";
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Bfloat16Runs, GoOnToTheSameBits) {
+  const std::vector<Texts> strategies = {{}, {"strategy.kind=local-sgd", "strategy.period=4"}};
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    const std::string number = std::to_string(i);
+    train(2, arguments(folder_.path("whole" + number), "bfloat16", 20, strategies[i]));
+    for (const int stop : {7, 20})
+      train(2, arguments(folder_.path("parts" + number), "bfloat16", stop, strategies[i]));
+
+    EXPECT_EQ(final_values(folder_.path("parts" + number)), final_values(folder_.path("whole" + number)));
+  }
+}
+
+TEST_F(Bfloat16Runs, SayWhatAutoTakesAndThatAResumedRunChangesPrecision) {
+  const std::string output = folder_.path("run");
+
+  const std::string first = train(1, arguments(output, "auto", 2));
+  const std::string same = train(1, arguments(output, "bfloat16", 4));
+  const std::string other = train(1, arguments(output, "float32", 6));
+
+  EXPECT_NE(first.find("bfloat16, which device.precision = \"auto\" takes on processors with AMX or "
+                       "AVX512_BF16\n"),
+            std::string::npos)
+      << first;
+  EXPECT_EQ(same.find("the checkpoint is of a run in"), std::string::npos) << same;
+  EXPECT_NE(other.find("precision    float32, and the checkpoint is of a run in bfloat16\n"),
+            std::string::npos)
+      << other;
+}
+
+/// As on a processor that has no more than this.
+Result with_instructions(const std::string& set, const Texts& all) {
+  Texts command = {"env", "ONEDNN_MAX_CPU_ISA=" + set};
+  for (const std::string& word : flotilla_command(1, all)) command.push_back(word);
+  return run(command);
+}
+
+TEST(ProcessorsWithoutBfloat16, AreNamedWhereTheDeckAsksForItAndTakenAsTheyAreByAuto) {
+  const TemporaryFolder folder;
+
+  const Result refused = with_instructions("AVX2", arguments(folder.path("run"), "bfloat16", 2));
+  const Result automatic = with_instructions("AVX2", arguments(folder.path("run"), "auto", 2));
+
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("device.precision = \"bfloat16\" needs a processor with AMX or AVX512_BF16, "
+                                "and oneDNN"),
+            std::string::npos)
+      << refused.errors;
+  EXPECT_NE(refused.errors.find("finds AVX2 on this one: use \"float32\", or \"auto\""), std::string::npos)
+      << refused.errors;
+  EXPECT_EQ(automatic.exit_code, 0) << automatic.errors;
+  EXPECT_NE(automatic.output.find("float32, which device.precision = \"auto\" takes on processors without "
+                                  "AMX and AVX512_BF16\n"),
+            std::string::npos)
+      << automatic.output;
+}
+
+}  // namespace
+}  // namespace flotilla::test
