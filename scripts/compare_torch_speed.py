@@ -6,8 +6,9 @@
     python3 scripts/compare_torch_speed.py ranks --flotilla build/cpu/flotilla    # two processes with half the batch
     python3 scripts/compare_torch_speed.py input --flotilla build/cpu/flotilla --list photos/train.txt
 
-  step   Forward, backward and SGD with momentum 0.9 and decay 1e-4 in float32 on 16 synthetic images of 224 x 224 that lie
-         in memory. torch: torchvision's ResNet-50, channels_last. Flotilla: `bench step inputs/resnet50_synthetic.toml`.
+  step   Forward, backward and SGD with momentum 0.9 and decay 1e-4 on 16 synthetic images of 224 x 224 that lie in memory.
+         torch: torchvision's ResNet-50, channels_last. Flotilla: `bench step inputs/resnet50_synthetic.toml`. With
+         --precision bfloat16 torch's forward runs under autocast; with --compile torch.compile is a further turn.
   ranks  The same with 2 x 8 images and one thread each. torch: DistributedDataParallel over gloo.
   input  Decoding and augmentation of the list's images on one thread, in random order: crop of random area and aspect to
          224, flip, normalise. torch: a DataLoader with one worker. Flotilla: `bench input`, by default with torchvision's
@@ -44,6 +45,8 @@ def torch_step(arguments):
     if workers > 1:
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
+    if arguments.compile:
+        model = torch.compile(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(arguments.batch, 3, 224, 224).to(memory_format=torch.channels_last)
     labels = torch.randint(1000, (arguments.batch,))
@@ -51,7 +54,9 @@ def torch_step(arguments):
     for _ in range(arguments.steps + 2):
         begin = time.monotonic()
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(images), labels).backward()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bfloat16"):
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
         optimizer.step()
         times.append(time.monotonic() - begin)
     if workers > 1:
@@ -94,15 +99,17 @@ def torch_input(arguments):
     return images / (time.monotonic() - begin)
 
 
-def of_torch(part, arguments, ranks):
+def of_torch(part, arguments, ranks, compiled=False):
     """One turn, in a process of its own; the rank that speaks prints the rate last."""
     command = [sys.executable]
     if ranks > 1:
         command += ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
     command += [__file__, "turn-" + part]
-    for name in ("batch", "threads", "steps", "seconds", "list", "root"):
+    for name in ("batch", "threads", "steps", "seconds", "list", "root", "precision"):
         if getattr(arguments, name) is not None:
             command += ["--" + name, str(getattr(arguments, name))]
+    if compiled:
+        command.append("--compile")
     environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads)}
     said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     return float(said.split()[-1])
@@ -116,26 +123,30 @@ def of_flotilla(arguments, ranks, words, key):
         return json.loads(pathlib.Path(figures).read_text(encoding="utf-8"))[key]
 
 
-def take_turns(arguments, what, torch_turn, flotilla_turn):
-    turns = {"torch": torch_turn}
+def take_turns(arguments, what, turns, flotilla_turn):
     if arguments.flotilla:
         turns["flotilla"] = flotilla_turn
     rates = {name: [] for name in turns}
     for _ in range(arguments.rounds):
         for name, turn in turns.items():
             rates[name].append(turn())
-            print(f"  {name:9} {rates[name][-1]:8.2f} images/s", flush=True)
+            print(f"  {name:13} {rates[name][-1]:8.2f} images/s", flush=True)
     for name, found in rates.items():
         print(f"{what}, {name}: {statistics.median(found):.2f} images/s ({min(found):.2f} to {max(found):.2f})")
-    if arguments.flotilla:
-        print(f"{what}, flotilla / torch: {statistics.median(rates['flotilla']) / statistics.median(rates['torch']):.2f}")
+    for name in turns:
+        if arguments.flotilla and name != "flotilla":
+            ratio = statistics.median(rates["flotilla"]) / statistics.median(rates[name])
+            print(f"{what}, flotilla / {name}: {ratio:.2f}")
 
 
 def step(arguments, ranks, threads, batch):
     arguments.threads, arguments.batch = threads, batch
-    words = ["step", str(DECK), f"device.threads={threads}", f"train.batch_size={batch}", "--steps", str(arguments.steps)]
-    take_turns(arguments, f"ResNet-50, {ranks} x {batch} images, {threads} thread(s) each",
-               lambda: of_torch("step", arguments, ranks),
+    words = ["step", str(DECK), f"device.threads={threads}", f"train.batch_size={batch}",
+             f"device.precision={arguments.precision}", "--steps", str(arguments.steps)]
+    turns = {"torch": lambda: of_torch("step", arguments, ranks)}
+    if arguments.compile:
+        turns["torch.compile"] = lambda: of_torch("step", arguments, ranks, compiled=True)
+    take_turns(arguments, f"ResNet-50, {ranks} x {batch} images, {arguments.precision}, {threads} thread(s) each", turns,
                lambda: of_flotilla(arguments, ranks, words, "samples_per_s"))
 
 
@@ -147,7 +158,7 @@ def measure_input(arguments):
     if arguments.root:
         words += ["--root", arguments.root]
     arguments.threads = 1
-    take_turns(arguments, "input, 1 thread", lambda: of_torch("input", arguments, 1),
+    take_turns(arguments, "input, 1 thread", {"torch": lambda: of_torch("input", arguments, 1)},
                lambda: of_flotilla(arguments, 1, words, "images_per_s"))
 
 
@@ -163,6 +174,8 @@ def main():
     parser.add_argument("part", choices=parts, metavar="step|ranks|input")
     parser.add_argument("--flotilla", help="the program; without it only torch is measured")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"), help="of step and ranks")
+    parser.add_argument("--compile", action="store_true", help="of step: torch.compile as well")
     parser.add_argument("--steps", type=int, default=20, help="measured in a turn")
     parser.add_argument("--seconds", type=float, default=10.0, help="measured in a turn of input")
     parser.add_argument("--list", help="of the images for input")
