@@ -107,9 +107,9 @@ void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const Scale
   require(count >= 1.0, "batch norm's sums are over at least one value per channel, got ", count);
 }
 
-void check_view(const Shape& shape, DeviceSpan<const float> memory) {
-  require(memory.size() == static_cast<std::size_t>(shape.size()), "a view of ", shape.text(), " takes ",
-          shape.size(), " values, got ", memory.size());
+void check_view(const Shape& shape, std::size_t floats, DeviceSpan<const float> memory) {
+  require(memory.size() == floats, "a view of ", shape.text(), " takes ", floats, " floats of storage, got ",
+          memory.size());
   require(reinterpret_cast<std::uintptr_t>(memory.address()) % 64 == 0, "a view of ", shape.text(),
           " must start on 64 bytes");
 }

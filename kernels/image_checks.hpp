@@ -24,8 +24,8 @@ void check_backward_sums(const BatchNormSpec& spec, const Tensor& x, const Tenso
 void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const ScaleShift& w,
                          const GivenStatistics& s, const GivenStatistics& sums, double count,
                          const Tensor& dy, const Tensor& dx);
-/// Memory for a view: as many values as the shape has, aligned to 64 bytes.
-void check_view(const Shape& shape, DeviceSpan<const float> memory);
+/// Memory for a view of that shape, whose values take `floats` floats: so many, aligned to 64 bytes.
+void check_view(const Shape& shape, std::size_t floats, DeviceSpan<const float> memory);
 /// Plain tensors of the spec's size, step below 2^40.
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to);
 

@@ -2,6 +2,7 @@
 #include "kernels/cudnn/images.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/image_checks.hpp"
 
 namespace flotilla {
 
@@ -22,11 +23,7 @@ Tensor LoopsImages::tensor(const Shape& shape) {
 }
 
 Tensor LoopsImages::view(const Shape& shape, DeviceSpan<float> memory) {
-  const std::size_t floats = floats_of(shape.size(), context_.precision);
-  require(memory.size() == floats, "a view of ", shape.text(), " takes ", floats, " floats of storage, got ",
-          memory.size());
-  require(reinterpret_cast<std::uintptr_t>(memory.address()) % 64 == 0, "a view of ", shape.text(),
-          " must start on 64 bytes");
+  check_view(shape, floats_of(shape.size(), context_.precision), memory);
   return {shape, memory, layout_};
 }
 

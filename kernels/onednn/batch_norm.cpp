@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/bfloat16_values.hpp"
 #include "kernels/error.hpp"
-#include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
 
 namespace flotilla {
@@ -24,14 +24,16 @@ void for_each_channel(const ImageLayout& layout, BlockRange blocks, const Body& 
     body(static_cast<std::size_t>(c));
 }
 
-const float* address(const Tensor* tensor) {
-  return tensor == nullptr ? nullptr : float_values(*tensor).address();
+template <class T>
+const T* address(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : values_as<T>(*tensor).address();
 }
 
 }  // namespace
 
-CpuBatchNorm::CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
-                           const BatchNormSpec& spec)
+template <class T>
+CpuBatchNorm<T>::CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
+                              const BatchNormSpec& spec)
     : scope_(std::move(scope)),
       spec_(checked(spec)),
       layout_(layouts.of(spec.input)),
@@ -42,40 +44,46 @@ CpuBatchNorm::CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLay
   scope_->reserve(2 * sizeof(double) * static_cast<std::size_t>(layout_.images) * channels());
 }
 
-void CpuBatchNorm::check(const char* name, const Tensor& tensor) const {
+template <class T>
+void CpuBatchNorm<T>::check(const char* name, const Tensor& tensor) const {
   check_image(name, tensor, spec_.input, layout_);
 }
 
-double CpuBatchNorm::slope(GivenStatistics s, std::size_t channel) const {
+template <class T>
+double CpuBatchNorm<T>::slope(GivenStatistics s, std::size_t channel) const {
   return 1.0 / std::sqrt(double{s.second.address()[channel]} + double{spec_.epsilon});
 }
 
-ImageSums CpuBatchNorm::image_sums() const {
+template <class T>
+ImageSums CpuBatchNorm<T>::image_sums() const {
   auto* const sums = reinterpret_cast<double*>(scope_->scratch());
   return {sums, sums + layout_.images * layout_.channels};
 }
 
 /// Calls body(blocks) for groups of blocks of which so many tensors fit into a share of the last cache.
+template <class T>
 template <class Body>
-void CpuBatchNorm::for_each_group(int tensors, const Body& body) const {
+void CpuBatchNorm<T>::for_each_group(int tensors, const Body& body) const {
   constexpr std::int64_t share = 8 << 20;  // bytes
   const std::int64_t bytes =
-      layout_.images * layout_.pixels * layout_.lanes * tensors * static_cast<std::int64_t>(sizeof(float));
+      layout_.images * layout_.pixels * layout_.lanes * tensors * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t group = std::max<std::int64_t>(1, share / bytes);
   for (std::int64_t begin = 0; begin < layout_.blocks; begin += group)
     body(BlockRange{begin, std::min(begin + group, layout_.blocks)});
 }
 
-NormChannels CpuBatchNorm::prepare(BlockRange blocks, ScaleShift w, GivenStatistics s) {
+template <class T>
+NormChannels CpuBatchNorm<T>::prepare(BlockRange blocks, ScaleShift w, GivenStatistics s) {
   for_each_channel(layout_, blocks, [&](std::size_t c) {
     factors_[c] = static_cast<float>(double{w.first.address()[c]} * slope(s, c));
   });
   return {s.first.address(), factors_.data(), w.second.address()};
 }
 
-void CpuBatchNorm::find_statistics(BlockRange blocks, const Tensor& x, Statistics batch) {
+template <class T>
+void CpuBatchNorm<T>::find_statistics(BlockRange blocks, const Tensor& x, Statistics batch) {
   const ImageSums sums = image_sums();
-  image_statistics(scope_->threads(), layout_, blocks, float_values(x).address(), sums);
+  image_statistics(scope_->threads(), layout_, blocks, values_as<T>(x).address(), sums);
   const auto images = static_cast<std::size_t>(layout_.images);
   for_each_channel(layout_, blocks, [&](std::size_t c) {
     double mean = 0.0;
@@ -93,11 +101,12 @@ void CpuBatchNorm::find_statistics(BlockRange blocks, const Tensor& x, Statistic
   });
 }
 
-void CpuBatchNorm::find_sums(BlockRange blocks, const NormGradient& in, ScaleShift w, GivenStatistics s,
-                             Tensor* dresidual, ScaleShiftGradients sums) {
+template <class T>
+void CpuBatchNorm<T>::find_sums(BlockRange blocks, const NormGradient<T>& in, ScaleShift w, GivenStatistics s,
+                                Tensor* dresidual, ScaleShiftGradients sums) {
   const ImageSums parts = image_sums();
   image_gradient_sums(scope_->threads(), layout_, blocks, spec_.after, in, prepare(blocks, w, s),
-                      dresidual == nullptr ? nullptr : float_values(*dresidual).address(), parts);
+                      dresidual == nullptr ? nullptr : values_as<T>(*dresidual).address(), parts);
   for_each_channel(layout_, blocks, [&](std::size_t c) {
     double scale = 0.0;
     double shift = 0.0;
@@ -110,33 +119,37 @@ void CpuBatchNorm::find_sums(BlockRange blocks, const NormGradient& in, ScaleShi
   });
 }
 
-void CpuBatchNorm::find_gradient(BlockRange blocks, const Tensor& x, ScaleShift w, GivenStatistics s,
-                                 GivenStatistics sums, double count, const Tensor& dy, Tensor& dx) {
+template <class T>
+void CpuBatchNorm<T>::find_gradient(BlockRange blocks, const Tensor& x, ScaleShift w, GivenStatistics s,
+                                    GivenStatistics sums, double count, const Tensor& dy, Tensor& dx) {
   for_each_channel(layout_, blocks, [&](std::size_t c) {
     constants_[c] = static_cast<float>(double{sums.second.address()[c]} / count);
     slopes_[c] = static_cast<float>(double{sums.first.address()[c]} * slope(s, c) / count);
   });
-  normalise_backward(scope_->threads(), layout_, blocks, spec_.after, float_values(x).address(),
-                     float_values(dy).address(), prepare(blocks, w, s), constants_.data(), slopes_.data(),
-                     float_values(dx).address());
+  normalise_backward(scope_->threads(), layout_, blocks, spec_.after, values_as<T>(x).address(),
+                     values_as<T>(dy).address(), prepare(blocks, w, s), constants_.data(), slopes_.data(),
+                     values_as<T>(dx).address());
 }
 
-void CpuBatchNorm::check_operands(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
-                                  const Tensor& y) const {
+template <class T>
+void CpuBatchNorm<T>::check_operands(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
+                                     const Tensor& y) const {
   check_normalise(spec_, x, residual, w, s, y);
   check("x", x);
   check("y", y);
   if (residual != nullptr) check("the residual", *residual);
 }
 
-void CpuBatchNorm::find_output(BlockRange blocks, const Tensor& x, const Tensor* residual, ScaleShift w,
-                               GivenStatistics s, Tensor& y) {
-  normalise_pixels(scope_->threads(), layout_, blocks, spec_.after, float_values(x).address(),
-                   address(residual), prepare(blocks, w, s), float_values(y).address());
+template <class T>
+void CpuBatchNorm<T>::find_output(BlockRange blocks, const Tensor& x, const Tensor* residual, ScaleShift w,
+                                  GivenStatistics s, Tensor& y) {
+  normalise_pixels(scope_->threads(), layout_, blocks, spec_.after, values_as<T>(x).address(),
+                   address<T>(residual), prepare(blocks, w, s), values_as<T>(y).address());
 }
 
-void CpuBatchNorm::forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
-                           Tensor& y) {
+template <class T>
+void CpuBatchNorm<T>::forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+                              Tensor& y) {
   check_operands(x, residual, w, batch, y);
   for_each_group(1, [&](BlockRange blocks) {
     find_statistics(blocks, x, batch);
@@ -144,21 +157,24 @@ void CpuBatchNorm::forward(const Tensor& x, const Tensor* residual, ScaleShift w
   });
 }
 
-void CpuBatchNorm::statistics(const Tensor& x, Statistics batch) {
+template <class T>
+void CpuBatchNorm<T>::statistics(const Tensor& x, Statistics batch) {
   check("x", x);
   check_channels("mean and variance", spec_, batch);
   find_statistics(all(), x, batch);
 }
 
-void CpuBatchNorm::normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
-                             Tensor& y) {
+template <class T>
+void CpuBatchNorm<T>::normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
+                                Tensor& y) {
   check_operands(x, residual, w, s, y);
   find_output(all(), x, residual, w, s, y);
 }
 
-void CpuBatchNorm::check_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
-                              const Tensor& dy, const Tensor* more_dy, const Tensor* dresidual,
-                              GivenStatistics sums) const {
+template <class T>
+void CpuBatchNorm<T>::check_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
+                                 const Tensor& dy, const Tensor* more_dy, const Tensor* dresidual,
+                                 GivenStatistics sums) const {
   check_backward_sums(spec_, x, y, w, s, dy, more_dy, dresidual, sums);
   check("x", x);
   check("y", y);
@@ -167,18 +183,20 @@ void CpuBatchNorm::check_sums(const Tensor& x, const Tensor& y, ScaleShift w, Gi
   if (dresidual != nullptr) check("dresidual", *dresidual);
 }
 
-void CpuBatchNorm::backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
-                                 const Tensor& dy, const Tensor* more_dy, Tensor* dresidual,
-                                 ScaleShiftGradients sums) {
+template <class T>
+void CpuBatchNorm<T>::backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
+                                    const Tensor& dy, const Tensor* more_dy, Tensor* dresidual,
+                                    ScaleShiftGradients sums) {
   check_sums(x, y, w, s, dy, more_dy, dresidual, sums);
   find_sums(
       all(),
-      {float_values(x).address(), float_values(y).address(), float_values(dy).address(), address(more_dy)}, w,
-      s, dresidual, sums);
+      {values_as<T>(x).address(), values_as<T>(y).address(), values_as<T>(dy).address(), address<T>(more_dy)},
+      w, s, dresidual, sums);
 }
 
-void CpuBatchNorm::backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums,
-                                 double count, const Tensor& dy, Tensor& dx) {
+template <class T>
+void CpuBatchNorm<T>::backward_data(const Tensor& x, ScaleShift w, GivenStatistics s, GivenStatistics sums,
+                                    double count, const Tensor& dy, Tensor& dx) {
   check_backward_data(spec_, x, w, s, sums, count, dy, dx);
   check("x", x);
   check("dy", dy);
@@ -186,16 +204,17 @@ void CpuBatchNorm::backward_data(const Tensor& x, ScaleShift w, GivenStatistics 
   find_gradient(all(), x, w, s, sums, count, dy, dx);
 }
 
-void CpuBatchNorm::backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
-                            const Tensor& dy, const Tensor* more_dy, ScaleShiftGradients gradients,
-                            Tensor& dx, Tensor* dresidual) {
+template <class T>
+void CpuBatchNorm<T>::backward(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
+                               const Tensor& dy, const Tensor* more_dy, ScaleShiftGradients gradients,
+                               Tensor& dx, Tensor* dresidual) {
   check_sums(x, y, w, s, dy, more_dy, dresidual, gradients);
   check_image("dx", dx, spec_.input, layout_);
   const ScaleShiftGradients sums{{local_sums_.data(), channels()},
                                  {local_sums_.data() + channels(), channels()}};
   const auto count = static_cast<double>(layout_.images * layout_.pixels);
-  const NormGradient in{float_values(x).address(), float_values(y).address(), float_values(dy).address(),
-                        address(more_dy)};
+  const NormGradient<T> in{values_as<T>(x).address(), values_as<T>(y).address(), values_as<T>(dy).address(),
+                           address<T>(more_dy)};
   for_each_group(2, [&](BlockRange blocks) {
     find_sums(blocks, in, w, s, dresidual, sums);
     find_gradient(blocks, x, w, s, sums, count, dresidual == nullptr ? dy : *dresidual, dx);
@@ -207,5 +226,8 @@ void CpuBatchNorm::backward(const Tensor& x, const Tensor& y, ScaleShift w, Give
     shift = (spec_.accumulate ? shift : 0.0F) + sums.second.address()[c];
   }
 }
+
+template class CpuBatchNorm<float>;
+template class CpuBatchNorm<Bfloat16>;
 
 }  // namespace flotilla

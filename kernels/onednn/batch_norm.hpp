@@ -11,7 +11,9 @@
 namespace flotilla {
 
 /// BatchNorm as own passes: forward and backward read their inputs twice, and nothing else is kept. The
-/// second read hits the cache: both passes are done on a few blocks of channels at a time.
+/// second read hits the cache: both passes are done on a few blocks of channels at a time. T is what tensors
+/// hold: float or Bfloat16.
+template <class T>
 class CpuBatchNorm : public BatchNorm {
  public:
   CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const BatchNormSpec& spec);
@@ -44,7 +46,7 @@ class CpuBatchNorm : public BatchNorm {
   void find_statistics(BlockRange blocks, const Tensor& x, Statistics batch);
   void find_output(BlockRange blocks, const Tensor& x, const Tensor* residual, ScaleShift w,
                    GivenStatistics s, Tensor& y);
-  void find_sums(BlockRange blocks, const NormGradient& in, ScaleShift w, GivenStatistics s,
+  void find_sums(BlockRange blocks, const NormGradient<T>& in, ScaleShift w, GivenStatistics s,
                  Tensor* dresidual, ScaleShiftGradients sums);
   void find_gradient(BlockRange blocks, const Tensor& x, ScaleShift w, GivenStatistics s,
                      GivenStatistics sums, double count, const Tensor& dy, Tensor& dx);

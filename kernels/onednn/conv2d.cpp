@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
+#include "kernels/onednn/conv_weights.hpp"
 #include "kernels/onednn/descriptors.hpp"
 #include "kernels/plan_checks.hpp"
 
@@ -20,15 +21,6 @@ constexpr auto floats = dnnl::memory::data_type::f32;
 const Conv2dSpec& checked(const Conv2dSpec& spec) {
   check_spec(spec);
   return spec;
-}
-
-dnnl::memory::dims weight_dims(const Conv2dSpec& s) {
-  if (s.groups == 1) return {s.out_channels, s.input[1], s.kernel, s.kernel};
-  return {s.groups, s.out_channels / s.groups, s.input[1] / s.groups, s.kernel, s.kernel};
-}
-
-std::int64_t plain_size(const Conv2dSpec& s) {
-  return s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel;
 }
 
 /// An algorithm: its kind, and its forward convolution, which the backward ones take as a hint.
@@ -87,16 +79,15 @@ CpuConv2d::CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& 
     : scope_(std::move(scope)),
       spec_(checked(spec)),
       source_(layouts.of(spec.input)),
-      destination_(layouts.of(flotilla::output_shape(spec))),
-      plain_weight_(weight_dims(spec), floats, spec.groups == 1 ? Tag::oihw : Tag::goihw) {
+      destination_(layouts.of(flotilla::output_shape(spec))) {
   scope_->set_threads();
   made("the primitives of a convolution", [&] { make_operations(winograd); });
 }
 
 void CpuConv2d::make_operations(bool winograd) {
   const auto any = [](const dnnl::memory::dims& dims) { return dnnl::memory::desc(dims, floats, Tag::any); };
-  const dnnl::memory::desc source = described(spec_.input, source_.tag);
-  const dnnl::memory::desc destination = described(output_shape(), destination_.tag);
+  const dnnl::memory::desc source = described(spec_.input, source_.tag, floats);
+  const dnnl::memory::desc destination = described(output_shape(), destination_.tag, floats);
   const dnnl::memory::desc bias =
       spec_.bias ? dnnl::memory::desc({spec_.out_channels}, floats, Tag::x) : dnnl::memory::desc();
   const Shape output = output_shape();
@@ -178,25 +169,12 @@ void CpuConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients dw
 
 void CpuConv2d::weight_from_plain(std::span<const float> plain, std::span<float> stored) const {
   check_weight_copy(plain_size(spec_), weight_size(), plain.size(), stored.size());
-  copy_weight(plain_weight_, plain.data(), weight_, stored.data());
+  copy_weight(*scope_, plain_weight(spec_), plain, weight_, stored);
 }
 
 void CpuConv2d::weight_to_plain(std::span<const float> stored, std::span<float> plain) const {
   check_weight_copy(plain_size(spec_), weight_size(), plain.size(), stored.size());
-  copy_weight(weight_, stored.data(), plain_weight_, plain.data());
-}
-
-void CpuConv2d::copy_weight(const dnnl::memory::desc& from_layout, const float* from,
-                            const dnnl::memory::desc& to_layout, float* to) const {
-  scope_->set_threads();
-  made("a reorder of weights", [&] {
-    // Made for the call: weights are loaded and saved, not more. The library takes inputs as void*, too.
-    dnnl::memory source(from_layout, scope_->engine(), const_cast<float*>(from));
-    dnnl::memory destination(to_layout, scope_->engine(), to);
-    dnnl::stream stream = scope_->stream();
-    dnnl::reorder(source, destination).execute(stream, source, destination);
-    stream.wait();
-  });
+  copy_weight(*scope_, weight_, stored, plain_weight(spec_), plain);
 }
 
 }  // namespace flotilla

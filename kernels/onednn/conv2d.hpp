@@ -9,9 +9,9 @@
 
 namespace flotilla {
 
-/// Conv2d as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that is allowed
-/// and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct forward
-/// convolution; other primitives get them through a reorder.
+/// Conv2d in float32 as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that
+/// is allowed and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct
+/// forward convolution; other primitives get them through a reorder.
 class CpuConv2d : public Conv2d {
  public:
   CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,
@@ -27,14 +27,11 @@ class CpuConv2d : public Conv2d {
 
  private:
   void make_operations(bool winograd);
-  void copy_weight(const dnnl::memory::desc& from_layout, const float* from,
-                   const dnnl::memory::desc& to_layout, float* to) const;
 
   std::shared_ptr<PrimitiveScope> scope_;
   Conv2dSpec spec_;
   ImageLayout source_;
   ImageLayout destination_;
-  dnnl::memory::desc plain_weight_;
   dnnl::memory::desc weight_;  // as kept in the arena
   Operation forward_;
   Operation backward_data_;

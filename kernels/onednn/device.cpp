@@ -35,13 +35,13 @@ class CpuDevice : public Device {
   explicit CpuDevice(const DeviceSpec& spec)
       : info_{.description = cat("oneDNN ", onednn_version(), ", ", spec.threads,
                                  spec.threads == 1 ? " thread, " : " threads, ", instructions(spec.precision),
-                                 winograd_text(spec.winograd)),
+                                 winograd_text(spec.winograd && !is_half(spec.precision))),
               .threads = spec.threads,
               .precision = spec.precision,
               .shares_host_memory = true},
         flat_(spec.threads),
         tensors_(spec.threads, spec.precision, memory_, flat_),
-        images_(spec.threads, memory_),
+        images_(spec.threads, spec.precision, memory_),
         layers_({.threads = spec.threads, .precision = spec.precision, .winograd = spec.winograd}, memory_,
                 images_) {}
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/image_layout.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/descriptors.hpp"
@@ -12,48 +14,64 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
+constexpr auto float32 = dnnl::memory::data_type::f32;
+
+/// Of layouts of float32 tensors.
 std::int64_t lanes_of(Tag tag) {
   if (tag == Tag::nchw) return 1;
   return tag == Tag::nChw8c ? 8 : 16;
 }
 
+std::int64_t largest_divisor(std::int64_t number, std::int64_t limit) {
+  std::int64_t divisor = std::min(number, limit);
+  while (number % divisor != 0) --divisor;
+  return divisor;
+}
+
 Tag favourite(const dnnl::engine& engine) {
   const dnnl::memory::dims image = {8, 64, 28, 28};
-  const auto any = [](const dnnl::memory::dims& dims) {
-    return dnnl::memory::desc(dims, dnnl::memory::data_type::f32, Tag::any);
-  };
+  const auto any = [](const dnnl::memory::dims& dims) { return dnnl::memory::desc(dims, float32, Tag::any); };
   const auto description = made("the description of a convolution", [&] {
     return descriptors::forward(engine, {any(image), any({64, 64, 3, 3}), {}, any(image), {1, 1}, {1, 1}});
   });
   for (const Tag tag : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc}) {
-    if (description.dst_desc() == described({8, 64, 28, 28}, tag)) return tag;
+    if (description.dst_desc() == described({8, 64, 28, 28}, tag, float32)) return tag;
   }
   return Tag::nchw;
 }
 
 }  // namespace
 
-ImageLayout::ImageLayout(const Shape& shape, Tag with)
+ImageLayout::ImageLayout(const Shape& shape, Tag with, std::int64_t block_lanes)
     : tag(with),
       images(shape[0]),
       channels(shape[1]),
       pixels(shape[2] * shape[3]),
-      lanes(lanes_of(with)),
+      lanes(block_lanes),
       blocks(channels / lanes),
       block_stride(with == Tag::nhwc ? lanes : pixels * lanes),
       pixel_stride(with == Tag::nhwc ? channels : lanes) {}
 
-ImageLayouts::ImageLayouts(const dnnl::engine& engine) : tag_(favourite(engine)) {}
+ImageLayouts::ImageLayouts(const dnnl::engine& engine, Precision precision)
+    : precision_(precision), tag_(is_half(precision) ? Tag::nhwc : favourite(engine)) {}
 
 ImageLayout ImageLayouts::of(const Shape& shape) const {
   require(shape.rank() == 4, "an image tensor has four axes, got ", shape.text());
+  constexpr std::int64_t most_plain_channels = 4;
+  const std::int64_t channels = shape[1];
   // One pixel lies alike in every layout: a plain (N,C) as well.
-  const bool plain = shape[1] % lanes_of(tag_) != 0 || shape[2] * shape[3] == 1;
-  return {shape, plain ? Tag::nchw : tag_};
+  const bool one_pixel = shape[2] * shape[3] == 1;
+  if (is_half(precision_)) {
+    const bool plain = channels <= most_plain_channels || one_pixel;
+    return plain ? ImageLayout(shape, Tag::nchw, 1)
+                 : ImageLayout(shape, tag_, largest_divisor(channels, most_lanes));
+  }
+  const bool plain = channels % lanes_of(tag_) != 0 || one_pixel;
+  return plain ? ImageLayout(shape, Tag::nchw, 1) : ImageLayout(shape, tag_, lanes_of(tag_));
 }
 
-dnnl::memory::desc described(const Shape& shape, Tag tag) {
-  return {{shape[0], shape[1], shape[2], shape[3]}, dnnl::memory::data_type::f32, tag};
+dnnl::memory::desc described(const Shape& shape, Tag tag, dnnl::memory::data_type type) {
+  return {{shape[0], shape[1], shape[2], shape[3]}, type, tag};
 }
 
 void check_image(const char* name, const Tensor& tensor, const Shape& shape, const ImageLayout& expected) {

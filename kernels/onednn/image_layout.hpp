@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "kernels/precision.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -12,7 +13,7 @@ namespace flotilla {
 /// How the values of an image tensor (N,C,H,W) lie: a pixel of `lanes` channels is contiguous, and (n, block
 /// of lanes b, pixel p) starts at n·C·H·W + b·block_stride + p·pixel_stride. Plain tensors have one lane.
 struct ImageLayout : Layout {
-  ImageLayout(const Shape& shape, dnnl::memory::format_tag tag);
+  ImageLayout(const Shape& shape, dnnl::memory::format_tag tag, std::int64_t lanes);
   dnnl::memory::format_tag tag;
   std::int64_t images, channels, pixels;
   std::int64_t lanes, blocks, block_stride, pixel_stride;
@@ -24,17 +25,25 @@ struct BlockRange {
   std::int64_t end = 0;
 };
 
-/// The preferred layouts of this processor's convolutions, found by asking oneDNN about one of common size.
+/// The most channels of a block of an image tensor.
+inline constexpr std::int64_t most_lanes = 128;
+
+/// The layouts of a device's image tensors. In float32 those that this processor's convolutions prefer, found
+/// by asking oneDNN about one of common size; plain where the lanes do not divide the channels. In bfloat16
+/// (N,H,W,C), in which products can take pixels as rows: AMX's convolutions prefer it, and those of
+/// AVX512_BF16 are as fast in it as in others. A block is then the most channels, up to 128, that divide them
+/// all.
 class ImageLayouts {
  public:
-  explicit ImageLayouts(const dnnl::engine& engine);
-  ImageLayout of(const Shape& shape) const;  ///< Plain where the lanes do not divide the channels.
+  ImageLayouts(const dnnl::engine& engine, Precision precision);
+  ImageLayout of(const Shape& shape) const;  ///< Plain for up to 4 channels.
 
  private:
+  Precision precision_;
   dnnl::memory::format_tag tag_;
 };
 
-dnnl::memory::desc described(const Shape& shape, dnnl::memory::format_tag tag);
+dnnl::memory::desc described(const Shape& shape, dnnl::memory::format_tag tag, dnnl::memory::data_type type);
 
 /// @throws InternalError unless the tensor has the shape and lies as `expected`.
 void check_image(const char* name, const Tensor& tensor, const Shape& shape, const ImageLayout& expected);

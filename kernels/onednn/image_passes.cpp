@@ -8,6 +8,7 @@
 
 namespace flotilla {
 
+template <>
 void average_pixels(int threads, const ImageLayout& layout, const float* x, float* y) {
   const float factor = 1.0F / static_cast<float>(layout.pixels);
   with_lanes(layout, [&]<int L>(LaneCount<L>) {
@@ -28,6 +29,7 @@ void average_pixels(int threads, const ImageLayout& layout, const float* x, floa
   });
 }
 
+template <>
 void spread_over_pixels(int threads, const ImageLayout& layout, const float* dy, float* dx) {
   const float factor = 1.0F / static_cast<float>(layout.pixels);
   with_lanes(layout, [&]<int L>(LaneCount<L>) {
@@ -39,28 +41,38 @@ void spread_over_pixels(int threads, const ImageLayout& layout, const float* dy,
   });
 }
 
-void add_to(int threads, std::int64_t count, const float* x, float* y) {
+template <class T>
+void add_to(int threads, std::int64_t count, const T* x, T* y) {
   in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) y[i] += x[i];
+    for (std::int64_t i = begin; i < end; ++i) y[i] = from_float<T>(to_float(y[i]) + to_float(x[i]));
   });
 }
 
-void add_and_relu(int threads, std::int64_t count, const float* a, const float* b, float* y) {
+template <class T>
+void add_and_relu(int threads, std::int64_t count, const T* a, const T* b, T* y) {
   in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) {
-      const float sum = a[i] + b[i];
-      y[i] = sum < 0.0F ? 0.0F : sum;  // NaN stays NaN
+      const float sum = to_float(a[i]) + to_float(b[i]);
+      y[i] = from_float<T>(sum < 0.0F ? 0.0F : sum);  // NaN stays NaN
     }
   });
 }
 
-void mask_by_relu(int threads, std::int64_t count, const float* y, const float* dy, float* dx) {
+template <class T>
+void mask_by_relu(int threads, std::int64_t count, const T* y, const T* dy, T* dx) {
   in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) dx[i] = y[i] > 0.0F ? dy[i] : 0.0F;
+    for (std::int64_t i = begin; i < end; ++i) dx[i] = to_float(y[i]) > 0.0F ? dy[i] : T{};
   });
 }
+
+template void add_to(int, std::int64_t, const float*, float*);
+template void add_to(int, std::int64_t, const Bfloat16*, Bfloat16*);
+template void add_and_relu(int, std::int64_t, const float*, const float*, float*);
+template void add_and_relu(int, std::int64_t, const Bfloat16*, const Bfloat16*, Bfloat16*);
+template void mask_by_relu(int, std::int64_t, const float*, const float*, float*);
+template void mask_by_relu(int, std::int64_t, const Bfloat16*, const Bfloat16*, Bfloat16*);
 
 }  // namespace flotilla

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// Image tensors in oneDNN's layouts, and their sums.
+/// Image tensors in the layouts of ImageLayouts, and their sums.
 class CpuImages : public ImageOperations {
  public:
   struct Parts {
@@ -19,7 +19,8 @@ class CpuImages : public ImageOperations {
     ImageLayouts layouts;
   };
 
-  CpuImages(int threads, const HostMemory& memory) : threads_(threads), memory_(memory) {}
+  CpuImages(int threads, Precision precision, const HostMemory& memory)
+      : threads_(threads), precision_(precision), memory_(memory) {}
   /// What plans of layers on images share. Made on first use: a network without images asks oneDNN for
   /// nothing.
   const Parts& parts();
@@ -35,8 +36,10 @@ class CpuImages : public ImageOperations {
 
  private:
   std::shared_ptr<const ImageLayout> layout(const Shape& shape);  // null: plain
+  std::size_t floats_of(const Shape& shape) const;                // of storage
 
   int threads_;
+  Precision precision_;
   const HostMemory& memory_;
   std::optional<Parts> parts_;
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/layers.hpp"
 
-#include "kernels/error.hpp"
 #include "kernels/onednn/batch_norm.hpp"
+#include "kernels/onednn/bfloat16_conv2d.hpp"
 #include "kernels/onednn/bfloat16_linear.hpp"
+#include "kernels/onednn/bfloat16_pool2d.hpp"
 #include "kernels/onednn/conv2d.hpp"
 #include "kernels/onednn/dropout.hpp"
 #include "kernels/onednn/linear.hpp"
@@ -11,15 +12,6 @@
 #include "kernels/onednn/softmax_loss.hpp"
 
 namespace flotilla {
-
-namespace {
-
-void refuse_half(Precision precision, const char* what) {
-  if (is_half(precision))
-    throw UserError(cat("device.kind = \"cpu\" has no ", what, " in ", name(precision), ": use \"float32\""));
-}
-
-}  // namespace
 
 std::shared_ptr<PrimitiveScope> CpuLayers::scope_for(std::int64_t flops) {
   constexpr std::int64_t least_shared = 10'000'000;
@@ -33,17 +25,23 @@ std::unique_ptr<Linear> CpuLayers::linear(const LinearSpec& spec) {
   return std::make_unique<CpuBfloat16Linear>(scope_for(2 * spec.batch * spec.in * spec.out), spec);
 }
 std::unique_ptr<Conv2d> CpuLayers::conv2d(const Conv2dSpec& spec) {
-  refuse_half(choices_.precision, "convolutions");
+  if (is_half(choices_.precision))
+    return std::make_unique<CpuBfloat16Conv2d>(images_.parts().scope, images_.parts().layouts, spec);
   return std::make_unique<CpuConv2d>(images_.parts().scope, images_.parts().layouts, choices_.winograd, spec);
 }
 std::unique_ptr<BatchNorm> CpuLayers::batch_norm(const BatchNormSpec& spec) {
-  refuse_half(choices_.precision, "batch norm");
-  return std::make_unique<CpuBatchNorm>(images_.parts().scope, images_.parts().layouts, spec);
+  return with_values(choices_.precision, [&]<class T>(T) -> std::unique_ptr<BatchNorm> {
+    return std::make_unique<CpuBatchNorm<T>>(images_.parts().scope, images_.parts().layouts, spec);
+  });
 }
 std::unique_ptr<Pool2d> CpuLayers::pool2d(const Pool2dSpec& spec) {
-  refuse_half(choices_.precision, "pooling");
-  if (spec.kind == Pooling::global_average)
-    return std::make_unique<CpuGlobalAverage>(choices_.threads, images_.parts().layouts, spec);
+  if (spec.kind == Pooling::global_average) {
+    return with_values(choices_.precision, [&]<class T>(T) -> std::unique_ptr<Pool2d> {
+      return std::make_unique<CpuGlobalAverage<T>>(choices_.threads, images_.parts().layouts, spec);
+    });
+  }
+  if (is_half(choices_.precision))
+    return std::make_unique<CpuBfloat16Pool2d>(images_.parts().scope, images_.parts().layouts, spec);
   return std::make_unique<CpuPool2d>(images_.parts().scope, images_.parts().layouts, spec);
 }
 std::unique_ptr<Dropout> CpuLayers::dropout(const DropoutSpec& spec) {

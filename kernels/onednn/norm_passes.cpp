@@ -10,20 +10,6 @@ namespace flotilla {
 
 namespace {
 
-/// Calls body with `after` as a type.
-template <AfterNorm A>
-struct Then {
-  static constexpr AfterNorm value = A;
-};
-template <class Body>
-void with_after(AfterNorm after, const Body& body) {
-  switch (after) {
-    case AfterNorm::nothing: return body(Then<AfterNorm::nothing>{});
-    case AfterNorm::relu: return body(Then<AfterNorm::relu>{});
-    case AfterNorm::add_relu: return body(Then<AfterNorm::add_relu>{});
-  }
-}
-
 /// The channels' values of one block.
 template <int L>
 struct Block {
@@ -66,7 +52,7 @@ void unit_statistics(const ImageLayout& layout, const float* x, double* means, d
 }
 
 template <int L, AfterNorm A, bool More>
-void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient& in,
+void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient<float>& in,
                         const Block<L>& of, float* dresidual, double* products, double* sums) {
   std::array<double, L> product{};
   std::array<double, L> sum{};
@@ -99,6 +85,7 @@ void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const No
 
 }  // namespace
 
+template <>
 void image_statistics(int threads, const ImageLayout& layout, BlockRange blocks, const float* x,
                       ImageSums sums) {
   with_lanes(layout, [&]<int L>(LaneCount<L>) {
@@ -109,6 +96,7 @@ void image_statistics(int threads, const ImageLayout& layout, BlockRange blocks,
   });
 }
 
+template <>
 void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
                       const float* x, const float* residual, const NormChannels& of, float* y) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
@@ -127,8 +115,10 @@ void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks,
   });
 }
 
+template <>
 void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
-                         const NormGradient& in, const NormChannels& of, float* dresidual, ImageSums sums) {
+                         const NormGradient<float>& in, const NormChannels& of, float* dresidual,
+                         ImageSums sums) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_lanes(layout, [&]<int L>(LaneCount<L>) {
       for_each_unit(threads, layout, blocks,
@@ -147,6 +137,7 @@ void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange bloc
   });
 }
 
+template <>
 void normalise_backward(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
                         const float* x, const float* dy, const NormChannels& of, const float* constant,
                         const float* slope, float* dx) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/pool2d.hpp"
 
+#include "kernels/bfloat16_values.hpp"
 #include "kernels/error.hpp"
-#include "kernels/float_values.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/descriptors.hpp"
 #include "kernels/onednn/image_passes.hpp"
@@ -39,10 +39,11 @@ CpuPool2d::CpuPool2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& 
 }
 
 void CpuPool2d::make_operations() {
+  constexpr auto type = dnnl::memory::data_type::f32;
   // A single pixel lies alike in every layout, so y may be described as the primitive likes it.
   const descriptors::Pooling pooling{algorithm_of(spec_.kind),
-                                     described(spec_.input, source_.tag),
-                                     described(output_shape(), source_.tag),
+                                     described(spec_.input, source_.tag, type),
+                                     described(output_shape(), source_.tag, type),
                                      {spec_.stride, spec_.stride},
                                      {spec_.kernel, spec_.kernel},
                                      {spec_.padding, spec_.padding}};
@@ -69,9 +70,9 @@ void CpuPool2d::forward(const Tensor& x, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
   if (spec_.kind == Pooling::max) {
-    forward_.run({float_values(x).address(), float_values(y).address(), workspace_.span().address()});
+    forward_.run({x.span().address(), y.span().address(), workspace_.span().address()});
   } else {
-    forward_.run({float_values(x).address(), float_values(y).address()});
+    forward_.run({x.span().address(), y.span().address()});
   }
 }
 
@@ -79,28 +80,34 @@ void CpuPool2d::backward(const Tensor& dy, Tensor& dx) {
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
   if (spec_.kind == Pooling::max) {
-    backward_.run({float_values(dy).address(), float_values(dx).address(), workspace_.span().address()});
+    backward_.run({dy.span().address(), dx.span().address(), workspace_.span().address()});
   } else {
-    backward_.run({float_values(dy).address(), float_values(dx).address()});
+    backward_.run({dy.span().address(), dx.span().address()});
   }
 }
 
-CpuGlobalAverage::CpuGlobalAverage(int threads, const ImageLayouts& layouts, const Pool2dSpec& spec)
+template <class T>
+CpuGlobalAverage<T>::CpuGlobalAverage(int threads, const ImageLayouts& layouts, const Pool2dSpec& spec)
     : threads_(threads),
       spec_(checked(spec)),
       source_(layouts.of(spec.input)),
       destination_(layouts.of(flotilla::output_shape(spec))) {}
 
-void CpuGlobalAverage::forward(const Tensor& x, Tensor& y) {
+template <class T>
+void CpuGlobalAverage<T>::forward(const Tensor& x, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
-  average_pixels(threads_, source_, float_values(x).address(), float_values(y).address());
+  average_pixels(threads_, source_, values_as<T>(x).address(), values_as<T>(y).address());
 }
 
-void CpuGlobalAverage::backward(const Tensor& dy, Tensor& dx) {
+template <class T>
+void CpuGlobalAverage<T>::backward(const Tensor& dy, Tensor& dx) {
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
-  spread_over_pixels(threads_, source_, float_values(dy).address(), float_values(dx).address());
+  spread_over_pixels(threads_, source_, values_as<T>(dy).address(), values_as<T>(dx).address());
 }
+
+template class CpuGlobalAverage<float>;
+template class CpuGlobalAverage<Bfloat16>;
 
 }  // namespace flotilla

@@ -9,7 +9,8 @@
 
 namespace flotilla {
 
-/// Pool2d as oneDNN's primitives; max keeps in a workspace of its own where the largest values were.
+/// Pool2d in float32 as oneDNN's primitives; max keeps in a workspace of its own where the largest values
+/// were.
 class CpuPool2d : public Pool2d {
  public:
   CpuPool2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const Pool2dSpec& spec);
@@ -29,7 +30,8 @@ class CpuPool2d : public Pool2d {
   Operation backward_;
 };
 
-/// Pool2d of kind global_average as one own pass.
+/// Pool2d of kind global_average as one own pass. T is what tensors hold: float or Bfloat16.
+template <class T>
 class CpuGlobalAverage : public Pool2d {
  public:
   CpuGlobalAverage(int threads, const ImageLayouts& layouts, const Pool2dSpec& spec);

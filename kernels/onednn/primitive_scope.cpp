@@ -16,11 +16,19 @@ void PrimitiveScope::set_threads() const {
 }
 
 void PrimitiveScope::reserve(std::size_t bytes) {
+  grow(scratch_, bytes);
+}
+
+void PrimitiveScope::reserve_rows(std::size_t bytes) {
+  grow(rows_, bytes);
+}
+
+void PrimitiveScope::grow(Scratch& scratch, std::size_t bytes) const {
   const std::size_t count = (bytes + sizeof(float) - 1) / sizeof(float);
-  if (count <= scratch_.size()) return;
-  scratch_ = Storage();  // before the larger one is allocated
-  scratch_ = memory_.allocate(count);
-  scratch_address_ = reinterpret_cast<std::byte*>(scratch_.span().address());
+  if (count <= scratch.storage.size()) return;
+  scratch.storage = Storage();  // before the larger one is allocated
+  scratch.storage = memory_.allocate(count);
+  scratch.address = reinterpret_cast<std::byte*>(scratch.storage.span().address());
 }
 
 }  // namespace flotilla

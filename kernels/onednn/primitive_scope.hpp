@@ -12,7 +12,8 @@
 namespace flotilla {
 
 /// What the primitives of one device share: engine, stream, threads, and scratch memory for the largest need
-/// among them. One primitive runs at a time.
+/// among them. One primitive runs at a time. Rows are a second scratch memory, for values that a primitive
+/// reads or writes and that own passes gather before it or scatter after it.
 class PrimitiveScope {
  public:
   PrimitiveScope(int threads, const HostMemory& memory);
@@ -23,15 +24,23 @@ class PrimitiveScope {
   void set_threads() const;  ///< oneDNN uses the OpenMP setting of the calling thread, when it makes and when
                              ///< it runs a primitive.
   void reserve(std::size_t bytes);  ///< Makes the scratch memory at least so large.
-  std::byte* scratch() const { return scratch_address_; }
+  std::byte* scratch() const { return scratch_.address; }
+  void reserve_rows(std::size_t bytes);
+  std::byte* rows() const { return rows_.address; }
 
  private:
+  struct Scratch {
+    Storage storage;
+    std::byte* address = nullptr;
+  };
+  void grow(Scratch& scratch, std::size_t bytes) const;
+
   int threads_;
   HostMemory memory_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  Storage scratch_;
-  std::byte* scratch_address_ = nullptr;
+  Scratch scratch_;
+  Scratch rows_;
 };
 
 /// The result of `make`. @throws LibraryError for a dnnl::error, naming `what` was to be made.

@@ -39,9 +39,11 @@ class ReferenceTensors : public HostTensors {
 
 class ReferenceDevice : public Device {
  public:
-  explicit ReferenceDevice(Precision precision)
+  ReferenceDevice(Precision precision, bool half_weight_gradients)
       : info_{.description = "plain loops in double, 1 thread", .precision = precision, .stages_bytes = true},
-        rounding_(precision) {
+        rounding_(precision),
+        layers_(memory_, rounding_,
+                half_weight_gradients ? rounding_ : reference::Rounding(Precision::float32)) {
     if (is_half(precision)) info_.description += cat(", values rounded to ", name(precision));
   }
 
@@ -62,13 +64,13 @@ class ReferenceDevice : public Device {
   ReferenceFlat flat_;
   ReferenceTensors tensors_{memory_, flat_};
   ReferenceImages images_{memory_, rounding_};
-  ReferenceLayers layers_{memory_, rounding_};
+  ReferenceLayers layers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_reference_device(Precision precision) {
-  return std::make_unique<ReferenceDevice>(precision);
+std::unique_ptr<Device> make_reference_device(Precision precision, bool half_weight_gradients) {
+  return std::make_unique<ReferenceDevice>(precision, half_weight_gradients);
 }
 
 }  // namespace flotilla

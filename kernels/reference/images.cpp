@@ -24,7 +24,7 @@ Tensor ReferenceImages::tensor(const Shape& shape) {
 }
 
 Tensor ReferenceImages::view(const Shape& shape, DeviceSpan<float> memory) {
-  check_view(shape, memory);
+  check_view(shape, static_cast<std::size_t>(shape.size()), memory);
   return {shape, memory};
 }
 

@@ -91,12 +91,12 @@ class ReferenceSoftmaxLoss : public SoftmaxLoss {
 
 class ReferenceConv2d : public Conv2d {
  public:
-  ReferenceConv2d(const Conv2dSpec& spec, reference::Rounding rounding)
+  ReferenceConv2d(const Conv2dSpec& spec, reference::Rounding rounding, reference::Rounding gradients)
       : spec_(spec),
         rounding_(rounding),
         x_(rounding),
         weight_(rounding),
-        gradient_(rounding, spec.accumulate) {
+        gradient_(gradients, spec.accumulate) {
     check_spec(spec);
   }
 
@@ -269,7 +269,7 @@ std::unique_ptr<Linear> ReferenceLayers::linear(const LinearSpec& spec) {
   return std::make_unique<ReferenceLinear>(spec, rounding_);
 }
 std::unique_ptr<Conv2d> ReferenceLayers::conv2d(const Conv2dSpec& spec) {
-  return std::make_unique<ReferenceConv2d>(spec, rounding_);
+  return std::make_unique<ReferenceConv2d>(spec, rounding_, weight_gradients_);
 }
 std::unique_ptr<BatchNorm> ReferenceLayers::batch_norm(const BatchNormSpec& spec) {
   return std::make_unique<ReferenceBatchNorm>(spec, memory_, rounding_);

@@ -11,8 +11,9 @@ namespace flotilla {
 class ReferenceLayers : public Layers {
  public:
   /// `memory` must outlive it.
-  ReferenceLayers(const reference::TaggedMemory& memory, reference::Rounding rounding)
-      : memory_(memory), rounding_(rounding) {}
+  ReferenceLayers(const reference::TaggedMemory& memory, reference::Rounding rounding,
+                  reference::Rounding weight_gradients)
+      : memory_(memory), rounding_(rounding), weight_gradients_(weight_gradients) {}
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override;
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
   std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
@@ -23,6 +24,7 @@ class ReferenceLayers : public Layers {
  private:
   const reference::TaggedMemory& memory_;
   reference::Rounding rounding_;
+  reference::Rounding weight_gradients_;  // of convolutions
 };
 
 }  // namespace flotilla

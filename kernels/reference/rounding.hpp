@@ -43,7 +43,7 @@ class HalfCopy {
   std::vector<float> copy_;
 };
 
-/// Gradients of a convolution's weights are written in halves, once in a pass, and added up in float32.
+/// Gradients of a convolution's weights that are written in halves, once in a pass, and added up in float32.
 class HalfGradient {
  public:
   HalfGradient(Rounding rounding, bool accumulate) : rounding_(rounding), accumulate_(accumulate) {}

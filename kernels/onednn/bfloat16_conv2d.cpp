@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn/bfloat16_conv2d.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "kernels/error.hpp"
+#include "kernels/image_checks.hpp"
+#include "kernels/onednn/bfloat16_rows.hpp"
+#include "kernels/onednn/conv_weights.hpp"
+#include "kernels/onednn/descriptors.hpp"
+#include "kernels/plan_checks.hpp"
+
+namespace flotilla {
+
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+using Type = dnnl::memory::data_type;
+
+const Conv2dSpec& checked(const Conv2dSpec& spec) {
+  check_spec(spec);
+  return spec;
+}
+
+dnnl::memory::desc image(const Shape& shape, Tag tag) {
+  return described(shape, tag, Type::bf16);
+}
+
+/// As image tensors lie. One pixel lies alike in every layout: it is described as convolutions like it.
+dnnl::memory::desc kept(const Shape& shape, const ImageLayout& layout) {
+  return image(shape, layout.pixels == 1 ? Tag::nhwc : layout.tag);
+}
+
+/// (rows, columns) of a matrix; with `turned` the transpose of what lies in memory.
+dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, Type type, bool turned = false) {
+  return {{rows, columns}, type, turned ? Tag::ba : Tag::ab};
+}
+
+/// A convolution's operands: images as (N,H,W,C), or as the library likes them.
+descriptors::Convolution convolution(const Conv2dSpec& s, Tag images) {
+  const dnnl::memory::dims bias = {s.out_channels};
+  return {image(s.input, images),
+          {weight_dims(s), Type::bf16, Tag::any},
+          s.bias ? dnnl::memory::desc(bias, Type::f32, Tag::x) : dnnl::memory::desc(),
+          image(output_shape(s), images),
+          {s.stride, s.stride},
+          {s.padding, s.padding}};
+}
+
+descriptors::Convolution with_float32_weights(descriptors::Convolution of, const Conv2dSpec& s) {
+  of.weights = {weight_dims(s), Type::f32, Tag::any};
+  return of;
+}
+
+/// describe(a convolution of images as (N,H,W,C)), or where the library has only its plain loops for that,
+/// describe(one of images as it likes them).
+template <class Describe>
+auto described_by(const Conv2dSpec& spec, const Describe& describe) {
+  const auto rows = describe(convolution(spec, Tag::nhwc));
+  const bool plain_loops = std::string_view(rows.impl_info_str()).starts_with("ref");
+  return plain_loops ? describe(convolution(spec, Tag::any)) : rows;
+}
+
+}  // namespace
+
+CpuBfloat16Conv2d::CpuBfloat16Conv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
+                                     const Conv2dSpec& spec)
+    : scope_(std::move(scope)),
+      spec_(checked(spec)),
+      source_(layouts.of(spec.input)),
+      destination_(layouts.of(flotilla::output_shape(spec))) {
+  scope_->set_threads();
+  made("the primitives of a convolution", [&] { make_operations(); });
+}
+
+bool CpuBfloat16Conv2d::are_rows(const ImageLayout& layout) const {
+  return layout.tag == Tag::nhwc || layout.pixels == 1 || layout.channels == 1;
+}
+
+bool CpuBfloat16Conv2d::is_dense() const {
+  return spec_.kernel == 1 && spec_.stride == 1 && spec_.padding == 0;
+}
+
+// ResNet-50, 16 images, 2 threads, oneDNN 2.6.3, ms as convolution and as product with what surrounds it
+// (Sapphire Rapids): 512 x 7 x 7 to 512 by 3 x 3, weights 19.5 and 8; 256 x 28 x 28 to 256 by 3 x 3 in
+// strides of 2, weights 17 and 8, images 20 and 10; 512 x 7 x 7 to 2048 by 1 x 1, weights 15 and 3,
+// images 5.7 and 2.6; but 64 x 56 x 56 to 64 by 3 x 3, weights 7 and 15.
+bool CpuBfloat16Conv2d::has_weights_by_product() const {
+  if (spec_.groups > 1 || spec_.bias || !are_rows(source_) || !are_rows(destination_)) return false;
+  constexpr std::int64_t few_pixels = 14 * 14;
+  return spec_.kernel == 1 || spec_.stride > 1 || destination_.pixels <= few_pixels;
+}
+
+bool CpuBfloat16Conv2d::has_data_by_product() const {
+  return has_weights_by_product() && (spec_.kernel == 1 || spec_.stride > 1);
+}
+
+Conv2dSpec CpuBfloat16Conv2d::part() const {
+  Conv2dSpec part = spec_;
+  part.input = {spec_.input[0] / data_parts_, spec_.input[1], spec_.input[2], spec_.input[3]};
+  return part;
+}
+
+Operation CpuBfloat16Conv2d::weights_by_product() {
+  const std::int64_t rows = destination_.images * destination_.pixels;
+  const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
+  if (!is_dense()) scope_->reserve_rows(static_cast<std::size_t>(rows * columns) * sizeof(Bfloat16));
+  const descriptors::Product product{matrix(spec_.out_channels, rows, Type::bf16, true),
+                                     matrix(rows, columns, Type::bf16),
+                                     matrix(spec_.out_channels, columns, Type::f32), spec_.accumulate};
+  const auto description = descriptors::product(scope_->engine(), product);
+  return {scope_,
+          dnnl::matmul(description),
+          description.scratchpad_desc(),
+          {{DNNL_ARG_WEIGHTS, product.weights, description.weights_desc()},
+           {DNNL_ARG_SRC, product.source, description.src_desc()},
+           {DNNL_ARG_DST, product.destination, description.dst_desc(), Flow::out}}};
+}
+
+Operation CpuBfloat16Conv2d::data_by_product() {
+  const std::int64_t out = spec_.out_channels;
+  const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
+  if (!is_dense()) {
+    constexpr std::int64_t most_bytes = 16 << 20;  // of rows, which are read from the cache again
+    const std::int64_t images = spec_.input[0];
+    const std::int64_t bytes = destination_.pixels * columns * static_cast<std::int64_t>(sizeof(float));
+    data_parts_ = std::min(images, (images * bytes + most_bytes - 1) / most_bytes);
+    while (images % data_parts_ != 0) ++data_parts_;
+    scope_->reserve_rows(static_cast<std::size_t>(images / data_parts_ * bytes));
+  }
+  const std::int64_t rows = part().input[0] * destination_.pixels;
+  const descriptors::Product product{matrix(rows, out, Type::bf16),
+                                     {{out, columns}, Type::bf16, Tag::any},
+                                     matrix(rows, columns, is_dense() ? Type::bf16 : Type::f32)};
+  const auto description = descriptors::product(scope_->engine(), product);
+  return {scope_,
+          dnnl::matmul(description),
+          description.scratchpad_desc(),
+          {{DNNL_ARG_SRC, product.source, description.src_desc()},
+           {DNNL_ARG_WEIGHTS, matrix(out, columns, Type::f32), description.weights_desc()},
+           {DNNL_ARG_DST, product.destination, description.dst_desc(), Flow::out}}};
+}
+
+void CpuBfloat16Conv2d::make_operations() {
+  const dnnl::memory::desc source = kept(spec_.input, source_);
+  const dnnl::memory::desc destination = kept(output_shape(), destination_);
+  const dnnl::engine& engine = scope_->engine();
+  const auto forward = described_by(
+      spec_, [&](const descriptors::Convolution& of) { return descriptors::forward(engine, of); });
+  const dnnl::memory::desc bias = convolution(spec_, Tag::any).bias;
+
+  if (has_weights_by_product()) {
+    weight_ = {weight_dims(spec_), Type::f32, Tag::ohwi};
+    backward_weights_ = weights_by_product();
+  } else {
+    const auto weights = described_by(spec_, [&](const descriptors::Convolution& of) {
+      return descriptors::backward_weights(engine, with_float32_weights(of, spec_), forward);
+    });
+    weight_ = weights.diff_weights_desc();
+    const Flow gradients = spec_.accumulate ? Flow::add : Flow::out;
+    std::vector<Argument> operands = {
+        {DNNL_ARG_SRC, source, weights.src_desc()},
+        {DNNL_ARG_DIFF_DST, destination, weights.diff_dst_desc()},
+        {DNNL_ARG_DIFF_WEIGHTS, weight_, weights.diff_weights_desc(), gradients}};
+    if (spec_.bias) operands.push_back({DNNL_ARG_DIFF_BIAS, bias, bias, gradients});
+    backward_weights_ =
+        Operation(scope_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(), operands);
+  }
+
+  std::vector<Argument> operands = {{DNNL_ARG_SRC, source, forward.src_desc()},
+                                    {DNNL_ARG_WEIGHTS, weight_, forward.weights_desc()},
+                                    {DNNL_ARG_DST, destination, forward.dst_desc(), Flow::out}};
+  if (spec_.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
+  forward_ = Operation(scope_, dnnl::convolution_forward(forward), forward.scratchpad_desc(), operands);
+
+  if (!spec_.input_gradient) return;
+  if (has_data_by_product()) {
+    backward_data_ = data_by_product();
+    return;
+  }
+  const auto data = described_by(spec_, [&](const descriptors::Convolution& of) {
+    return descriptors::backward_data(engine, of, forward);
+  });
+  backward_data_ = Operation(scope_, dnnl::convolution_backward_data(data), data.scratchpad_desc(),
+                             {{DNNL_ARG_DIFF_DST, destination, data.diff_dst_desc()},
+                              {DNNL_ARG_WEIGHTS, weight_, data.weights_desc()},
+                              {DNNL_ARG_DIFF_SRC, source, data.diff_src_desc(), Flow::out}});
+}
+
+std::int64_t CpuBfloat16Conv2d::weight_size() const {
+  return static_cast<std::int64_t>(weight_.get_size() / sizeof(float));
+}
+
+void CpuBfloat16Conv2d::forward(const Tensor& x, Weights w, Tensor& y) {
+  check_image("x", x, spec_.input, source_);
+  check_image("y", y, output_shape(), destination_);
+  check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+  if (spec_.bias) {
+    forward_.run({x.span().address(), w.weight.address(), y.span().address(), w.bias.address()});
+  } else {
+    forward_.run({x.span().address(), w.weight.address(), y.span().address()});
+  }
+}
+
+void CpuBfloat16Conv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
+  require(backward_data_.made(), "this convolution was made without backward_data");
+  check_image("dy", dy, output_shape(), destination_);
+  check_image("dx", dx, spec_.input, source_);
+  check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+  const Bfloat16* from = values_as<Bfloat16>(dy).address();
+  Bfloat16* to = values_as<Bfloat16>(dx).address();
+  if (!has_data_by_product() || is_dense()) {
+    backward_data_.run({from, w.weight.address(), to});
+    return;
+  }
+  auto* const rows = reinterpret_cast<float*>(scope_->rows());
+  const Conv2dSpec spec = part();
+  for (std::int64_t i = 0; i < data_parts_; ++i) {
+    backward_data_.run({from, w.weight.address(), rows});
+    sum_rows(scope_->threads(), spec, rows, to);
+    from += flotilla::output_shape(spec).size();
+    to += spec.input.size();
+  }
+}
+
+void CpuBfloat16Conv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) {
+  check_image("x", x, spec_.input, source_);
+  check_image("dy", dy, output_shape(), destination_);
+  check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
+  const Bfloat16* source = values_as<Bfloat16>(x).address();
+  if (has_weights_by_product() && !is_dense()) {
+    auto* const rows = reinterpret_cast<Bfloat16*>(scope_->rows());
+    gather_rows(scope_->threads(), spec_, source, rows);
+    source = rows;
+  }
+  if (spec_.bias) {
+    backward_weights_.run({source, dy.span().address(), dw.weight.address(), dw.bias.address()});
+  } else {
+    backward_weights_.run({source, dy.span().address(), dw.weight.address()});
+  }
+}
+
+void CpuBfloat16Conv2d::weight_from_plain(std::span<const float> plain, std::span<float> stored) const {
+  check_weight_copy(plain_size(spec_), weight_size(), plain.size(), stored.size());
+  copy_weight(*scope_, plain_weight(spec_), plain, weight_, stored);
+}
+
+void CpuBfloat16Conv2d::weight_to_plain(std::span<const float> stored, std::span<float> plain) const {
+  check_weight_copy(plain_size(spec_), weight_size(), plain.size(), stored.size());
+  copy_weight(*scope_, weight_, stored, plain_weight(spec_), plain);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/layers/conv2d.hpp"
+#include "kernels/onednn/image_layout.hpp"
+#include "kernels/onednn/operation.hpp"
+
+namespace flotilla {
+
+/// Conv2d on tensors of bfloat16, with weights and their gradients in float32; each pass makes its copy of
+/// the weights. Gradients of weights are written in the layout that the arena keeps. Forward is oneDNN's
+/// convolution. Backward is one or a matrix product over pixels as rows, which AMX computes up to five times
+/// as fast: of kernels of 1, of strides, and for weights' gradients of small images.
+class CpuBfloat16Conv2d : public Conv2d {
+ public:
+  CpuBfloat16Conv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
+                    const Conv2dSpec& spec);
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  std::int64_t weight_size() const override;
+  std::int64_t flops() const override { return flotilla::flops(spec_); }
+  void forward(const Tensor& x, Weights w, Tensor& y) override;
+  void backward_data(const Tensor& dy, Weights w, Tensor& dx) override;
+  void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override;
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
+
+ private:
+  void make_operations();
+  Operation weights_by_product();
+  Operation data_by_product();
+  bool are_rows(const ImageLayout& layout) const;  // pixel after pixel
+  bool has_weights_by_product() const;
+  bool has_data_by_product() const;
+  bool is_dense() const;    // a row of a product is a pixel of the input
+  Conv2dSpec part() const;  // the images whose gradients are computed at a time by a product
+
+  std::shared_ptr<PrimitiveScope> scope_;
+  Conv2dSpec spec_;
+  ImageLayout source_;
+  ImageLayout destination_;
+  dnnl::memory::desc weight_;  // as kept in the arena
+  Operation forward_;
+  Operation backward_data_;
+  Operation backward_weights_;
+  std::int64_t data_parts_ = 1;  // of a batch, for backward_data by products
+};
+
+}  // namespace flotilla

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/half.hpp"
+#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/reference/device.hpp"
+#include "tests/kernels/image_values.hpp"
+
+/// For tests of layers on images in bfloat16 on the device "cpu", against the reference device.
+namespace flotilla::test {
+
+class Bfloat16Images : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_native(Precision::bfloat16)) GTEST_SKIP() << "this processor does not compute in bfloat16";
+  }
+};
+
+inline std::unique_ptr<Device> cpu_with(int threads) {
+  return make_device({.kind = "cpu", .threads = threads, .precision = Precision::bfloat16});
+}
+/// Rounds where the CPU does.
+inline std::unique_ptr<Device> make_oracle() {
+  return make_reference_device(Precision::bfloat16, false);
+}
+
+/// Integers from −3 to 3: their sums are exact in float32 in any order.
+inline std::vector<float> integers(std::int64_t count, std::uint64_t stream) {
+  std::vector<float> made = test::values(count, stream, 3.4);
+  for (float& value : made) value = std::round(value);
+  return made;
+}
+
+/// Values that bfloat16 has.
+inline std::vector<float> halves(std::int64_t count, std::uint64_t stream) {
+  std::vector<float> made = test::values(count, stream);
+  for (float& value : made) value = half::rounded(Precision::bfloat16, value);
+  return made;
+}
+
+/// Both are sums that differ by at most `bound`, rounded to bfloat16: to neighbours at most.
+inline void expect_neighbours(const std::vector<float>& actual, const std::vector<float>& expected,
+                              double bound, const char* what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  const double spacing = std::ldexp(1.0, -7);
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_LE(std::abs(double{actual[i]} - double{expected[i]}),
+              bound + spacing * std::abs(double{expected[i]}))
+        << what << " at " << i;
+    if (actual[i] != expected[i]) ++different;
+  }
+  EXPECT_LE(different, actual.size() / 20 + 1) << what;
+}
+
+}  // namespace flotilla::test
