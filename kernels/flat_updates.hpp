@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <variant>
 
 #include "kernels/flat_math.hpp"
 #include "kernels/tensor.hpp"
@@ -32,33 +34,89 @@ struct UpdateInput {
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;
   Decay decay = Decay::coupled;
-  /// Not null: device memory from which the update reads these numbers; the fields above and `step` are then
-  /// ignored. Devices without graphs are never given it.
+  std::int64_t step = 1;  ///< 1, 2, …: of Adam's and LAMB's corrections for bias
+  /// Not null: device memory from which the update reads these numbers; learning_rate, gradient_scale and
+  /// `step` are then ignored. Devices without graphs are never given it.
   const UpdateNumbers* numbers = nullptr;
 };
 
-/// The update rules of optimizers on flat arrays, each one pass. On the CPU and on a GPU they are
-/// the functors of flat/rules.hpp; the reference device has plain loops.
+/// The update rules of optimizers: their formulas and constants. lr includes the range's rate_factor. `state`
+/// names the arrays that a rule keeps, each as long as the parameters and zero at first, in the order of
+/// UpdateState; checkpoints hold them under these names.
+namespace rules {
+
+/// p ← p − lr g.
+struct Sgd {
+  static constexpr std::array<const char*, 0> state{};
+  friend bool operator==(const Sgd&, const Sgd&) = default;
+};
+
+/// v ← μ v + g;  p ← p − lr v. No dampening.
+struct Momentum {
+  static constexpr std::array state = {"momentum"};
+  float mu = 0.9F;
+  friend bool operator==(const Momentum&, const Momentum&) = default;
+};
+
+/// v ← μ v + g;  p ← p − lr (g + μ v).
+struct Nesterov {
+  static constexpr std::array state = {"momentum"};
+  float mu = 0.9F;
+  friend bool operator==(const Nesterov&, const Nesterov&) = default;
+};
+
+/// LARS' form of momentum: v ← μ v + lr g;  p ← p − v (You et al. 2017).
+struct Lars {
+  static constexpr std::array state = {"momentum"};
+  float mu = 0.9F;
+  friend bool operator==(const Lars&, const Lars&) = default;
+};
+
+/// m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  p ← p − lr m̂ / (√v̂ + ε), m̂ = m / (1 − β₁ᵗ) and
+/// v̂ = v / (1 − β₂ᵗ) at step t (Kingma & Ba 2015). ε must be positive.
+struct Adam {
+  static constexpr std::array state = {"adam_m", "adam_v"};
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  friend bool operator==(const Adam&, const Adam&) = default;
+};
+
+/// First half of LAMB: moments as in Adam, direction ← m̂ / (√v̂ + ε) + λ p, whatever UpdateInput::decay says
+/// (You et al. 2020). The second half is Sgd with gradients = direction, no decay, rate_factor =
+/// ‖p‖ / ‖direction‖. Not for rows of tables.
+struct LambDirection : Adam {
+  DeviceSpan<float> direction;
+  friend bool operator==(const LambDirection&, const LambDirection&) = default;
+};
+
+/// a ← a + g²;  p ← p − lr g / (√a + ε) (Duchi et al. 2011). ε must be positive.
+struct Adagrad {
+  static constexpr std::array state = {"adagrad_sum"};
+  float epsilon = 1e-8F;
+  friend bool operator==(const Adagrad&, const Adagrad&) = default;
+};
+
+}  // namespace rules
+
+using UpdateRule = std::variant<rules::Sgd, rules::Momentum, rules::Nesterov, rules::Lars, rules::Adam,
+                                rules::LambDirection, rules::Adagrad>;
+
+/// The arrays that a rule keeps.
+using UpdateState = std::array<DeviceSpan<float>, 2>;
+
+/// The names of the arrays that a rule keeps.
+inline std::span<const char* const> rule_state_names(const UpdateRule& rule) {
+  return std::visit([](const auto& one) { return std::span<const char* const>(one.state); }, rule);
+}
+
+/// Updates of flat arrays, each one pass. On the CPU and on a GPU the rules are the functors of
+/// flat/rules.hpp; the reference device has plain loops.
 class FlatUpdates {
  public:
   virtual ~FlatUpdates() = default;
-  /// p ← p − lr g.
-  virtual void sgd(const UpdateInput& in) = 0;
-  /// v ← μ v + g;  p ← p − lr v,  or with Nesterov p ← p − lr (g + μ v). No dampening.
-  virtual void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) = 0;
-  /// LARS' form of momentum: v ← μ v + lr g;  p ← p − v, where lr includes rate_factor (You et al. 2017).
-  virtual void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) = 0;
-  /// m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  p ← p − lr m̂ / (√v̂ + ε), m̂ and v̂ corrected for bias at
-  /// `step` = 1, 2, … (Kingma & Ba 2015).
-  virtual void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                    float beta2, float epsilon, std::int64_t step) = 0;
-  /// First half of LAMB: moments as in adam, direction ← m̂ / (√v̂ + ε) + λ p (You et al. 2020). The second
-  /// half is sgd with gradients = direction, no decay, rate_factor = ‖p‖ / ‖direction‖.
-  virtual void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
-                              float beta1, float beta2, float epsilon, std::int64_t step,
-                              DeviceSpan<float> direction) = 0;
-  /// a ← a + g²;  p ← p − lr g / (√a + ε) (Duchi et al. 2011).
-  virtual void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) = 0;
+  /// @param state as many arrays as the rule keeps; the others are not read
+  virtual void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) = 0;
 };
 
 }  // namespace flotilla

@@ -9,25 +9,19 @@
 
 namespace flotilla {
 
-enum class RowRuleKind { sgd, momentum, nesterov, adam, adagrad };
-
-/// A rule of kernels/flat_updates.hpp with its constants.
+/// What updates rows: not LambDirection, which needs norms of whole tensors.
 struct RowRule {
-  RowRuleKind kind = RowRuleKind::sgd;
+  UpdateRule update = rules::Sgd{};
   Decay decay = Decay::coupled;
   float weight_decay = 0.0F;
-  float momentum = 0.9F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
+  std::size_t slots() const {
+    return rule_state_names(update).size();
+  }  ///< Arrays of state beside the parameters
 };
-
-/// Arrays of state that the rule keeps beside the parameters.
-std::size_t state_slots(RowRuleKind kind);
 
 /// One update of rows anywhere in host memory, each followed by its optimizer state.
 struct RowUpdate {
-  std::span<float* const> rows{};  ///< Different ones: (1 + state_slots, width) each, parameters first
+  std::span<float* const> rows{};  ///< Different ones: (1 + RowRule::slots, width) each, parameters first
   std::span<const float* const> gradients{};  ///< Of each row: (width)
   std::size_t width = 0;
   float learning_rate = 0.0F;

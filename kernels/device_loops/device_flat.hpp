@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "kernels/device_loops/flat_chunks.hpp"
-#include "kernels/flat/update_checks.hpp"
+#include "kernels/flat/functors.hpp"
 
 namespace flotilla::loops {
 
 /// One rule on the chunks of all ranges: a team per chunk.
-template <class Space, class Rule>
+template <class Space, class Functor>
 struct FlatUpdate {
   using Team = TeamOf<Space>;
-  Rule rule;
+  Functor functor;
   const FlatChunk* chunks = nullptr;
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;
@@ -25,7 +25,7 @@ struct FlatUpdate {
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     if (numbers != nullptr && numbers->taken == 0.0F) return;
     const FlatChunk chunk = chunks[team.league_rank()];
-    Rule own = rule;
+    Functor own = functor;
     float rate = learning_rate;
     float scale = gradient_scale;
     if (numbers != nullptr) {
@@ -103,35 +103,8 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
     return sum(flat::NotFinite{x.address()}, x.size()) == 0.0;
   }
 
-  void sgd(const UpdateInput& in) override { update("sgd", in, flat::Sgd{}); }
-  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override {
-    float* const v = flat::slot(in, velocity);
-    if (nesterov) {
-      update("nesterov", in, flat::Nesterov{.in = {}, .v = v, .mu = mu});
-    } else {
-      update("momentum", in, flat::Momentum{.in = {}, .v = v, .mu = mu});
-    }
-  }
-  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override {
-    update("lars", in, flat::Lars{.in = {}, .v = flat::slot(in, velocity), .mu = mu});
-  }
-  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-            float beta2, float epsilon, std::int64_t step) override {
-    update("adam", in,
-           flat::Adam{.in = {}, .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step)});
-  }
-  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override {
-    UpdateInput direction_only = in;
-    direction_only.decay = Decay::coupled;  // the decay is a term of the direction, whatever the deck says
-    update("lamb direction", direction_only,
-           flat::LambDirection{.in = {},
-                               .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step),
-                               .out = flat::slot(in, direction)});
-  }
-  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override {
-    require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
-    update("adagrad", in, flat::Adagrad{.in = {}, .a = flat::slot(in, accumulator), .epsilon = epsilon});
+  void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
+    flat::with_functor(in, rule, state, [&](const auto& functor) { launch(in, functor); });
   }
 
  private:
@@ -140,15 +113,12 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
     for_each(space_, name, static_cast<std::int64_t>(size), FlatSweep<Functor>{functor});
   }
 
-  template <class Rule>
-  void update(const char* name, const UpdateInput& in, Rule rule) {
-    flat::check_update(in);
-    rule.in.p = in.parameters.address();
-    rule.in.g = in.gradients.address();
+  template <class Functor>
+  void launch(const UpdateInput& in, const Functor& functor) {
     const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
-    for_each_team(space_, name, table.chunks(), team_lanes, 0,
-                  FlatUpdate<Space, Rule>{rule, table.address(), in.learning_rate, in.gradient_scale,
-                                          in.decay, in.numbers});
+    for_each_team(space_, "update", table.chunks(), team_lanes, 0,
+                  FlatUpdate<Space, Functor>{functor, table.address(), in.learning_rate, in.gradient_scale,
+                                             in.decay, in.numbers});
   }
 
   template <class Term>

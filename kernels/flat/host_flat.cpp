@@ -6,9 +6,8 @@
 
 #include "kernels/error.hpp"
 #include "kernels/flat/chunks.hpp"
+#include "kernels/flat/functors.hpp"
 #include "kernels/flat/host_sweep.hpp"
-#include "kernels/flat/rules.hpp"
-#include "kernels/flat/update_checks.hpp"
 #include "kernels/threads.hpp"
 
 namespace flotilla {
@@ -22,23 +21,6 @@ void sweep_all(int threads, std::size_t count, const Functor& functor) {
     flat::walk_chunks(all, first, last, [&](std::int64_t begin, std::int64_t end, const FlatRange&) {
       flat::sweep(functor, begin, end);
     });
-  });
-}
-
-/// Sweeps the rule over all ranges, each with its own rate and decay.
-template <class Rule>
-void update(int threads, const UpdateInput& in, const Rule& rule) {
-  flat::check_update(in);
-  in_parts(threads, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
-    flat::walk_chunks(in.ranges, first, last,
-                      [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
-                        Rule own = rule;
-                        own.in.p = in.parameters.address();
-                        own.in.g = in.gradients.address();
-                        flat::set_constants(own.in, in.gradient_scale, in.learning_rate * range.rate_factor,
-                                            in.decay, range.weight_decay);
-                        flat::sweep(own, begin, end);
-                      });
   });
 }
 
@@ -97,43 +79,18 @@ bool HostFlat::all_finite(DeviceSpan<const float> x) {
   return sum(flat::NotFinite{x.address()}, 0, static_cast<std::int64_t>(x.size())) == 0.0;
 }
 
-void HostFlat::sgd(const UpdateInput& in) {
-  update(threads_, in, flat::Sgd{});
-}
-
-void HostFlat::momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) {
-  float* const v = flat::slot(in, velocity);
-  if (nesterov) {
-    update(threads_, in, flat::Nesterov{.in = {}, .v = v, .mu = mu});
-  } else {
-    update(threads_, in, flat::Momentum{.in = {}, .v = v, .mu = mu});
-  }
-}
-
-void HostFlat::lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) {
-  update(threads_, in, flat::Lars{.in = {}, .v = flat::slot(in, velocity), .mu = mu});
-}
-
-void HostFlat::adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                    float beta2, float epsilon, std::int64_t step) {
-  update(threads_, in,
-         flat::Adam{.in = {}, .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step)});
-}
-
-void HostFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
-                              float beta1, float beta2, float epsilon, std::int64_t step,
-                              DeviceSpan<float> direction) {
-  UpdateInput direction_only = in;
-  direction_only.decay = Decay::coupled;  // the decay is a term of the direction, whatever the deck says
-  update(threads_, direction_only,
-         flat::LambDirection{.in = {},
-                             .moments = flat::moments(in, first, second, beta1, beta2, epsilon, step),
-                             .out = flat::slot(in, direction)});
-}
-
-void HostFlat::adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) {
-  require(epsilon > 0.0F, "epsilon must be positive, got ", epsilon);
-  update(threads_, in, flat::Adagrad{.in = {}, .a = flat::slot(in, accumulator), .epsilon = epsilon});
+void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
+  flat::with_functor(in, rule, state, [&](const auto& functor) {
+    in_parts(threads_, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
+      flat::walk_chunks(in.ranges, first, last,
+                        [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
+                          auto own = functor;
+                          flat::set_constants(own.in, in.gradient_scale, in.learning_rate * range.rate_factor,
+                                              in.decay, range.weight_decay);
+                          flat::sweep(own, begin, end);
+                        });
+    });
+  });
 }
 
 }  // namespace flotilla

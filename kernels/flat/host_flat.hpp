@@ -21,14 +21,7 @@ class HostFlat : public FlatMath, public FlatUpdates {
   double sum_of_squares(DeviceSpan<const float> x) override;
   void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override;
   bool all_finite(DeviceSpan<const float> x) override;
-  void sgd(const UpdateInput& in) override;
-  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override;
-  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override;
-  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-            float beta2, float epsilon, std::int64_t step) override;
-  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override;
-  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override;
+  void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override;
 
  private:
   template <class Term>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -17,6 +18,7 @@ struct Common {
   const float* g = nullptr;
   float gradient_scale = 1.0F;
   float rate = 0.0F;     ///< Learning rate with the range's factor.
+  float decay = 0.0F;    ///< λ
   float coupled = 0.0F;  ///< Weight decay added to the gradient.
   float keep = 1.0F;     ///< Factor of decoupled weight decay: 1 − rate · decay.
 
@@ -28,44 +30,60 @@ constexpr void set_constants(Common& common, float gradient_scale, float rate, D
                              float weight_decay) {
   common.gradient_scale = gradient_scale;
   common.rate = rate;
+  common.decay = weight_decay;
   common.coupled = decay == Decay::coupled ? weight_decay : 0.0F;
   common.keep = decay == Decay::coupled ? 1.0F : 1.0F - rate * weight_decay;
 }
 
-struct Sgd {
-  Common in;
+/// The update of value i under a rule. `arrays` of set_state are the addresses of what the rule keeps.
+template <class Rule>
+struct Update;
+
+using StateAddresses = std::array<float*, 2>;
+
+template <>
+struct Update<rules::Sgd> {
+  rules::Sgd rule;
+  Common in{};
+  constexpr void set_state(const StateAddresses&) {}
   constexpr void operator()(std::int64_t i) const { in.p[i] = in.keep * in.p[i] - in.rate * in.gradient(i); }
 };
 
-struct Momentum {
-  Common in;
+template <>
+struct Update<rules::Momentum> {
+  rules::Momentum rule;
+  Common in{};
   float* v = nullptr;
-  float mu = 0.0F;
+  constexpr void set_state(const StateAddresses& arrays) { v = arrays[0]; }
   constexpr void operator()(std::int64_t i) const {
-    const float velocity = mu * v[i] + in.gradient(i);
+    const float velocity = rule.mu * v[i] + in.gradient(i);
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - in.rate * velocity;
   }
 };
 
-struct Nesterov {
-  Common in;
+template <>
+struct Update<rules::Nesterov> {
+  rules::Nesterov rule;
+  Common in{};
   float* v = nullptr;
-  float mu = 0.0F;
+  constexpr void set_state(const StateAddresses& arrays) { v = arrays[0]; }
   constexpr void operator()(std::int64_t i) const {
     const float g = in.gradient(i);
-    const float velocity = mu * v[i] + g;
+    const float velocity = rule.mu * v[i] + g;
     v[i] = velocity;
-    in.p[i] = in.keep * in.p[i] - in.rate * (g + mu * velocity);
+    in.p[i] = in.keep * in.p[i] - in.rate * (g + rule.mu * velocity);
   }
 };
 
-struct Lars {
-  Common in;
+template <>
+struct Update<rules::Lars> {
+  rules::Lars rule;
+  Common in{};
   float* v = nullptr;
-  float mu = 0.0F;
+  constexpr void set_state(const StateAddresses& arrays) { v = arrays[0]; }
   constexpr void operator()(std::int64_t i) const {
-    const float velocity = mu * v[i] + in.rate * in.gradient(i);
+    const float velocity = rule.mu * v[i] + in.rate * in.gradient(i);
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - velocity;
   }
@@ -94,33 +112,40 @@ struct Moments {
 };
 
 /// 28 bytes and one division and root per value: bound by memory beyond the cache.
-struct Adam {
-  Common in;
-  Moments moments;
+template <>
+struct Update<rules::Adam> {
+  rules::Adam rule;
+  Common in{};
+  Moments moments{};
+  constexpr void set_state(const StateAddresses& arrays) { moments.m = arrays[0], moments.v = arrays[1]; }
   constexpr void operator()(std::int64_t i) const {
     const float p = in.p[i];
     in.p[i] = in.keep * p - in.rate * moments.direction(i, in.gradient(i));
   }
 };
 
-struct LambDirection {
-  Common in;
-  Moments moments;
-  float* out = nullptr;
+template <>
+struct Update<rules::LambDirection> {
+  rules::LambDirection rule;
+  Common in{};
+  Moments moments{};
+  constexpr void set_state(const StateAddresses& arrays) { moments.m = arrays[0], moments.v = arrays[1]; }
   constexpr void operator()(std::int64_t i) const {
-    out[i] = moments.direction(i, in.gradient_scale * in.g[i]) + in.coupled * in.p[i];
+    rule.direction.address()[i] = moments.direction(i, in.gradient_scale * in.g[i]) + in.decay * in.p[i];
   }
 };
 
-struct Adagrad {
-  Common in;
+template <>
+struct Update<rules::Adagrad> {
+  rules::Adagrad rule;
+  Common in{};
   float* a = nullptr;
-  float epsilon = 0.0F;
+  constexpr void set_state(const StateAddresses& arrays) { a = arrays[0]; }
   constexpr void operator()(std::int64_t i) const {
     const float g = in.gradient(i);
     const float sum = a[i] + g * g;
     a[i] = sum;
-    in.p[i] = in.keep * in.p[i] - in.rate * g / (std::sqrt(sum) + epsilon);
+    in.p[i] = in.keep * in.p[i] - in.rate * g / (std::sqrt(sum) + rule.epsilon);
   }
 };
 

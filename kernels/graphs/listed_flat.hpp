@@ -21,15 +21,7 @@ class ListedFlat : public FlatMath, public FlatUpdates {
   double sum_of_squares(DeviceSpan<const float> x) override;
   void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override;
   bool all_finite(DeviceSpan<const float> x) override;
-
-  void sgd(const UpdateInput& in) override;
-  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override;
-  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override;
-  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-            float beta2, float epsilon, std::int64_t step) override;
-  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override;
-  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override;
+  void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override;
 
  private:
   /// The parts of an update that stay the same from step to step.
@@ -41,24 +33,9 @@ class ListedFlat : public FlatMath, public FlatUpdates {
     std::int64_t ranges = 0;  ///< Number of the list of ranges
     friend bool operator==(const Update&, const Update&) = default;
   };
-  struct Moments {
-    DeviceSpan<float> first;
-    DeviceSpan<float> second;
-    float beta1 = 0.0F;
-    float beta2 = 0.0F;
-    float epsilon = 0.0F;
-    friend bool operator==(const Moments&, const Moments&) = default;
-  };
 
   bool new_ranges(const UpdateInput& in);
-  Update listed(const UpdateInput& in, const UpdateNumbers& numbers);
-  UpdateInput unlisted(const Update& update) const;
-  void list_sgd(const Update& update);
-  void list_momentum(const Update& update, DeviceSpan<float> velocity, float mu, bool nesterov);
-  void list_lars(const Update& update, DeviceSpan<float> velocity, float mu);
-  void list_adam(const Update& update, const Moments& moments);
-  void list_lamb_direction(const Update& update, const Moments& moments, DeviceSpan<float> direction);
-  void list_adagrad(const Update& update, DeviceSpan<float> accumulator, float epsilon);
+  void do_update(const Update& update, const UpdateRule& rule, const UpdateState& state);
 
   FlatMath& flat_;
   FlatUpdates& updates_;

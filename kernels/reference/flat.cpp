@@ -13,35 +13,29 @@ namespace {
 
 using reference::host;
 
-/// One value of an update: where it lies, its parameter, the gradient after scale and coupled decay, and the
-/// rate of its range.
+/// One value of an update: where it lies, its parameter and the gradient, both as given and after decay, and
+/// the rate and decay of its range.
 struct Value {
   std::size_t at;
-  double parameter;
-  double gradient;
   double rate;
   double decay;
+  double given_parameter;
+  double given_gradient;   ///< After scale
+  double parameter = 0.0;  ///< After decoupled decay
+  double gradient = 0.0;   ///< After scale and coupled decay
 };
 
-/// Writes rule(value) into the parameters of every range, after decoupled decay.
-template <class Rule>
-void update(const UpdateInput& in, Rule rule) {
-  require(in.gradients.size() == in.parameters.size(), "gradients and parameters differ in size");
-  for (const FlatRange& range : in.ranges) {
-    for (std::int64_t i = range.offset; i < range.offset + range.count; ++i) {
-      const auto k = static_cast<std::size_t>(i);
-      float* const p = host(in.parameters).data() + k;
-      const double decay = double{range.weight_decay};
-      Value value{.at = k,
-                  .parameter = double{*p},
-                  .gradient = double{in.gradient_scale} * double{host(in.gradients)[k]},
-                  .rate = double{in.learning_rate} * double{range.rate_factor},
-                  .decay = decay};
-      if (in.decay == Decay::coupled) value.gradient += decay * value.parameter;
-      if (in.decay == Decay::decoupled) value.parameter -= value.rate * decay * value.parameter;
-      *p = static_cast<float>(rule(value));
-    }
-  }
+Value value_at(const UpdateInput& in, const FlatRange& range, std::size_t at) {
+  Value value{.at = at,
+              .rate = double{in.learning_rate} * double{range.rate_factor},
+              .decay = double{range.weight_decay},
+              .given_parameter = double{host(in.parameters)[at]},
+              .given_gradient = double{in.gradient_scale} * double{host(in.gradients)[at]}};
+  value.parameter = value.given_parameter;
+  value.gradient = value.given_gradient;
+  if (in.decay == Decay::coupled) value.gradient += value.decay * value.parameter;
+  if (in.decay == Decay::decoupled) value.parameter -= value.rate * value.decay * value.parameter;
+  return value;
 }
 
 /// m ← β m + (1 − β) value; returns m corrected for bias.
@@ -49,6 +43,49 @@ double moment(float& m, double beta, double value, std::int64_t step) {
   m = static_cast<float>(beta * double{m} + (1.0 - beta) * value);
   return double{m} / (1.0 - std::pow(beta, static_cast<double>(step)));
 }
+
+/// The formulas of kernels/flat_updates.hpp: each updates the state of one value and returns its new
+/// parameter.
+struct Formulas {
+  const UpdateState& state;
+  std::int64_t step;
+
+  double operator()(const rules::Sgd&, const Value& v) const { return v.parameter - v.rate * v.gradient; }
+  double operator()(const rules::Momentum& rule, const Value& v) const {
+    return v.parameter - v.rate * velocity(rule.mu, v, v.gradient);
+  }
+  double operator()(const rules::Nesterov& rule, const Value& v) const {
+    return v.parameter - v.rate * (v.gradient + double{rule.mu} * velocity(rule.mu, v, v.gradient));
+  }
+  double operator()(const rules::Lars& rule, const Value& v) const {
+    return v.parameter - velocity(rule.mu, v, v.rate * v.gradient);
+  }
+  double operator()(const rules::Adam& rule, const Value& v) const {
+    return v.parameter - v.rate * direction(rule, v, v.gradient);
+  }
+  double operator()(const rules::LambDirection& rule, const Value& v) const {
+    host(rule.direction)[v.at] =
+        static_cast<float>(direction(rule, v, v.given_gradient) + v.decay * v.given_parameter);
+    return v.given_parameter;
+  }
+  double operator()(const rules::Adagrad& rule, const Value& v) const {
+    const double sum = double{host(state[0])[v.at]} + v.gradient * v.gradient;
+    host(state[0])[v.at] = static_cast<float>(sum);
+    return v.parameter - v.rate * v.gradient / (std::sqrt(sum) + double{rule.epsilon});
+  }
+
+ private:
+  double velocity(float mu, const Value& v, double change) const {
+    const double velocity = double{mu} * double{host(state[0])[v.at]} + change;
+    host(state[0])[v.at] = static_cast<float>(velocity);
+    return velocity;
+  }
+  double direction(const rules::Adam& rule, const Value& v, double gradient) const {
+    const double m = moment(host(state[0])[v.at], double{rule.beta1}, gradient, step);
+    const double s = moment(host(state[1])[v.at], double{rule.beta2}, gradient * gradient, step);
+    return m / (std::sqrt(s) + double{rule.epsilon});
+  }
+};
 
 }  // namespace
 
@@ -91,57 +128,16 @@ bool ReferenceFlat::all_finite(DeviceSpan<const float> x) {
   return std::ranges::all_of(host(x), [](float value) { return std::isfinite(value); });
 }
 
-void ReferenceFlat::sgd(const UpdateInput& in) {
-  update(in, [](const Value& v) { return v.parameter - v.rate * v.gradient; });
-}
-
-void ReferenceFlat::momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) {
-  update(in, [&](const Value& v) {
-    const double speed = double{mu} * double{host(velocity)[v.at]} + v.gradient;
-    host(velocity)[v.at] = static_cast<float>(speed);
-    return v.parameter - v.rate * (nesterov ? v.gradient + double{mu} * speed : speed);
-  });
-}
-
-void ReferenceFlat::lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) {
-  update(in, [&](const Value& v) {
-    const double speed = double{mu} * double{host(velocity)[v.at]} + v.rate * v.gradient;
-    host(velocity)[v.at] = static_cast<float>(speed);
-    return v.parameter - speed;
-  });
-}
-
-void ReferenceFlat::adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
-                         float beta1, float beta2, float epsilon, std::int64_t step) {
-  update(in, [&](const Value& v) {
-    const double m = moment(host(first)[v.at], double{beta1}, v.gradient, step);
-    const double s = moment(host(second)[v.at], double{beta2}, v.gradient * v.gradient, step);
-    return v.parameter - v.rate * m / (std::sqrt(s) + double{epsilon});
-  });
-}
-
-void ReferenceFlat::lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second,
-                                   float beta1, float beta2, float epsilon, std::int64_t step,
-                                   DeviceSpan<float> direction) {
-  // The decay is part of the direction, so it must not enter the gradient or the parameter.
+void ReferenceFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
+  require(in.gradients.size() == in.parameters.size(), "gradients and parameters differ in size");
+  const Formulas formulas{.state = state, .step = in.step};
   for (const FlatRange& range : in.ranges) {
     for (std::int64_t i = range.offset; i < range.offset + range.count; ++i) {
-      const auto k = static_cast<std::size_t>(i);
-      const double gradient = double{in.gradient_scale} * double{host(in.gradients)[k]};
-      const double m = moment(host(first)[k], double{beta1}, gradient, step);
-      const double s = moment(host(second)[k], double{beta2}, gradient * gradient, step);
-      host(direction)[k] = static_cast<float>(m / (std::sqrt(s) + double{epsilon}) +
-                                              double{range.weight_decay} * double{host(in.parameters)[k]});
+      const Value value = value_at(in, range, static_cast<std::size_t>(i));
+      host(in.parameters)[value.at] =
+          static_cast<float>(std::visit([&](const auto& one) { return formulas(one, value); }, rule));
     }
   }
-}
-
-void ReferenceFlat::adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) {
-  update(in, [&](const Value& v) {
-    const double sum = double{host(accumulator)[v.at]} + v.gradient * v.gradient;
-    host(accumulator)[v.at] = static_cast<float>(sum);
-    return v.parameter - v.rate * v.gradient / (std::sqrt(sum) + double{epsilon});
-  });
 }
 
 }  // namespace flotilla

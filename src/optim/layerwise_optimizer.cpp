@@ -15,21 +15,14 @@ std::vector<FlatRange> without_decay(std::vector<FlatRange> ranges) {
 }  // namespace
 
 Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-    : math_(device.flat()),
-      updates_(device.updates()),
-      ranges_(update_ranges(config, layout, true)),
+    : Optimizer(config, layout, device),
+      math_(device.flat()),
       parameter_norms_(ranges_.size()),
       gradient_norms_(ranges_.size()),
       coefficient_(config.lars_coefficient),
-      epsilon_(config.epsilon),
-      mu_(static_cast<float>(config.momentum)),
-      velocity_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
+      epsilon_(config.epsilon) {}
 
-std::vector<OptimizerSlot> Lars::slots() {
-  return {{"momentum", velocity_.span()}};
-}
-
-void Lars::update(UpdateInput in, std::int64_t) {
+void Lars::update(UpdateInput in) {
   math_.norms(in.parameters, ranges_, parameter_norms_);
   math_.norms(in.gradients, ranges_, gradient_norms_);
   complete_norms(parameter_norms_, gradient_norms_);
@@ -44,33 +37,22 @@ void Lars::update(UpdateInput in, std::int64_t) {
   }
   in.ranges = ranges_;
   in.decay = Decay::coupled;
-  updates_.lars(in, velocity_.span(), mu_);
+  updates_.update(in, rule_, state_);
 }
 
 Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-    : math_(device.flat()),
-      updates_(device.updates()),
-      ranges_(update_ranges(config, layout, true)),
+    : Optimizer(config, layout, device),
+      math_(device.flat()),
       rate_ranges_(without_decay(ranges_)),
       parameter_norms_(ranges_.size()),
       direction_norms_(ranges_.size()),
-      beta1_(static_cast<float>(config.beta1)),
-      beta2_(static_cast<float>(config.beta2)),
-      epsilon_(static_cast<float>(config.epsilon)),
-      first_(device.memory().allocate(static_cast<std::size_t>(layout.size()))),
-      second_(device.memory().allocate(static_cast<std::size_t>(layout.size()))),
-      direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
-
-std::vector<OptimizerSlot> Lamb::slots() {
-  return {{"adam_m", first_.span()}, {"adam_v", second_.span()}};
+      direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {
+  std::get<rules::LambDirection>(rule_).direction = direction_.span();
 }
 
-void Lamb::update(UpdateInput in, std::int64_t step) {
+void Lamb::update(UpdateInput in) {
   in.ranges = ranges_;
-  // The decay stands in the direction, not in the gradient that enters the moments.
-  in.decay = Decay::decoupled;
-  updates_.lamb_direction(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step,
-                          direction_.span());
+  updates_.update(in, rule_, state_);
 
   math_.norms(in.parameters, ranges_, parameter_norms_);
   math_.norms(direction_.span(), ranges_, direction_norms_);
@@ -80,10 +62,11 @@ void Lamb::update(UpdateInput in, std::int64_t step) {
     rate_ranges_[i].rate_factor =
         scaled ? static_cast<float>(parameter_norms_[i] / direction_norms_[i]) : 1.0F;
   }
-  updates_.sgd({.parameters = in.parameters,
-                .gradients = direction_.span(),
-                .ranges = rate_ranges_,
-                .learning_rate = in.learning_rate});
+  updates_.update({.parameters = in.parameters,
+                   .gradients = direction_.span(),
+                   .ranges = rate_ranges_,
+                   .learning_rate = in.learning_rate},
+                  rules::Sgd{}, {});
 }
 
 }  // namespace flotilla

@@ -11,116 +11,6 @@ namespace flotilla {
 
 namespace {
 
-/// momentum and nesterov.
-class Momentum : public Optimizer {
- public:
-  Momentum(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : updates_(device.updates()),
-        ranges_(update_ranges(config, layout, false)),
-        decay_(config.decay),
-        mu_(static_cast<float>(config.momentum)),
-        nesterov_(config.kind == OptimizerKind::nesterov),
-        velocity_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
-
-  std::vector<OptimizerSlot> slots() override { return {{"momentum", velocity_.span()}}; }
-
- protected:
-  void update(UpdateInput in, std::int64_t) override {
-    in.ranges = due(ranges_);
-    in.decay = decay_;
-    updates_.momentum(in, velocity_.span(), mu_, nesterov_);
-  }
-
- private:
-  FlatUpdates& updates_;
-  std::vector<FlatRange> ranges_;
-  Decay decay_;
-  float mu_;
-  bool nesterov_;
-  Storage velocity_;
-};
-
-class Sgd : public Optimizer {
- public:
-  Sgd(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : updates_(device.updates()), ranges_(update_ranges(config, layout, false)), decay_(config.decay) {}
-
-  std::vector<OptimizerSlot> slots() override { return {}; }
-
- protected:
-  void update(UpdateInput in, std::int64_t) override {
-    in.ranges = due(ranges_);
-    in.decay = decay_;
-    updates_.sgd(in);
-  }
-
- private:
-  FlatUpdates& updates_;
-  std::vector<FlatRange> ranges_;
-  Decay decay_;
-};
-
-/// adam and adamw.
-class Adam : public Optimizer {
- public:
-  Adam(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : updates_(device.updates()),
-        ranges_(update_ranges(config, layout, false)),
-        decay_(config.kind == OptimizerKind::adamw ? Decay::decoupled : config.decay),
-        beta1_(static_cast<float>(config.beta1)),
-        beta2_(static_cast<float>(config.beta2)),
-        epsilon_(static_cast<float>(config.epsilon)),
-        first_(device.memory().allocate(static_cast<std::size_t>(layout.size()))),
-        second_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
-
-  std::vector<OptimizerSlot> slots() override {
-    return {{"adam_m", first_.span()}, {"adam_v", second_.span()}};
-  }
-
- protected:
-  void update(UpdateInput in, std::int64_t step) override {
-    in.ranges = due(ranges_);
-    in.decay = decay_;
-    updates_.adam(in, first_.span(), second_.span(), beta1_, beta2_, epsilon_, step);
-  }
-
- private:
-  FlatUpdates& updates_;
-  std::vector<FlatRange> ranges_;
-  Decay decay_;
-  float beta1_;
-  float beta2_;
-  float epsilon_;
-  Storage first_;
-  Storage second_;
-};
-
-class Adagrad : public Optimizer {
- public:
-  Adagrad(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-      : updates_(device.updates()),
-        ranges_(update_ranges(config, layout, false)),
-        decay_(config.decay),
-        epsilon_(static_cast<float>(config.epsilon)),
-        sum_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {}
-
-  std::vector<OptimizerSlot> slots() override { return {{"adagrad_sum", sum_.span()}}; }
-
- protected:
-  void update(UpdateInput in, std::int64_t) override {
-    in.ranges = due(ranges_);
-    in.decay = decay_;
-    updates_.adagrad(in, sum_.span(), epsilon_);
-  }
-
- private:
-  FlatUpdates& updates_;
-  std::vector<FlatRange> ranges_;
-  Decay decay_;
-  float epsilon_;
-  Storage sum_;
-};
-
 float decay_for(const OptimizerConfig& config, ParameterKind kind) {
   const auto names = [&](NoDecay exception) { return std::ranges::count(config.no_decay, exception) > 0; };
   const bool excluded = (kind == ParameterKind::bias && names(NoDecay::biases)) ||
@@ -130,6 +20,18 @@ float decay_for(const OptimizerConfig& config, ParameterKind kind) {
 
 }  // namespace
 
+Optimizer::Optimizer(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
+    : updates_(device.updates()),
+      rule_(update_rule(config)),
+      decay_(update_decay(config)),
+      ranges_(update_ranges(config, layout, needs_norms(config))) {
+  for (const char* const name : rule_state_names(rule_)) {
+    storage_.push_back(device.memory().allocate(static_cast<std::size_t>(layout.size())));
+    state_.at(slots_.size()) = storage_.back().span();
+    slots_.push_back({name, storage_.back().span()});
+  }
+}
+
 void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
                      double gradient_scale) {
   step_part(parameters, gradients, learning_rate, gradient_scale, begin_step(), 0, parameters.size());
@@ -137,7 +39,11 @@ void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradi
 
 void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
                      const UpdateNumbers* numbers) {
-  update({.parameters = parameters, .gradients = gradients, .ranges = {}, .numbers = numbers}, begin_step());
+  update({.parameters = parameters,
+          .gradients = gradients,
+          .ranges = {},
+          .step = begin_step(),
+          .numbers = numbers});
 }
 
 void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
@@ -152,16 +58,23 @@ void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> 
           .gradients = gradients,
           .ranges = {},
           .learning_rate = static_cast<float>(learning_rate),
-          .gradient_scale = static_cast<float>(gradient_scale)},
-         step);
+          .gradient_scale = static_cast<float>(gradient_scale),
+          .step = step});
   part_.reset();
 }
 
-std::span<const FlatRange> Optimizer::due(const std::vector<FlatRange>& ranges) {
-  if (!part_) return ranges;
+void Optimizer::update(UpdateInput in) {
+  in.ranges = due();
+  in.decay = decay_;
+  updates_.update(in, rule_, state_);
+}
+
+/// The ranges of the current step_part().
+std::span<const FlatRange> Optimizer::due() {
+  if (!part_) return ranges_;
   part_ranges_.clear();
-  part_ranges_.reserve(ranges.size());
-  for (FlatRange range : ranges) {
+  part_ranges_.reserve(ranges_.size());
+  for (FlatRange range : ranges_) {
     const std::int64_t end = std::min(range.offset + range.count, part_->second);
     range.offset = std::max(range.offset, part_->first);
     range.count = end - range.offset;
@@ -177,21 +90,9 @@ void Optimizer::complete_norms(std::span<double> first, std::span<double> second
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device) {
-  switch (config.kind) {
-    case OptimizerKind::sgd: return std::make_unique<Sgd>(config, layout, device);
-    case OptimizerKind::momentum:
-    case OptimizerKind::nesterov: return std::make_unique<Momentum>(config, layout, device);
-    case OptimizerKind::lars: return std::make_unique<Lars>(config, layout, device);
-    case OptimizerKind::lamb: return std::make_unique<Lamb>(config, layout, device);
-    case OptimizerKind::adam:
-    case OptimizerKind::adamw: return std::make_unique<Adam>(config, layout, device);
-    case OptimizerKind::adagrad: return std::make_unique<Adagrad>(config, layout, device);
-  }
-  throw InternalError("an unknown optimizer");
-}
-
-bool needs_norms(const OptimizerConfig& config) {
-  return config.kind == OptimizerKind::lars || config.kind == OptimizerKind::lamb;
+  if (config.kind == OptimizerKind::lars) return std::make_unique<Lars>(config, layout, device);
+  if (config.kind == OptimizerKind::lamb) return std::make_unique<Lamb>(config, layout, device);
+  return std::make_unique<Optimizer>(config, layout, device);
 }
 
 std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,

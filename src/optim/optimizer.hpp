@@ -13,6 +13,7 @@
 #include "kernels/device.hpp"
 #include "models/arena.hpp"
 #include "src/config/config.hpp"
+#include "src/optim/update_rule.hpp"
 
 namespace flotilla {
 
@@ -26,10 +27,11 @@ struct OptimizerSlot {
 /// the whole tensors.
 using WholeNorms = std::function<void(std::span<double> first, std::span<double> second)>;
 
-/// Turns gradients into an update of the parameters (formulas: kernels/flat_updates.hpp and make_optimizer).
+/// Turns gradients into an update of the parameters by a rule of kernels/flat_updates.hpp, value by value;
+/// those derived from it set a rate for each tensor (make_optimizer).
 class Optimizer {
  public:
-  Optimizer() = default;
+  Optimizer(const OptimizerConfig& config, const ArenaLayout& layout, Device& device);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer() = default;
@@ -49,21 +51,31 @@ class Optimizer {
   void step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
                  double gradient_scale, std::int64_t step, std::size_t begin, std::size_t end);
 
-  virtual std::vector<OptimizerSlot> slots() = 0;  ///< All state but steps(); zero at first.
-  std::int64_t steps() const { return steps_; }    ///< Number of steps taken; bias corrections depend on it.
+  const std::vector<OptimizerSlot>& slots() const {
+    return slots_;
+  }                                              ///< All state but steps(); zero at first.
+  std::int64_t steps() const { return steps_; }  ///< Number of steps taken; bias corrections depend on it.
   void set_steps(std::int64_t steps) { steps_ = steps; }
   /// For processes that own parts of tensors only (servers). `whole_norms` is called in every step of an
   /// optimizer that needs norms.
   void complete_norms_with(WholeNorms whole_norms) { whole_norms_ = std::move(whole_norms); }
 
  protected:
-  /// `in` holds parameters, gradients, rate and scale; the rest is the optimizer's. step = 1, 2, …
-  virtual void update(UpdateInput in, std::int64_t step) = 0;
-  /// The ranges of the current step_part(); not for optimizers that need norms.
-  std::span<const FlatRange> due(const std::vector<FlatRange>& ranges);
+  /// `in` holds parameters, gradients, rate, scale and step; the rest is the optimizer's.
+  virtual void update(UpdateInput in);
   void complete_norms(std::span<double> first, std::span<double> second) const;
 
+  FlatUpdates& updates_;
+  UpdateRule rule_;
+  Decay decay_;
+  std::vector<FlatRange> ranges_;  ///< One per tensor where the rule needs norms
+  UpdateState state_;
+
  private:
+  std::span<const FlatRange> due();
+
+  std::vector<Storage> storage_;
+  std::vector<OptimizerSlot> slots_;
   std::int64_t steps_ = 0;
   std::optional<std::pair<std::int64_t, std::int64_t>> part_;  ///< Begin and end; none: all
   std::vector<FlatRange> part_ranges_;
@@ -83,9 +95,6 @@ class Optimizer {
 /// in the formulas.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device);
-
-/// Whether an update depends on norms of whole tensors: "lars" and "lamb".
-bool needs_norms(const OptimizerConfig& config);
 
 /// The ranges that one update treats alike: the layout's slices with their weight decay (0 for the kinds of
 /// parameters named in config.no_decay). Neighbours with equal decay are one range unless `per_tensor`; the

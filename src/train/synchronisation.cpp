@@ -5,7 +5,7 @@
 
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "src/job/devices.hpp"
-#include "src/parameter_server/rows/row_rule.hpp"
+#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/worker/geo.hpp"
 #include "src/parameter_server/worker/parameter_server.hpp"
 #include "src/strategy/local_sgd/local_sgd.hpp"

@@ -154,9 +154,12 @@ class Step {
       });
     }
     add("adam", [this] {
-      device_.updates().adam(
-          {.parameters = p_.span(), .gradients = g_.span(), .ranges = ranges_, .learning_rate = 1e-3F},
-          m_.span(), v_.span(), 0.9F, 0.999F, 1e-8F, ++adam_steps_);
+      device_.updates().update({.parameters = p_.span(),
+                                .gradients = g_.span(),
+                                .ranges = ranges_,
+                                .learning_rate = 1e-3F,
+                                .step = ++adam_steps_},
+                               rules::Adam{}, {m_.span(), v_.span()});
     });
   }
 

@@ -19,7 +19,7 @@ namespace {
 
 void serve(const mpi::Communicator& world, std::size_t width) {
   mpi::PushPullServer server(world, {0}, 0, {});
-  const SparseTableSpec spec{.width = width, .rule = {.kind = RowRuleKind::adagrad}};
+  const SparseTableSpec spec{.width = width, .rule = {.update = rules::Adagrad{}}};
   RowTables tables(std::span(&spec, 1));
   double busy = 0.0;
   std::int64_t step = 0;

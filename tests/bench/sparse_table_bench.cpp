@@ -69,14 +69,14 @@ void show(const char* what, double rate, double limit) {
   std::printf("%-36s %7.1f million/s, %5.2f of random lines\n", what, rate * 1e-6, rate / limit);
 }
 
-void measure(std::size_t rows, std::size_t width, RowRuleKind rule) {
-  const std::size_t slots = state_slots(rule);
+void measure(std::size_t rows, std::size_t width, const UpdateRule& rule) {
+  const std::size_t slots = rule_state_names(rule).size();
   const double limit = lines_per_second(rows * width * (1 + slots) * sizeof(float));
   std::printf("random cache lines: %.1f million/s\n", limit * 1e-6);
   std::vector<std::uint64_t> keys(batch);
   std::vector<float> values(batch * width, 0.001F);
   Random random(2, random_data);
-  SparseTable table({.width = width, .rule = {.kind = rule}});
+  SparseTable table({.width = width, .rule = {.update = rule}});
   std::vector<double> times;
   const std::int64_t before = resident_memory_bytes();
   std::int64_t highest = before;
@@ -124,6 +124,6 @@ int main(int argc, char** argv) {
   const double millions = argc > 1 ? std::atof(argv[1]) : 10.0;
   const auto width = static_cast<std::size_t>(argc > 2 ? std::atoi(argv[2]) : 16);
   flotilla::measure(static_cast<std::size_t>(millions * 1e6), width,
-                    argc > 3 ? flotilla::RowRuleKind::adam : flotilla::RowRuleKind::sgd);
+                    argc > 3 ? flotilla::UpdateRule(flotilla::rules::Adam{}) : flotilla::rules::Sgd{});
   return 0;
 }

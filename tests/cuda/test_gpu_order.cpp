@@ -83,10 +83,11 @@ TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
       for (std::int64_t i = 0; i < 12; ++i) {
         const std::array<FlatRange, 2> ranges = {
             {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
-        device->updates().sgd({.parameters = parameters.span(),
-                               .gradients = gradients.span(),
-                               .ranges = ranges,
-                               .learning_rate = 0.5F});
+        device->updates().update({.parameters = parameters.span(),
+                                  .gradients = gradients.span(),
+                                  .ranges = ranges,
+                                  .learning_rate = 0.5F},
+                                 rules::Sgd{}, {});
       }
       device->queue().submit();
       results[device == gpu.get() ? 0 : 1] = read(*device, parameters);

@@ -56,16 +56,18 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
       UpdateInput in{.parameters = parameters[0].span(),
                      .gradients = gradients.span(),
                      .ranges = ranges,
+                     .step = step + 1,
                      .numbers = numbers};
-      updates.adam(in, first[0].span(), second[0].span(), 0.9F, 0.99F, 1e-6F, step + 1);
+      updates.update(in, rules::Adam{0.9F, 0.99F, 1e-6F}, {first[0].span(), second[0].span()});
       device->queue().submit();
       if (!overflows(step)) {
         in = {.parameters = parameters[1].span(),
               .gradients = gradients.span(),
               .ranges = ranges,
               .learning_rate = rate,
-              .gradient_scale = static_cast<float>(gradient_scale)};
-        updates.adam(in, first[1].span(), second[1].span(), 0.9F, 0.99F, 1e-6F, ++taken);
+              .gradient_scale = static_cast<float>(gradient_scale),
+              .step = ++taken};
+        updates.update(in, rules::Adam{0.9F, 0.99F, 1e-6F}, {first[1].span(), second[1].span()});
       }
       scale.follow(!overflows(step));
       lowest = std::min(lowest, scale.scale());

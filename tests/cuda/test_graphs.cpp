@@ -242,11 +242,13 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
                          .ranges = ranges,
                          .learning_rate = 0.1F / static_cast<float>(step + 2),
                          .gradient_scale = static_cast<float>(step + 1),
-                         .decay = Decay::decoupled};
+                         .decay = Decay::decoupled,
+                         .step = step + 1};
     if (adam) {
-      device->updates().adam(in, state[0].span(), state[1].span(), 0.9F, 0.99F, 1e-6F, step + 1);
+      device->updates().update(in, rules::Adam{0.9F, 0.99F, 1e-6F}, {state[0].span(), state[1].span()});
     } else {
-      device->updates().momentum(in, state[0].span(), 0.9F, step % 2 == 1);
+      const UpdateRule rule = step % 2 == 1 ? UpdateRule(rules::Nesterov{}) : rules::Momentum{};
+      device->updates().update(in, rule, {state[0].span()});
     }
     device->queue().submit();
     device->tensors().finish_staging();

@@ -28,7 +28,8 @@ UpdateInput FlatState::input(Decay decay) {
           .ranges = ranges,
           .learning_rate = 0.125F,
           .gradient_scale = 0.5F,
-          .decay = decay};
+          .decay = decay,
+          .step = 3};
 }
 
 void FlatState::clear_padding() {
@@ -43,24 +44,25 @@ void FlatState::clear_padding() {
 }
 
 const std::vector<FlatStep>& flat_steps() {
+  const auto step = [](const UpdateRule& rule, bool squares) {
+    return [=](FlatState& s, const UpdateInput& in) {
+      s.updates().update(in, rule, {squares ? s.b.span() : s.a.span(), s.b.span()});
+    };
+  };
+  constexpr rules::Adam adam{0.9F, 0.999F, 1e-3F};
   static const std::vector<FlatStep> all = {
-      {"sgd", [](FlatState& s, const UpdateInput& in) { s.updates().sgd(in); }},
-      {"momentum",
-       [](FlatState& s, const UpdateInput& in) { s.updates().momentum(in, s.a.span(), 0.9F, false); }},
-      {"nesterov",
-       [](FlatState& s, const UpdateInput& in) { s.updates().momentum(in, s.a.span(), 0.9F, true); }},
-      {"lars", [](FlatState& s, const UpdateInput& in) { s.updates().lars(in, s.a.span(), 0.9F); }},
-      {"adam",
-       [](FlatState& s, const UpdateInput& in) {
-         s.updates().adam(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3);
-       }},
+      {"sgd", step(rules::Sgd{}, false)},
+      {"momentum", step(rules::Momentum{0.9F}, false)},
+      {"nesterov", step(rules::Nesterov{0.9F}, false)},
+      {"lars", step(rules::Lars{0.9F}, false)},
+      {"adam", step(adam, false)},
       {"lamb",
-       [](FlatState& s, const UpdateInput& in) {
+       [=](FlatState& s, const UpdateInput& in) {
          Storage direction = s.device->memory().allocate(s.p.size());
-         s.updates().lamb_direction(in, s.a.span(), s.b.span(), 0.9F, 0.999F, 1e-3F, 3, direction.span());
+         step(rules::LambDirection{adam, direction.span()}, false)(s, in);
          s.flat().copy(direction.span(), s.p.span());
        }},
-      {"adagrad", [](FlatState& s, const UpdateInput& in) { s.updates().adagrad(in, s.b.span(), 1e-3F); }},
+      {"adagrad", step(rules::Adagrad{1e-3F}, true)},
   };
   return all;
 }

@@ -130,21 +130,23 @@ TEST(FlatMath, UpdatesMatchHandComputedValues) {
       device->flat().fill(slot.span(), velocity);
       device->flat().fill(square.span(), 0.0F);
     };
-    const auto sgd = [](FlatUpdates& updates, const UpdateInput& in) { updates.sgd(in); };
+    const auto sgd = [](FlatUpdates& updates, const UpdateInput& in) {
+      updates.update(in, rules::Sgd{}, {});
+    };
     const auto momentum = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.momentum(in, slot.span(), 0.5F, false);
+      updates.update(in, rules::Momentum{0.5F}, {slot.span()});
     };
     const auto nesterov = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.momentum(in, slot.span(), 0.5F, true);
+      updates.update(in, rules::Nesterov{0.5F}, {slot.span()});
     };
     const auto lars = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.lars(in, slot.span(), 0.5F);
+      updates.update(in, rules::Lars{0.5F}, {slot.span()});
     };
     const auto adam = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.adam(in, slot.span(), square.span(), 0.5F, 0.75F, 1.0F, 1);
+      updates.update(in, rules::Adam{0.5F, 0.75F, 1.0F}, {slot.span(), square.span()});
     };
     const auto adagrad = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.adagrad(in, square.span(), 1.0F);
+      updates.update(in, rules::Adagrad{1.0F}, {square.span()});
     };
 
     EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, sgd), 1.5F) << kind;      // 2 − ½ · 1
@@ -177,7 +179,8 @@ TEST(FlatMath, LambDirectionMatchesHandComputedValue) {
     Storage direction = device->memory().allocate(1);
 
     const float p = updated(kind, Decay::decoupled, 0.25F, [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.lamb_direction(in, slot.span(), square.span(), 0.5F, 0.75F, 1.0F, 1, direction.span());
+      updates.update(in, rules::LambDirection{{0.5F, 0.75F, 1.0F}, direction.span()},
+                     {slot.span(), square.span()});
     });
 
     EXPECT_EQ(p, 2.0F) << kind;                            // untouched
@@ -252,12 +255,13 @@ TEST(HostFlat, RefusesArraysOfOtherSizes) {
   FlatUpdates& updates = state.device->updates();
   UpdateInput in = state.input(Decay::coupled);
 
-  EXPECT_THROW(updates.momentum(in, small.span(), 0.9F, false), InternalError);
+  EXPECT_THROW(updates.update(in, rules::Momentum{}, {small.span()}), InternalError);
   EXPECT_THROW(flat.axpy(1.0F, small.span(), state.p.span()), InternalError);
-  EXPECT_THROW(updates.adam(in, state.a.span(), state.b.span(), 0.9F, 0.999F, 0.0F, 1), InternalError);
+  EXPECT_THROW(updates.update(in, rules::Adam{.epsilon = 0.0F}, {state.a.span(), state.b.span()}),
+               InternalError);
   state.ranges[0].count = 9;
   in.ranges = state.ranges;
-  EXPECT_THROW(updates.sgd(in), InternalError);
+  EXPECT_THROW(updates.update(in, rules::Sgd{}, {}), InternalError);
 }
 
 }  // namespace

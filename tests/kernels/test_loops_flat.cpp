@@ -43,7 +43,7 @@ TEST(LoopsFlat, FollowsRangesThatChangeBetweenSteps) {
     for (State* const state : {&loops, &oracle}) {
       state->ranges[3].rate_factor = factor;
 
-      state->updates().sgd(state->input(Decay::coupled));
+      state->updates().update(state->input(Decay::coupled), rules::Sgd{}, {});
       state->flat().norms(state->p.span(), {}, {});
     }
   }
@@ -112,13 +112,13 @@ TEST(LoopsFlat, RefusesArraysOfOtherSizes) {
   Storage small = state.device->memory().allocate(7);
   UpdateInput in = state.input(Decay::coupled);
 
-  EXPECT_THROW(state.updates().momentum(in, small.span(), 0.9F, false), InternalError);
+  EXPECT_THROW(state.updates().update(in, rules::Momentum{}, {small.span()}), InternalError);
   EXPECT_THROW(state.flat().axpy(1.0F, small.span(), state.p.span()), InternalError);
-  EXPECT_THROW(state.updates().adam(in, state.a.span(), state.b.span(), 0.9F, 0.999F, 0.0F, 1),
+  EXPECT_THROW(state.updates().update(in, rules::Adam{.epsilon = 0.0F}, {state.a.span(), state.b.span()}),
                InternalError);
   state.ranges[0].count = 9;
   in.ranges = state.ranges;
-  EXPECT_THROW(state.updates().sgd(in), InternalError);
+  EXPECT_THROW(state.updates().update(in, rules::Sgd{}, {}), InternalError);
 }
 
 }  // namespace

@@ -41,12 +41,15 @@ TEST(CpuDevice, AllocatesNothingAfterTheFirstStep) {
       loss->backward(y, {labels, 64}, 1.0F, y);
       linear->backward(x, y, {p.span(), bias.span()}, y, {g.span(), bias.span()}, &dx);
       FlatMath& flat = device->flat();
-      const UpdateInput in{
-          .parameters = p.span(), .gradients = g.span(), .ranges = ranges, .learning_rate = 0.1F};
+      const UpdateInput in{.parameters = p.span(),
+                           .gradients = g.span(),
+                           .ranges = ranges,
+                           .learning_rate = 0.1F,
+                           .step = number};
       flat.norms(p.span(), ranges, norms);
       flat.all_finite(g.span());
-      device->updates().adam(in, m.span(), v.span(), 0.9F, 0.999F, 1e-8F, number);
-      device->updates().momentum(in, m.span(), 0.9F, true);
+      device->updates().update(in, rules::Adam{}, {m.span(), v.span()});
+      device->updates().update(in, rules::Nesterov{}, {m.span()});
       flat.scale(g.span(), 0.5F);
     };
 

@@ -24,28 +24,14 @@ DeviceSpan<float> device(std::vector<float>& values) {
   return {values.data(), values.size()};
 }
 
-/// One step of the dense operations over all rows.
-void dense_step(const RowRule& rule, UpdateInput in, std::vector<std::vector<float>>& state,
-                std::int64_t step) {
-  HostFlat math(1);
-  switch (rule.kind) {
-    case RowRuleKind::sgd: return math.sgd(in);
-    case RowRuleKind::momentum: return math.momentum(in, device(state[0]), rule.momentum, false);
-    case RowRuleKind::nesterov: return math.momentum(in, device(state[0]), rule.momentum, true);
-    case RowRuleKind::adam:
-      return math.adam(in, device(state[0]), device(state[1]), rule.beta1, rule.beta2, rule.epsilon, step);
-    case RowRuleKind::adagrad: return math.adagrad(in, device(state[0]), rule.epsilon);
-  }
-}
-
 TEST(RowUpdate, GivesTheBitsOfTheDenseRule) {
   constexpr std::size_t rows = 37;
-  for (const auto kind : {RowRuleKind::sgd, RowRuleKind::momentum, RowRuleKind::nesterov, RowRuleKind::adam,
-                          RowRuleKind::adagrad}) {
+  for (const UpdateRule& update : std::initializer_list<UpdateRule>{
+           rules::Sgd{}, rules::Momentum{}, rules::Nesterov{}, rules::Adam{}, rules::Adagrad{}}) {
     for (const auto decay : {Decay::coupled, Decay::decoupled}) {
       for (const std::size_t width : {1, 3, 8, 10, 16, 21, 64, 100}) {
-        const RowRule rule{.kind = kind, .decay = decay, .weight_decay = 0.01F};
-        const std::size_t slots = state_slots(kind);
+        const RowRule rule{.update = update, .decay = decay, .weight_decay = 0.01F};
+        const std::size_t slots = rule.slots();
         std::vector<float> dense = random_values(rows * width, 0);
         std::vector<std::vector<float>> state(slots, std::vector<float>(rows * width));
         std::vector<float> records(rows * width * (1 + slots));
@@ -68,20 +54,22 @@ TEST(RowUpdate, GivesTheBitsOfTheDenseRule) {
                              .learning_rate = 0.1F,
                              .gradient_scale = 0.3F,
                              .step = step});
-          dense_step(rule,
-                     {.parameters = device(dense),
-                      .gradients = {gradients.data(), gradients.size()},
-                      .ranges = std::span(&all, 1),
-                      .learning_rate = 0.1F,
-                      .gradient_scale = 0.3F,
-                      .decay = decay},
-                     state, step);
+          UpdateState arrays;
+          for (std::size_t slot = 0; slot < slots; ++slot) arrays[slot] = device(state[slot]);
+          HostFlat(1).update({.parameters = device(dense),
+                              .gradients = {gradients.data(), gradients.size()},
+                              .ranges = std::span(&all, 1),
+                              .learning_rate = 0.1F,
+                              .gradient_scale = 0.3F,
+                              .decay = decay,
+                              .step = step},
+                             update, arrays);
         }
 
         for (std::size_t row = 0; row < rows; ++row) {
           const auto at = static_cast<std::ptrdiff_t>(row * width);
           ASSERT_TRUE(std::equal(places[row], places[row] + width, dense.begin() + at))
-              << static_cast<int>(kind) << " width " << width;
+              << update.index() << " width " << width;
           for (std::size_t slot = 0; slot < slots; ++slot) {
             ASSERT_TRUE(std::equal(places[row] + (1 + slot) * width, places[row] + (2 + slot) * width,
                                    state[slot].begin() + at));
@@ -99,8 +87,9 @@ TEST(RowUpdate, ChecksItsInput) {
 
   EXPECT_THROW(update_rows({}, {.rows = std::span(&place, 1), .gradients = gradients, .width = 10}),
                InternalError);
-  EXPECT_THROW(update_rows({.kind = RowRuleKind::adam}, {.width = 10, .step = 0}), InternalError);
-  EXPECT_THROW(update_rows({.kind = RowRuleKind::adagrad, .epsilon = 0.0F}, {.width = 10}), InternalError);
+  EXPECT_THROW(update_rows({.update = rules::Adam{}}, {.width = 10, .step = 0}), InternalError);
+  EXPECT_THROW(update_rows({.update = rules::Adagrad{.epsilon = 0.0F}}, {.width = 10}), InternalError);
+  EXPECT_THROW(update_rows({.update = rules::LambDirection{}}, {.width = 10}), InternalError);
 }
 
 TEST(RowUpdate, SeesWhatIsNotFinite) {

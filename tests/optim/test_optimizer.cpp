@@ -296,7 +296,8 @@ TEST_P(EveryOptimizer, NamesItsSlots) {
   const std::string kind = GetParam();
 
   std::vector<std::string> names;
-  for (const OptimizerSlot& slot : make_optimizer(config_of(GetParam()), small_layout(), device)->slots()) {
+  const auto optimizer = make_optimizer(config_of(GetParam()), small_layout(), device);
+  for (const OptimizerSlot& slot : optimizer->slots()) {
     names.push_back(slot.name);
     EXPECT_EQ(slot.values.size(), 32U);
   }

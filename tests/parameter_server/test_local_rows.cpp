@@ -38,7 +38,7 @@ Values pushed(LocalRows& rows, float share) {
 }
 
 TEST(LocalRows, BeginAsTheServersHaveThem) {
-  LocalRows rows(width, {.kind = RowRuleKind::adam});
+  LocalRows rows(width, {.update = rules::Adam{}});
 
   EXPECT_EQ(keys_of(rows.find(Keys{7, 3})), (Keys{7, 3}));
   EXPECT_EQ(rows_of(rows, {7, 3}, {1, 2, 3, 4}), (Values{1, 2, 3, 4}));
@@ -87,7 +87,7 @@ TEST(LocalRows, PushEachRowOnceHoweverOftenItWasTrained) {
 }
 
 TEST(LocalRows, LeaveOutGradientsThatAreNotFinite) {
-  LocalRows rows(width, {.kind = RowRuleKind::momentum});
+  LocalRows rows(width, {.update = rules::Momentum{}});
   rows_of(rows, {1, 2}, {1, 1, 2, 2});
 
   rows.train(Values{0, infinity, 1, 1}, 1.0F, 1);
@@ -127,10 +127,10 @@ class OneWorker {
 };
 
 TEST(LocalRows, OfOneWorkerAreThoseOfATableThatIsTrained) {
-  for (const RowRuleKind kind : {RowRuleKind::sgd, RowRuleKind::momentum, RowRuleKind::nesterov,
-                                 RowRuleKind::adam, RowRuleKind::adagrad}) {
+  for (const UpdateRule& rule : std::initializer_list<UpdateRule>{
+           rules::Sgd{}, rules::Momentum{}, rules::Nesterov{}, rules::Adam{}, rules::Adagrad{}}) {
     const SparseTableSpec spec = {
-        .width = width, .rule = {.kind = kind, .weight_decay = 0.01F}, .start = {.scale = 1.0F, .seed = 1}};
+        .width = width, .rule = {.update = rule, .weight_decay = 0.01F}, .start = {.scale = 1.0F, .seed = 1}};
     SparseTable alone(spec);
     OneWorker worker(spec);
     for (std::int64_t step = 1; step <= 50; ++step) {
@@ -153,7 +153,7 @@ TEST(LocalRows, OfOneWorkerAreThoseOfATableThatIsTrained) {
 }
 
 TEST(LocalRows, GoOnAsTheyWereSaved) {
-  const RowRule rule = {.kind = RowRuleKind::adam};
+  const RowRule rule = {.update = rules::Adam{}};
   LocalRows rows(width, rule);
   const Keys batch = {9, 4, 6};
   rows_of(rows, batch, {1, 2, 3, 4, 5, 6});

@@ -27,7 +27,7 @@ std::vector<SparseTableSpec> specs() {
   std::vector<SparseTableSpec> specs;
   for (const std::size_t width : widths)
     specs.push_back(
-        {.width = width, .rule = {.kind = RowRuleKind::adam}, .start = {.scale = 1.0F, .seed = width}});
+        {.width = width, .rule = {.update = rules::Adam{}}, .start = {.scale = 1.0F, .seed = width}});
   return specs;
 }
 

@@ -12,7 +12,7 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/optim/optimizer.hpp"
-#include "src/parameter_server/rows/row_rule.hpp"
+#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/rows/sparse_table.hpp"
 
 namespace flotilla {
@@ -24,8 +24,8 @@ using Values = std::vector<float>;
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-SparseTableSpec spec_of(std::size_t width, RowRuleKind kind = RowRuleKind::sgd) {
-  return {.width = width, .rule = {.kind = kind}, .start = {.scale = 0.5F, .seed = 7}};
+SparseTableSpec spec_of(std::size_t width, const UpdateRule& rule = rules::Sgd{}) {
+  return {.width = width, .rule = {.update = rule}, .start = {.scale = 0.5F, .seed = 7}};
 }
 
 Values pulled(SparseTable& table, const Keys& keys) {
@@ -117,8 +117,8 @@ TEST(SparseTable, BadGradientsTouchNoRowAndAreCounted) {
 }
 
 TEST(SparseTable, GradientsOfOneRowAreAddedInTheirOrder) {
-  SparseTable table({.width = 1, .rule = {.kind = RowRuleKind::adagrad}, .start = {.kind = StartKind::zero}});
-  SparseTable once({.width = 1, .rule = {.kind = RowRuleKind::adagrad}, .start = {.kind = StartKind::zero}});
+  SparseTable table({.width = 1, .rule = {.update = rules::Adagrad{}}, .start = {.kind = StartKind::zero}});
+  SparseTable once({.width = 1, .rule = {.update = rules::Adagrad{}}, .start = {.kind = StartKind::zero}});
   pulled(table, {1, 2});
   pulled(once, {1, 2});
   // In float the order shows: 1 + 1e8 − 1e8 = 0, and 1e8 − 1e8 + 1 = 1.
@@ -148,7 +148,7 @@ TEST(SparseTable, ASumThatIsNotFiniteTouchesNoRow) {
 }
 
 TEST(SparseTable, DifferencesAreAddedWithoutTheRule) {
-  SparseTable table({.width = 2, .rule = {.kind = RowRuleKind::adam}, .start = {.kind = StartKind::zero}});
+  SparseTable table({.width = 2, .rule = {.update = rules::Adam{}}, .start = {.kind = StartKind::zero}});
   pulled(table, {1, 2});
   const Keys keys = {1, 7, 2, 1};
   const Values deltas = {1, 2, 9, 9, 3, nan, 10, 20};
@@ -194,7 +194,7 @@ TEST(SparseTable, ARowTouchedAtEveryStepMovesAsDenseParametersDo) {
       EXPECT_TRUE(std::ranges::equal(row, std::span(parameters.span().address(), floats))) << kind << width;
       // Lazy: a row that no gradient names rests, its decay too.
       EXPECT_EQ(pulled(table, {6}), neighbour);
-      EXPECT_EQ(slot_names(row_rule(config).kind).size(), table.slots());
+      EXPECT_EQ(slot_names(row_rule(config)).size(), table.slots());
     }
   }
 }
@@ -208,9 +208,10 @@ TEST(SparseTable, RefusesRulesThatNeedWholeTensors) {
 }
 
 TEST(SparseTable, IsReadAndWrittenInPiecesSortedByKey) {
-  for (const auto kind : {RowRuleKind::sgd, RowRuleKind::momentum, RowRuleKind::adam}) {
+  for (const UpdateRule& rule :
+       std::initializer_list<UpdateRule>{rules::Sgd{}, rules::Momentum{}, rules::Adam{}}) {
     const std::size_t width = 5;
-    SparseTable table(spec_of(width, kind));
+    SparseTable table(spec_of(width, rule));
     Keys keys;
     for (std::uint64_t i = 0; i < 3000; ++i) keys.push_back((i % 7) << 60 | i * 77);
     pulled(table, keys);
@@ -218,7 +219,7 @@ TEST(SparseTable, IsReadAndWrittenInPiecesSortedByKey) {
     Random(1, random_data).fill(gradients);
     for (std::int64_t step = 1; step <= 3; ++step) pushed(table, keys, gradients, 0.1F, step);
 
-    SparseTable copy(spec_of(width, kind));
+    SparseTable copy(spec_of(width, rule));
     const Keys sorted = table.sorted_keys();
     for (std::size_t first = 0; first < sorted.size(); first += 700) {
       const auto some = std::span(sorted).subspan(first, std::min<std::size_t>(700, sorted.size() - first));
@@ -242,8 +243,8 @@ TEST(SparseTable, IsReadAndWrittenInPiecesSortedByKey) {
 }
 
 TEST(SparseTable, WritingWithoutStateForgetsIt) {
-  SparseTable table(spec_of(2, RowRuleKind::momentum));
-  SparseTable fresh(spec_of(2, RowRuleKind::momentum));
+  SparseTable table(spec_of(2, rules::Momentum{}));
+  SparseTable fresh(spec_of(2, rules::Momentum{}));
   pulled(table, {4});
   pushed(table, {4}, {1, 2});
 
@@ -279,7 +280,7 @@ class Model {
   const Values& touch(std::uint64_t key) {
     Values& row = rows_[key];
     if (row.empty()) {
-      row.resize(spec_.width * (1 + state_slots(spec_.rule.kind)));
+      row.resize(spec_.width * (1 + spec_.rule.slots()));
       float* const place = row.data();
       start_rows(spec_.start, std::span(&key, 1), std::span<float* const>(&place, 1), spec_.width);
     }
@@ -319,7 +320,7 @@ class Model {
 
 TEST(SparseTable, AgreesWithAPlainMapOverRandomRequests) {
   for (const std::size_t width : {1, 8, 10, 64}) {
-    const SparseTableSpec spec = spec_of(width, RowRuleKind::adam);
+    const SparseTableSpec spec = spec_of(width, rules::Adam{});
     SparseTable table(spec);
     Model model(spec);
     Random random(width, random_data);

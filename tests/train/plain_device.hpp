@@ -34,46 +34,8 @@ class PlainFlatMath : public FlatMath, public FlatUpdates {
     }
   }
 
-  void sgd(const UpdateInput& in) override {
-    each(in, [](std::size_t, float& p, float g, float lr) { p -= lr * g; });
-  }
-  void momentum(const UpdateInput& in, DeviceSpan<float> velocity, float mu, bool nesterov) override {
-    each(in, [&](std::size_t i, float& p, float g, float lr) {
-      float& v = velocity.address()[i];
-      v = mu * v + g;
-      p -= lr * (nesterov ? g + mu * v : v);
-    });
-  }
-  void lars(const UpdateInput& in, DeviceSpan<float> velocity, float mu) override {
-    each(in, [&](std::size_t i, float& p, float g, float lr) {
-      float& v = velocity.address()[i];
-      v = mu * v + lr * g;
-      p -= v;
-    });
-  }
-  void adam(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-            float beta2, float epsilon, std::int64_t step) override {
-    each(in, [&](std::size_t i, float& p, float g, float lr) {
-      p -= lr * adam_direction(first.address()[i], second.address()[i], g, beta1, beta2, epsilon, step);
-    });
-  }
-  void lamb_direction(const UpdateInput& in, DeviceSpan<float> first, DeviceSpan<float> second, float beta1,
-                      float beta2, float epsilon, std::int64_t step, DeviceSpan<float> direction) override {
-    for (const FlatRange& range : in.ranges) {
-      for (auto i = static_cast<std::size_t>(range.offset); i < end_of(range); ++i) {
-        const float g = in.gradient_scale * in.gradients.address()[i];
-        direction.address()[i] =
-            adam_direction(first.address()[i], second.address()[i], g, beta1, beta2, epsilon, step) +
-            range.weight_decay * in.parameters.address()[i];
-      }
-    }
-  }
-  void adagrad(const UpdateInput& in, DeviceSpan<float> accumulator, float epsilon) override {
-    each(in, [&](std::size_t i, float& p, float g, float lr) {
-      float& a = accumulator.address()[i];
-      a += g * g;
-      p -= lr * g / (std::sqrt(a) + epsilon);
-    });
+  void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
+    std::visit([&](const auto& one) { plain(in, one, state); }, rule);
   }
 
  private:
@@ -81,12 +43,58 @@ class PlainFlatMath : public FlatMath, public FlatUpdates {
   static std::size_t end_of(const FlatRange& range) {
     return static_cast<std::size_t>(range.offset + range.count);
   }
-  static float adam_direction(float& m, float& v, float g, float beta1, float beta2, float epsilon,
-                              std::int64_t step) {
-    m = beta1 * m + (1.0F - beta1) * g;
-    v = beta2 * v + (1.0F - beta2) * g * g;
+  static void plain(const UpdateInput& in, const rules::Sgd&, const UpdateState&) {
+    each(in, [](std::size_t, float& p, float g, float lr) { p -= lr * g; });
+  }
+  static void plain(const UpdateInput& in, const rules::Momentum& rule, const UpdateState& state) {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& v = state[0].address()[i];
+      v = rule.mu * v + g;
+      p -= lr * v;
+    });
+  }
+  static void plain(const UpdateInput& in, const rules::Nesterov& rule, const UpdateState& state) {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& v = state[0].address()[i];
+      v = rule.mu * v + g;
+      p -= lr * (g + rule.mu * v);
+    });
+  }
+  static void plain(const UpdateInput& in, const rules::Lars& rule, const UpdateState& state) {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& v = state[0].address()[i];
+      v = rule.mu * v + lr * g;
+      p -= v;
+    });
+  }
+  static void plain(const UpdateInput& in, const rules::Adam& rule, const UpdateState& state) {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      p -= lr * adam_direction(rule, state[0].address()[i], state[1].address()[i], g, in.step);
+    });
+  }
+  static void plain(const UpdateInput& in, const rules::LambDirection& rule, const UpdateState& state) {
+    for (const FlatRange& range : in.ranges) {
+      for (auto i = static_cast<std::size_t>(range.offset); i < end_of(range); ++i) {
+        const float g = in.gradient_scale * in.gradients.address()[i];
+        rule.direction.address()[i] =
+            adam_direction(rule, state[0].address()[i], state[1].address()[i], g, in.step) +
+            range.weight_decay * in.parameters.address()[i];
+      }
+    }
+  }
+  static void plain(const UpdateInput& in, const rules::Adagrad& rule, const UpdateState& state) {
+    each(in, [&](std::size_t i, float& p, float g, float lr) {
+      float& a = state[0].address()[i];
+      a += g * g;
+      p -= lr * g / (std::sqrt(a) + rule.epsilon);
+    });
+  }
+  static float adam_direction(const rules::Adam& rule, float& m, float& v, float g, std::int64_t step) {
+    m = rule.beta1 * m + (1.0F - rule.beta1) * g;
+    v = rule.beta2 * v + (1.0F - rule.beta2) * g * g;
     const auto t = static_cast<float>(step);
-    return m / (1.0F - std::pow(beta1, t)) / (std::sqrt(v / (1.0F - std::pow(beta2, t))) + epsilon);
+    return m / (1.0F - std::pow(rule.beta1, t)) /
+           (std::sqrt(v / (1.0F - std::pow(rule.beta2, t))) + rule.epsilon);
   }
   template <class Rule>
   static void each(const UpdateInput& in, Rule rule) {

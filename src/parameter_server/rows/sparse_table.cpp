@@ -24,7 +24,7 @@ void copy_row(const float* from, float* to, std::size_t width) {
 }  // namespace
 
 SparseTable::SparseTable(const SparseTableSpec& spec)
-    : spec_(spec), slabs_(spec.width * (1 + state_slots(spec.rule.kind))) {}
+    : spec_(spec), slabs_(spec.width * (1 + spec.rule.slots())) {}
 
 /// Finds the rows of keys, batch after batch. Lines of the index are fetched ahead, a row while those behind
 /// it are searched for.

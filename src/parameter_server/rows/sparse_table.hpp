@@ -54,7 +54,7 @@ class SparseTable {
   explicit SparseTable(const SparseTableSpec& spec);
 
   std::size_t width() const { return spec_.width; }
-  std::size_t slots() const { return state_slots(spec_.rule.kind); }  ///< Of the optimizer's state
+  std::size_t slots() const { return spec_.rule.slots(); }  ///< Of the optimizer's state
   std::size_t rows() const { return slabs_.size(); }
 
   /// rows ← the rows of the keys; missing rows are created. (keys, width)

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "src/observe/console.hpp"
+#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/protocol/serve_plan.hpp"
-#include "src/parameter_server/rows/row_rule.hpp"
 
 namespace flotilla {
 
@@ -31,7 +31,7 @@ std::vector<TableSpec> tables_of(const ModelConfig& model) {
 
 RowStore::RowStore(const Config& config)
     : specs_(tables_of(config.model)), tables_(specs_of(config), config.server()->wire) {
-  if (!empty()) slot_names_ = flotilla::slot_names(row_rule(servers_optimizer(config)).kind);
+  if (!empty()) slot_names_ = flotilla::slot_names(row_rule(servers_optimizer(config)));
 }
 
 void RowStore::push(std::span<const std::span<const std::byte>> requests, double learning_rate,

@@ -5,7 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "src/observe/console.hpp"
-#include "src/parameter_server/rows/row_rule.hpp"
+#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/rows/sparse_table.hpp"
 
 namespace flotilla {
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t ahead = 16;  // Lines of the index that are on their way while one is searched
 
 std::size_t arrays_of(const RowRule& rule) {
-  return 2 + state_slots(rule.kind);
+  return 2 + rule.slots();
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ std::vector<std::uint64_t> LocalRows::sorted_keys() const {
 }
 
 std::vector<std::string> LocalRows::slot_names() const {
-  std::vector<std::string> names = flotilla::slot_names(rule_.kind);
+  std::vector<std::string> names = flotilla::slot_names(rule_);
   names.push_back("pulled");
   return names;
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/error.hpp"
+#include "kernels/flat/rules.hpp"
+#include "kernels/flat_updates.hpp"
+
+/// From rules to their functors, shared by all devices. All throw InternalError for wrong arguments.
+namespace flotilla::flat {
+
+inline void check_update(const UpdateInput& in) {
+  const std::size_t size = in.parameters.size();
+  require(in.gradients.size() == size, in.gradients.size(), " gradients for ", size, " parameters");
+  for (const FlatRange& range : in.ranges) {
+    require(
+        range.offset >= 0 && range.count >= 0 && static_cast<std::size_t>(range.offset + range.count) <= size,
+        "range ", range.offset, " + ", range.count, " lies outside ", size, " parameters");
+  }
+}
+
+/// The address of an optimizer slot.
+inline float* slot(const UpdateInput& in, DeviceSpan<float> values) {
+  require(values.size() == in.parameters.size(), "a slot of ", values.size(), " values for ",
+          in.parameters.size(), " parameters");
+  return values.address();
+}
+
+/// The constants of Adam's moments at `step` = 1, 2, …; addresses are not set.
+inline Moments moments(const rules::Adam& rule, std::int64_t step) {
+  require(step >= 1, "the first step is 1, got ", step);
+  const auto correction = [&](double beta) {
+    return 1.0 / (1.0 - std::pow(beta, static_cast<double>(step)));
+  };
+  return {.m = nullptr,
+          .v = nullptr,
+          .beta1 = rule.beta1,
+          .beta2 = rule.beta2,
+          .rest1 = 1.0F - rule.beta1,
+          .rest2 = 1.0F - rule.beta2,
+          .correction1 = static_cast<float>(correction(double{rule.beta1})),
+          .correction2 = static_cast<float>(correction(double{rule.beta2})),
+          .epsilon = rule.epsilon};
+}
+
+/// Calls body(functor) with the rule's functor at `step`; what it reads and its state's addresses are not
+/// set.
+template <class Body>
+void with_functor(const UpdateRule& rule, std::int64_t step, const Body& body) {
+  std::visit(
+      [&](const auto& one) {
+        Update<std::decay_t<decltype(one)>> functor{.rule = one};
+        if constexpr (requires { functor.moments; }) functor.moments = moments(one, step);
+        if constexpr (requires { one.epsilon; }) {
+          // With zero, padding and parameters without gradient would become 0 / 0.
+          require(one.epsilon > 0.0F, "epsilon must be positive, got ", one.epsilon);
+        }
+        body(functor);
+      },
+      rule);
+}
+
+/// Calls body(functor) with the rule's functor for these arrays; the constants of ranges are not set.
+template <class Body>
+void with_functor(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state, const Body& body) {
+  check_update(in);
+  with_functor(rule, in.step, [&](auto functor) {
+    functor.in.p = in.parameters.address();
+    functor.in.g = in.gradients.address();
+    StateAddresses arrays{};
+    for (std::size_t i = 0; i < functor.rule.state.size(); ++i) arrays[i] = slot(in, state[i]);
+    functor.set_state(arrays);
+    if constexpr (requires { functor.rule.direction; }) slot(in, functor.rule.direction);
+    body(functor);
+  });
+}
+
+}  // namespace flotilla::flat
