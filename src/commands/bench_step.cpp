@@ -96,8 +96,8 @@ std::vector<Operation> operations_of(RunParts& run, const Targets& targets) {
   operations.push_back({{"optimizer", "optimizer", 0.0,
                          [&run] {
                            run.model.optimizer->step(run.model.weights.parameters,
-                                                     run.model.parameter_gradients(), 0.0,
-                                                     1.0 / double{run.model.loss_scale.scale()});
+                                                     parameter_part(run.model.gradients(), run.model.weights),
+                                                     0.0, 1.0 / double{run.model.loss_scale.scale()});
                          }},
                         {}});
   return operations;

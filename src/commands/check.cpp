@@ -52,7 +52,7 @@ void print_memory(RunParts& run, const HostMemory& host, std::span<const StateSo
     for (const OptimizerSlot& slot : run.model.optimizer->slots()) slots += bytes_of(slot.values);
   const std::int64_t parameters = bytes_of(run.model.weights.parameters);
   const std::int64_t statistics = bytes_of(run.model.weights.statistics);
-  const std::int64_t gradients = bytes_of(run.model.gradients);
+  const std::int64_t gradients = bytes_of(run.model.gradients());
   const std::int64_t activations =
       bytes_of(memory.kept_values() + memory.shared_values() + memory.gradient_values());
   std::int64_t validation = 0;

@@ -83,7 +83,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   const auto& [arguments, checkpoint, config, warnings] = task;
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
   const Precision precision = find_precision(config.device, world, places);
-  const InflatedCopies copies(config.data, true, world, places, watchdog);
+  const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;
   std::unique_ptr<Network> network;

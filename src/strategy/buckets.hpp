@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/arena.hpp"
+#include "src/strategy/state_array.hpp"
 
 namespace flotilla {
 
@@ -22,6 +23,23 @@ inline constexpr std::size_t header_report = 10;
 /// Index of the flag in the header by which servers of server.mode = "sync" skip gradients that are not
 /// finite.
 inline constexpr std::size_t header_skip = 9;
+
+/// Floats before the gradients in the gradient array of this model.
+inline std::size_t leading_floats(const Model& model) {
+  return static_cast<std::size_t>(header_floats) + model.statistics.size();
+}
+/// Header and statistics of an array that is laid out as the gradient array.
+inline DeviceSpan<float> leading_part(DeviceSpan<float> array, const Model& model) {
+  return array.subspan(0, leading_floats(model));
+}
+/// The step's statistics.
+inline DeviceSpan<float> statistics_part(DeviceSpan<float> array, const Model& model) {
+  return array.subspan(header_floats, model.statistics.size());
+}
+/// The gradients, which the optimizer reads.
+inline DeviceSpan<float> parameter_part(DeviceSpan<float> array, const Model& model) {
+  return array.subspan(leading_floats(model), array.size() - leading_floats(model));
+}
 
 /// A range of the gradient array (floats) that is summed over the workers at once.
 struct Bucket {

@@ -14,7 +14,6 @@ namespace flotilla {
 SyncAllReduce::SyncAllReduce(Parts parts)
     : parts_(std::move(parts)),
       averaged_(parts_.reduction.first().ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
-      leading_(static_cast<std::size_t>(header_floats) + parts_.model.statistics.size()),
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
       late_(parts_.device) {
   if (parts_.overflow_guard != nullptr)
@@ -49,7 +48,7 @@ void SyncAllReduce::clear_gradients() {
 void SyncAllReduce::end_micro_step(std::int64_t micro_step) {
   if (parts_.shards == nullptr) return;
   parts_.shards->keep(micro_step);
-  parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
+  parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
 }
 
 /// The bucket with what this worker has to give.
@@ -67,7 +66,8 @@ void SyncAllReduce::gradient_ready(std::int64_t begin) {
   if (parts_.lanes == nullptr || !together_) return;
   // Header and statistics are final since the forward pass, so the last bucket is ready with the first
   // gradient.
-  const std::int64_t final_from = begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_);
+  const std::int64_t final_from =
+      begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_floats(parts_.model));
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
     parts_.lanes->start(complete(started_), step_);
 }
@@ -84,8 +84,8 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
   if (exact == nullptr) return;
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
-  mpi::all_reduce_now(*exact, parts_.gradients.subspan(0, leading_), step);
-  times_.sent_bytes += static_cast<std::int64_t>(exact->sent_bytes(leading_));
+  mpi::all_reduce_now(*exact, leading_part(parts_.gradients, parts_.model), step);
+  times_.sent_bytes += static_cast<std::int64_t>(exact->sent_bytes(leading_floats(parts_.model)));
 }
 
 /// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
@@ -93,7 +93,7 @@ void SyncAllReduce::all_reduce_exactly(std::int64_t step) {
 void SyncAllReduce::update_statistics() {
   const auto running = parts_.model.statistics;
   if (running.empty()) return;
-  const auto step = parts_.gradients.subspan(header_floats, running.size());
+  const auto step = statistics_part(parts_.gradients, parts_.model);
   FlatMath& flat = parts_.device.flat();
   flat.scale(running, statistics_decay_);
   flat.axpy(1.0F / static_cast<float>(averaged()), step, running);
@@ -124,7 +124,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   times_.exposed_comm_ns += reduced_ns - begin_ns;
 
   StepOutcome found = parts_.overflow_guard == nullptr ? update_if_finite(info) : update_guarded(info);
-  parts_.device.flat().fill(parts_.gradients.subspan(0, leading_), 0.0F);
+  parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
   found.skipped_by_all = found.skipped;
   return found;
@@ -163,7 +163,7 @@ StepOutcome SyncAllReduce::update_guarded(const StepInfo& info) {
   if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
   update_statistics();
   if (!statistics.empty()) parts_.overflow_guard->restore(statistics_before_.span(), statistics);
-  parts_.optimizer.step(parts_.model.parameters, parameter_gradients(), numbers);
+  parts_.optimizer.step(parts_.model.parameters, parameter_part(parts_.gradients, parts_.model), numbers);
   parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
   return found;
 }
@@ -194,7 +194,7 @@ StepOutcome SyncAllReduce::outcome(const StepInfo& info) {
 
 void SyncAllReduce::update(double learning_rate) {
   update_statistics();
-  const auto gradients = parameter_gradients();
+  const auto gradients = parameter_part(parts_.gradients, parts_.model);
   double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
   parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);

@@ -77,13 +77,9 @@ class SyncAllReduce : public Strategy {
   StepOutcome update_if_finite(const StepInfo& info);
   StepOutcome update_guarded(const StepInfo& info);
   StepOutcome outcome(const StepInfo& info);
-  DeviceSpan<float> parameter_gradients() const {
-    return parts_.gradients.subspan(leading_, parts_.gradients.size() - leading_);
-  }
 
   Parts parts_;
   std::int64_t averaged_;   ///< Number of summands in the sum over the workers
-  std::size_t leading_;     ///< Floats before the gradients
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
   bool together_ = true;

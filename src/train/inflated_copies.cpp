@@ -25,9 +25,9 @@ std::vector<std::string> click_files(const DataConfig& data, bool validation) {
 }  // namespace
 
 InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mpi::Communicator& world,
-                               const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
+                               const mpi::Communicator& host, const std::vector<mpi::Place>& places,
+                               mpi::Watchdog& watchdog) {
   if (data.kind != DataKind::criteo && data.kind != DataKind::libsvm) return;
-  const mpi::Communicator host = world.split_by_host();
   std::exception_ptr failed;
   if (host.is_root() && host.size() > 1) {
     const mpi::CpuProgressScope working(watchdog, "inflating data");

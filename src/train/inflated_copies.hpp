@@ -19,9 +19,11 @@ struct InflatedCopies {
   /// Collective over `world`. The first rank of each host inflates the files into temporary_folder(), alone;
   /// other kinds of data have no copies.
   /// @param validation data.validation only; false: data.train too  @param places of all ranks of `world`
+  /// @param host the ranks of `world` on this host
   /// @throws AgreedFailure on every rank, naming hosts where it does not concern all
   InflatedCopies(const DataConfig& data, bool validation, const mpi::Communicator& world,
-                 const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog);
+                 const mpi::Communicator& host, const std::vector<mpi::Place>& places,
+                 mpi::Watchdog& watchdog);
 
   std::vector<File> files;  ///< On the first rank of a host: to be kept until all ranks have opened theirs
   std::map<std::string, std::string> handles;  ///< DatasetUse::inflated

@@ -2,12 +2,13 @@
 #include "src/train/re_estimate.hpp"
 
 #include "kernels/host_staging.hpp"
+#include "src/strategy/buckets.hpp"
 
 namespace flotilla {
 
 void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, std::int64_t batches) {
   FlatMath& flat = run.machine.device->flat();
-  const auto batchs_own = run.model.gradients.subspan(header_floats, model.statistics.size());
+  const auto batchs_own = statistics_part(run.model.gradients(), model);
   run.model.train_with(model);
   flat.fill(model.statistics, 0.0F);
   for (std::int64_t i = 0; i < batches; ++i) {

@@ -54,7 +54,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 
 RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
-  const InflatedCopies copies(config.data, false, workers, machine.places, machine.watchdog);
+  const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     training = open_dataset(

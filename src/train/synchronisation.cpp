@@ -67,13 +67,11 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
   machine.watchdog.beat("laying out memory and measuring all-reduces", -1);
   model.allocate(plan, averaging_plan);
   std::vector<DeviceSpan<float>> spans;
-  for (const Bucket& bucket : buckets) spans.push_back(span_of(model.gradients, bucket));
+  for (const Bucket& bucket : buckets) spans.push_back(span_of(model.gradients(), bucket));
   reduction =
       make_reduction(plan, step_group ? step_group->workers : machine.workers,
                      step_group ? step_group->host : machine.host, *machine.device, model.summed, spans);
-  if (reduction.exact)
-    buckets.back().begin =
-        static_cast<std::int64_t>(model.gradients.size() - model.weights.parameters.size());
+  if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading_floats(model.weights));
   choices["strategy.all_reduce"] = reduction.first().name();
   if (averages) {
     const std::size_t count = model.weights.parameters.size() + model.weights.statistics.size();
@@ -87,15 +85,15 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
 
 /// Collective. Tells the servers what they hold.
 void Synchronisation::connect_servers(const RunData& data) {
-  model.allocate_served();
-  push_staging.emplace(*machine.device, model.gradients.size());
-  pull_staging.emplace(*machine.device, model.served_values.size());
+  AllReducePlan none;
+  model.allocate(none, none);
+  push_staging.emplace(*machine.device, model.gradients().size());
+  pull_staging.emplace(*machine.device, model.models.values().size());
   model.initialise();
-  machine.servers->open(
-      {.layout = model.network->layout(),
-       .leading = header_floats + static_cast<std::int64_t>(model.weights.statistics.size()),
-       .micro_steps = data.sharding.micro_steps,
-       .workers = machine.workers.size()});
+  machine.servers->open({.layout = model.network->layout(),
+                         .leading = static_cast<std::int64_t>(leading_floats(model.weights)),
+                         .micro_steps = data.sharding.micro_steps,
+                         .workers = machine.workers.size()});
 }
 
 /// The watchdog names the ranks that are missing in an all-reduce, and ends the job where a library fails.
@@ -132,7 +130,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
                            .optimizer = *model.optimizer,
                            .loss_scale = model.loss_scale,
                            .model = model.weights,
-                           .gradients = model.gradients,
+                           .gradients = model.gradients(),
                            .buckets = buckets,
                            .micro_steps = model.sharding.micro_steps,
                            .shards = model.shard_sums.get(),
@@ -162,8 +160,8 @@ std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
                             .config = model.config,
                             .loss_scale = model.loss_scale,
                             .model = model.weights,
-                            .values = model.served_values,
-                            .gradients = model.gradients,
+                            .values = model.models.values(),
+                            .gradients = model.gradients(),
                             .push_staging = *push_staging,
                             .pull_staging = *pull_staging,
                             .micro_steps = model.sharding.micro_steps,

@@ -64,35 +64,23 @@ void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
-  const std::size_t held = averages ? 2 * model_count : model_count;
+  const std::size_t summed_count = static_cast<std::size_t>(header_floats) + model_count;
+  const bool served = machine.servers != nullptr;
+  const std::size_t held = served ? summed_count : averages ? 2 * model_count : model_count;
   const bool automatic = config.reduction.all_reduce == AllReduceKind::automatic;
+  const auto model_at = [&](std::size_t parameters, std::size_t statistics) -> Model {
+    return {models.values().subspan(parameters, parameter_count),
+            models.values().subspan(statistics, statistics_count)};
+  };
   fit_to_shared_memory(averaging, automatic, held, machine.workers);
   models = ReducedArray(*machine.device, held, averaging, machine.host);
-  const auto model_at = [&](std::size_t begin) -> Model {
-    return {models.values().subspan(begin, parameter_count),
-            models.values().subspan(begin + parameter_count, statistics_count)};
-  };
-  weights = model_at(0);
-  if (averages) consensus = model_at(model_count);
-  const std::size_t summed_count = static_cast<std::size_t>(header_floats) + model_count;
+  weights = served ? model_at(summed_count - parameter_count, header_floats) : model_at(0, parameter_count);
+  if (averages) consensus = model_at(model_count, model_count + parameter_count);
   fit_to_shared_memory(plan, automatic, summed_count, machine.workers);
   summed = ReducedArray(*machine.device, summed_count, plan,
                         machine.step_group ? machine.step_group->host : machine.host);
-  gradients = summed.values();
   if (config.run.reproducible)
-    shard_sums = std::make_unique<ShardSums>(*machine.device, gradients, sharding.micro_steps);
-}
-
-void TrainedModel::allocate_served() {
-  const auto parameter_count = static_cast<std::size_t>(network->layout().size());
-  const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
-  const std::size_t leading = static_cast<std::size_t>(header_floats) + statistics_count;
-  models = ReducedArray(*machine.device, leading + parameter_count, {}, machine.host);
-  summed = ReducedArray(*machine.device, leading + parameter_count, {}, machine.host);
-  served_values = models.values();
-  gradients = summed.values();
-  weights = {served_values.subspan(leading, parameter_count),
-             served_values.subspan(static_cast<std::size_t>(header_floats), statistics_count)};
+    shard_sums = std::make_unique<ShardSums>(*machine.device, gradients(), sharding.micro_steps);
 }
 
 void TrainedModel::initialise() {
@@ -104,18 +92,12 @@ void TrainedModel::initialise() {
   network->statistics().initialise(machine.device->memory(), seed, weights.statistics);
 }
 
-DeviceSpan<float> TrainedModel::parameter_gradients() const {
-  const std::size_t count = weights.parameters.size();
-  return gradients.subspan(gradients.size() - count, count);
-}
-
 void TrainedModel::bind(Network& bound, const Model& with) const {
   const bool trains = &bound == network.get();
   bound.bind({.parameters = with.parameters,
-              .gradients = trains ? parameter_gradients() : DeviceSpan<float>{},
+              .gradients = trains ? parameter_part(gradients(), with) : DeviceSpan<float>{},
               .statistics = with.statistics,
-              .step_statistics =
-                  trains ? gradients.subspan(header_floats, with.statistics.size()) : DeviceSpan<float>{}});
+              .step_statistics = trains ? statistics_part(gradients(), with) : DeviceSpan<float>{}});
 }
 
 void TrainedModel::evaluate_with(const Model& evaluated) {

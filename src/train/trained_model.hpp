@@ -26,17 +26,15 @@ struct TrainedModel {
   TrainedModel& operator=(const TrainedModel&) = delete;
 
   /// Collective. Allocates the arrays that the workers reduce, of gradients (`plan`) and, with local SGD, of
-  /// models (`averaging`).
+  /// models (`averaging`); with parameter servers those that they push and pull, by plans without candidates.
   void allocate(AllReducePlan& plan, AllReducePlan& averaging);
-  /// Collective. Allocates the arrays of a worker with parameter servers: what is pulled has the layout of
-  /// what is pushed.
-  void allocate_served();
   /// Binds the networks to the arrays and sets the first weights, by run.seed. After the all-reduces were
   /// measured, which write to the arrays.
   void initialise();
 
-  /// The part of `gradients` that the optimizer reads.
-  DeviceSpan<float> parameter_gradients() const;
+  DeviceSpan<float> gradients() const {
+    return summed.values();
+  }  ///< Header, statistics, gradients (buckets.hpp)
   /// The factor by which backward multiplies the sum of a batch's losses.
   DeviceScalar<float> backward_scale() const;
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
@@ -57,13 +55,12 @@ struct TrainedModel {
       optimizer;         ///< Null where servers run it, except on worker 0, which saves its state
   LossScale loss_scale;  ///< This worker's
   std::unique_ptr<OverflowGuard> overflow_guard;  ///< Null: the host decides whether a step is taken
-  ReducedArray models;                            ///< Holds `weights` and `consensus`, or `served_values`
-  ReducedArray summed;                            ///< Holds `gradients`
-  Model weights;                                  ///< Of this worker
-  Model consensus;                                ///< Local SGD: array for the consensus
-  DeviceSpan<float> gradients;                    ///< Header, step statistics, gradients (buckets.hpp)
-  DeviceSpan<float> served_values;                ///< With servers: header, statistics, parameters
-  std::unique_ptr<ShardSums> shard_sums;          ///< Null: not run.reproducible
+  ReducedArray
+      models;  ///< Holds `weights` and `consensus`; with servers what is pulled, laid out as `summed`
+  ReducedArray summed;                    ///< What a step sums: gradients()
+  Model weights;                          ///< Of this worker
+  Model consensus;                        ///< Local SGD: array for the consensus
+  std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
 
  private:
   void bind(Network& bound, const Model& with) const;

@@ -69,7 +69,8 @@ class InflatedCopiesTest : public testing::Test {
 TEST_F(InflatedCopiesTest, AreOneFileForAllRanksOfAHost) {
   std::unique_ptr<Dataset> dataset;
   {
-    const InflatedCopies copies(data, false, world, mpi::find_topology(world), watchdog);
+    const InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world),
+                                watchdog);
     dataset = open_dataset(data, data.train, 2, 1, {.training = true, .inflated = copies.handles});
     world.barrier();
   }
@@ -83,7 +84,7 @@ TEST_F(InflatedCopiesTest, AreOneFileForAllRanksOfAHost) {
 }
 
 TEST_F(InflatedCopiesTest, AreMadeByEachRankThatCannotReachAnothers) {
-  InflatedCopies copies(data, false, world, mpi::find_topology(world), watchdog);
+  InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world), watchdog);
   for (auto& [path, handle] : copies.handles) handle += '1';  // another inode: another process's file
 
   const auto dataset = open_dataset(data, data.train, 2, 1, {.training = true, .inflated = copies.handles});
@@ -96,7 +97,8 @@ TEST_F(InflatedCopiesTest, EndTheJobOnAllRanksWhereOneCannotBeMade) {
   if (world.size() == 1) GTEST_SKIP() << "one rank inflates as it opens";
   ::setenv("TMPDIR", (root + "nowhere").c_str(), 1);
   try {
-    const InflatedCopies copies(data, false, world, mpi::find_topology(world), watchdog);
+    const InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world),
+                                watchdog);
     FAIL() << "made without a folder";
   } catch (const AgreedFailure& failure) {
     const std::string text = failure.what();

@@ -59,12 +59,11 @@ void Geo::update(const StepInfo& info) {
   const std::int64_t begin_ns = trace::now_ns();
   FlatMath& flat = parts_.device.flat();
   const DeviceSpan<float> running = parts_.model.statistics;
-  const std::size_t leading = header_size + running.size();
   if (!running.empty()) {
     flat.scale(running, statistics_decay(parts_.micro_steps));
-    flat.axpy(1.0F, parts_.gradients.subspan(header_size, running.size()), running);
+    flat.axpy(1.0F, statistics_part(parts_.gradients, parts_.model), running);
   }
-  const auto gradients = parts_.gradients.subspan(leading, parts_.gradients.size() - leading);
+  const auto gradients = parameter_part(parts_.gradients, parts_.model);
   const double scale = 1.0 / double{parts_.loss_scale.scale()};
   const double factor = clip_factor(flat, gradients, scale, parts_.config.train.gradient_clip_norm);
   optimizer_.step(parts_.model.parameters, gradients, info.learning_rate, scale * factor);
@@ -129,7 +128,7 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   }
   outcome.skipped = own.skipped;
   outcome.unrecoverable = own.unrecoverable;
-  parts_.device.flat().fill(parts_.gradients.subspan(0, header_size + parts_.model.statistics.size()), 0.0F);
+  parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   return outcome;
 }

@@ -50,19 +50,16 @@ void ParameterServer::vote_to_stop() {
 void ParameterServer::unscale() {
   const float scale = parts_.loss_scale.scale();
   if (scale == 1.0F) return;
-  const std::size_t leading = header_size + parts_.model.statistics.size();
-  parts_.device.flat().scale(parts_.gradients.subspan(leading, parts_.gradients.size() - leading),
-                             1.0F / scale);
+  parts_.device.flat().scale(parameter_part(parts_.gradients, parts_.model), 1.0F / scale);
 }
 
 /// Adds this step's to those since the last push. Statistics are those of a step of so many micro-steps more.
 void ParameterServer::merge() {
   FlatMath& flat = parts_.device.flat();
-  const std::size_t statistics = parts_.model.statistics.size();
   const std::size_t rest = parts_.gradients.size() - header_size;
   if (batches_ == 0) flat.fill(merged_.span(), 0.0F);
-  if (statistics > 0)
-    flat.scale(merged_.span().subspan(header_size, statistics), statistics_decay(parts_.micro_steps));
+  if (!parts_.model.statistics.empty())
+    flat.scale(statistics_part(merged_.span(), parts_.model), statistics_decay(parts_.micro_steps));
   flat.axpy(1.0F, parts_.gradients.subspan(header_size, rest), merged_.span().subspan(header_size, rest));
 }
 
@@ -72,11 +69,9 @@ void ParameterServer::push_pull_step(const StepInfo& info) {
   DeviceSpan<float> pushed = parts_.gradients;
   if (push_every_ > 1) {
     pushed = merged_.span();
-    const std::size_t leading = header_size + parts_.model.statistics.size();
     FlatMath& flat = parts_.device.flat();
     flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
-    if (batches_ > 0)
-      flat.scale(pushed.subspan(leading, pushed.size() - leading), 1.0F / static_cast<float>(batches_));
+    if (batches_ > 0) flat.scale(parameter_part(pushed, parts_.model), 1.0F / static_cast<float>(batches_));
   }
   times_.sent_bytes += push_pull(parts_, {.step = info.step,
                                           .batches = batches_,
@@ -115,7 +110,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     outcome.skipped_by_all = outcome.skipped;
     if (!outcome.skipped) ++optimizer_steps_;
   }
-  parts_.device.flat().fill(parts_.gradients.subspan(0, header_size + parts_.model.statistics.size()), 0.0F);
+  parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
   if (synchronises) {
     outcome = synchronise(parts_, *metrics_, steps_, own, parts_.values);
     times_.sent_bytes += metrics_->sent_bytes();
