@@ -129,9 +129,6 @@ inline Condition data_is(std::string kind) {
   return {"data.kind", {std::move(kind)}};
 }
 
-inline Rule any() {
-  return {};
-}
 inline Rule at_least(double low, double high = std::numeric_limits<double>::infinity()) {
   return {.low = low, .high = high};
 }

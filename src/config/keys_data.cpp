@@ -72,7 +72,6 @@ std::vector<Key> model_and_data_keys() {
        .condition = {"model.batch_norm", {"synchronised"}}},
       {.path = "model.recompute",
        .field = field<&Config::model, &ModelConfig::recompute>(),
-       .rule = any(),
        .help = "Layers that keep their output only and are computed again in the backward pass, to the same "
                "bits: "
                "\"blocks\" (all of them), \"conv1\", \"layer1\" (its blocks), or one as \"layer1.0\"",
@@ -106,7 +105,6 @@ std::vector<Key> model_and_data_keys() {
        .presence = Presence::required},
       {.path = "model.initial_weights",
        .field = field<&Config::model, &ModelConfig::initial_weights>(),
-       .rule = any(),
        .help = "Checkpoint or exported model to start from, as far as names and shapes agree; empty: none",
        .on_resume = must_match,
        .path_role = PathRole::input},
@@ -127,7 +125,6 @@ std::vector<Key> model_and_data_keys() {
        .presence = Presence::required},
       {.path = "data.mean",
        .field = field<&Config::data, &DataConfig::mean>(),
-       .rule = any(),
        .help = "The network sees (pixel / 255 − mean) / std",
        .on_resume = must_match,
        .condition = data_is("idx")},
@@ -139,7 +136,6 @@ std::vector<Key> model_and_data_keys() {
        .condition = data_is("idx")},
       {.path = "data.stage_to",
        .field = field<&Config::data, &DataConfig::stage_to>(),
-       .rule = any(),
        .help =
            "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
            "host, before `flotilla train` reads them there; what is there and unchanged is not copied "

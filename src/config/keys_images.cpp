@@ -31,7 +31,7 @@ std::vector<Key> image_keys() {
                                 "Validation: an image's shorter side before the crop of its centre; at least "
                                 "image_size"),
       image_key<&D::resize_filter>(
-          "resize_filter", any(),
+          "resize_filter", {},
           "\"bilinear\": between the nearest pixels only, as OpenCV does; \"antialias\": over "
           "all pixels that a new one covers, as PIL and torchvision do. Evaluate with the one that the "
           "weights "
@@ -47,14 +47,14 @@ std::vector<Key> image_keys() {
       image_key<&D::image_mean>("image_mean", array_of(3, 3, at_least(-100, 100)),
                                 "The network sees (value / 255 − mean) / std of red, green and blue"),
       image_key<&D::image_std>("image_std", array_of(3, 3, at_least(1e-6, 100)), "See image_mean"),
-      image_key<&D::exif_orientation>("exif_orientation", any(),
+      image_key<&D::exif_orientation>("exif_orientation", {},
                                       "Turn images as their EXIF data say; PaddlePaddle's Fleet does not"),
       // These may change on resuming: after a bad image ended a run, they are the way to go on.
       free_on_resume(
           image_key<&D::max_pixels>("max_pixels", positive(most_count),
                                     "An image with more is a bad one: it might be made to fill the memory")),
       free_on_resume(image_key<&D::on_bad_image>(
-          "on_bad_image", any(),
+          "on_bad_image", {},
           "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
           "\"replace\" takes another one, chosen by seed and number, and reports the count after each epoch. "
           "A "
@@ -63,7 +63,7 @@ std::vector<Key> image_keys() {
           "max_bad_images", at_least(0, most_steps),
           "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")),
       free_on_resume(image_key<&D::cache>(
-          "cache", any(),
+          "cache", {},
           "\"files\": each rank keeps the bytes of the files in memory once they are read, for slow file "
           "systems; they are decoded again every time")),
   };

@@ -68,7 +68,6 @@ std::vector<Key> local_sgd_keys() {
        .condition = estimates},
       {.path = "strategy.group_all_reduce",
        .field = field<&Config::strategy, &LocalSgdConfig::group_all_reduce>(),
-       .rule = any(),
        .help = "Average gradients inside each group (ranks_per_group) in every step: hierarchical local SGD",
        .condition = local},
       {.path = "strategy.outer.kind",

@@ -16,13 +16,11 @@ std::vector<Key> run_and_device_keys() {
        .on_resume = must_match},
       {.path = "run.output",
        .field = field<&Config::run, &RunConfig::output>(),
-       .rule = any(),
        .help = "Folder of the run, relative to the current folder",
        .path_role = PathRole::output,
        .default_text = "runs/<name of the deck>"},
       {.path = "run.resume",
        .field = field<&Config::run, &RunConfig::resume>(),
-       .rule = any(),
        .help =
            "\"auto\": from the newest good checkpoint in run.output; \"never\": refuse if there is one; or a "
            "checkpoint",
@@ -33,7 +31,6 @@ std::vector<Key> run_and_device_keys() {
        .help = "Steps between reports"},
       {.path = "run.trace",
        .field = field<&Config::run, &RunConfig::trace>(),
-       .rule = any(),
        .help = "Write a Chrome trace per rank into run.output/trace"},
       {.path = "run.watchdog_s",
        .field = field<&Config::run, &RunConfig::watchdog_s>(),
@@ -41,12 +38,10 @@ std::vector<Key> run_and_device_keys() {
        .help = "Seconds without progress after which the job is ended with a report; 0: never"},
       {.path = "run.check_network",
        .field = field<&Config::run, &RunConfig::check_network>(),
-       .rule = any(),
        .help = "With several hosts: measure the network between them at the start, for about a second, and "
                "name what is slow"},
       {.path = "run.check_collectives",
        .field = field<&Config::run, &RunConfig::check_collectives>(),
-       .rule = any(),
        .help =
            "Ranks compare each collective call (kind, values, place in the source, step) before they make "
            "it, and end the job where they differ. For tests: without it they compare once a rank has waited "
@@ -63,7 +58,6 @@ std::vector<Key> run_and_device_keys() {
                "checkpoint so far need more"},
       {.path = "run.reproducible",
        .field = field<&Config::run, &RunConfig::reproducible>(),
-       .rule = any(),
        .help = "The same bits for every number of workers: a step is computed in virtual_shards shards, "
                "added in one tree"},
       {.path = "run.virtual_shards",
@@ -96,7 +90,6 @@ std::vector<Key> run_and_device_keys() {
        .presence = Presence::optional},
       {.path = "run.emulate_straggler.take_turns",
        .field = field<&Config::run, &RunConfig::emulate_straggler, &EmulatedStragglerConfig::take_turns>(),
-       .rule = any(),
        .help = "Each time another worker, the next one, beginning with rank",
        .presence = Presence::optional},
       {.path = "device.kind",
@@ -120,13 +113,11 @@ std::vector<Key> run_and_device_keys() {
        .help = "Threads of a rank; 0: the cores that it is bound to, shared fairly with other ranks on them"},
       {.path = "device.share",
        .field = field<&Config::device, &DeviceConfig::share>(),
-       .rule = any(),
        .help = "Several ranks may compute on one GPU, and exchange gradients through the host's memory; else "
                "that is a mistake",
        .condition = on_gpu},
       {.path = "device.graphs",
        .field = field<&Config::device, &DeviceConfig::graphs>(),
-       .rule = any(),
        .help = "The work of a step is launched as CUDA graphs once it has been done twice: for small models, "
                "whose kernels end before the next one is launched (docs/gpu.md)",
        .condition = on_gpu},

@@ -14,7 +14,6 @@ std::vector<Key> data_source_keys() {
   return {
       {.path = "data.train.images",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::images>(),
-       .rule = any(),
        .help = "IDX file of training images, relative to the deck",
        .on_resume = must_match,
        .condition = data_is("idx"),
@@ -22,7 +21,6 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.train.labels",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::labels>(),
-       .rule = any(),
        .help = "IDX file of their labels",
        .on_resume = must_match,
        .condition = data_is("idx"),
@@ -30,7 +28,6 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.train.path",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::path>(),
-       .rule = any(),
        .help =
            "List of training images, a line each: path, white space, label; or the folder that "
            "the class folders are in, class 0, 1 … in byte order of their names. Criteo and LIBSVM: a file, "
@@ -41,7 +38,6 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.train.root",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::root>(),
-       .rule = any(),
        .help = "Folder that relative paths of the list begin at; left out: the folder beside the list "
                "that is named like it (train.txt: train/), else the list's own",
        .on_resume = must_match,
@@ -57,7 +53,6 @@ std::vector<Key> data_source_keys() {
        .presence = Presence::required},
       {.path = "data.validation.images",
        .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::images>(),
-       .rule = any(),
        .help = "IDX file of validation images; left out or empty, as the labels then must be: no validation",
        .on_resume = must_match,
        .condition = data_is("idx"),
@@ -65,7 +60,6 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.validation.labels",
        .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::labels>(),
-       .rule = any(),
        .help = "IDX file of their labels",
        .on_resume = must_match,
        .condition = data_is("idx"),
@@ -73,7 +67,6 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.validation.path",
        .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::path>(),
-       .rule = any(),
        .help = "The same for validation; left out or empty: no validation",
        .on_resume = must_match,
        .condition = data_has_path(),
@@ -81,7 +74,6 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.validation.root",
        .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::root>(),
-       .rule = any(),
        .help = "See data.train.root",
        .on_resume = must_match,
        .condition = data_is("image-list"),

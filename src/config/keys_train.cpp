@@ -149,7 +149,6 @@ std::vector<Key> training_keys() {
        .condition = schedule_is({"cosine", "linear"})},
       {.path = "schedule.scale_with_batch",
        .field = field<&Config::schedule, &ScheduleConfig::scale_with_batch>(),
-       .rule = any(),
        .help = "Multiply the learning rate by global batch ÷ base_batch",
        .on_resume = must_match},
       {.path = "schedule.base_batch",
