@@ -21,7 +21,7 @@ struct BiasActivation {
   const float* bias = nullptr;  ///< Or null.
   T* x = nullptr;
 
-  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at) const {
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     Floats<V> biases{};
@@ -56,8 +56,8 @@ struct ActivationGradient {
   struct Row {
     Pack<T, V> y, dy;
   };
-  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at, std::int64_t, Floats<V>& sums,
-                                         Floats<V>&) const {
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at, std::int64_t,
+                                         Floats<V>& sums, Floats<V>&) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     walk<2>(

@@ -23,7 +23,7 @@ struct NormGradientSums {
   struct Row {
     Pack<T, V> x, y, dy, more;
   };
-  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at, std::int64_t,
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at, std::int64_t,
                                          Floats<V>& products, Floats<V>& sums) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
@@ -123,7 +123,7 @@ struct NormBackwardData {
   struct Row {
     Pack<T, V> x, dy;
   };
-  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at) const {
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     const NormConstants<V> constants = of.constants<V>(at.pack);

@@ -52,7 +52,7 @@ struct NormChannels {
 template <class T, int V>
 struct PivotSums {
   const T* x = nullptr;
-  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at, std::int64_t tile_row,
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at, std::int64_t tile_row,
                                          Floats<V>& sums, Floats<V>& squares) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
@@ -151,7 +151,7 @@ struct Normalise {
   struct Row {
     Pack<T, V> x, residual;
   };
-  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const Place& at) const {
+  KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     const NormConstants<V> constants = of.constants<V>(at.pack);

@@ -34,7 +34,7 @@ struct TileSums {
     each_lane(team, team_lanes, [&](int lane) {
       Floats<V> first{};
       Floats<V> second{};
-      const Place at = place_of(tiles, team.league_rank(), lane);
+      const LanePlace at = place_of(tiles, team.league_rank(), lane);
       if (at.pack >= 0) term(tiles, at, first_row(tiles, team.league_rank()), first, second);
       for (int v = 0; v < V; ++v) {
         sums[v * team_lanes + lane] = first[v];

@@ -25,7 +25,7 @@ struct Tiles {
 };
 
 /// Where a lane starts. `pack` is negative for a lane without work.
-struct Place {
+struct LanePlace {
   std::int32_t pack = -1;
   std::int64_t first = 0;  ///< Row; then every `depth` rows.
   std::int64_t last = 0;
@@ -58,7 +58,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t first_row(const Tiles& tiles, int team) {
   return row_block(tiles, team) * tiles.block_rows;
 }
 
-KOKKOS_INLINE_FUNCTION Place place_of(const Tiles& tiles, int team, int lane) {
+KOKKOS_INLINE_FUNCTION LanePlace place_of(const Tiles& tiles, int team, int lane) {
   const std::int32_t pack = team % tiles.column_blocks * tiles.columns + lane % tiles.columns;
   const std::int32_t down = lane / tiles.columns;
   if (pack >= tiles.packs || down >= tiles.depth) return {};
@@ -70,7 +70,7 @@ KOKKOS_INLINE_FUNCTION Place place_of(const Tiles& tiles, int team, int lane) {
 /// Calls read(row) for U rows of a lane, then use(row, what was read) for them, and so on: U reads are under
 /// way at once.
 template <int U, class Read, class Use>
-KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const Place& at, const Read& read, const Use& use) {
+KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const LanePlace& at, const Read& read, const Use& use) {
   std::int64_t row = at.first;
   for (; row + (U - 1) * std::int64_t{tiles.depth} < at.last; row += U * std::int64_t{tiles.depth}) {
     decltype(read(row)) values[U];
@@ -88,7 +88,7 @@ struct TileMap {
   Functor functor;
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     each_lane(team, team_lanes, [&](int lane) {
-      const Place at = place_of(tiles, team.league_rank(), lane);
+      const LanePlace at = place_of(tiles, team.league_rank(), lane);
       if (at.pack >= 0) functor(tiles, at);
     });
   }

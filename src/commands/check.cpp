@@ -36,13 +36,13 @@ std::int64_t bytes_of(DeviceSpan<const float> span) {
 constexpr std::int64_t code_of_saves_bytes = 5 << 19;
 
 /// Host memory besides the device's allocations.
-struct HostMemory {
+struct HostMemoryUse {
   std::int64_t process = 0;  ///< Before anything was made
   std::int64_t input = 0;
   std::int64_t peak = 0;
 };
 
-void print_memory(RunParts& run, const HostMemory& host, std::span<const StateSource> sources) {
+void print_memory(RunParts& run, const HostMemoryUse& host, std::span<const StateSource> sources) {
   const auto line = [](const char* what, std::int64_t bytes) {
     print_line(fmt::format("  {:<28}{:>12.1f} MiB", what, static_cast<double>(bytes) / (1024.0 * 1024.0)));
   };

@@ -32,7 +32,7 @@ constexpr std::size_t most_bytes = 1048576;
 constexpr std::int64_t steps_ahead = 32;
 
 /// Sets what follows from other keys.
-void derive(const config::GivenValues& given, Config& config) {
+void derive(const config::DeckValues& given, Config& config) {
   const auto is_given = [](const DataSourceConfig& source) {
     return !source.images.empty() || !source.path.empty() || source.samples > 0;
   };
@@ -60,7 +60,7 @@ void derive(const config::GivenValues& given, Config& config) {
 
 LoadedDeck load_deck(const DeckSource& source) {
   config::Mistakes mistakes(source.path);
-  config::GivenValues given;
+  config::DeckValues given;
   auto parsed = config::parse_toml(source.text);
   if (const auto* syntax = std::get_if<config::SyntaxMistake>(&parsed)) {
     mistakes.add({syntax->position, {}}, syntax->text);
@@ -109,7 +109,7 @@ Config read_saved_deck(const std::string& text) {
         cat("the deck in the checkpoint cannot be read: line ", mistake->position.line, ": ", mistake->text));
   }
   config::Mistakes ignored("");
-  config::GivenValues given;
+  config::DeckValues given;
   config::collect_deck(std::get<config::Table>(parsed), given, ignored);
   return config::merged(given);
 }

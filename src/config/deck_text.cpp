@@ -46,9 +46,9 @@ std::string entry(const Key& key) {
   std::string facts = cat(type_name(default_of(key)), rule.empty() ? "" : ", ", rule, ".");
   facts[0] = static_cast<char>(facts[0] - 'a' + 'A');
   facts += condition_text(key.condition);
-  if (key.presence == Presence::required) facts += " Must be given.";
+  if (key.presence == Necessity::required) facts += " Must be given.";
   if (!key.default_text.empty()) facts += " Default: " + key.default_text + ".";
-  const bool has_default = key.presence == Presence::has_default && key.default_text.empty();
+  const bool has_default = key.presence == Necessity::has_default && key.default_text.empty();
   const std::string line =
       has_default ? key.name() + " = " + toml_text(default_of(key)) : "# " + key.name() + " =";
   return comment(key.help + ".") + comment(facts) + line + "\n";
@@ -61,7 +61,7 @@ std::string resolved_text(const Config& config) {
   std::string table;
   for (const Key& key : all_keys()) {
     const Value value = key.field.read(config);
-    const bool left_out = key.presence == Presence::optional && value == default_of(key);
+    const bool left_out = key.presence == Necessity::optional && value == default_of(key);
     if (left_out || !is_active(key, config)) continue;
     if (key.table() != table) {
       text += (table.empty() ? "[" : "\n[") + key.table() + "]\n";

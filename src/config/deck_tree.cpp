@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t most_levels_in_a_line = 256;
 constexpr int most_levels = 16;
 
-Position position_of(const toml::source_region& source) {
+DeckPosition position_of(const toml::source_region& source) {
   return {static_cast<std::int64_t>(source.begin.line), static_cast<std::int64_t>(source.begin.column)};
 }
 

@@ -9,7 +9,7 @@
 namespace flotilla::config {
 
 /// A place in a deck's text, counted from 1; line 0: nowhere.
-struct Position {
+struct DeckPosition {
   std::int64_t line = 0;
   std::int64_t column = 0;
 };
@@ -23,7 +23,7 @@ struct Node {
     std::string text;  ///< "a date"
   };
   std::variant<Unsupported, bool, std::int64_t, double, std::string, std::vector<Node>, Table> value;
-  Position position;
+  DeckPosition position;
 
   /// The type for messages: "an integer", "an array", "a table", …
   std::string type() const;
@@ -31,12 +31,12 @@ struct Node {
 
 struct Member {
   std::string name;
-  Position position;  ///< Of the name
+  DeckPosition position;  ///< Of the name
   Node node;
 };
 
 struct SyntaxMistake {
-  Position position;
+  DeckPosition position;
   std::string text;
 };
 

@@ -25,7 +25,7 @@ std::optional<double> scalar_as<double>(const Node& node) {
 }
 
 struct WrongType {
-  Position position;
+  DeckPosition position;
   std::string got;
 };
 
@@ -60,12 +60,12 @@ std::variant<Value, WrongType> read_as(const Value& like, const Node& node) {
 bool is_refused_as_empty(const Key& key, const Value& value) {
   const auto* text = std::get_if<std::string>(&value);
   if (text == nullptr || !text->empty()) return false;
-  const bool may_be_none = key.presence != Presence::required && key.default_text.empty();
+  const bool may_be_none = key.presence != Necessity::required && key.default_text.empty();
   return !may_be_none || default_of(key) != Value(std::string());
 }
 
 /// Checks the key's own rule and keeps the value if it holds.
-void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>& to, GivenValues& given,
+void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>& to, DeckValues& given,
           Mistakes& mistakes) {
   if (is_refused_as_empty(key, value.value) && key.rule.choices.empty()) {
     mistakes.add(value.origin, key.path + " must not be empty");
@@ -82,7 +82,7 @@ void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>
   given.unusable.insert(key.path);
 }
 
-void collect_key(const Key& key, const Member& member, GivenValues& given, Mistakes& mistakes) {
+void collect_key(const Key& key, const Member& member, DeckValues& given, Mistakes& mistakes) {
   const auto read = read_as(default_of(key), member.node);
   if (const auto* wrong = std::get_if<WrongType>(&read)) {
     mistakes.add({wrong->position, {}},
@@ -97,7 +97,7 @@ void collect_key(const Key& key, const Member& member, GivenValues& given, Mista
   keep(key, std::move(value), given.deck, given, mistakes);
 }
 
-void collect_table(const std::string& table, const Table& members, GivenValues& given, Mistakes& mistakes) {
+void collect_table(const std::string& table, const Table& members, DeckValues& given, Mistakes& mistakes) {
   for (const Member& member : members) {
     const std::string path = table.empty() ? member.name : table + "." + member.name;
     // A name with a dot, in quotes, is never a key's although its path may look like one's.
@@ -123,7 +123,7 @@ void collect_table(const std::string& table, const Table& members, GivenValues& 
   }
 }
 
-void collect_override(const std::string& text, GivenValues& given, Mistakes& mistakes) {
+void collect_override(const std::string& text, DeckValues& given, Mistakes& mistakes) {
   const Origin origin{{}, text};
   const auto equals = text.find('=');
   const std::string path = text.substr(0, equals);
@@ -153,23 +153,23 @@ void collect_override(const std::string& text, GivenValues& given, Mistakes& mis
 
 }  // namespace
 
-const Given* GivenValues::find(std::string_view path) const {
+const Given* DeckValues::find(std::string_view path) const {
   if (const auto found = overrides.find(path); found != overrides.end()) return &found->second;
   const auto found = deck.find(path);
   return found == deck.end() ? nullptr : &found->second;
 }
 
-bool GivenValues::is_unusable(std::string_view path) const {
+bool DeckValues::is_unusable(std::string_view path) const {
   if (unusable.contains(path)) return true;
   const auto dot = path.rfind('.');
   return dot != std::string_view::npos && is_unusable(path.substr(0, dot));
 }
 
-void collect_deck(const Table& deck, GivenValues& given, Mistakes& mistakes) {
+void collect_deck(const Table& deck, DeckValues& given, Mistakes& mistakes) {
   collect_table("", deck, given, mistakes);
 }
 
-void collect_overrides(const std::vector<std::string>& overrides, GivenValues& given, Mistakes& mistakes) {
+void collect_overrides(const std::vector<std::string>& overrides, DeckValues& given, Mistakes& mistakes) {
   for (const std::string& text : overrides) collect_override(text, given, mistakes);
 }
 

@@ -17,11 +17,11 @@ namespace flotilla::config {
 struct Given {
   Value value;
   Origin origin;
-  std::vector<Position> elements = {};  ///< Of a deck's array
+  std::vector<DeckPosition> elements = {};  ///< Of a deck's array
 };
 
 /// All given values by the keys' paths. They have the key's type and keep its rule.
-struct GivenValues {
+struct DeckValues {
   std::map<std::string, Given, std::less<>> deck;
   std::map<std::string, Given, std::less<>> overrides;
   /// Paths of keys and tables whose mistake is already reported: no second one is made of them.
@@ -34,10 +34,10 @@ struct GivenValues {
 };
 
 /// Sorts a deck's values to their keys. Unknown keys, wrong types and broken rules become mistakes.
-void collect_deck(const Table& deck, GivenValues& given, Mistakes& mistakes);
+void collect_deck(const Table& deck, DeckValues& given, Mistakes& mistakes);
 
 /// Sorts overrides, "key.path=value", to their keys; of two for one key the last holds. Unknown keys, wrong
 /// types and broken rules become mistakes.
-void collect_overrides(const std::vector<std::string>& overrides, GivenValues& given, Mistakes& mistakes);
+void collect_overrides(const std::vector<std::string>& overrides, DeckValues& given, Mistakes& mistakes);
 
 }  // namespace flotilla::config

@@ -42,7 +42,7 @@ struct Condition {
   std::vector<std::string> values = {};
 };
 
-enum class Presence {
+enum class Necessity {
   has_default,  ///< The default is used if it is left out
   required,     ///< Must be given wherever its condition holds
   optional,     ///< May be left out, also of the resolved deck
@@ -64,7 +64,7 @@ struct Key {
   std::string help;
   OnResume on_resume = OnResume::may_change;
   Condition condition = {};
-  Presence presence = Presence::has_default;
+  Necessity presence = Necessity::has_default;
   PathRole path_role = PathRole::none;
   std::string default_text = {};  ///< Describes a default that is computed: "runs/<name of the deck>"
 

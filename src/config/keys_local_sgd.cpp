@@ -17,7 +17,7 @@ std::vector<Key> local_sgd_keys() {
        .rule = at_least(1, most_count),
        .help = "Steps that each worker takes alone before the parameters are averaged",
        .condition = fixed,
-       .presence = Presence::required},
+       .presence = Necessity::required},
       {.path = "strategy.warm_up",
        .field = field<&Config::strategy, &LocalSgdConfig::warm_up>(),
        .help = "Of the period, a value per epoch: \"exponential\" 1, 2, 4 …, \"linear\" 2, 4, 6 …, up to it",
@@ -85,7 +85,7 @@ std::vector<Key> local_sgd_keys() {
        .rule = fraction(),
        .help = "SlowMo: 0.5 (with many workers more), DiLoCo: 0.9",
        .condition = outer_momentum,
-       .presence = Presence::required},
+       .presence = Necessity::required},
   };
 }
 

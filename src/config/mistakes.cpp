@@ -13,7 +13,7 @@ namespace {
 
 /// The order of mistakes: those in the deck's text, keys missing from it, the command line.
 std::tuple<bool, std::int64_t, std::int64_t> rank(const Origin& origin) {
-  const Position& at = origin.position;
+  const DeckPosition& at = origin.position;
   const std::int64_t line = at.line == 0 ? std::numeric_limits<std::int64_t>::max() : at.line;
   return {origin.from_override(), line, at.column};
 }

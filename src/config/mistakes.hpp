@@ -10,8 +10,8 @@ namespace flotilla::config {
 
 /// Where a value was written.
 struct Origin {
-  Position position;     ///< In the deck
-  std::string override;  ///< "train.batch_size=-4"; empty if it is the deck's
+  DeckPosition position;  ///< In the deck
+  std::string override;   ///< "train.batch_size=-4"; empty if it is the deck's
   bool from_override() const { return !override.empty(); }
 };
 

@@ -11,8 +11,8 @@ namespace flotilla::config {
 namespace {
 
 /// The deck's keys that the selector's overridden value does not know, but the deck's own value does.
-std::vector<std::string> replaced_by(const std::string& selector, const GivenValues& given) {
-  GivenValues deck_only;
+std::vector<std::string> replaced_by(const std::string& selector, const DeckValues& given) {
+  DeckValues deck_only;
   deck_only.deck = given.deck;
   const Config before = merged(deck_only);
   const Config after = merged(given);
@@ -52,7 +52,7 @@ std::string needs_text(const Condition& condition, const Config& config) {
 
 }  // namespace
 
-std::vector<std::string> drop_what_overrides_replace(GivenValues& given) {
+std::vector<std::string> drop_what_overrides_replace(DeckValues& given) {
   std::vector<std::string> notes;
   const auto drop = [&](const std::vector<std::string>& paths, const Origin& origin) {
     if (paths.empty()) return;
@@ -71,7 +71,7 @@ std::vector<std::string> drop_what_overrides_replace(GivenValues& given) {
   return notes;
 }
 
-Config merged(const GivenValues& given) {
+Config merged(const DeckValues& given) {
   Config config;
   // In the order of the table: the strategy is chosen before its keys find a place.
   for (const Key& key : all_keys())
@@ -79,7 +79,7 @@ Config merged(const GivenValues& given) {
   return config;
 }
 
-void check_presence(const Config& config, const GivenValues& given, Mistakes& mistakes) {
+void check_presence(const Config& config, const DeckValues& given, Mistakes& mistakes) {
   for (const Key& key : all_keys()) {
     const Condition& condition = key.condition;
     if (!condition.selector.empty() && given.is_unusable(condition.selector)) continue;
@@ -89,7 +89,7 @@ void check_presence(const Config& config, const GivenValues& given, Mistakes& mi
       if (active || value == source->end()) continue;
       mistakes.add(value->second.origin, key.path + needs_text(condition, config));
     }
-    const bool missing = key.presence == Presence::required && given.find(key.path) == nullptr &&
+    const bool missing = key.presence == Necessity::required && given.find(key.path) == nullptr &&
                          key.field.read(config) == default_of(key);  // else a kind has one of its own
     if (active && missing && !given.is_unusable(key.path)) {
       mistakes.add({}, cat(key.path, " is missing (", type_name(default_of(key)), "): ", key.help));

@@ -89,7 +89,7 @@ void check_resolved_paths(const Config& config) {
 
 }  // namespace
 
-void resolve_paths(const std::string& deck_path, const GivenValues& given, Config& config,
+void resolve_paths(const std::string& deck_path, const DeckValues& given, Config& config,
                    Mistakes& mistakes) {
   const fs::path here = current_folder();
   const fs::path deck_folder = (here / deck_path).parent_path();

@@ -15,7 +15,6 @@ namespace flotilla::config {
 /// "_" and begins with no digit. Names that the environment lacks, or for which it has an empty value, become
 /// mistakes.
 /// @throws UserError if the current folder is unknown, or a path is not UTF-8
-void resolve_paths(const std::string& deck_path, const GivenValues& given, Config& config,
-                   Mistakes& mistakes);
+void resolve_paths(const std::string& deck_path, const DeckValues& given, Config& config, Mistakes& mistakes);
 
 }  // namespace flotilla::config

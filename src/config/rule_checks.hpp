@@ -15,7 +15,7 @@ namespace flotilla::config {
 /// What the rules over several keys share: a deck's values, where they were given, and its mistakes so far.
 class RuleChecks {
  public:
-  RuleChecks(const Config& deck, const GivenValues& values, Mistakes& found)
+  RuleChecks(const Config& deck, const DeckValues& values, Mistakes& found)
       : config(deck), given(values), mistakes(found) {}
 
  protected:
@@ -39,12 +39,12 @@ class RuleChecks {
   }
 
   const Config& config;
-  const GivenValues& given;
+  const DeckValues& given;
   Mistakes& mistakes;
 };
 
 /// The rules of strategy, server and roles. A rule is skipped where a mistake about one of its keys was
 /// found.
-void check_strategy_rules(const Config& config, const GivenValues& given, Mistakes& mistakes);
+void check_strategy_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
 
 }  // namespace flotilla::config

@@ -216,7 +216,7 @@ class Rules : public RuleChecks {
 
 }  // namespace
 
-void check_rules_over_several_keys(const Config& config, const GivenValues& given, Mistakes& mistakes) {
+void check_rules_over_several_keys(const Config& config, const DeckValues& given, Mistakes& mistakes) {
   Rules rules(config, given, mistakes);
   rules.batch_size();
   rules.end_of_training();

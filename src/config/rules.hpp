@@ -8,6 +8,6 @@
 namespace flotilla::config {
 
 /// The rules over several keys. A rule is skipped where a mistake about one of its keys was found.
-void check_rules_over_several_keys(const Config& config, const GivenValues& given, Mistakes& mistakes);
+void check_rules_over_several_keys(const Config& config, const DeckValues& given, Mistakes& mistakes);
 
 }  // namespace flotilla::config

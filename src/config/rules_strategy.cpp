@@ -147,7 +147,7 @@ class StrategyRules : public RuleChecks {
 
 }  // namespace
 
-void check_strategy_rules(const Config& config, const GivenValues& given, Mistakes& mistakes) {
+void check_strategy_rules(const Config& config, const DeckValues& given, Mistakes& mistakes) {
   StrategyRules rules(config, given, mistakes);
   rules.buckets();
   rules.ranks_per_group();

@@ -191,7 +191,7 @@ TEST(Keys, ASelectorStandsBeforeItsKeysAndHasTheValuesTheyName) {
 
 TEST(Keys, DefaultsKeepTheirOwnRules) {
   for (const Key& key : all_keys()) {
-    if (key.presence != Presence::has_default) continue;
+    if (key.presence != Necessity::has_default) continue;
     EXPECT_FALSE(broken_rule(key, default_of(key))) << key.path;
   }
 }

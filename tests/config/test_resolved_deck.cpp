@@ -66,7 +66,7 @@ TEST(ResolvedDeck, HoldsEveryKeyThatItsKindsKnowAndNoOther) {
   const Config config = load(good_deck).config;
 
   for (const config::Key& key : config::all_keys()) {
-    const bool optional = key.presence == config::Presence::optional;
+    const bool optional = key.presence == config::Necessity::optional;
     const bool written = config.resolved_text.find("\n" + key.name() + " = ") != std::string::npos;
     if (config::is_active(key, config) && !optional) {
       EXPECT_TRUE(written) << key.path;

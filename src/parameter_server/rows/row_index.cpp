@@ -15,38 +15,38 @@ constexpr double growth = 1.5;
 }  // namespace
 
 RowIndex::RowIndex() {
-  // All shards fill alike: begun with different sizes, they grow at different times.
-  for (std::size_t i = 0; i < shard_count; ++i)
-    shards_[i] = make_shard(Pages::page * std::pow(growth, static_cast<double>(i) / shard_count));
+  // All segments fill alike: begun with different sizes, they grow at different times.
+  for (std::size_t i = 0; i < segment_count; ++i)
+    segments_[i] = make_segment(Pages::page * std::pow(growth, static_cast<double>(i) / segment_count));
 }
 
-RowIndex::Shard RowIndex::make_shard(double wanted) {
+RowIndex::Segment RowIndex::make_segment(double wanted) {
   auto bytes = static_cast<std::size_t>(wanted);
   // Huge pages need whole ones; below 8 MiB that would round too much.
   if (bytes >= 4 * Pages::huge_page) bytes = bytes / Pages::huge_page * Pages::huge_page;
-  Shard shard{.pages = Pages(bytes), .wanted = wanted};
-  shard.count = shard.pages.bytes() / sizeof(Bucket);
-  shard.limit = static_cast<std::size_t>(largest_load * static_cast<double>(shard.count * bucket_slots));
-  return shard;
+  Segment segment{.pages = Pages(bytes), .wanted = wanted};
+  segment.count = segment.pages.bytes() / sizeof(Bucket);
+  segment.limit = static_cast<std::size_t>(largest_load * static_cast<double>(segment.count * bucket_slots));
+  return segment;
 }
 
 std::uint32_t RowIndex::find(std::uint64_t key, std::uint64_t hash) const {
-  const Shard& shard = shard_of(hash);
-  const Bucket* const buckets = shard.buckets();
-  for (std::size_t i = first_bucket(hash, shard.count);;) {
+  const Segment& segment = segment_of(hash);
+  const Bucket* const buckets = segment.buckets();
+  for (std::size_t i = first_bucket(hash, segment.count);;) {
     const Bucket& bucket = buckets[i];
     const std::size_t slot = bucket.slot_of(key);
     if (slot < bucket_slots) return bucket.rows[slot];
     if (bucket.used < bucket_slots) return none;
-    if (++i == shard.count) i = 0;
+    if (++i == segment.count) i = 0;
   }
 }
 
 RowIndex::Found RowIndex::find_or_add(std::uint64_t key, std::uint64_t hash, std::uint32_t row) {
-  Shard& shard = shards_[hash >> 60];
-  if (shard.used >= shard.limit) grow(shard);
-  Bucket* const buckets = shard.buckets();
-  for (std::size_t i = first_bucket(hash, shard.count);;) {
+  Segment& segment = segments_[hash >> 60];
+  if (segment.used >= segment.limit) grow(segment);
+  Bucket* const buckets = segment.buckets();
+  for (std::size_t i = first_bucket(hash, segment.count);;) {
     Bucket& bucket = buckets[i];
     const std::size_t slot = bucket.slot_of(key);
     if (slot < bucket_slots) return {.row = bucket.rows[slot], .added = false};
@@ -54,18 +54,18 @@ RowIndex::Found RowIndex::find_or_add(std::uint64_t key, std::uint64_t hash, std
       bucket.keys[bucket.used] = key;
       bucket.rows[bucket.used] = row;
       ++bucket.used;
-      ++shard.used;
+      ++segment.used;
       return {.row = row, .added = true};
     }
-    if (++i == shard.count) i = 0;
+    if (++i == segment.count) i = 0;
   }
 }
 
-void RowIndex::grow(Shard& shard) {
-  Shard larger = make_shard(growth * shard.wanted);
+void RowIndex::grow(Segment& segment) {
+  Segment larger = make_segment(growth * segment.wanted);
   Bucket* const buckets = larger.buckets();
-  for (std::size_t from = 0; from < shard.count; ++from) {
-    const Bucket& bucket = shard.buckets()[from];
+  for (std::size_t from = 0; from < segment.count; ++from) {
+    const Bucket& bucket = segment.buckets()[from];
     for (std::size_t slot = 0; slot < bucket.used; ++slot) {
       std::size_t i = first_bucket(hash(bucket.keys[slot]), larger.count);
       while (buckets[i].used == bucket_slots)
@@ -75,19 +75,13 @@ void RowIndex::grow(Shard& shard) {
       ++buckets[i].used;
     }
   }
-  larger.used = shard.used;
-  shard = std::move(larger);
-}
-
-std::size_t RowIndex::size() const {
-  std::size_t keys = 0;
-  for (const Shard& shard : shards_) keys += shard.used;
-  return keys;
+  larger.used = segment.used;
+  segment = std::move(larger);
 }
 
 std::size_t RowIndex::bytes() const {
   std::size_t bytes = 0;
-  for (const Shard& shard : shards_) bytes += shard.pages.bytes();
+  for (const Segment& segment : segments_) bytes += segment.pages.bytes();
   return bytes;
 }
 

@@ -11,7 +11,8 @@
 namespace flotilla {
 
 /// Maps 64-bit keys to row numbers. A hash table of buckets of one cache line each, so that a search usually
-/// reads one line. It grows shard by shard, so that little memory is held twice and no request waits long.
+/// reads one line. It grows segment by segment, so that little memory is held twice and no request waits
+/// long.
 class RowIndex {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFU;
@@ -47,23 +48,22 @@ class RowIndex {
   std::uint32_t find(std::uint64_t key, std::uint64_t hash) const;  ///< `none` if the key is absent
   Found find_or_add(std::uint64_t key, std::uint64_t hash, std::uint32_t row);
 
-  std::size_t size() const;
   std::size_t bytes() const;
   /// Calls visit(key, row) for all keys, in an unspecified order.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    for (const Shard& shard : shards_) {
-      for (std::size_t i = 0; i < shard.count; ++i) {
-        const Bucket& bucket = shard.buckets()[i];
+    for (const Segment& segment : segments_) {
+      for (std::size_t i = 0; i < segment.count; ++i) {
+        const Bucket& bucket = segment.buckets()[i];
         for (std::size_t slot = 0; slot < bucket.used; ++slot) visit(bucket.keys[slot], bucket.rows[slot]);
       }
     }
   }
 
-  static constexpr std::size_t shard_count = 16;
-  /// Memory of a large index for a row, while it grows. A shard takes 64 / 5 / 0.8 = 16 bytes for a row when
-  /// it is full, and half as much again when it grew; as they grow one after another they take 19.7 on
-  /// average. The old memory of one shard is held meanwhile, and sizes are rounded up to whole pages.
+  static constexpr std::size_t segment_count = 16;
+  /// Memory of a large index for a row, while it grows. A segment takes 64 / 5 / 0.8 = 16 bytes for a row
+  /// when it is full, and half as much again when it grew; as they grow one after another they take 19.7 on
+  /// average. The old memory of one segment is held meanwhile, and sizes are rounded up to whole pages.
   static constexpr double bytes_per_row = 22.0;
 
  private:
@@ -87,7 +87,7 @@ class RowIndex {
   };
   static_assert(sizeof(Bucket) == 64);
 
-  struct Shard {
+  struct Segment {
     Pages pages;
     double wanted = 0.0;    ///< Bytes, before they are rounded
     std::size_t count = 0;  ///< Buckets
@@ -96,21 +96,21 @@ class RowIndex {
     Bucket* buckets() const { return reinterpret_cast<Bucket*>(pages.data()); }
   };
 
-  static Shard make_shard(double wanted);
-  static void grow(Shard& shard);
-  const Shard& shard_of(std::uint64_t hash) const {
-    return shards_[hash >> 60];
+  static Segment make_segment(double wanted);
+  static void grow(Segment& segment);
+  const Segment& segment_of(std::uint64_t hash) const {
+    return segments_[hash >> 60];
   }
   const Bucket* bucket_of(std::uint64_t hash) const {
-    const Shard& shard = shard_of(hash);
-    return shard.buckets() + first_bucket(hash, shard.count);
+    const Segment& segment = segment_of(hash);
+    return segment.buckets() + first_bucket(hash, segment.count);
   }
-  /// Monotone in the hash: a shard that grows is read and written from its start to its end.
+  /// Monotone in the hash: a segment that grows is read and written from its start to its end.
   static std::size_t first_bucket(std::uint64_t hash, std::size_t count) {
     return static_cast<std::size_t>((((hash << 4) >> 32) * count) >> 32);
   }
 
-  std::array<Shard, shard_count> shards_;
+  std::array<Segment, segment_count> segments_;
 };
 
 }  // namespace flotilla

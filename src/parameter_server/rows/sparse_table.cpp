@@ -249,7 +249,7 @@ std::size_t SparseTable::memory_bytes() const {
 }
 
 std::size_t planned_bytes(std::size_t rows, std::size_t width, std::size_t slots) {
-  const std::size_t last_pages = 2 * Pages::huge_page + RowIndex::shard_count * Pages::page;
+  const std::size_t last_pages = 2 * Pages::huge_page + RowIndex::segment_count * Pages::page;
   return rows * width * (1 + slots) * sizeof(float) +
          static_cast<std::size_t>(RowIndex::bytes_per_row * static_cast<double>(rows)) + last_pages;
 }
