@@ -16,15 +16,9 @@
 #include "kernels/openmp_waiting.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
-#include "src/commands/bench_all_reduce.hpp"
-#include "src/commands/bench_input.hpp"
-#include "src/commands/bench_step.hpp"
 #include "src/commands/command_line.hpp"
-#include "src/commands/evaluate.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
-#include "src/commands/make_data.hpp"
-#include "src/commands/train.hpp"
 #include "src/commands/version.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/slurm.hpp"
@@ -41,84 +35,56 @@ int say_error(const std::string& text, int exit_code) {
   return exit_code;
 }
 
-bool is_for_one_process(CommandLine::Command command) {
-  using Command = CommandLine::Command;
-  return command == Command::inspect || command == Command::export_model || command == Command::make_data;
-}
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
 
-/// Commands for one process, on a login node too: MPI is not touched.
-int run_alone(const CommandLine& line) {
+/// Commands for one process, on a login node too: MPI is not touched. Empty: it is a command for all ranks.
+std::optional<int> run_alone(const CommandLine& line) {
   const auto warn = [](const std::string& text) { flotilla::print_error_line("flotilla: warning: " + text); };
-  if (line.command == CommandLine::Command::inspect) {
-    const flotilla::Inspection inspection =
-        flotilla::inspect(line.checkpoint, {.json = line.json, .deck = line.show_deck, .on_damaged = warn});
-    flotilla::print_line(inspection.text);
-    if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
-    return flotilla::exit_done;
-  }
-  if (line.command == CommandLine::Command::make_data) {
-    flotilla::print_line(flotilla::make_criteo_data({.rows = line.rows,
-                                                     .validation_rows = line.validation_rows,
-                                                     .seed = line.seed,
-                                                     .vocabulary = line.vocabulary,
-                                                     .output = line.output,
-                                                     .truth = line.truth}));
-    return flotilla::exit_done;
-  }
-  const std::string from = flotilla::export_model(line.checkpoint, line.output, warn);
-  flotilla::print_line(flotilla::cat("exported ", from, " to ", line.output));
-  return flotilla::exit_done;
+  return std::visit(
+      Overloaded{[&](const flotilla::InspectArguments& given) -> std::optional<int> {
+                   const flotilla::Inspection inspection = flotilla::inspect(
+                       given.checkpoint, {.json = given.json, .deck = given.show_deck, .on_damaged = warn});
+                   flotilla::print_line(inspection.text);
+                   if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
+                   return flotilla::exit_done;
+                 },
+                 [](const flotilla::MakeDataArguments& given) -> std::optional<int> {
+                   flotilla::print_line(flotilla::make_criteo_data(given));
+                   return flotilla::exit_done;
+                 },
+                 [&](const flotilla::ExportArguments& given) -> std::optional<int> {
+                   const std::string from = flotilla::export_model(given.checkpoint, given.output, warn);
+                   flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
+                   return flotilla::exit_done;
+                 },
+                 [](const auto&) -> std::optional<int> { return std::nullopt; }},
+      line);
 }
 
 int run_together(const CommandLine& line, const flotilla::mpi::Communicator& world,
                  flotilla::FailureHandler& failure) {
-  using Command = CommandLine::Command;
-  switch (line.command) {
-    case Command::train:
-      return flotilla::train({.deck = line.deck, .overrides = line.overrides, .check = line.check}, world,
-                             failure);
-    case Command::evaluate:
-      return flotilla::evaluate_checkpoint({.checkpoint = line.checkpoint,
-                                            .deck = line.deck,
-                                            .overrides = line.overrides,
-                                            .vectors = line.vectors,
-                                            .per_class = line.per_class},
-                                           world, failure);
-    case Command::bench_all_reduce:
-      return flotilla::bench_all_reduce({.min_bytes = static_cast<std::size_t>(line.min_bytes),
-                                         .max_bytes = static_cast<std::size_t>(line.max_bytes),
-                                         .in_place = line.in_place,
-                                         .device = flotilla::choice<flotilla::DeviceKind>(line.device),
-                                         .ranks_per_group = line.ranks_per_group,
-                                         .communicators = line.communicators,
-                                         .json = line.json_file},
-                                        world);
-    case Command::bench_input:
-      return flotilla::bench_input({.deck = line.deck,
-                                    .overrides = line.overrides,
-                                    .list = line.list,
-                                    .root = line.root,
-                                    .filter = flotilla::choice<flotilla::ResizeFilter>(line.filter),
-                                    .device = flotilla::choice<flotilla::DeviceKind>(line.device),
-                                    .threads = line.threads,
-                                    .size = line.size,
-                                    .seconds = line.seconds,
-                                    .images = line.images,
-                                    .json = line.json_file},
-                                   world, failure);
-    case Command::bench_step:
-      return flotilla::bench_step({.deck = line.deck,
-                                   .overrides = line.overrides,
-                                   .steps = line.steps,
-                                   .checkpoint_every = line.checkpoint_every,
-                                   .operations = line.operations,
-                                   .json = line.json_file},
-                                  world, failure);
-    case Command::inspect:
-    case Command::export_model:
-    case Command::make_data: break;
-  }
-  throw flotilla::InternalError("a command for one process was started on all ranks");
+  return std::visit(
+      Overloaded{
+          [&](const flotilla::TrainArguments& given) { return flotilla::train(given, world, failure); },
+          [&](const flotilla::EvaluateArguments& given) {
+            return flotilla::evaluate_checkpoint(given, world, failure);
+          },
+          [&](const flotilla::BenchAllReduceArguments& given) {
+            return flotilla::bench_all_reduce(given, world);
+          },
+          [&](const flotilla::BenchInputArguments& given) {
+            return flotilla::bench_input(given, world, failure);
+          },
+          [&](const flotilla::BenchStepArguments& given) {
+            return flotilla::bench_step(given, world, failure);
+          },
+          [](const auto&) -> int {
+            throw flotilla::InternalError("a command for one process was started on all ranks");
+          }},
+      line);
 }
 
 }  // namespace
@@ -140,7 +106,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       return flotilla::exit_done;
     }
     line = std::get<CommandLine>(parsed);
-    if (is_for_one_process(line->command)) return run_alone(*line);
+    if (const std::optional<int> done = run_alone(*line)) return *done;
   } catch (const flotilla::UserError& error) {
     if (line) return say_error(error.what(), flotilla::exit_user_error);
     usage_error = error.what();  // every rank of a job has it: one of them prints it
@@ -161,7 +127,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   // 4. MPI; everything below is destroyed before it.
   const bool disconnected = flotilla::slurm_tasks_disconnected();
   try {
-    if (line && line->command == CommandLine::Command::train && !line->check) listener.emplace();
+    const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
+    if (training != nullptr && !training->check) listener.emplace();
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());

@@ -13,7 +13,7 @@ namespace flotilla {
 struct BenchStepArguments {
   std::string deck;
   std::vector<std::string> overrides;
-  std::int64_t steps = 1000;          ///< Measured, after a tenth of that to warm up
+  std::int64_t steps = 200;           ///< Measured, after a tenth of that to warm up
   std::int64_t checkpoint_every = 0;  ///< Steps; 0: none. Written into a temporary folder below run.output
   bool operations = false;            ///< List every operation, not only their kinds
   std::string json;                   ///< Also as JSON into this file; empty: no

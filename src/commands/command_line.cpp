@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
@@ -66,117 +68,129 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       throw UserError(cat(error.what(), "; see ", used_command(), " --help"));
     }
-    finish();
-    return result_;
+    return chosen_();
   }
 
  private:
-  CLI::App* add_command(CLI::App& parent, const char* name, const char* help, CommandLine::Command command) {
+  /// @param result the command line, once all is parsed
+  CLI::App* add_command(CLI::App& parent, const char* name, const char* help,
+                        std::function<CommandLine()> result) {
     CLI::App* added = parent.add_subcommand(name, help);
-    added->callback([this, command] { result_.command = command; });
+    added->callback([this, result = std::move(result)] { chosen_ = result; });
     return added;
   }
 
   void add_deck(CLI::App& command, const char* help, bool required) {
-    // Overrides and the deck may come in any order: sort_positionals() distinguishes them.
+    // Overrides and the deck may come in any order: take_positionals() distinguishes them.
     command.add_option("DECK", first_, help)->required(required);
     command.add_option("OVERRIDES", others_, override_help);
   }
 
+  template <Choice E>
+  static CLI::Option* add_choice(CLI::App& command, const char* name, E& choice_of, const char* help,
+                                 const std::vector<std::string>& words) {
+    const auto take = [&choice_of](const std::string& word) { choice_of = choice<E>(word); };
+    return command.add_option_function<std::string>(name, take, help)->check(CLI::IsMember(words));
+  }
+
   void add_train() {
-    CLI::App* train = add_command(app_, "train", "Train the network of a deck", CommandLine::Command::train);
+    CLI::App* train =
+        add_command(app_, "train", "Train the network of a deck", [this] { return with_deck(train_, true); });
     add_deck(*train, "TOML file of the run; inputs/reference.toml explains every key", true);
-    train->add_flag("--check", result_.check,
+    train->add_flag("--check", train_.check,
                     "Construct everything, print the resolved deck, the memory it takes and the steps per "
                     "epoch, and stop");
   }
 
   void add_evaluate() {
     CLI::App* evaluate = add_command(app_, "evaluate", "Evaluate a checkpoint on validation data",
-                                     CommandLine::Command::evaluate);
+                                     [this] { return with_deck(evaluate_, false); });
     evaluate
-        ->add_option("CHECKPOINT", result_.checkpoint, "File, or a run's folder: its newest good checkpoint")
+        ->add_option("CHECKPOINT", evaluate_.checkpoint,
+                     "File, or a run's folder: its newest good checkpoint")
         ->required();
     add_deck(*evaluate, "Deck to use instead of the checkpoint's own", false);
-    evaluate->add_option("--vectors", result_.vectors, "HDF5 file for the outputs of every sample");
-    evaluate->add_flag("--per-class", result_.per_class, "Print samples and top-1 accuracy of each class");
+    evaluate->add_option("--vectors", evaluate_.vectors, "HDF5 file for the outputs of every sample");
+    evaluate->add_flag("--per-class", evaluate_.per_class, "Print samples and top-1 accuracy of each class");
   }
 
   void add_inspect() {
     CLI::App* inspect =
-        add_command(app_, "inspect", "Print what a checkpoint holds", CommandLine::Command::inspect);
-    inspect->add_option("FILE", result_.checkpoint, "Checkpoint, exported model or a run's folder")
+        add_command(app_, "inspect", "Print what a checkpoint holds", [this] { return inspect_; });
+    inspect->add_option("FILE", inspect_.checkpoint, "Checkpoint, exported model or a run's folder")
         ->required();
-    inspect->add_flag("--json", result_.json, "As JSON");
-    inspect->add_flag("--deck", result_.show_deck, "Print the deck in it as well");
+    inspect->add_flag("--json", inspect_.json, "As JSON");
+    inspect->add_flag("--deck", inspect_.show_deck, "Print the deck in it as well");
   }
 
   void add_export() {
     CLI::App* exporting =
         add_command(app_, "export", "Write a checkpoint's model without the state of its training",
-                    CommandLine::Command::export_model);
-    exporting->add_option("CHECKPOINT", result_.checkpoint, "File or a run's folder")->required();
-    exporting->add_option("OUT", result_.output, "HDF5 file to write")->required();
+                    [this] { return export_; });
+    exporting->add_option("CHECKPOINT", export_.checkpoint, "File or a run's folder")->required();
+    exporting->add_option("OUT", export_.output, "HDF5 file to write")->required();
   }
 
   void add_bench() {
     CLI::App* bench = app_.add_subcommand("bench", "Measure parts of Flotilla on this machine");
     bench->require_subcommand(1);
     CLI::App* all_reduce = add_command(*bench, "all-reduce", "Every all-reduce there is, over message sizes",
-                                       CommandLine::Command::bench_all_reduce);
+                                       [this] { return with_sizes(); });
     CLI::Option* bytes = all_reduce->add_option("--bytes", bytes_, "One size: 512, 1K, 64M");
     all_reduce->add_option("--min", min_, "Smallest size (1K)")->excludes(bytes);
     all_reduce->add_option("--max", max_, "Largest size (256M)")->excludes(bytes);
-    all_reduce->add_flag("--in-place", result_.in_place, "Reduce in place only");
-    all_reduce
-        ->add_option("--device", result_.device, "In whose memory the data lies: cpu, cuda, reference (cpu)")
-        ->check(CLI::IsMember({"cpu", "cuda", "reference"}));
-    all_reduce->add_option("--ranks-per-group", result_.ranks_per_group,
+    all_reduce->add_flag("--in-place", bench_all_reduce_.in_place, "Reduce in place only");
+    add_choice(*all_reduce, "--device", bench_all_reduce_.device,
+               "In whose memory the data lies: cpu, cuda, reference (cpu)", {"cpu", "cuda", "reference"});
+    all_reduce->add_option("--ranks-per-group", bench_all_reduce_.ranks_per_group,
                            "Of those in groups (0: a group per host)");
-    all_reduce->add_option("--communicators", result_.communicators,
+    all_reduce->add_option("--communicators", bench_all_reduce_.communicators,
                            "Also with so many all-reduces of a part at a time (1)");
-    all_reduce->add_option("--json", result_.json_file, "File for the rows as JSON");
+    all_reduce->add_option("--json", bench_all_reduce_.json, "File for the rows as JSON");
 
     add_bench_input(*bench);
-    CLI::App* step =
-        add_command(*bench, "step", "A training step and its phases", CommandLine::Command::bench_step);
+    CLI::App* step = add_command(*bench, "step", "A training step and its phases",
+                                 [this] { return with_deck(bench_step_, true); });
     add_deck(*step, "TOML file of the run", true);
-    step->add_option("--checkpoint-every", result_.checkpoint_every, "Save every so many steps (0: never)")
+    step->add_option("--checkpoint-every", bench_step_.checkpoint_every,
+                     "Save every so many steps (0: never)")
         ->check(CLI::NonNegativeNumber);
-    step->add_option("--steps", result_.steps, "Steps measured (200)")->check(CLI::Range(1, 1000000000));
-    step->add_flag("--operations", result_.operations, "List every operation, not only their kinds");
-    step->add_option("--json", result_.json_file, "File for the figures as JSON");
+    step->add_option("--steps", bench_step_.steps, "Steps measured (200)")->check(CLI::Range(1, 1000000000));
+    step->add_flag("--operations", bench_step_.operations, "List every operation, not only their kinds");
+    step->add_option("--json", bench_step_.json, "File for the figures as JSON");
   }
 
   void add_bench_input(CLI::App& bench) {
     CLI::App* input = add_command(bench, "input",
                                   "Training samples per second that the loader hands over, of a list of "
                                   "images or of a deck",
-                                  CommandLine::Command::bench_input);
+                                  [this] { return with_list_or_deck(); });
     add_deck(*input, "TOML file whose training data to read; not with --list", false);
-    CLI::Option* list = input->add_option("--list", result_.list, "List of images: path, white space, label");
-    input->add_option("--root", result_.root, "Folder that the list's paths begin at (default: by its name)")
+    CLI::Option* list =
+        input->add_option("--list", bench_input_.list, "List of images: path, white space, label");
+    input
+        ->add_option("--root", bench_input_.root,
+                     "Folder that the list's paths begin at (default: by its name)")
         ->needs(list);
-    input->add_option("--threads", result_.threads, "Threads of each rank (1)")
+    input->add_option("--threads", bench_input_.threads, "Threads of each rank (1)")
         ->check(CLI::Range(1, 1024))
         ->needs(list);
-    input->add_option("--size", result_.size, "Height and width of a sample (224)")
+    input->add_option("--size", bench_input_.size, "Height and width of a sample (224)")
         ->check(CLI::Range(1, 16384))
         ->needs(list);
-    input->add_option("--filter", result_.filter, "bilinear or antialias (bilinear)")
-        ->check(CLI::IsMember({"bilinear", "antialias"}))
+    add_choice(*input, "--filter", bench_input_.filter, "bilinear or antialias (bilinear)",
+               {"bilinear", "antialias"})
         ->needs(list);
-    input
-        ->add_option("--device", result_.device,
-                     "For whose memory: cuda and reference take bytes where samples are bytes (cpu)")
-        ->check(CLI::IsMember({"cpu", "cuda", "reference"}))
+    add_choice(*input, "--device", bench_input_.device,
+               "For whose memory: cuda and reference take bytes where samples are bytes (cpu)",
+               {"cpu", "cuda", "reference"})
         ->needs(list);
-    CLI::Option* seconds = input->add_option("--seconds", result_.seconds, "How long to measure (5)");
+    CLI::Option* seconds = input->add_option("--seconds", bench_input_.seconds, "How long to measure (5)");
     seconds->check(CLI::PositiveNumber);
-    input->add_option("--images", result_.images, "How many images to measure, instead of seconds")
+    input->add_option("--images", bench_input_.images, "How many images to measure, instead of seconds")
         ->check(CLI::Range(1, 1000000000))
         ->excludes(seconds);
-    input->add_option("--json", result_.json_file, "File for the figures as JSON");
+    input->add_option("--json", bench_input_.json, "File for the figures as JSON");
   }
 
   void add_make_data() {
@@ -185,19 +199,19 @@ class Parser {
     make->require_subcommand(1);
     CLI::App* criteo =
         add_command(*make, "criteo", "Click logs in Criteo's layout: a label, 13 numbers, 26 categories",
-                    CommandLine::Command::make_data);
+                    [this] { return make_data_; });
     const CLI::Range rows(std::int64_t{1}, std::int64_t{1000000000000});
-    criteo->add_option("--rows", result_.rows, "Lines to write")->required()->check(rows);
-    criteo->add_option("--output", result_.output, "File to write")->required();
+    criteo->add_option("--rows", make_data_.rows, "Lines to write")->required()->check(rows);
+    criteo->add_option("--output", make_data_.output, "File to write")->required();
     criteo
-        ->add_option("--valid-rows", result_.validation_rows,
+        ->add_option("--valid-rows", make_data_.validation_rows,
                      "Lines of a second file, for validation: FILE with .valid before its ending")
         ->check(rows);
-    criteo->add_option("--seed", result_.seed, "Other seeds make other data (1)")
+    criteo->add_option("--seed", make_data_.seed, "Other seeds make other data (1)")
         ->check(CLI::NonNegativeNumber);
-    criteo->add_option("--vocabulary", result_.vocabulary, "Most categories of a slot (100000)")
+    criteo->add_option("--vocabulary", make_data_.vocabulary, "Most categories of a slot (100000)")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}));
-    criteo->add_option("--truth", result_.truth, "File for the true probability of each line");
+    criteo->add_option("--truth", make_data_.truth, "File for the true probability of each line");
   }
 
   /// The innermost command that was understood.
@@ -228,48 +242,65 @@ class Parser {
     throw UserError(cat(text, " is needed; see ", used_command(), " --help"));
   }
 
-  /// Sorts what stands without an option into overrides, the checkpoint and the deck.
-  void sort_positionals() {
-    const bool evaluates = result_.command == CommandLine::Command::evaluate;
+  /// The command's arguments with what stands without an option: overrides, the checkpoint and the deck.
+  template <class Arguments>
+  Arguments with_deck(Arguments arguments, bool required) const {
     std::vector<std::string> files;
     std::vector<std::string> written = {first_};
-    if (evaluates) written.insert(written.begin(), result_.checkpoint);
+    constexpr bool has_checkpoint = requires {
+      arguments.checkpoint;
+    };
+    if constexpr (has_checkpoint) written.insert(written.begin(), arguments.checkpoint);
     written.insert(written.end(), others_.begin(), others_.end());
     for (const std::string& text : written) {
-      if (!text.empty()) (is_override(text) ? result_.overrides : files).push_back(text);
+      if (!text.empty()) (is_override(text) ? arguments.overrides : files).push_back(text);
     }
-    if (evaluates) {
+    if constexpr (has_checkpoint) {
       if (files.empty()) throw UserError(cat("CHECKPOINT is missing; see ", used_command(), " --help"));
-      result_.checkpoint = files.front();
+      arguments.checkpoint = files.front();
       files.erase(files.begin());
     }
     if (files.size() > 1) {
       throw UserError(cat("one deck is used at a time, got ", files[0], " and ", files[1],
                           "; an override is written key.path=value"));
     }
-    const bool needs_deck =
-        result_.command == CommandLine::Command::train || result_.command == CommandLine::Command::bench_step;
-    if (needs_deck && files.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
-    if (!files.empty()) result_.deck = files.front();
-    if (result_.command == CommandLine::Command::bench_input && result_.list.empty() == result_.deck.empty())
-      throw UserError("bench input reads the images of a DECK or of a --list FILE; give one of them");
-    if (!result_.list.empty() && !result_.overrides.empty())
-      throw UserError(cat(result_.overrides.front(), " needs a DECK; beside --list there are options"));
+    if (required && files.empty()) throw UserError(cat("DECK is missing; see ", used_command(), " --help"));
+    if (!files.empty()) arguments.deck = files.front();
+    return arguments;
   }
 
-  void finish() {
-    sort_positionals();
-    if (!bytes_.empty()) min_ = max_ = bytes_;
-    if (!min_.empty()) result_.min_bytes = bytes_from_text(min_);
-    if (!max_.empty()) result_.max_bytes = bytes_from_text(max_);
-    if (result_.min_bytes > result_.max_bytes) {
+  BenchInputArguments with_list_or_deck() const {
+    BenchInputArguments arguments = with_deck(bench_input_, false);
+    if (arguments.list.empty() == arguments.deck.empty())
+      throw UserError("bench input reads the images of a DECK or of a --list FILE; give one of them");
+    if (!arguments.list.empty() && !arguments.overrides.empty())
+      throw UserError(cat(arguments.overrides.front(), " needs a DECK; beside --list there are options"));
+    return arguments;
+  }
+
+  BenchAllReduceArguments with_sizes() const {
+    BenchAllReduceArguments arguments = bench_all_reduce_;
+    const std::string& smallest = bytes_.empty() ? min_ : bytes_;
+    const std::string& largest = bytes_.empty() ? max_ : bytes_;
+    if (!smallest.empty()) arguments.min_bytes = static_cast<std::size_t>(bytes_from_text(smallest));
+    if (!largest.empty()) arguments.max_bytes = static_cast<std::size_t>(bytes_from_text(largest));
+    if (arguments.min_bytes > arguments.max_bytes) {
       throw UserError(
-          cat("--min must not be above --max, got ", result_.min_bytes, " and ", result_.max_bytes));
+          cat("--min must not be above --max, got ", arguments.min_bytes, " and ", arguments.max_bytes));
     }
+    return arguments;
   }
 
   CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun."};
-  CommandLine result_;
+  std::function<CommandLine()> chosen_;
+  TrainArguments train_;
+  EvaluateArguments evaluate_;
+  InspectArguments inspect_;
+  ExportArguments export_;
+  BenchAllReduceArguments bench_all_reduce_;
+  BenchInputArguments bench_input_;
+  BenchStepArguments bench_step_;
+  MakeDataArguments make_data_;
   std::string first_;
   std::vector<std::string> others_;
   std::string bytes_;

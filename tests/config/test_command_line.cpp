@@ -10,11 +10,13 @@
 namespace flotilla {
 namespace {
 
-using Command = CommandLine::Command;
 using Texts = std::vector<std::string>;
 
-CommandLine parse(const Texts& arguments) {
-  return std::get<CommandLine>(parse_command_line("/usr/bin/flotilla", arguments, "flotilla 1.2.3"));
+/// @throws std::bad_variant_access if the arguments name another command
+template <class Arguments>
+Arguments parse(const Texts& arguments) {
+  return std::get<Arguments>(
+      std::get<CommandLine>(parse_command_line("/usr/bin/flotilla", arguments, "flotilla 1.2.3")));
 }
 
 std::string printed(const Texts& arguments) {
@@ -23,7 +25,7 @@ std::string printed(const Texts& arguments) {
 
 std::string refused(const Texts& arguments) {
   try {
-    parse(arguments);
+    parse_command_line("/usr/bin/flotilla", arguments, "flotilla 1.2.3");
   } catch (const UserError& error) {
     return error.what();
   }
@@ -35,9 +37,8 @@ TEST(CommandLine, TrainTakesADeckAndOverridesInAnyOrder) {
        {Texts{"train", "a.toml", "train.epochs=3", "model.widths=[3, 4]", "--check"},
         Texts{"train", "--check", "train.epochs=3", "a.toml", "model.widths=[3, 4]"},
         Texts{"train", "train.epochs=3", "model.widths=[3, 4]", "--check", "a.toml"}}) {
-    const CommandLine line = parse(arguments);
+    const auto line = parse<TrainArguments>(arguments);
 
-    EXPECT_EQ(line.command, Command::train);
     EXPECT_EQ(line.deck, "a.toml");
     EXPECT_EQ(line.overrides, (Texts{"train.epochs=3", "model.widths=[3, 4]"}));
     EXPECT_TRUE(line.check);
@@ -47,76 +48,74 @@ TEST(CommandLine, TrainTakesADeckAndOverridesInAnyOrder) {
 TEST(CommandLine, OverridesMayHoldAnything) {
   const Texts overrides = {"train.batch_size=-4", "run.output=", "run.output=a=b/c.toml", "epochs=3"};
 
-  const CommandLine line = parse({"train", "a.toml", overrides[0], overrides[1], overrides[2], overrides[3]});
+  const auto line =
+      parse<TrainArguments>({"train", "a.toml", overrides[0], overrides[1], overrides[2], overrides[3]});
 
   EXPECT_EQ(line.overrides, overrides);
 }
 
 TEST(CommandLine, APathWithASlashBeforeItsEqualsSignIsADeck) {
-  EXPECT_EQ(parse({"train", "./lr=0.1.toml"}).deck, "./lr=0.1.toml");
+  EXPECT_EQ(parse<TrainArguments>({"train", "./lr=0.1.toml"}).deck, "./lr=0.1.toml");
 }
 
 TEST(CommandLine, EvaluateTakesACheckpointAndMaybeADeck) {
-  const CommandLine without = parse({"evaluate", "runs/a", "device.threads=2"});
-  const CommandLine with = parse({"evaluate", "runs/a", "device.threads=2", "a.toml", "--vectors", "v.h5"});
+  const auto without = parse<EvaluateArguments>({"evaluate", "runs/a", "device.threads=2"});
+  const auto with =
+      parse<EvaluateArguments>({"evaluate", "runs/a", "device.threads=2", "a.toml", "--vectors", "v.h5"});
 
-  EXPECT_EQ(without.command, Command::evaluate);
   EXPECT_EQ(without.checkpoint, "runs/a");
   EXPECT_EQ(without.deck, "");
   EXPECT_EQ(without.overrides, Texts{"device.threads=2"});
   EXPECT_EQ(with.deck, "a.toml");
   EXPECT_EQ(with.vectors, "v.h5");
-  EXPECT_EQ(parse({"evaluate", "device.threads=2", "runs/a"}).checkpoint, "runs/a");
+  EXPECT_EQ(parse<EvaluateArguments>({"evaluate", "device.threads=2", "runs/a"}).checkpoint, "runs/a");
 }
 
 TEST(CommandLine, InspectAndExportTakeFiles) {
-  const CommandLine inspect = parse({"inspect", "step-1.h5", "--json"});
-  const CommandLine exporting = parse({"export", "runs/a", "model.h5"});
+  const auto inspect = parse<InspectArguments>({"inspect", "step-1.h5", "--json"});
+  const auto exporting = parse<ExportArguments>({"export", "runs/a", "model.h5"});
 
-  EXPECT_EQ(inspect.command, Command::inspect);
   EXPECT_EQ(inspect.checkpoint, "step-1.h5");
   EXPECT_TRUE(inspect.json);
-  EXPECT_EQ(exporting.command, Command::export_model);
   EXPECT_EQ(exporting.checkpoint, "runs/a");
   EXPECT_EQ(exporting.output, "model.h5");
 }
 
 TEST(CommandLine, BenchAllReduceTakesSizes) {
-  const CommandLine sweep = parse({"bench", "all-reduce"});
-  const CommandLine one =
-      parse({"bench", "all-reduce", "--bytes", "64M", "--in-place", "--json", "rows.json"});
-  const CommandLine range = parse({"bench", "all-reduce", "--min", "2KiB", "--max", "1MB"});
+  const auto sweep = parse<BenchAllReduceArguments>({"bench", "all-reduce"});
+  const auto one = parse<BenchAllReduceArguments>(
+      {"bench", "all-reduce", "--bytes", "64M", "--in-place", "--json", "rows.json"});
+  const auto range = parse<BenchAllReduceArguments>({"bench", "all-reduce", "--min", "2KiB", "--max", "1MB"});
 
-  EXPECT_EQ(sweep.command, Command::bench_all_reduce);
-  EXPECT_EQ(sweep.min_bytes, 1024);
-  EXPECT_EQ(sweep.max_bytes, 268435456);
-  EXPECT_EQ(one.min_bytes, 67108864);
-  EXPECT_EQ(one.max_bytes, 67108864);
+  EXPECT_EQ(sweep.min_bytes, 1024U);
+  EXPECT_EQ(sweep.max_bytes, 268435456U);
+  EXPECT_EQ(one.min_bytes, 67108864U);
+  EXPECT_EQ(one.max_bytes, 67108864U);
   EXPECT_TRUE(one.in_place);
-  EXPECT_EQ(one.json_file, "rows.json");
-  EXPECT_EQ(one.device, "cpu");
-  EXPECT_EQ(parse({"bench", "all-reduce", "--device", "cuda"}).device, "cuda");
+  EXPECT_EQ(one.json, "rows.json");
+  EXPECT_EQ(one.device, DeviceKind::cpu);
+  EXPECT_EQ(parse<BenchAllReduceArguments>({"bench", "all-reduce", "--device", "cuda"}).device,
+            DeviceKind::cuda);
   EXPECT_NE(refused({"bench", "all-reduce", "--device", "gpu"}), "");
-  EXPECT_EQ(range.min_bytes, 2048);
-  EXPECT_EQ(range.max_bytes, 1048576);
+  EXPECT_EQ(range.min_bytes, 2048U);
+  EXPECT_EQ(range.max_bytes, 1048576U);
 }
 
 TEST(CommandLine, BenchStepTakesADeck) {
-  const CommandLine line =
-      parse({"bench", "step", "a.toml", "train.batch_size=8", "--steps", "50", "--json", "step.json"});
+  const auto line = parse<BenchStepArguments>(
+      {"bench", "step", "a.toml", "train.batch_size=8", "--steps", "50", "--json", "step.json"});
 
-  EXPECT_EQ(line.command, Command::bench_step);
   EXPECT_EQ(line.deck, "a.toml");
   EXPECT_EQ(line.overrides, Texts{"train.batch_size=8"});
   EXPECT_EQ(line.steps, 50);
-  EXPECT_EQ(line.json_file, "step.json");
+  EXPECT_EQ(line.json, "step.json");
 }
 
 TEST(CommandLine, MakeDataTakesRowsAndAFile) {
-  const CommandLine line = parse({"make-data", "criteo", "--rows", "1000", "--output", "a.tsv", "--seed", "7",
-                                  "--valid-rows", "100", "--truth", "p.txt", "--vocabulary", "50"});
+  const auto line =
+      parse<MakeDataArguments>({"make-data", "criteo", "--rows", "1000", "--output", "a.tsv", "--seed", "7",
+                                "--valid-rows", "100", "--truth", "p.txt", "--vocabulary", "50"});
 
-  EXPECT_EQ(line.command, Command::make_data);
   EXPECT_EQ(line.rows, 1000);
   EXPECT_EQ(line.output, "a.tsv");
   EXPECT_EQ(line.seed, 7);
@@ -130,20 +129,20 @@ TEST(CommandLine, MakeDataTakesRowsAndAFile) {
 }
 
 TEST(CommandLine, BenchInputTakesAListOrADeck) {
-  const CommandLine list =
-      parse({"bench", "input", "--list", "train.txt", "--root", "images", "--threads", "4", "--size", "160",
-             "--filter", "antialias", "--images", "500", "--device", "cuda"});
-  const CommandLine deck = parse({"bench", "input", "a.toml", "data.threads=2", "--seconds", "1.5"});
+  const auto list = parse<BenchInputArguments>({"bench", "input", "--list", "train.txt", "--root", "images",
+                                                "--threads", "4", "--size", "160", "--filter", "antialias",
+                                                "--images", "500", "--device", "cuda"});
+  const auto deck =
+      parse<BenchInputArguments>({"bench", "input", "a.toml", "data.threads=2", "--seconds", "1.5"});
 
-  EXPECT_EQ(list.command, Command::bench_input);
   EXPECT_EQ(list.list, "train.txt");
   EXPECT_EQ(list.root, "images");
   EXPECT_EQ(list.threads, 4);
   EXPECT_EQ(list.size, 160);
-  EXPECT_EQ(list.filter, "antialias");
+  EXPECT_EQ(list.filter, ResizeFilter::antialias);
   EXPECT_EQ(list.images, 500);
-  EXPECT_EQ(list.device, "cuda");
-  EXPECT_EQ(deck.device, "cpu");
+  EXPECT_EQ(list.device, DeviceKind::cuda);
+  EXPECT_EQ(deck.device, DeviceKind::cpu);
   EXPECT_EQ(deck.deck, "a.toml");
   EXPECT_EQ(deck.overrides, Texts{"data.threads=2"});
   EXPECT_EQ(deck.seconds, 1.5);
