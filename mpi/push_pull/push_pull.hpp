@@ -18,7 +18,6 @@ namespace flotilla::mpi {
 // side copies once. Only the constructors are collective, and the destructors where memory is shared.
 
 enum class RequestKind : std::int32_t {
-  push,
   pull,
   push_pull,
   rows,     ///< No values, only payloads
@@ -29,7 +28,7 @@ enum class RequestKind : std::int32_t {
 
 /// The head of a request, sent as it lies in memory.
 struct PushPullRequest {
-  RequestKind kind = RequestKind::push;
+  RequestKind kind = RequestKind::push_pull;
   std::int32_t batches = 0;        ///< Batches that are merged into the pushed values
   std::int64_t step = 0;           ///< Step of the worker
   std::int64_t array = 0;          ///< Pull: which of the server's arrays; 0: the values that pushes change
@@ -38,7 +37,7 @@ struct PushPullRequest {
   std::int64_t reply_bytes = 0;    ///< Length of the payload that the worker expects back
   std::int64_t window_at = -1;     ///< Offset of the values in the worker's part of the window; −1: none
 
-  bool pushes() const { return kind == RequestKind::push || kind == RequestKind::push_pull; }
+  bool pushes() const { return kind == RequestKind::push_pull; }
   bool pulls() const { return kind == RequestKind::pull || kind == RequestKind::push_pull; }
   bool wants_answer() const { return pulls() || reply_bytes > 0; }
 };

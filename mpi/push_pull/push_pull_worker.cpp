@@ -205,14 +205,12 @@ void PushPullWorker::set_head(std::size_t server, const PushPullRequest& head,
                               std::span<const Payload> payloads) {
   Link& link = links_[server];
   link.head = head;
-  // A push without a pull is sent as messages, whose completion shows that the server has it.
   if (head.kind == RequestKind::push_pull) link.head.window_at = link.window_at;
   if (payloads.empty()) return;
   const Payload& payload = payloads[server];
   require(payload.out.size() <= largest_payload && payload.back.size() <= largest_payload, "a payload of ",
           payload.out.size(), " bytes out and ", payload.back.size(), " back: one message has at most ",
           largest_payload);
-  require(head.kind != RequestKind::push || payload.back.empty(), "a push has no answer, but a payload back");
   link.head.payload_bytes = static_cast<std::int64_t>(payload.out.size());
   link.head.reply_bytes = static_cast<std::int64_t>(payload.back.size());
 }
@@ -266,11 +264,6 @@ void PushPullWorker::start(const PushPullRequest& head, std::span<const float> f
     if (head.pushes() && link.head.window_at < 0) send_values(server);
     if (head.pushes()) sent_bytes_ += static_cast<std::int64_t>(link.values * bytes_per_value(wires_.push));
   }
-}
-
-void PushPullWorker::start_push(std::int64_t step, int batches, std::span<const float> from,
-                                std::span<const Payload> payloads) {
-  start({.kind = RequestKind::push, .batches = batches, .step = step}, from, {}, payloads);
 }
 
 void PushPullWorker::start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads) {

@@ -41,13 +41,10 @@ class PushPullWorker {
 
   // Payloads: one for each server, or an empty span. All servers get a request in any case.
 
-  /// Begins to send `from`, an arena, which must not change until the exchange is complete, that is until the
-  /// servers have received the values. So no worker gets ahead of a server by more than one push.
-  void start_push(std::int64_t step, int batches, std::span<const float> from,
-                  std::span<const Payload> payloads = {});
   /// Begins to fetch the servers' values into the arena `to`; the gaps between them are not written.
   void start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads = {});
-  /// Pushes `from` and pulls into `to` in one request; when the servers answer depends on their update mode.
+  /// Pushes `from` and pulls into `to`, arenas, in one request; when the servers answer depends on their
+  /// update mode. `from` must not change until the exchange is complete.
   void start_push_pull(std::int64_t step, int batches, double learning_rate, std::span<const float> from,
                        std::span<float> to, std::span<const Payload> payloads = {},
                        std::source_location where = std::source_location::current());

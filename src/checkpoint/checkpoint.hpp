@@ -68,24 +68,15 @@ struct Snapshot {
 /// folder, and is not `in`, which is still read.
 void check_output_file(const std::string& out, const std::string& in);
 
-/// Writes one file at once, atomically and verified, as the writer does (`flotilla export`). @throws
-/// UserError.
-void write_checkpoint_file(const std::string& path, const Snapshot& snapshot);
-
 /// Writes one dataset /`name` into a new HDF5 file, atomically (`flotilla evaluate --vectors`). @throws
 /// UserError.
 void write_array(const std::string& path, const std::string& name, const Shape& shape,
                  std::span<const float> values);
 
-/// Reads and verifies a file, but for rows of tables: structure, sizes, checksums, schema. Tensors come group
-/// by group (parameters, statistics, optimizer, strategy), within a group as they were written.
-/// @throws UserError naming the file, the tensor and the reason (truncated, flipped byte, from a newer
-/// schema).
-Snapshot read_checkpoint(const std::string& path);
-
 /// Reads /parameters and /statistics of a checkpoint, an exported model or a file without state and checksums
 /// (made by another program), whose state is then the default one. What has a checksum is verified.
-/// @throws UserError as read_checkpoint, and if a value is NaN or infinite.
+/// @throws UserError naming the file, the tensor and the reason (truncated, flipped byte, from a newer
+/// schema, a value that is NaN or infinite).
 Snapshot read_weights(const std::string& path);
 
 /// Compares the tensors of a file with those of a model, by path and shape. @throws UserError naming `path`

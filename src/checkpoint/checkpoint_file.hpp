@@ -33,6 +33,7 @@ class CheckpointFile : public ValueSource {
   std::span<const CheckpointTensor> tensors() const override { return tensors_; }
   /// @throws UserError naming the tensor whose values are damaged.
   std::span<const float> values(std::size_t tensor) override;
+  Snapshot all();  ///< State and all tensors. @throws UserError naming the tensor whose values are damaged.
 
  private:
   FileIndex index_;

@@ -35,17 +35,6 @@ void check_finite(const std::string& path, const StoredTensor& tensor, std::span
                       "): its model diverged; use an older checkpoint or other weights"));
 }
 
-Snapshot all_of(CheckpointFile& file) {
-  Snapshot snapshot;
-  snapshot.state = file.state();
-  for (std::size_t i = 0; i < file.tensors().size(); ++i) {
-    const std::span<const float> values = file.values(i);
-    snapshot.tensors.push_back(file.tensors()[i]);
-    snapshot.values.insert(snapshot.values.end(), values.begin(), values.end());
-  }
-  return snapshot;
-}
-
 }  // namespace
 
 std::span<float> Snapshot::of(const CheckpointTensor& tensor) {
@@ -92,14 +81,19 @@ std::span<const float> CheckpointFile::values(std::size_t tensor) {
   return values_;
 }
 
-Snapshot read_checkpoint(const std::string& path) {
-  CheckpointFile file(path, CheckpointFile::Content::everything);
-  return all_of(file);
+Snapshot CheckpointFile::all() {
+  Snapshot snapshot;
+  snapshot.state = state();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const std::span<const float> read = values(i);
+    snapshot.tensors.push_back(tensors_[i]);
+    snapshot.values.insert(snapshot.values.end(), read.begin(), read.end());
+  }
+  return snapshot;
 }
 
 Snapshot read_weights(const std::string& path) {
-  CheckpointFile file(path, CheckpointFile::Content::weights);
-  return all_of(file);
+  return CheckpointFile(path, CheckpointFile::Content::weights).all();
 }
 
 void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const CheckpointTensor> expected,

@@ -136,14 +136,6 @@ void check_output_file(const std::string& out, const std::string& in) {
                         "'; give a name in a folder that can be written"));
 }
 
-void write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {
-  require_readable_names(snapshot.tensors);
-  NewFile file(path, snapshot.tensors);
-  for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) file.write(i, snapshot.of(snapshot.tensors[i]));
-  file.complete(&snapshot.state);
-  file.give_name();
-}
-
 void write_array(const std::string& path, const std::string& name, const Shape& shape,
                  std::span<const float> values) {
   const CheckpointTensor tensor{.path = name, .shape = shape};

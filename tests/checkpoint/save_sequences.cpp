@@ -14,6 +14,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/saving_pair.hpp"
 #include "tests/checkpoint/watched_calls.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

@@ -7,6 +7,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

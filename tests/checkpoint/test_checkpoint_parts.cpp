@@ -10,6 +10,7 @@
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/saving_pair.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Checkpoints to which every worker adds a part, the workers being writers of one process.

@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/watched_calls.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

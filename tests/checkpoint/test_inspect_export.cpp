@@ -10,6 +10,7 @@
 #include "src/commands/inspect.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

@@ -16,6 +16,7 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/checkpoint/saving_pair.hpp"
 #include "tests/checkpoint/watched_calls.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // What a machine that loses its power leaves of a run's folder, before each call on its files: what was

@@ -12,6 +12,7 @@
 #include "tests/checkpoint/row_samples.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

@@ -13,6 +13,7 @@
 #include "tests/checkpoint/row_samples.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Checkpoints to which servers add parts: files of rows.

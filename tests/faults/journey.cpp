@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/faults/private_mounts.hpp"
 #include "tests/faults/small_run.hpp"
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/faults/private_mounts.hpp"
 #include "tests/faults/small_run.hpp"
 #include "tests/runs/program.hpp"

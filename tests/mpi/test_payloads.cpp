@@ -45,11 +45,11 @@ struct Plan {
 Plan plan_of(std::int64_t step, int worker, int server) {
   constexpr std::size_t sizes[] = {0, 1, 100, 5000, 300'000};
   Random kinds(1, random_data, static_cast<std::uint64_t>(step));
-  const auto kind = static_cast<RequestKind>(kinds.below(4));
+  const auto kind = static_cast<RequestKind>(kinds.below(3));
   Random random(2 + static_cast<std::uint64_t>(worker) * 100 + static_cast<std::uint64_t>(server),
                 random_data, static_cast<std::uint64_t>(step));
   const std::size_t out = sizes[random.below(5)];
-  const std::size_t back = kind == RequestKind::push ? 0 : sizes[random.below(5)];
+  const std::size_t back = sizes[random.below(5)];
   return {.kind = kind, .out = out, .back = back};
 }
 
@@ -103,7 +103,6 @@ TEST(Payloads, TravelBesideValuesAndWithoutThem) {
         }
         std::ranges::fill(from, static_cast<float>(step));
         switch (kind) {
-          case RequestKind::push: worker.start_push(step, 1, from, payloads); break;
           case RequestKind::pull: worker.start_pull(step, to, payloads); break;
           case RequestKind::push_pull: worker.start_push_pull(step, 1, 0.0, from, to, payloads); break;
           default: worker.start_rows(step, payloads);
@@ -171,54 +170,6 @@ TEST(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
 
   job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
   world.barrier();  // The folder of worker 0 stays until all are done.
-}
-
-TEST(Payloads, ARequestWaitsForThePushBeforeIt) {
-  const auto world = Communicator::world();
-  const Job job(world);
-  const test::TemporaryFolder folder;
-  const std::string taken = world.all_gather(folder.path())[1] + "/taken";
-  // Server 0 and worker 0. Meeting in a barrier makes MPI look at what has been sent before.
-  const Communicator pair = world.split(world.rank() < 2 ? 0 : 1);
-  const auto serve = [&](PushPullServer& server, std::size_t values) {
-    std::vector<RequestKind> order;
-    const auto take = [&](const std::optional<WorkerRequest>& request) {
-      if (!request) return;
-      order.push_back(request->head.kind);
-      server.release(*request);
-      if (request->head.pulls()) server.answer(request->worker, std::vector<float>(values));
-    };
-    if (job.index() == 0) {
-      pair.barrier();
-      // One look takes the head and asks for the values, which are here, too, so that the worker goes on. It
-      // needs no second one, which would hand out the push.
-      while (!std::filesystem::exists(taken)) {
-        take(server.poll());
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      }
-      pair.barrier();
-      // The values and the next head are here: MPI tells of the head first.
-      while (order.size() < 2) take(server.poll());
-      EXPECT_EQ(order, (std::vector{RequestKind::push, RequestKind::pull}));
-    }
-    while (const auto request = server.next()) take(request);
-  };
-  const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>&) {
-    std::vector<float> arena(10);
-    if (job.index() == 0) {
-      worker.start_push(0, 1, arena);
-      pair.barrier();
-      worker.wait();
-      write_file(taken);
-      worker.start_pull(1, arena);
-      pair.barrier();
-      worker.wait();
-    }
-    job.same_role().barrier();  // Others' farewells would be looked at first.
-  };
-
-  job.run(Sharing::all_to_the_first, 10, {}, {}, serve, work);
-  world.barrier();
 }
 
 TEST(Payloads, StayUntilTheyAreReleased) {
@@ -310,11 +261,9 @@ TEST(Payloads, ContractsAreChecked) {
     }
   };
   const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
-    std::vector<float> arena(floats);
     std::vector<Bytes> back(shares.size(), Bytes(3));
     std::vector<Payload> payloads;
     for (Bytes& bytes : back) payloads.push_back({.out = bytes, .back = bytes});
-    EXPECT_THROW(worker.start_push(0, 1, arena, payloads), InternalError);
     EXPECT_THROW(worker.start_rows(0, std::vector<Payload>(shares.size() + 1)), InternalError);
     Payload huge;
     huge.out = {back[0].data(), largest_payload + 1};

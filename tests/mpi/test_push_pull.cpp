@@ -180,7 +180,7 @@ TEST(PushPull, AWorkersRequestsComeInItsOrder) {
           EXPECT_EQ(request->head.kind == RequestKind::pull, request->head.step % 3 == 2);
           for (std::size_t i = 0; i < request->values.size(); ++i) parameters[i] += request->values[i];
           server.release(*request);
-          if (request->head.kind == RequestKind::pull) server.answer(request->worker, parameters);
+          server.answer(request->worker, parameters);
         }
         EXPECT_EQ(next, std::vector<std::int64_t>(next.size(), 3 * rounds));
       };
@@ -194,7 +194,7 @@ TEST(PushPull, AWorkersRequestsComeInItsOrder) {
           if (step % 3 == 2) {
             worker.start_pull(step, parameters);
           } else {
-            worker.start_push(step, 1, gradients);
+            worker.start_push_pull(step, 1, 0.0, gradients, parameters);
           }
           worker.wait();
           if (step % 3 == 2) {

@@ -3,6 +3,7 @@
 
 #include "kernels/onednn/native_precisions.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // bfloat16 on processors as a user runs it.

@@ -8,6 +8,7 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/row_file.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // Click models as a user runs them: synthetic logs, other numbers of servers, kills, exported and imported

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // A run on a device whose memory the host cannot reach, and on its way from device to device.

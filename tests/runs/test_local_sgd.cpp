@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // Local SGD as a user runs it: interrupted, gone on with by as many or other workers, asked to stop.

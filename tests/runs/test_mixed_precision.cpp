@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // float16 and bfloat16 as a user runs them, on the device "reference".

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // Parameter servers as a user runs them: other numbers of servers, stops, lost ranks, mistakes.

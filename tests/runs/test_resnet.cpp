@@ -7,6 +7,7 @@
 #include <span>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // Residual networks in the program: what their statistics and names go through. Images are random, as small

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // Stopping and going on, with and without the program's consent.

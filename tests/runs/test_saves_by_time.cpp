@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // checkpoint.every_s: what a crash leaves, and that saving by time changes nothing.

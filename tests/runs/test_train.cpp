@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
 // Trainings driven as a user drives them.

@@ -20,6 +20,7 @@
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/find_checkpoint.hpp"
+#include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Where a run begins with run.resume = "auto", on 1 and 2 workers.

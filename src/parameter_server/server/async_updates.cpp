@@ -76,8 +76,7 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
       parts().requests.release(request);
       return;
     case mpi::RequestKind::pause: worker.pauses = true; break;
-    case mpi::RequestKind::command:
-    case mpi::RequestKind::push: throw InternalError("a server cannot take this request");
+    case mpi::RequestKind::command: throw InternalError("a server cannot take this request");
   }
   answer_who_may_go_on();
   // A worker that is too far ahead to be answered waits for the others.

@@ -49,8 +49,7 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       parts().requests.release(request);
       return;
     case mpi::RequestKind::pause: return;  // All wait for all.
-    case mpi::RequestKind::command:
-    case mpi::RequestKind::push: throw InternalError("a synchronous server cannot take this request");
+    case mpi::RequestKind::command: throw InternalError("a synchronous server cannot take this request");
   }
   if (pushed_ > 0 && pushed_ == present_) update();
   tell_missing();

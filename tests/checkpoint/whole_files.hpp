@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/write_file.hpp"
+
+namespace flotilla {
+
+/// Reads and verifies a file, but for rows of tables. @throws UserError as CheckpointFile
+inline Snapshot read_checkpoint(const std::string& path) {
+  return CheckpointFile(path, CheckpointFile::Content::everything).all();
+}
+
+/// Writes one file at once, atomically and verified, as CheckpointWriter does. @throws UserError
+inline void write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {
+  require_readable_names(snapshot.tensors);
+  NewFile file(path, snapshot.tensors);
+  for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) file.write(i, snapshot.of(snapshot.tensors[i]));
+  file.complete(&snapshot.state);
+  file.give_name();
+}
+
+}  // namespace flotilla
