@@ -101,21 +101,18 @@ void describe(const EndReport& report, Visitor& key) {
   key("skipped_steps", report.skipped_steps, "steps", "as in \"step\"");
 }
 
-constexpr const char* event_of(const StartReport&) {
-  return "start";
-}
-constexpr const char* event_of(const StepReport&) {
-  return "step";
-}
-constexpr const char* event_of(const ValidationReport&) {
-  return "validation";
-}
-constexpr const char* event_of(const CheckpointReport&) {
-  return "checkpoint";
-}
-constexpr const char* event_of(const EndReport&) {
-  return "end";
-}
+template <class Report>
+constexpr const char* event_of = nullptr;
+template <>
+constexpr const char* event_of<StartReport> = "start";
+template <>
+constexpr const char* event_of<StepReport> = "step";
+template <>
+constexpr const char* event_of<ValidationReport> = "validation";
+template <>
+constexpr const char* event_of<CheckpointReport> = "checkpoint";
+template <>
+constexpr const char* event_of<EndReport> = "end";
 
 /// Adds a report's values to a JSON object.
 struct Writer {
@@ -154,22 +151,11 @@ struct Lister {
 };
 
 template <class Report>
-std::string line_of(const Report& report, double time_s) {
-  Json line;
-  line["event"] = event_of(report);
-  line["time"] = std::round(time_s * 1e3) / 1e3;
-  Writer writer{line};
-  describe(report, writer);
-  // Paths need not be UTF-8; a metric is not worth an exception.
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-}
-
-template <class Report>
 void list(std::vector<MetricKey>& keys) {
   const Report report;
-  keys.push_back({event_of(report), "event", "text", "", "the name of the event"});
-  keys.push_back({event_of(report), "time", "number", "s", "since 1970 (UTC), when the line was written"});
-  Lister lister{event_of(report), keys};
+  keys.push_back({event_of<Report>, "event", "text", "", "the name of the event"});
+  keys.push_back({event_of<Report>, "time", "number", "s", "since 1970 (UTC), when the line was written"});
+  Lister lister{event_of<Report>, keys};
   describe(report, lister);
 }
 
@@ -185,20 +171,21 @@ std::vector<MetricKey> metrics_schema() {
   return keys;
 }
 
-std::string metrics_line(const StartReport& report, double time_s) {
-  return line_of(report, time_s);
+template <class Report>
+std::string metrics_line(const Report& report, double time_s) {
+  Json line;
+  line["event"] = event_of<Report>;
+  line["time"] = std::round(time_s * 1e3) / 1e3;
+  Writer writer{line};
+  describe(report, writer);
+  // Paths need not be UTF-8; a metric is not worth an exception.
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
-std::string metrics_line(const StepReport& report, double time_s) {
-  return line_of(report, time_s);
-}
-std::string metrics_line(const ValidationReport& report, double time_s) {
-  return line_of(report, time_s);
-}
-std::string metrics_line(const CheckpointReport& report, double time_s) {
-  return line_of(report, time_s);
-}
-std::string metrics_line(const EndReport& report, double time_s) {
-  return line_of(report, time_s);
-}
+
+template std::string metrics_line(const StartReport&, double);
+template std::string metrics_line(const StepReport&, double);
+template std::string metrics_line(const ValidationReport&, double);
+template std::string metrics_line(const CheckpointReport&, double);
+template std::string metrics_line(const EndReport&, double);
 
 }  // namespace flotilla

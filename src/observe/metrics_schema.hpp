@@ -21,11 +21,8 @@ struct MetricKey {
 /// Every event and key, in the order in which they are written. docs/metrics.md shows the same table.
 std::vector<MetricKey> metrics_schema();
 
-/// The lines of metrics.jsonl, line feed included. `time_s`: seconds since the epoch.
-std::string metrics_line(const StartReport& report, double time_s);
-std::string metrics_line(const StepReport& report, double time_s);
-std::string metrics_line(const ValidationReport& report, double time_s);
-std::string metrics_line(const CheckpointReport& report, double time_s);
-std::string metrics_line(const EndReport& report, double time_s);
+/// The line of metrics.jsonl of a report, line feed included. `time_s`: seconds since the epoch.
+template <class Report>
+std::string metrics_line(const Report& report, double time_s);
 
 }  // namespace flotilla
