@@ -4,7 +4,7 @@
 #include "kernels/cudnn/copy_lane.hpp"
 #include "kernels/cudnn/images.hpp"
 #include "kernels/cudnn/layers.hpp"
-#include "kernels/cudnn/overflow_guard.hpp"
+#include "kernels/cudnn/loop_plans.hpp"
 #include "kernels/cudnn/scope.hpp"
 #include "kernels/cudnn/tensors.hpp"
 #include "kernels/error.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cudnn/dropout.hpp"
+#include "kernels/cudnn/loop_plans.hpp"
 
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"

@@ -3,12 +3,9 @@
 
 #include <utility>
 
-#include "kernels/cudnn/batch_norm.hpp"
 #include "kernels/cudnn/conv2d.hpp"
-#include "kernels/cudnn/dropout.hpp"
 #include "kernels/cudnn/linear.hpp"
-#include "kernels/cudnn/pool2d.hpp"
-#include "kernels/cudnn/softmax_loss.hpp"
+#include "kernels/cudnn/loop_plans.hpp"
 
 namespace flotilla {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cudnn/pool2d.hpp"
+#include "kernels/cudnn/loop_plans.hpp"
 
 #include "kernels/image_checks.hpp"
 

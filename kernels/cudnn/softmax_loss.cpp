@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cudnn/softmax_loss.hpp"
+#include "kernels/cudnn/loop_plans.hpp"
 
 #include <algorithm>
 

@@ -17,7 +17,7 @@
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
-#include "src/train/saving_workers.hpp"
+#include "src/train/run_folder.hpp"
 #include "src/train/trainer.hpp"
 
 namespace flotilla {

@@ -2,15 +2,46 @@
 #include "src/data/dataset.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/random.hpp"
 #include "src/data/clicks/click_dataset.hpp"
 #include "src/data/idx_dataset.hpp"
 #include "src/data/images/image_dataset.hpp"
-#include "src/data/random_dataset.hpp"
 #include "src/data/staging/staged_dataset.hpp"
 
 namespace flotilla {
 
 namespace {
+
+/// Random samples for tests and benchmarks: values uniform in [0, 1) and labels uniform in
+/// 0 … classes − 1, pure functions of (seed, sample). Needs no memory.
+class RandomDataset final : public Dataset {
+ public:
+  RandomDataset(std::int64_t samples, const Shape& shape, std::int64_t classes, std::uint64_t seed)
+      : samples_(samples), shape_(shape), classes_(classes), seed_(seed) {
+    require(samples > 0 && classes > 0, "random data need samples and classes");
+  }
+
+  std::int64_t size() const override { return samples_; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::string description() const override {
+    return cat(samples_, " random samples ", shape_.text(), ", ", classes_, " classes");
+  }
+
+  std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
+    require(0 <= i && i < size() && std::ssize(to) == shape_.size(), "sample ", i, " of ", size(),
+            " cannot be made in ", to.size(), " floats");
+    Random random(seed_, random_data, static_cast<std::uint64_t>(i));
+    const std::uint64_t label = random.below(static_cast<std::uint64_t>(classes_));
+    random.fill(to);
+    return static_cast<std::int32_t>(label);
+  }
+
+ private:
+  std::int64_t samples_;
+  Shape shape_;
+  std::int64_t classes_;
+  std::uint64_t seed_;
+};
 
 std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceConfig& source,
                                      std::int64_t classes, std::uint64_t seed) {
@@ -29,7 +60,7 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
   }
   if (source.samples <= 0)
     throw UserError("data.train.samples and data.validation.samples must be positive for random data");
-  return make_random_dataset({.samples = source.samples, .shape = shape, .classes = classes, .seed = seed});
+  return std::make_unique<RandomDataset>(source.samples, shape, classes, seed);
 }
 
 std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfig& source,

@@ -16,6 +16,10 @@
 
 namespace flotilla {
 
+/// Collective. Connects the CheckpointWriters of all workers by a communicator of their own. All writers must
+/// be destroyed together. A failed exchange ends the job.
+SavingWorkers saving_workers(const mpi::Communicator& workers);
+
 /// "FOLDER/rank-0003ENDING", the name of a file or folder of one rank.
 std::string rank_file(const std::string& folder, int rank, const char* ending);
 

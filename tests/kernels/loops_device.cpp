@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/loops_device.hpp"
 
-#include "kernels/cudnn/batch_norm.hpp"
-#include "kernels/cudnn/dropout.hpp"
 #include "kernels/cudnn/images.hpp"
-#include "kernels/cudnn/pool2d.hpp"
-#include "kernels/cudnn/softmax_loss.hpp"
+#include "kernels/cudnn/loop_plans.hpp"
 #include "kernels/device_loops/kokkos_loops.hpp"
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"

@@ -14,7 +14,7 @@
 
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/train/resume.hpp"
-#include "src/train/saving_workers.hpp"
+#include "src/train/run_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/train/plain_values.hpp"

@@ -5,10 +5,8 @@
 #include <cstring>
 
 #include "kernels/error.hpp"
-#include "src/data/clicks/category_id.hpp"
-#include "src/data/clicks/criteo_columns.hpp"
+#include "src/data/clicks/fields.hpp"
 #include "src/data/clicks/line_format.hpp"
-#include "src/data/clicks/read_number.hpp"
 #include "src/data/shown.hpp"
 
 namespace flotilla {

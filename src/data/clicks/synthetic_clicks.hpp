@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/random.hpp"
-#include "src/data/clicks/criteo_columns.hpp"
+#include "src/data/clicks/fields.hpp"
 
 namespace flotilla {
 

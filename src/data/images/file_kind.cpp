@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "kernels/error.hpp"
-#include "src/data/images/bad_image.hpp"
+#include "src/data/images/image_decoder.hpp"
 
 namespace flotilla {
 

@@ -4,10 +4,17 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <stdexcept>
 
 #include "src/data/images/picture.hpp"
 
 namespace flotilla {
+
+/// A file is not a usable image. what() is a predicate without its subject ("is empty", "is a GIF
+/// file; convert it to JPEG or PNG"), to follow "<path>: ".
+struct BadImage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Decodes a part of one image after another, in buffers that it keeps. For one thread.
 class ImageDecoder : public RowSource {

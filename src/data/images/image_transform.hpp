@@ -11,7 +11,7 @@
 #include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "src/config/choices.hpp"
-#include "src/data/images/bad_image.hpp"
+#include "src/data/images/image_decoder.hpp"
 
 namespace flotilla {
 

@@ -11,7 +11,6 @@
 #include <jpeglib.h>
 
 #include "kernels/error.hpp"
-#include "src/data/images/bad_image.hpp"
 #include "src/data/images/image_decoder.hpp"
 
 namespace flotilla {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/images/bad_image.hpp"
 #include "src/data/images/image_decoder.hpp"
 
 namespace flotilla {

@@ -2,15 +2,20 @@
 #include "src/parameter_server/server/serve.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/error_text.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "src/job/devices.hpp"
 #include "src/parameter_server/protocol/control_message.hpp"
-#include "src/parameter_server/server/command_handler.hpp"
+#include "src/parameter_server/protocol/save_messages.hpp"
 #include "src/parameter_server/server/row_parts.hpp"
 #include "src/parameter_server/server/shard.hpp"
 #include "src/parameter_server/server/update_mode.hpp"
@@ -18,6 +23,40 @@
 namespace flotilla {
 
 namespace {
+
+/// Executes the commands of a worker to this server (save_messages.hpp). Errors are part of the reply and are
+/// not thrown.
+class CommandHandler {
+ public:
+  CommandHandler(RowStore& rows, mpi::PushPullServer& requests) : rows_(rows), requests_(requests) {}
+  void carry_out(const mpi::WorkerRequest& request);
+
+ private:
+  RowStore& rows_;
+  mpi::PushPullServer& requests_;
+  std::optional<RowSave> save_;  ///< Complete but not renamed yet
+};
+
+void CommandHandler::carry_out(const mpi::WorkerRequest& request) {
+  SaveReply reply;
+  try {
+    const SaveCommand command = save_command_from(
+        std::string(reinterpret_cast<const char*>(request.payload.data()), request.payload.size()));
+    if (!command.path.empty()) {
+      save_.reset();
+      reply.part = save_.emplace(rows_, command.path, command.state).part();
+    } else {
+      if (save_ && !command.drop) save_->give_name();
+      save_.reset();
+    }
+  } catch (const std::exception& error) {
+    save_.reset();
+    reply.error = text_of(error);
+  }
+  const std::string text = to_text(reply);
+  requests_.answer_payload(request.worker, std::as_bytes(std::span(text)));
+  requests_.release(request);
+}
 
 /// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own; and the rows of
 /// the files that it names.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/clicks/category_id.hpp"
+#include "src/data/clicks/fields.hpp"
 #include "src/data/clicks/line_format.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
-#include "src/data/images/bad_image.hpp"
+#include "src/data/images/image_decoder.hpp"
 #include "tests/data/images/decoded.hpp"
 
 namespace flotilla {

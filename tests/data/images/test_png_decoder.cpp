@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/error.hpp"
-#include "src/data/images/bad_image.hpp"
+#include "src/data/images/image_decoder.hpp"
 #include "tests/data/images/decoded.hpp"
 
 namespace flotilla {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/data/clicks/read_number.hpp"
+#include "src/data/clicks/fields.hpp"
+
+#include <xxhash.h>
 
 #include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <system_error>
 
 namespace flotilla {
+
+std::uint64_t category_id(std::int64_t slot, std::string_view text, std::uint64_t buckets) {
+  const std::uint64_t hash = XXH3_64bits_withSeed(text.data(), text.size(), static_cast<std::uint64_t>(slot));
+  return buckets == 0 ? hash : hash % buckets;
+}
 
 bool read_number(std::string_view text, float& number) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
