@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "kernels/bfloat16_values.hpp"
 #include "kernels/onednn/activation.hpp"
-#include "kernels/onednn/casts.hpp"
 #include "kernels/onednn/descriptors.hpp"
 #include "kernels/plan_checks.hpp"
 
@@ -42,6 +42,7 @@ void CpuBfloat16Linear::make_operations() {
     return dnnl::memory::desc({rows, columns}, type, tag);
   };
   const auto& [batch, in, out, bias, activation, accumulate] = spec_;
+  round_weight_ = make_rounding(scope_, weight_size());
   forward_ = product(scope_, {.source = matrix(batch, in, Type::bf16),
                               .weights = matrix(in, out, Type::bf16, Tag::ba),
                               .destination = matrix(batch, out, Type::f32)});
@@ -56,8 +57,7 @@ void CpuBfloat16Linear::make_operations() {
 
 void CpuBfloat16Linear::forward(const Tensor& x, Weights w, Tensor& y) {
   check_forward(spec_, weight_size(), x, w, y);
-  round_to_bfloat16(scope_->threads(), weight_size(), w.weight.address(),
-                    reinterpret_cast<Bfloat16*>(weight_.span().address()));
+  round_weight_.run({w.weight.address(), weight_.span().address()});
   float* const sums = sums_.span().address();
   forward_.run({x.span().address(), weight_.span().address(), sums});
   add_bias_and_activate(scope_->threads(), spec_.activation, spec_.batch, spec_.out,

@@ -28,6 +28,7 @@ class CpuBfloat16Linear : public Linear {
 
   std::shared_ptr<PrimitiveScope> scope_;
   LinearSpec spec_;
+  Operation round_weight_;
   Operation forward_;
   Operation weight_gradient_;
   Operation input_gradient_;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/tensors.hpp"
 
+#include <memory>
+
 #include "kernels/bfloat16_values.hpp"
 #include "kernels/error.hpp"
 #include "kernels/onednn/casts.hpp"
+#include "kernels/threads.hpp"
 
 namespace flotilla {
 
@@ -28,7 +31,12 @@ void CpuTensors::stage(const HostBatch& batch, Tensor& to) {
   if (!is_half(precision_)) return HostTensors::stage(batch, to);
   const std::span<float> values = batch_values(batch, to.shape());
   if (to.span().size() != floats_of(to.shape())) to = zeros(to.shape());
-  round_to_bfloat16(threads_, to.shape().size(), values.data(), values_as<Bfloat16>(to).address());
+  if (rounded_values_ != to.shape().size()) {
+    rounded_values_ = to.shape().size();
+    const auto threads = static_cast<int>(threads_for(threads_, rounded_values_));
+    round_batch_ = make_rounding(std::make_shared<PrimitiveScope>(threads, memory_), rounded_values_);
+  }
+  round_batch_.run({values.data(), to.span().address()});
 }
 
 }  // namespace flotilla
