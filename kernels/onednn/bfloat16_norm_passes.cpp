@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <type_traits>
 
 #include "kernels/onednn/lanes.hpp"
 #include "kernels/onednn/norm_passes.hpp"
@@ -21,6 +23,9 @@ constexpr std::int64_t piece = 128;
 
 /// Pixels that are added to a sum at a time, so that an addition need not wait for the one before.
 constexpr std::int64_t at_a_time = 4;
+
+/// Values in a line of the cache.
+constexpr std::int64_t line = 32;
 
 struct One {
   static constexpr std::int64_t value = 1;
@@ -52,6 +57,42 @@ struct Block {
       : mean(of.mean + first), factor(of.factor + first), shift(of.shift + first) {}
   float value(float x, std::int64_t c) const { return (x - mean[c]) * factor[c] + shift[c]; }
 };
+
+/// Whether passes write past the cache, as with_stores() of lanes.hpp does; rows must be whole lines of it.
+/// Normalising 16 images of 256 x 56 x 56 that are in no cache took 0.80 of the time, backward 0.86 (Sapphire
+/// Rapids, two threads).
+bool stores_past_cache(const ImageLayout& layout) {
+  constexpr std::int64_t cache = 1 << 20;  // bytes
+  const std::int64_t bytes =
+      layout.images * layout.channels * layout.pixels * static_cast<std::int64_t>(sizeof(Bfloat16));
+  return bytes > cache && layout.lanes % line == 0;
+}
+
+/// Calls body with `past` as a type.
+template <class Body>
+void with_past(bool past, const Body& body) {
+  if (past) return body(std::true_type{});
+  body(std::false_type{});
+}
+
+/// Writes value(c), rounded, to `to` for each lane.
+template <bool Past, class Value>
+inline void write_row(std::int64_t lanes, Bfloat16* to, const Value& value) {
+  if constexpr (Past) {
+    alignas(64) std::array<Bfloat16, most_lanes> row;
+#pragma omp simd
+    for (std::int64_t c = 0; c < lanes; ++c)
+      row[static_cast<std::size_t>(c)] = from_float<Bfloat16>(value(c));
+    for (std::int64_t c = 0; c < lanes; c += line) {
+      Row<16> bits;  // of a line, whatever they mean
+      std::memcpy(&bits, row.data() + c, sizeof(bits));
+      store_past_cache(bits, reinterpret_cast<float*>(to + c));
+    }
+  } else {
+#pragma omp simd
+    for (std::int64_t c = 0; c < lanes; ++c) to[c] = from_float<Bfloat16>(value(c));
+  }
+}
 
 void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means, double* squares) {
   const std::int64_t lanes = layout.lanes;
@@ -150,19 +191,19 @@ template <>
 void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
                       const Bfloat16* x, const Bfloat16* residual, const NormChannels& of, Bfloat16* y) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
-    for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-      const Block channels(of, block * layout.lanes);
-      const std::int64_t lanes = layout.lanes;
-      for (std::int64_t p = 0; p < layout.pixels; ++p) {
-        const std::int64_t row = offset + p * layout.pixel_stride;
-#pragma omp simd
-        for (std::int64_t c = 0; c < lanes; ++c) {
-          float z = channels.value(to_float(x[row + c]), c);
-          if constexpr (A == AfterNorm::add_relu) z += to_float(residual[row + c]);
-          if constexpr (A != AfterNorm::nothing) z = z < 0.0F ? 0.0F : z;  // NaN stays NaN
-          y[row + c] = from_float<Bfloat16>(z);
+    with_past(stores_past_cache(layout), [&]<class Past>(Past) {
+      for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
+        const Block channels(of, block * layout.lanes);
+        for (std::int64_t p = 0; p < layout.pixels; ++p) {
+          const std::int64_t row = offset + p * layout.pixel_stride;
+          write_row<Past::value>(layout.lanes, y + row, [&](std::int64_t c) {
+            float z = channels.value(to_float(x[row + c]), c);
+            if constexpr (A == AfterNorm::add_relu) z += to_float(residual[row + c]);
+            if constexpr (A != AfterNorm::nothing) z = z < 0.0F ? 0.0F : z;  // NaN stays NaN
+            return z;
+          });
         }
-      }
+      });
     });
   });
 }
@@ -192,22 +233,21 @@ void normalise_backward(int threads, const ImageLayout& layout, BlockRange block
                         const Bfloat16* x, const Bfloat16* dy, const NormChannels& of, const float* constant,
                         const float* slope, Bfloat16* dx) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
-    for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-      const std::int64_t lanes = layout.lanes;
-      const Block channels(of, block * lanes);
-      const float* const constants = constant + block * lanes;
-      const float* const slopes = slope + block * lanes;
-      for (std::int64_t p = 0; p < layout.pixels; ++p) {
-        const std::int64_t row = offset + p * layout.pixel_stride;
-#pragma omp simd
-        for (std::int64_t c = 0; c < lanes; ++c) {
-          const float value = to_float(x[row + c]);
-          float dz = to_float(dy[row + c]);
-          if constexpr (A == AfterNorm::relu) dz = channels.value(value, c) > 0.0F ? dz : 0.0F;
-          dx[row + c] = from_float<Bfloat16>(channels.factor[c] *
-                                             (dz - constants[c] - (value - channels.mean[c]) * slopes[c]));
+    with_past(stores_past_cache(layout), [&]<class Past>(Past) {
+      for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
+        const Block channels(of, block * layout.lanes);
+        const float* const constants = constant + block * layout.lanes;
+        const float* const slopes = slope + block * layout.lanes;
+        for (std::int64_t p = 0; p < layout.pixels; ++p) {
+          const std::int64_t row = offset + p * layout.pixel_stride;
+          write_row<Past::value>(layout.lanes, dx + row, [&](std::int64_t c) {
+            const float value = to_float(x[row + c]);
+            float dz = to_float(dy[row + c]);
+            if constexpr (A == AfterNorm::relu) dz = channels.value(value, c) > 0.0F ? dz : 0.0F;
+            return channels.factor[c] * (dz - constants[c] - (value - channels.mean[c]) * slopes[c]);
+          });
         }
-      }
+      });
     });
   });
 }

@@ -91,6 +91,7 @@ TEST_F(CpuBfloat16BatchNorm, AgreesWithTheReferenceForManyShapes) {
     }
     expect_agreement({.input = {16, 32, 1, 1}, .after = after}, 1);
     expect_agreement({.input = {2, 16, 50, 51}, .after = after}, 2);
+    expect_agreement({.input = {5, 256, 24, 20}, .after = after}, 2);  // stored past the cache
   }
   expect_agreement({.input = {3, 64, 9, 9}, .after = AfterNorm::add_relu}, 2, true);
 }
