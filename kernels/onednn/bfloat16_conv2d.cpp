@@ -18,11 +18,6 @@ namespace {
 using Tag = dnnl::memory::format_tag;
 using Type = dnnl::memory::data_type;
 
-const Conv2dSpec& checked(const Conv2dSpec& spec) {
-  check_spec(spec);
-  return spec;
-}
-
 dnnl::memory::desc image(const Shape& shape, Tag tag) {
   return described(shape, tag, Type::bf16);
 }

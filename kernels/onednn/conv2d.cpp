@@ -18,11 +18,6 @@ namespace {
 using Tag = dnnl::memory::format_tag;
 constexpr auto floats = dnnl::memory::data_type::f32;
 
-const Conv2dSpec& checked(const Conv2dSpec& spec) {
-  check_spec(spec);
-  return spec;
-}
-
 /// An algorithm: its kind, and its forward convolution, which the backward ones take as a hint.
 struct Way {
   descriptors::Convolution of;

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/conv_weights.hpp"
 
+#include "kernels/image_checks.hpp"
+
 namespace flotilla {
+
+const Conv2dSpec& checked(const Conv2dSpec& spec) {
+  check_spec(spec);
+  return spec;
+}
 
 dnnl::memory::dims weight_dims(const Conv2dSpec& s) {
   if (s.groups == 1) return {s.out_channels, s.input[1], s.kernel, s.kernel};

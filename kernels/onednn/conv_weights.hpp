@@ -9,6 +9,8 @@
 /// The weights of convolutions as oneDNN sees them.
 namespace flotilla {
 
+/// The specification itself. @throws InternalError unless check_spec() accepts it
+const Conv2dSpec& checked(const Conv2dSpec& spec);
 /// (O,I,K,K), in groups (G,O/G,I/G,K,K).
 dnnl::memory::dims weight_dims(const Conv2dSpec& spec);
 /// Floats in plain order, (O,I/groups,K,K).
