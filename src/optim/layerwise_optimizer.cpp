@@ -17,56 +17,56 @@ std::vector<FlatRange> without_decay(std::vector<FlatRange> ranges) {
 Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
     : Optimizer(config, layout, device),
       math_(device.flat()),
-      parameter_norms_(ranges_.size()),
-      gradient_norms_(ranges_.size()),
+      parameter_norms_(ranges.size()),
+      gradient_norms_(ranges.size()),
       coefficient_(config.lars_coefficient),
       epsilon_(config.epsilon) {}
 
 void Lars::update(UpdateInput in) {
-  math_.norms(in.parameters, ranges_, parameter_norms_);
-  math_.norms(in.gradients, ranges_, gradient_norms_);
+  math_.norms(in.parameters, ranges, parameter_norms_);
+  math_.norms(in.gradients, ranges, gradient_norms_);
   complete_norms(parameter_norms_, gradient_norms_);
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    const double decay = ranges_[i].weight_decay;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const double decay = ranges[i].weight_decay;
     const double parameters = parameter_norms_[i];
     const double gradients = std::abs(static_cast<double>(in.gradient_scale)) * gradient_norms_[i];
     const bool scaled = decay > 0.0 && parameters > 0.0 && gradients > 0.0;
     const double factor =
         scaled ? coefficient_ * parameters / (gradients + decay * parameters + epsilon_) : 1.0;
-    ranges_[i].rate_factor = static_cast<float>(factor);
+    ranges[i].rate_factor = static_cast<float>(factor);
   }
-  in.ranges = ranges_;
+  in.ranges = ranges;
   in.decay = Decay::coupled;
-  updates_.update(in, rule_, state_);
+  updates.update(in, rule, state);
 }
 
 Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
     : Optimizer(config, layout, device),
       math_(device.flat()),
-      rate_ranges_(without_decay(ranges_)),
-      parameter_norms_(ranges_.size()),
-      direction_norms_(ranges_.size()),
+      rate_ranges_(without_decay(ranges)),
+      parameter_norms_(ranges.size()),
+      direction_norms_(ranges.size()),
       direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {
-  std::get<rules::LambDirection>(rule_).direction = direction_.span();
+  std::get<rules::LambDirection>(rule).direction = direction_.span();
 }
 
 void Lamb::update(UpdateInput in) {
-  in.ranges = ranges_;
-  updates_.update(in, rule_, state_);
+  in.ranges = ranges;
+  updates.update(in, rule, state);
 
-  math_.norms(in.parameters, ranges_, parameter_norms_);
-  math_.norms(direction_.span(), ranges_, direction_norms_);
+  math_.norms(in.parameters, ranges, parameter_norms_);
+  math_.norms(direction_.span(), ranges, direction_norms_);
   complete_norms(parameter_norms_, direction_norms_);
   for (std::size_t i = 0; i < rate_ranges_.size(); ++i) {
     const bool scaled = parameter_norms_[i] > 0.0 && direction_norms_[i] > 0.0;
     rate_ranges_[i].rate_factor =
         scaled ? static_cast<float>(parameter_norms_[i] / direction_norms_[i]) : 1.0F;
   }
-  updates_.update({.parameters = in.parameters,
-                   .gradients = direction_.span(),
-                   .ranges = rate_ranges_,
-                   .learning_rate = in.learning_rate},
-                  rules::Sgd{}, {});
+  updates.update({.parameters = in.parameters,
+                  .gradients = direction_.span(),
+                  .ranges = rate_ranges_,
+                  .learning_rate = in.learning_rate},
+                 rules::Sgd{}, {});
 }
 
 }  // namespace flotilla

@@ -21,13 +21,13 @@ float decay_for(const OptimizerConfig& config, ParameterKind kind) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-    : updates_(device.updates()),
-      rule_(update_rule(config)),
-      decay_(update_decay(config)),
-      ranges_(update_ranges(config, layout, needs_norms(config))) {
-  for (const char* const name : rule_state_names(rule_)) {
+    : updates(device.updates()),
+      rule(update_rule(config)),
+      ranges(update_ranges(config, layout, needs_norms(config))),
+      decay_(update_decay(config)) {
+  for (const char* const name : rule_state_names(rule)) {
     storage_.push_back(device.memory().allocate(static_cast<std::size_t>(layout.size())));
-    state_.at(slots_.size()) = storage_.back().span();
+    state.at(slots_.size()) = storage_.back().span();
     slots_.push_back({name, storage_.back().span()});
   }
 }
@@ -66,15 +66,15 @@ void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> 
 void Optimizer::update(UpdateInput in) {
   in.ranges = due();
   in.decay = decay_;
-  updates_.update(in, rule_, state_);
+  updates.update(in, rule, state);
 }
 
 /// The ranges of the current step_part().
 std::span<const FlatRange> Optimizer::due() {
-  if (!part_) return ranges_;
+  if (!part_) return ranges;
   part_ranges_.clear();
-  part_ranges_.reserve(ranges_.size());
-  for (FlatRange range : ranges_) {
+  part_ranges_.reserve(ranges.size());
+  for (FlatRange range : ranges) {
     const std::int64_t end = std::min(range.offset + range.count, part_->second);
     range.offset = std::max(range.offset, part_->first);
     range.count = end - range.offset;

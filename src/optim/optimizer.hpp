@@ -65,15 +65,15 @@ class Optimizer {
   virtual void update(UpdateInput in);
   void complete_norms(std::span<double> first, std::span<double> second) const;
 
-  FlatUpdates& updates_;
-  UpdateRule rule_;
-  Decay decay_;
-  std::vector<FlatRange> ranges_;  ///< One per tensor where the rule needs norms
-  UpdateState state_;
+  FlatUpdates& updates;
+  UpdateRule rule;
+  std::vector<FlatRange> ranges;  ///< One per tensor where the rule needs norms
+  UpdateState state;
 
  private:
   std::span<const FlatRange> due();
 
+  Decay decay_;
   std::vector<Storage> storage_;
   std::vector<OptimizerSlot> slots_;
   std::int64_t steps_ = 0;
