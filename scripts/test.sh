@@ -46,12 +46,12 @@ fi
 built_s=$((SECONDS - began))
 
 open_mpi_settings
-# Three at once for each core: jobs wait for launchers and for limits, or for each other, much of the time.
+# Two at once for each core: jobs wait for launchers and for limits, or for each other, half of the time.
 began=$SECONDS
 code=0
 report=$PWD/$build/test-report.xml
 rm -f "$report"
-ctest --test-dir "$build" -j $((3 * $(nproc))) --output-on-failure --no-tests=error --output-junit "$report" "$@" || code=$?
+ctest --test-dir "$build" -j $((2 * $(nproc))) --output-on-failure --no-tests=error --output-junit "$report" "$@" || code=$?
 
 cmake -Droot="$PWD" -P tests/style/lengths.cmake || true
 

@@ -38,7 +38,7 @@ inline std::vector<std::string> with_library(const std::vector<std::string>& com
 
 /// @returns false if it did not come to hold in so many seconds
 template <class Condition>
-bool wait_until(Condition holds, double seconds = 30.0) {
+bool wait_until(Condition holds, double seconds = 120.0) {
   using Clock = std::chrono::steady_clock;
   const auto give_up = Clock::now() + std::chrono::duration<double>(seconds);
   while (!holds()) {
