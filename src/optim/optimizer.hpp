@@ -51,9 +51,8 @@ class Optimizer {
   void step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
                  double gradient_scale, std::int64_t step, std::size_t begin, std::size_t end);
 
-  const std::vector<OptimizerSlot>& slots() const {
-    return slots_;
-  }                                              ///< All state but steps(); zero at first.
+  /// All state but steps(); zero at first.
+  const std::vector<OptimizerSlot>& slots() const { return slots_; }
   std::int64_t steps() const { return steps_; }  ///< Number of steps taken; bias corrections depend on it.
   void set_steps(std::int64_t steps) { steps_ = steps; }
   /// For processes that own parts of tensors only (servers). `whole_norms` is called in every step of an

@@ -5,22 +5,16 @@
 #include <limits>
 
 #include "kernels/error.hpp"
+#include "tests/kernels/convolutions.hpp"
 #include "tests/kernels/image_values.hpp"
 
 namespace flotilla {
 namespace {
 
+using test::plain_size;
 using test::read;
+using test::text;
 using test::values;
-
-std::int64_t plain_size(const Conv2dSpec& s) {
-  return s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel;
-}
-
-std::string text(const Conv2dSpec& s) {
-  return cat(s.input.text(), " -> ", s.out_channels, " kernel ", s.kernel, " stride ", s.stride, " padding ",
-             s.padding, " groups ", s.groups, s.bias ? " with bias" : "");
-}
 
 /// What a convolution computes, everything in plain order.
 struct Results {
@@ -195,17 +189,7 @@ TEST(CpuConv2d, WeightsReturnToPlainOrderUnchangedAndPaddingIsZero) {
         Conv2dSpec{.input = {1, 32, 9, 9}, .out_channels = 20, .kernel = 1}}) {
     SCOPED_TRACE(text(spec));
     const auto plan = device->layers().conv2d(spec);
-    std::vector<float> plain = values(plain_size(spec), 9);
-    for (float& value : plain) value += 2.0F;  // none is zero
-    std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()), 99.0F);
-    std::vector<float> back(plain.size());
-
-    plan->weight_from_plain(plain, stored);
-    plan->weight_to_plain(stored, back);
-
-    EXPECT_EQ(back, plain);
-    EXPECT_EQ(std::count(stored.begin(), stored.end(), 0.0F),
-              static_cast<std::ptrdiff_t>(stored.size() - plain.size()));
+    test::expect_weights_return(*plan, spec);
   }
 }
 
