@@ -203,7 +203,7 @@ struct Watchdog::Impl {
     with_roll_call([&](RollCall& call) {
       call.ask(here, before_kill_limit_s);
       if (call.silent() && !call.left_to_another())
-        say(cat("asked to end: ", here.text(), "; ", call.text(here, {})));
+        say(cat(call.text(here, {}), "; asked to end at: ", here.text()));
     });
   }
 

@@ -70,7 +70,7 @@ bool FailureHandler::told() const {
 
 void FailureHandler::say_unless_told(const std::string& what) const {
   if (folder().empty() || told()) return;
-  print_error_line(failure_line(failure(what, 0)));
+  report_failure(failure(what, exit_library_error), folder());
 }
 
 Failure FailureHandler::failure(const std::string& what, int exit_code) const {

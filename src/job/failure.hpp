@@ -30,7 +30,8 @@ class FailureHandler {
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   bool told() const;  ///< Whether a rank has reported why the job ends (failure.json).
-  /// Prints the line only, unless a rank has reported a failure already. Returns.
+  /// For a job that the launcher ends: the line and failure.json, unless a rank has reported a failure
+  /// already. Returns.
   void say_unless_told(const std::string& what) const;
   [[noreturn]] void end_job(const std::exception& error);
   [[noreturn]] void end_job(const std::string& what, int exit_code);
