@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/state_json.hpp"
@@ -23,6 +25,12 @@ File open_file(const std::string& path) {
   // A finished checkpoint never changes, and on network file systems locks fail.
   check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
   return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
+}
+
+/// Whether the file has an ending that PyTorch's users give to files of torch.save().
+bool is_of_torch(const std::string& path) {
+  static constexpr std::array<std::string_view, 4> endings = {".pt", ".pth", ".bin", ".ckpt"};
+  return std::ranges::count(endings, std::filesystem::path(path).extension().string()) > 0;
 }
 
 Attribute open_attribute(hid_t object, const char* name) {
@@ -261,6 +269,10 @@ FileIndex read_index(const std::string& path) {
   } catch (const SystemRefusal& refusal) {
     throw UnreadableFile(path, refusal.reason);
   } catch (const LibraryError& error) {
+    if (is_of_torch(path))
+      throw UserError(
+          cat("'", path, "' is not an HDF5 file but one of PyTorch: python3 scripts/torch_to_hdf5.py ", path,
+              " ", std::filesystem::path(path).replace_extension(".h5").string(), " makes one of it"));
     throw UserError(
         cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ", error.what()));
   }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/config/keys.hpp"
 #include "src/config/values.hpp"
 
 namespace flotilla {
@@ -66,6 +67,7 @@ class Parser {
       refuse_missing_command();
       throw UserError(cat(error.what(), "; see ", used_command(), " --help"));
     } catch (const CLI::ParseError& error) {
+      refuse_key_as_option(arguments);
       throw UserError(cat(error.what(), "; see ", used_command(), " --help"));
     }
     return chosen_();
@@ -240,6 +242,30 @@ class Parser {
     for (std::size_t i = 0; i < known.size(); ++i)
       text += (i == 0 ? "; one of " : ", ") + known[i]->get_name();
     throw UserError(cat(text, " is needed; see ", used_command(), " --help"));
+  }
+
+  /// "--epochs 3", as other programs have it, of a command that takes a deck.
+  void refuse_key_as_option(const std::vector<std::string>& arguments) const {
+    const std::vector<std::string> rest = app_.remaining(true);
+    if (rest.empty() || !rest.front().starts_with("--") || used().get_option_no_throw("OVERRIDES") == nullptr)
+      return;
+    const std::size_t equals = rest.front().find('=');
+    std::string name = rest.front().substr(2, equals - 2);
+    std::ranges::replace(name, '-', '_');
+    const auto next = std::next(std::ranges::find(arguments, rest.front()));
+    std::string value = "VALUE";
+    if (equals != std::string::npos)
+      value = rest.front().substr(equals + 1);
+    else if (next != arguments.end() && !next->starts_with('-') && !is_override(*next))
+      value = *next;
+    std::string keys;
+    for (const config::Key& key : config::all_keys())
+      if (key.name() == name) keys += cat(keys.empty() ? "" : " or ", key.path, "=", value);
+    throw UserError(cat("there is no option ", rest.front().substr(0, equals), "; ",
+                        keys.empty()
+                            ? "a key of the deck is set by key.path=value (inputs/reference.toml lists them)"
+                            : "write " + keys,
+                        ", or see ", used_command(), " --help"));
   }
 
   /// The command's arguments with what stands without an option: overrides, the checkpoint and the deck.

@@ -15,6 +15,7 @@
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/data/data_file.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/same_data.hpp"
 #include "src/job/shared_deck.hpp"
@@ -83,6 +84,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   const auto& [arguments, checkpoint, config, warnings] = task;
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
   const Precision precision = find_precision(config.device, world, places);
+  agree(world, places, [&] { check_data_files(config, true); });
   const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
   std::unique_ptr<Device> device;
   std::unique_ptr<Dataset> data;

@@ -4,9 +4,12 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
+#include <sstream>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 
 namespace flotilla::config {
 namespace {
@@ -71,6 +74,43 @@ std::optional<SyntaxMistake> too_deep(const std::string& text) {
   return std::nullopt;
 }
 
+/// Line `number` of the text, counted from 1.
+std::string line_of(const std::string& text, std::int64_t number) {
+  std::istringstream lines(text);
+  std::string line;
+  for (std::int64_t i = 0; i < number; ++i) std::getline(lines, line);
+  return line;
+}
+
+/// The mistake in a line that gives a string without quotes; nothing: it does not.
+std::optional<SyntaxMistake> unquoted_string(const std::string& line, std::int64_t number) {
+  const std::size_t equals = line.find('=');
+  if (equals == std::string::npos || line.find_first_of("\"'") != std::string::npos) return std::nullopt;
+  const std::size_t begin = line.find_first_not_of(" \t[", equals + 1);
+  if (begin == std::string::npos) return std::nullopt;
+  const bool is_letter = std::isalpha(static_cast<unsigned char>(line[begin])) != 0;
+  if (!is_letter && std::string_view("/~$._").find(line[begin]) == std::string_view::npos)
+    return std::nullopt;
+  const std::string word = printable(line.substr(begin, line.find_first_of(" \t\r,]#", begin) - begin));
+  std::string lower = word;
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const DeckPosition position{number, static_cast<std::int64_t>(begin) + 1};
+  if (lower == "true" || lower == "false")
+    return SyntaxMistake{position, cat(word, " is not a value: true and false are written in lower case")};
+  return SyntaxMistake{position, cat("strings need quotes: \"", word, "\" instead of ", word)};
+}
+
+/// The parser's mistake, or a plainer one where it is often made.
+SyntaxMistake explained(SyntaxMistake mistake, const std::string& text) {
+  const std::int64_t line = mistake.position.line;
+  if (auto unquoted = unquoted_string(line_of(text, line), line)) return *unquoted;
+  if (mistake.text.find("cannot redefine existing table") != std::string::npos)
+    mistake.text +=
+        ": a line such as model.widths = [64] makes the table [model] too; write its keys below one [model]";
+  return mistake;
+}
+
 }  // namespace
 
 std::string Node::type() const {
@@ -85,7 +125,7 @@ std::variant<Table, SyntaxMistake> parse_toml(const std::string& text) {
   try {
     return make_table(toml::parse(text), 0);
   } catch (const toml::parse_error& error) {
-    return SyntaxMistake{position_of(error.source()), std::string(error.description())};
+    return explained({position_of(error.source()), std::string(error.description())}, text);
   }
 }
 

@@ -97,6 +97,17 @@ void collect_key(const Key& key, const Member& member, DeckValues& given, Mistak
   keep(key, std::move(value), given.deck, given, mistakes);
 }
 
+/// The key whose whole path stands in a table ("model.widths = [3]" below [train]); null: it is none.
+const Key* key_with_tables(const Member& member) {
+  std::string path = member.name;
+  const auto* inner = std::get_if<Table>(&member.node.value);
+  while (inner != nullptr && inner->size() == 1) {
+    path += "." + inner->front().name;
+    inner = std::get_if<Table>(&inner->front().node.value);
+  }
+  return path == member.name ? nullptr : find_key(path);
+}
+
 void collect_table(const std::string& table, const Table& members, DeckValues& given, Mistakes& mistakes) {
   for (const Member& member : members) {
     const std::string path = table.empty() ? member.name : table + "." + member.name;
@@ -113,6 +124,11 @@ void collect_table(const std::string& table, const Table& members, DeckValues& g
         mistakes.add({member.node.position, {}}, cat(path, " must be a table, got ", member.node.type()));
         given.unusable.insert(path);
       }
+    } else if (const Key* whole = key_with_tables(member)) {
+      mistakes.add({member.position, {}},
+                   cat(whole->path, " below [", table, "] means ", table, ".", whole->path, "; write ",
+                       whole->name(), " below [", whole->table(), "]"));
+      given.unusable.insert(whole->path);
     } else {
       const Suggestion meant = suggest(table, member.name);
       const std::string name = inner == nullptr ? printable(path) + " is not a known key"

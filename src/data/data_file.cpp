@@ -2,6 +2,12 @@
 #include "src/data/data_file.hpp"
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/config/keys.hpp"
 
 namespace flotilla {
 
@@ -25,6 +31,32 @@ const char* remedy(int error) {
 
 File open_data_file(const std::string& path) {
   return File::open(path, remedy);
+}
+
+void check_data_files(const Config& config, bool validation_only) {
+  std::vector<std::string> mistakes;
+  for (const config::Key& key : config::all_keys()) {
+    const bool is_read =
+        key.path.starts_with("data.validation.") || (key.path.starts_with("data.train.") && !validation_only);
+    if (!is_read || key.name() == "root" || key.path_role != config::PathRole::input ||
+        !is_active(key, config))
+      continue;
+    const auto path = std::get<std::string>(key.field.read(config));
+    std::error_code ignored;
+    const bool is_list = key.name() == "path";
+    const bool is_pattern = is_list && path.find_first_of("*?[") != std::string::npos;
+    if (path.empty() || is_pattern || (is_list && std::filesystem::is_directory(path, ignored))) continue;
+    try {
+      open_data_file(path);
+    } catch (const UserError& error) {
+      mistakes.push_back(cat(key.path, ": ", error.what()));
+    }
+  }
+  if (mistakes.empty()) return;
+  if (mistakes.size() == 1) throw UserError(mistakes.front());
+  std::string text = cat(mistakes.size(), " files of data cannot be read:");
+  for (const std::string& mistake : mistakes) text += "\n  " + mistake;
+  throw UserError(text);
 }
 
 }  // namespace flotilla

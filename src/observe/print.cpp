@@ -22,7 +22,9 @@ void print_line(std::string_view line) {
 
 void print_error_line(std::string_view line) noexcept {
   try {
-    write_fully(STDERR_FILENO, std::string(line) + '\n');
+    std::string text;
+    for (const char letter : line) (text += letter) += letter == '\n' ? "flotilla: " : "";
+    write_fully(STDERR_FILENO, text + '\n');
   } catch (const std::bad_alloc&) {
     write_fully(STDERR_FILENO, line);
     write_fully(STDERR_FILENO, "\n");

@@ -17,14 +17,31 @@ std::map<std::string, std::size_t> places_in(const ValueSource& file) {
   return places;
 }
 
-/// The last parameter is the bias of the last layer: one value for each class.
+/// The last parameters are weights and bias of the last layer, with one row and one value for each class: if
+/// they alone differ, the number of classes does.
 void check_classes(const ValueSource& file, const std::string& path, const Network& network) {
-  const Slice& last = network.layout().slices().back();
-  for (const CheckpointTensor& tensor : file.tensors())
-    if (tensor.path == "parameters/" + last.name && tensor.shape.rank() == 1 && tensor.shape != last.shape)
-      throw UserError(cat("'", path, "' holds a model of ", tensor.shape[0], " classes (", tensor.path,
-                          "), model.classes is ", last.shape[0],
-                          "; set model.classes, or start a training from it with model.initial_weights"));
+  const std::vector<Slice>& slices = network.layout().slices();
+  const auto is_parameter = [](const CheckpointTensor& tensor) {
+    return tensor.path.starts_with("parameters/");
+  };
+  const auto parameters = static_cast<std::size_t>(std::ranges::count_if(file.tensors(), is_parameter));
+  if (slices.size() < 2 || parameters != slices.size()) return;
+  const std::map<std::string, std::size_t> places = places_in(file);
+  const auto found = [&](const Slice& slice) -> const CheckpointTensor* {
+    const auto place = places.find("parameters/" + slice.name);
+    return place == places.end() ? nullptr : &file.tensors()[place->second];
+  };
+  const auto fits = [&](const Slice& slice) { return found(slice) && found(slice)->shape == slice.shape; };
+  if (!std::ranges::all_of(slices.begin(), slices.end() - 2, fits)) return;
+  const Slice& bias = slices.back();
+  const Slice& weights = slices[slices.size() - 2];
+  if (found(bias) == nullptr || found(weights) == nullptr || fits(bias)) return;
+  const Shape& there = found(bias)->shape;
+  const Shape& weights_there = found(weights)->shape;
+  if (there.rank() != 1 || weights_there.rank() != 2 || weights_there[1] != weights.shape[1]) return;
+  throw UserError(cat("'", path, "' holds a model of ", there[0], " classes (parameters/", bias.name,
+                      "), model.classes is ", bias.shape[0],
+                      "; set model.classes, or start a training from it with model.initial_weights"));
 }
 
 }  // namespace

@@ -84,7 +84,12 @@ std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::st
   agree(run.machine.workers, [&] {
     const mpi::CpuProgressScope working(run.machine.watchdog, "reading the initial weights");
     if (!run.machine.workers.is_root()) return;
-    const std::string file = checkpoint_file_at(path, warnings);
+    std::string file;
+    try {
+      file = checkpoint_file_at(path, warnings);
+    } catch (const UserError& error) {
+      throw UserError(cat("model.initial_weights: ", error.what()));
+    }
     CheckpointFile weights(file, CheckpointFile::Content::weights);
     lines = load_matching(weights, file, *run.model.network, run.model.weights);
     if (run.sync.embeddings) {

@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/assign_shards.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/same_data.hpp"
@@ -54,6 +55,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
 
 RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
+  agree(workers, machine.places, [&] { check_data_files(config, false); });
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");

@@ -10,6 +10,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/staging/stage_files.hpp"
 #include "src/data/staging/stage_plan.hpp"
 #include "src/job/failure.hpp"
@@ -35,10 +36,11 @@ StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers, m
   std::string text;
   watchdog.beat("listing data to stage", -1);
   agree(workers, [&] {
-    if (workers.is_root())
-      text = plan_staging(config.data, config.model.classes, [&] {
-               watchdog.beat("listing data to stage", -1);
-             }).text();
+    if (!workers.is_root()) return;
+    check_data_files(config, false);
+    text = plan_staging(config.data, config.model.classes, [&] {
+             watchdog.beat("listing data to stage", -1);
+           }).text();
   });
   workers.broadcast(text);
   return StagePlan::of_text(text);

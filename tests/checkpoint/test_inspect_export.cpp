@@ -102,6 +102,17 @@ TEST(Inspect, RefusesWhatIsNoHdf5File) {
       mentions(user_error([&] { inspect(folder.path("a.h5"), {}); }), {folder.path("a.h5"), "not an HDF5"}));
 }
 
+TEST(Inspect, NamesTheScriptThatConvertsFilesOfPyTorch) {
+  const test::TemporaryFolder folder;
+  put_bytes(folder.path("a.pt"), std::vector<std::byte>(100));
+
+  const std::string told = user_error([&] { inspect(folder.path("a.pt"), {}); });
+
+  EXPECT_TRUE(mentions(
+      told, {"python3 scripts/torch_to_hdf5.py " + folder.path("a.pt") + " " + folder.path("a.h5")}));
+  EXPECT_EQ(told.find("H5"), std::string::npos) << told;
+}
+
 TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("run"));

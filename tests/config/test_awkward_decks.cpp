@@ -38,6 +38,26 @@ TEST(AwkwardDeck, SyntaxErrorsHaveTheirPlace) {
   expect_in(mistakes_of("run.output = \"unfinished"), "  bad.toml:1:");
 }
 
+TEST(AwkwardDeck, StringsWithoutQuotesAreCalledThat) {
+  const auto told = [](const std::string& line) { return mistakes_of("[data]\n" + line + "\n"); };
+  expect_in(told("kind = idx  # MNIST"), "bad.toml:2:8: strings need quotes: \"idx\" instead of idx");
+  expect_in(told("train.path = /data/train"), "strings need quotes: \"/data/train\" instead of /data/train");
+  expect_in(told("train.path = data/train.txt"), "strings need quotes: \"data/train.txt\"");
+  expect_in(told("train.path=~/train.txt"), "strings need quotes: \"~/train.txt\"");
+  expect_in(told("mean = [ zero, 1]"), "strings need quotes: \"zero\" instead of zero");
+  expect_in(told("kind = all-reduce"), "strings need quotes: \"all-reduce\"");
+  expect_in(told("flip = True"), "True is not a value: true and false are written in lower case");
+  EXPECT_EQ(told("kind = \"idx").find("quotes:"), std::string::npos);
+}
+
+TEST(AwkwardDeck, WholePathsBelowATableAreCalledThat) {
+  expect_in(mistakes_of(good_deck + "model.widths = [3]\n"),
+            "model.widths below [schedule] means schedule.model.widths; write widths below [model]");
+  expect_in(
+      mistakes_of("model.widths = [3]\n" + good_deck),
+      "a line such as model.widths = [64] makes the table [model] too; write its keys below one [model]");
+}
+
 TEST(AwkwardDeck, ASyntaxErrorDoesNotHideMistakesOfOverrides) {
   const std::string mistakes = mistakes_of("[train", {"train.epochs=x", "nothing"});
 

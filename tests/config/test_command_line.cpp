@@ -197,6 +197,21 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({"bench", "all-reduce", "--min", "2K", "--max", "1K"}), "");
 }
 
+TEST(CommandLine, KeysGivenAsOptionsAreToldHowTheyAreWritten) {
+  EXPECT_EQ(refused({"train", "a.toml", "--epochs", "3"}),
+            "there is no option --epochs; write train.epochs=3, or see flotilla train --help");
+  EXPECT_EQ(refused({"train", "--learning-rate=0.1", "a.toml"}),
+            "there is no option --learning-rate; write schedule.learning_rate=0.1 or "
+            "strategy.outer.learning_rate=0.1, or see flotilla train --help");
+  EXPECT_EQ(refused({"evaluate", "runs/a", "--batch-size", "8"}),
+            "there is no option --batch-size; write train.batch_size=8 or validation.batch_size=8, or see "
+            "flotilla evaluate --help");
+  EXPECT_EQ(
+      refused({"train", "a.toml", "--lr"}),
+      "there is no option --lr; a key of the deck is set by key.path=value (inputs/reference.toml lists "
+      "them), or see flotilla train --help");
+}
+
 TEST(CommandLine, SizesAreBytesWithOrWithoutAUnit) {
   EXPECT_EQ(bytes_from_text("512"), 512);
   EXPECT_EQ(bytes_from_text("512B"), 512);

@@ -68,6 +68,17 @@ TEST(ImageFolder, AnotherNumberOfClassesIsToldWithBothNumbers) {
                       "model.classes = 2 or name the folder that the class folders are in");
 }
 
+TEST(ImageFolder, ImagesWithoutFoldersOfClassesAreToldWhereTheyBelong) {
+  const TemporaryFolder folder;
+  put(folder, {"1.jpg", "2.jpg"});
+
+  const std::string told = mistake_of(folder.path(), {.classes = 2});
+
+  EXPECT_TRUE(
+      contains(told, "has no folder for a class; the images of each class lie in a folder of their own"));
+  EXPECT_FALSE(contains(told, "model.classes"));
+}
+
 TEST(ImageFolder, AnEmptyClassIsAMistakeOfTrainingOnly) {
   const TemporaryFolder folder;
   put(folder, {"a/1.jpg", "b/1.txt"});

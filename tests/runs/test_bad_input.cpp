@@ -23,7 +23,7 @@ std::string errors_of(const std::vector<std::string>& arguments, const Temporary
   all.insert(all.end(), arguments.begin(), arguments.end());
   const Result result = flotilla(ranks, all);
   EXPECT_EQ(result.exit_code, 2) << result.errors;
-  EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+  EXPECT_EQ(count(result.errors, "flotilla: ") - count(result.errors, "flotilla:   "), 1) << result.errors;
   EXPECT_FALSE(std::filesystem::exists(folder.path("run"))) << "something was written";
   return result.errors;
 }
@@ -44,6 +44,16 @@ TEST(BadInput, AllMistakesOfADeckAreToldAtOnceAndOnce) {
   EXPECT_NE(result.errors.find("bad.toml:5:1: optimizer.momentun is not a known key"), std::string::npos)
       << result.errors;
   EXPECT_NE(result.errors.find("bad.toml:7:8: strategy.kind must be "), std::string::npos) << result.errors;
+}
+
+TEST(BadInput, EachLineOfAMistakeBeginsAlike) {
+  const TemporaryFolder folder;
+  write_file(folder.path("bad.toml"), "[train]\nbatch_size = -4\nsteps = 10\n[model]\nkind = mlp\n");
+
+  const Result result = run({FLOTILLA_EXECUTABLE, "train", folder.path("bad.toml")});
+
+  EXPECT_EQ(result.errors, "flotilla: the deck has 1 mistake:\nflotilla:   " + folder.path("bad.toml") +
+                               ":5:8: strings need quotes: \"mlp\" instead of mlp\n");
 }
 
 TEST(BadInput, AnUnknownKeyOnTheCommandLineIsTold) {
@@ -145,7 +155,37 @@ TEST(BadInput, MissingDataIsTold) {
 
   const std::string errors = errors_of({"data.train.images=/nowhere/images.gz"}, folder);
 
-  EXPECT_NE(errors.find("/nowhere/images.gz"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("data.train.images: cannot open '/nowhere/images.gz'"), std::string::npos) << errors;
+}
+
+TEST(BadInput, AllMissingDataAreToldAtOnceWithTheirKeys) {
+  const TemporaryFolder folder;
+  Arguments keys;
+  for (const char* key :
+       {"data.train.images", "data.train.labels", "data.validation.images", "data.validation.labels"})
+    keys.push_back(std::string(key) + "=/nowhere/" + key);
+
+  const std::string errors = errors_of(keys, folder);
+
+  EXPECT_NE(errors.find("flotilla: 4 files of data cannot be read:\n"), std::string::npos) << errors;
+  for (const char* key :
+       {"data.train.images", "data.train.labels", "data.validation.images", "data.validation.labels"})
+    EXPECT_NE(errors.find(std::string("flotilla:   ") + key + ": cannot open '/nowhere/" + key + "'"),
+              std::string::npos)
+        << errors;
+}
+
+TEST(BadInput, AnotherWidthIsNotTakenForAnotherNumberOfClasses) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(flotilla(1, {"train", deck, "train.steps=1", "run.output=" + folder.path("run")}).exit_code, 0);
+
+  for (const char* widths : {"model.widths=32,32", "model.widths=32", "model.widths=128"}) {
+    const Result result = flotilla(1, {"evaluate", folder.path("run"), widths});
+
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(result.errors.find("classes"), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("parameters/fc"), std::string::npos) << result.errors;
+  }
 }
 
 TEST(BadInput, ExchangedImagesAndLabelsAreTold) {
@@ -210,7 +250,8 @@ TEST(BadInput, InitialWeightsThatAreNotThereAreToldBeforeAnythingIsWritten) {
   const std::string errors = errors_of({"model.initial_weights=/nowhere/model.h5"}, folder);
   const std::string checked = errors_of({"model.initial_weights=/nowhere/model.h5", "--check"}, folder);
 
-  EXPECT_NE(errors.find("/nowhere/model.h5"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("model.initial_weights: cannot open '/nowhere/model.h5'"), std::string::npos)
+      << errors;
   EXPECT_NE(checked.find("/nowhere/model.h5"), std::string::npos) << checked;
 }
 

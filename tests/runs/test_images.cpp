@@ -71,7 +71,7 @@ class ImageRuns : public ::testing::Test {
   }
   static void expect_told(const Result& result, const std::string& text) {
     EXPECT_EQ(result.exit_code, 2) << result.errors;
-    EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
+    EXPECT_EQ(count(result.errors, "flotilla: ") - count(result.errors, "flotilla:   "), 1) << result.errors;
     EXPECT_NE(result.errors.find(text), std::string::npos) << result.errors;
   }
   TemporaryFolder folder;
@@ -143,6 +143,7 @@ TEST_F(ImageRuns, ReplaceBadImagesAndTellThemAfterEachEpochForAnyRankCount) {
             0U)
       << one.errors;
   EXPECT_EQ(warnings(one)[1].find("epoch 1: 3 images "), 0U) << one.errors;
+  EXPECT_EQ(one.errors.find("data.on_bad_image"), std::string::npos) << one.errors;
   ASSERT_EQ(losses("one").size(), losses("two").size());
   for (std::size_t i = 0; i < losses("one").size(); ++i)
     EXPECT_NEAR(losses("one")[i], losses("two")[i], 1e-5) << i;

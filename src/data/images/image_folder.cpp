@@ -118,11 +118,16 @@ void check_names(const std::string& path, const std::vector<std::string>& classe
 ImageList read_image_folder(const std::string& path, const ImageFolderOptions& options) {
   std::int64_t others = 0;
   const std::vector<std::string> classes = classes_of(path, others);
+  if (classes.empty()) {
+    throw UserError(cat(
+        path, ": has no folder for a class; the images of each class lie in a folder of their own, as ", path,
+        "/cat/1.jpg: name the folder that these are in, or give a list of images and labels "
+        "(data.kind = \"image-list\")"));
+  }
   check_names(path, classes, options.same_as);
   if (std::ssize(classes) != options.classes) {
-    throw UserError(cat(path, ": has ", classes.size(), " class folders", classes.empty() ? "" : " (",
-                        names_text(classes), classes.empty() ? "" : ")",
-                        ", but model.classes = ", options.classes, "; set model.classes = ", classes.size(),
+    throw UserError(cat(path, ": has ", classes.size(), " class folders (", names_text(classes),
+                        "), but model.classes = ", options.classes, "; set model.classes = ", classes.size(),
                         " or name the folder that the class folders are in"));
   }
   ImageList list;

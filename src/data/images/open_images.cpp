@@ -14,6 +14,13 @@ std::array<float, 3> colours(const std::vector<double>& values) {
   return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
 }
 
+/// What a user can do about an image that cannot be read.
+const char* remedy(const DataConfig& data, const DatasetUse& use) {
+  if (!use.training) return "repair it or leave it out: validation counts every image";
+  if (data.on_bad_image == OnBadImage::replace) return "repair it or leave it out";
+  return "repair it, leave it out or set data.on_bad_image = \"replace\"";
+}
+
 }  // namespace
 
 ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
@@ -56,12 +63,10 @@ ImageTransformSpec transform_spec(const DataConfig& data) {
 std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             std::int64_t classes, const DatasetUse& use) {
   const ImageTransformSpec spec = transform_spec(data);
-  return make_image_dataset(
-      list_images(data, source, classes, use),
-      use.training ? make_training_transform(spec) : make_validation_transform(spec),
-      {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
-       .remedy = use.training ? "repair it, leave it out or set data.on_bad_image = \"replace\""
-                              : "repair it or leave it out: validation counts every image"});
+  return make_image_dataset(list_images(data, source, classes, use),
+                            use.training ? make_training_transform(spec) : make_validation_transform(spec),
+                            {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
+                             .remedy = remedy(data, use)});
 }
 
 }  // namespace flotilla
