@@ -34,7 +34,9 @@ struct CheckpointState {
   std::int64_t optimizer_step = 0;  ///< For bias corrections; equals step unless steps were skipped
   std::string deck;                 ///< Resolved
   std::map<std::string, std::string> versions;  ///< "flotilla" → "0.1.0", "oneDNN" → "2.6.3" …
-  std::map<std::string, std::string> choices;  ///< Of what is "auto": "strategy.all_reduce" → "shared-memory"
+  /// What the deck leaves open, by its key: of "auto" what was chosen, "strategy.all_reduce" →
+  /// "shared-memory"; of data sets what they are (identity_of), "data.train" → "2000 samples, xxh3 …"
+  std::map<std::string, std::string> choices;
   bool inference_only = false;                 ///< Made by `flotilla export`: no optimizer state
   std::map<std::string, double> numbers{};     ///< Of the strategy: StrategyState::numbers; and of LossScale
   std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same

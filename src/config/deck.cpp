@@ -114,9 +114,11 @@ Config read_saved_deck(const std::string& text) {
   return config::merged(given);
 }
 
-std::string difference_that_forbids_resuming(const std::string& saved_deck, const std::string& current_deck) {
+std::vector<ResumeDifference> differences_at_resume(const std::string& saved_deck,
+                                                    const std::string& current_deck) {
   const Config saved = read_saved_deck(saved_deck);
   const Config current = read_saved_deck(current_deck);
+  std::vector<ResumeDifference> differences;
   for (const config::Key& key : config::all_keys()) {
     // A selector stands before its keys: a changed kind has been reported when its keys are compared.
     const bool known = config::is_active(key, saved) && config::is_active(key, current);
@@ -124,10 +126,12 @@ std::string difference_that_forbids_resuming(const std::string& saved_deck, cons
     const config::Value before = key.field.read(saved);
     const config::Value now = key.field.read(current);
     if (before == now) continue;
-    return cat(key.path, ": ", config::toml_text(before), " in the checkpoint, ", config::toml_text(now),
-               " now");
+    differences.push_back({key.path,
+                           cat(key.path, ": ", config::toml_text(before), " in the checkpoint, ",
+                               config::toml_text(now), " now"),
+                           key.on_resume});
   }
-  return {};
+  return differences;
 }
 
 }  // namespace flotilla

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/config/config.hpp"
+#include "src/config/keys.hpp"
 
 namespace flotilla {
 
@@ -32,9 +33,16 @@ std::string read_deck_file(const std::string& path);
 /// @throws UserError if it is not TOML.
 Config read_saved_deck(const std::string& text);
 
-/// Keys whose change forbids resuming (model, optimizer, data …): the first that differs between two resolved
-/// decks, as "model.widths: [128, 128] in the checkpoint, [64] now"; empty if none does.
-std::string difference_that_forbids_resuming(const std::string& saved_deck, const std::string& current_deck);
+/// A key that has another value in a checkpoint's deck than in the current one.
+struct ResumeDifference {
+  std::string key;
+  std::string text;  ///< "model.widths: [128, 128] in the checkpoint, [64] now"
+  config::OnResume on_resume;
+};
+
+/// The differences between two resolved decks, but for keys that may change at any resume.
+std::vector<ResumeDifference> differences_at_resume(const std::string& saved_deck,
+                                                    const std::string& current_deck);
 
 /// inputs/reference.toml: every key with its default, type, rule and help, made from the key table.
 std::string reference_deck();

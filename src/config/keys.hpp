@@ -54,7 +54,16 @@ enum class PathRole {
   output,  ///< Relative to the current folder
 };
 
-enum class OnResume { may_change, must_match };
+enum class OnResume {
+  may_change,
+  same_samples,  ///< Names where samples lie: may change if they are the same ones
+  must_match,
+};
+
+/// "data.train" of "data.train.images".
+inline std::string table_of(const std::string& path) {
+  return path.substr(0, path.rfind('.'));
+}
 
 /// One key of a deck, and all facts about it.
 struct Key {
@@ -68,7 +77,7 @@ struct Key {
   PathRole path_role = PathRole::none;
   std::string default_text = {};  ///< Describes a default that is computed: "runs/<name of the deck>"
 
-  std::string table() const { return path.substr(0, path.rfind('.')); }
+  std::string table() const { return table_of(path); }
   std::string name() const { return path.substr(path.rfind('.') + 1); }
 };
 

@@ -13,6 +13,7 @@
 #include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "src/config/config.hpp"
+#include "src/data/identity.hpp"
 
 namespace flotilla {
 
@@ -34,10 +35,8 @@ class BagReader {
 
 /// Samples by number. Memory does not depend on their count, the names of files apart. Reading is const and
 /// safe from several threads at once.
-class Dataset {
+class Dataset : public Identifiable {
  public:
-  virtual ~Dataset() = default;
-  virtual std::int64_t size() const = 0;
   virtual const Shape& sample_shape() const = 0;
   virtual std::string description() const = 0;  ///< "10000 images 28x28 of train-images.gz": a start-up line
   /// Writes sample i, ready for the network, and returns its label in 0 … classes − 1. `to` holds

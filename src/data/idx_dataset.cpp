@@ -74,6 +74,17 @@ class IdxDataset final : public Dataset {
     return labels_[static_cast<std::size_t>(i)];
   }
 
+  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
+    const std::array<std::int64_t, 2> sizes{images_.rows, images_.columns};
+    sum.add(std::as_bytes(std::span(sizes)));
+    sum.add(std::as_bytes(std::span(labels_)));
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(shape_.size()));
+    for (const std::int64_t i : samples) {
+      read_bytes(i, 0, pixels);
+      sum.add(std::as_bytes(std::span(pixels)));
+    }
+  }
+
  private:
   void check(std::int64_t i, std::size_t room) const {
     require(0 <= i && i < size() && static_cast<std::int64_t>(room) == shape_.size(), "sample ", i, " of ",

@@ -107,6 +107,18 @@ LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector
   return checkpoint;
 }
 
+/// @throws UserError if a key differs that must not. Where the checkpoint says what its data were,
+/// restore_run compares that instead of paths.
+void check_differences(const LoadedCheckpoint& checkpoint, const Config& config) {
+  const CheckpointState& state = checkpoint.state;
+  for (const ResumeDifference& difference : differences_at_resume(state.deck, config.resolved_text)) {
+    const bool of_data = difference.on_resume == config::OnResume::same_samples;
+    if (of_data && state.choices.contains(config::table_of(difference.key))) continue;
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", difference.text,
+                        "; choose another run.output to start anew, or restore the key"));
+  }
+}
+
 /// Checkpoints of a run that is set back stay, and "auto" would take them again.
 void warn_of_later(const std::string& output, std::int64_t step, std::vector<std::string>& warnings) {
   if (!has_checkpoints(output)) return;
@@ -178,10 +190,7 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
       throw UserError(cat(found->path,
                           " was made by `flotilla export` and cannot be resumed: give it as "
                           "model.initial_weights, or resume from a checkpoint"));
-    const std::string difference = difference_that_forbids_resuming(found->state.deck, config.resolved_text);
-    if (!difference.empty())
-      throw UserError(cat("cannot resume from ", found->path, ": ", difference,
-                          "; choose another run.output to start anew, or restore the key"));
+    check_differences(*found, config);
     return found;
   });
 }

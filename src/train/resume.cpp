@@ -7,6 +7,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/config/deck.hpp"
+#include "src/data/identity.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/worker_state_source.hpp"
@@ -19,14 +20,38 @@ bool is_of_strategy(const StateArray& array) {
   return array.group.starts_with("strategy/");
 }
 
-/// Samples are counted and shared out by their number in the data.
-void check_training_data(const LoadedCheckpoint& checkpoint, std::int64_t samples) {
-  const std::int64_t saved = checkpoint.state.training_samples;
-  if (saved != 0 && saved != samples)
-    throw UserError(cat("cannot resume from ", checkpoint.path, ": data.train had ", saved,
-                        " samples when it was saved, and has ", samples,
-                        " now; give it the same ones, or start another run from its weights "
+/// The data must be those of the checkpoint, but may lie elsewhere. @returns a note for each set that does
+/// @throws UserError if they are others
+std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const RunParts& run) {
+  const auto refuse = [&](const std::string& what) {
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", what,
+                        "; give it the same ones, or start another run from its weights "
                         "(model.initial_weights)"));
+  };
+  // Samples are counted and shared out by their number in the data.
+  const std::int64_t saved = checkpoint.state.training_samples;
+  const std::int64_t samples = run.data.training->size();
+  if (saved != 0 && saved != samples)
+    refuse(cat("data.train had ", saved, " samples when it was saved, and has ", samples, " now"));
+  const std::vector<ResumeDifference> differences =
+      differences_at_resume(checkpoint.state.deck, run.config.resolved_text);
+  std::vector<std::string> notes;
+  for (const std::string set : {"data.train", "data.validation"}) {
+    const auto before = checkpoint.state.choices.find(set);
+    if (before == checkpoint.state.choices.end()) continue;
+    const auto now = run.data.identities.find(set);
+    const std::string identity = now == run.data.identities.end() ? "none" : now->second;
+    const auto moved = std::ranges::find(differences, set, [](const ResumeDifference& difference) {
+      return config::table_of(difference.key);
+    });
+    if (before->second != identity)
+      refuse(cat(set, " holds other samples than when it was saved (", before->second, "; ", identity,
+                 " now), by labels, sizes and ", identified_samples, " samples that were read"));
+    if (moved != differences.end())
+      notes.push_back(cat("data         ", set, " lies elsewhere and holds the same samples (", identity,
+                          "): ", moved->text));
+  }
+  return notes;
 }
 
 /// The word of the precision of the run that saved it; "auto" was resolved to one.
@@ -109,7 +134,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
   Continuation continuation;
   agree(world, [&] {
     const mpi::CpuProgressScope working(run.machine.watchdog, "reading the checkpoint");
-    check_training_data(checkpoint, run.data.training->size());
+    continuation.notes = compare_data(checkpoint, run);
     refusing_unreadable([&] {
       const bool same_strategy = is_of_same_strategy(checkpoint, run);
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());

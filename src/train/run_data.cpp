@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "src/data/assign_shards.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/identity.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/same_data.hpp"
@@ -71,7 +72,20 @@ RunData::RunData(const Config& config, const Machine& machine) {
                           "); give two sets of one shape"));
     sharding =
         assign_shards(make_sharding(config, training->size(), workers.size()), *training, config.data.deal);
+    working.next("reading samples of the data");
+    if (!workers.is_root()) return;
+    identities["data.train"] = identity_of(*training);
+    if (validation) identities["data.validation"] = identity_of(*validation);
   });
+  for (const char* set : {"data.train", "data.validation"}) {
+    std::string identity = identities[set];
+    workers.broadcast(identity);
+    if (identity.empty()) {
+      identities.erase(set);
+    } else {
+      identities[set] = identity;
+    }
+  }
   check_same_data(workers, machine.places, training->size(), "data.train");
   if (validation) check_same_data(workers, machine.places, validation->size(), "data.validation");
 }

@@ -34,6 +34,9 @@ struct RunData {
   std::unique_ptr<Dataset> training;
   std::unique_ptr<Dataset> validation;  ///< Null: none
   Sharding sharding;
+  /// identity_of each data set by the deck's name for it, "data.train" and "data.validation", as worker 0
+  /// finds it; equal on all workers
+  std::map<std::string, std::string> identities;
 };
 
 /// A Schedule's position after `position` of an epoch of `samples`.

@@ -126,6 +126,12 @@ TEST(Paths, AutoAndNeverAreNoFiles) {
   EXPECT_EQ(load(good_deck, {"run.resume=./never"}).config.run.resume, here("never"));
 }
 
+/// The first difference; empty: none.
+std::string difference_at_resume(const std::string& saved, const std::string& current) {
+  const auto differences = differences_at_resume(saved, current);
+  return differences.empty() ? "" : differences.front().text;
+}
+
 TEST(Resuming, WhatMayChangeMakesNoDifference) {
   const std::string saved = load(good_deck).config.resolved_text;
   const std::string current =
@@ -133,8 +139,8 @@ TEST(Resuming, WhatMayChangeMakesNoDifference) {
                        "checkpoint.every=3", "strategy.bucket_mb=8", "validation.every=2", "data.threads=3"})
           .config.resolved_text;
 
-  EXPECT_EQ(difference_that_forbids_resuming(saved, current), "");
-  EXPECT_EQ(difference_that_forbids_resuming(saved, saved), "");
+  EXPECT_EQ(difference_at_resume(saved, current), "");
+  EXPECT_EQ(difference_at_resume(saved, saved), "");
 }
 
 TEST(Resuming, ABadImageMayBeReplacedFromThenOn) {
@@ -142,7 +148,7 @@ TEST(Resuming, ABadImageMayBeReplacedFromThenOn) {
     Texts all = {"data.kind=image-list", "data.train.path=l.txt"};
     const std::string saved = load(good_deck, all).config.resolved_text;
     all.insert(all.end(), overrides.begin(), overrides.end());
-    return difference_that_forbids_resuming(saved, load(good_deck, all).config.resolved_text);
+    return difference_at_resume(saved, load(good_deck, all).config.resolved_text);
   };
 
   EXPECT_EQ(saved_and({"data.on_bad_image=replace", "data.max_bad_images=7", "data.max_pixels=200000000",
@@ -153,8 +159,8 @@ TEST(Resuming, ABadImageMayBeReplacedFromThenOn) {
 
 TEST(Resuming, TheFirstDifferenceIsNamed) {
   const auto difference = [](const Texts& overrides) {
-    return difference_that_forbids_resuming(load(good_deck).config.resolved_text,
-                                            load(good_deck, overrides).config.resolved_text);
+    return difference_at_resume(load(good_deck).config.resolved_text,
+                                load(good_deck, overrides).config.resolved_text);
   };
 
   EXPECT_EQ(difference({"model.widths=64"}), "model.widths: [8] in the checkpoint, [64] now");
@@ -170,8 +176,8 @@ TEST(Resuming, TheFirstDifferenceIsNamed) {
 TEST(Resuming, ASavedDeckOfAnotherVersionIsReadLeniently) {
   const std::string saved = load(good_deck).config.resolved_text;
 
-  EXPECT_EQ(difference_that_forbids_resuming(saved + "[future]\nkey = 1\n", saved), "");
-  EXPECT_THROW(difference_that_forbids_resuming("no deck", saved), UserError);
+  EXPECT_EQ(difference_at_resume(saved + "[future]\nkey = 1\n", saved), "");
+  EXPECT_THROW(difference_at_resume("no deck", saved), UserError);
 }
 
 }  // namespace

@@ -33,14 +33,20 @@ class ClickReader final : public BagReader {
   explicit ClickReader(const ClickData& data) : data_(data) {}
 
   std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) override {
-    if (i != next_ || i == data_.firsts[file_ + 1]) seek(i);
-    const std::string_view line = next_sample();
-    next_ = i + 1;
+    const std::string_view line = line_of(i);
     try {
       return data_.format->parse(line, dense, bags);
     } catch (const UserError& error) {
       throw UserError(place_of(data_.files[file_], lines_.begin()) + error.what());
     }
+  }
+
+  /// Of sample i, as it is stored; valid until the next call.
+  std::string_view line_of(std::int64_t i) {
+    if (i != next_ || i == data_.firsts[file_ + 1]) seek(i);
+    const std::string_view line = next_sample();
+    next_ = i + 1;
+    return line;
   }
 
  private:
@@ -114,6 +120,19 @@ class ClickDataset final : public Dataset {
 
   std::int32_t read(std::int64_t /*i*/, std::uint64_t /*variation*/, std::span<float> /*to*/) const override {
     throw InternalError("samples with bags are read by a BagReader");
+  }
+
+  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
+    sum.add(std::as_bytes(std::span(data_.firsts)));
+    for (const ClickFile& file : data_.files) {
+      const std::int64_t bytes = file.bytes.size();
+      sum.add(std::as_bytes(std::span(&bytes, 1)));
+    }
+    ClickReader reader(data_);
+    for (const std::int64_t i : samples) {
+      const std::string line = cat(reader.line_of(i), '\n');
+      sum.add(std::as_bytes(std::span(line)));
+    }
   }
 
  private:

@@ -47,6 +47,22 @@ class ImageDataset final : public Dataset {
     return read_image(i, to, [&](auto file) { transform_->apply_bytes(file, variation, to); });
   }
 
+  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
+    for (const ImageList::Entry& entry : list_.entries) sum.add(std::as_bytes(std::span(&entry.label, 1)));
+    for (const std::int64_t i : samples) {
+      std::span<const std::byte> file;
+      std::int64_t bytes = 0;
+      try {
+        file = bytes_of(i);
+        bytes = std::ssize(file);
+      } catch (const std::runtime_error&) {
+        bytes = -1;  // cannot be read: it may be replaced (data.on_bad_image)
+      }
+      sum.add(std::as_bytes(std::span(&bytes, 1)));
+      sum.add(file);
+    }
+  }
+
  private:
   /// Calls `decode` with the bytes of the file of sample i. @returns the label
   template <class Value, class Decode>

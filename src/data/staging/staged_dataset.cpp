@@ -61,6 +61,9 @@ class StagedDataset final : public Dataset {
   std::unique_ptr<BagReader> bag_reader() const override {
     return std::make_unique<StagedBags>(folder_, copies_->bag_reader());
   }
+  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
+    tell_of_originals(folder_, [&] { copies_->identify(samples, sum); });
+  }
 
  private:
   std::string folder_;
