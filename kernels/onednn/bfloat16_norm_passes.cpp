@@ -97,10 +97,13 @@ inline void write_row(std::int64_t lanes, Bfloat16* to, const Value& value) {
 void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means, double* squares) {
   const std::int64_t lanes = layout.lanes;
   const std::int64_t stride = layout.pixel_stride;
-  DoubleSums mean{};
-  DoubleSums square{};
+  DoubleSums mean;
+  DoubleSums square;
+  std::fill_n(mean.begin(), lanes, 0.0);
+  std::fill_n(square.begin(), lanes, 0.0);
   for_each_piece(layout.pixels, [&](std::int64_t begin, std::int64_t end) {
-    Sums sums{};
+    Sums sums;
+    std::fill_n(sums.begin(), lanes, 0.0F);
     for_each_few(begin, end, [&]<class N>(std::int64_t p, N) {
 #pragma omp simd
       for (std::int64_t c = 0; c < lanes; ++c) {
@@ -110,8 +113,9 @@ void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means
       }
     });
     const float share = 1.0F / static_cast<float>(end - begin);
-    for (float& sum : sums) sum *= share;  // the piece's means
-    Sums square_sums{};
+    for (std::int64_t c = 0; c < lanes; ++c) sums[static_cast<std::size_t>(c)] *= share;  // the piece's means
+    Sums square_sums;
+    std::fill_n(square_sums.begin(), lanes, 0.0F);
     for_each_few(begin, end, [&]<class N>(std::int64_t p, N) {
 #pragma omp simd
       for (std::int64_t c = 0; c < lanes; ++c) {
@@ -140,11 +144,15 @@ template <AfterNorm A, bool More>
 void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient<Bfloat16>& in,
                         const Block& of, Bfloat16* dresidual, double* products, double* sums) {
   const std::int64_t lanes = layout.lanes;
-  DoubleSums product{};
-  DoubleSums sum{};
+  DoubleSums product;
+  DoubleSums sum;
+  std::fill_n(product.begin(), lanes, 0.0);
+  std::fill_n(sum.begin(), lanes, 0.0);
   for_each_piece(layout.pixels, [&](std::int64_t begin, std::int64_t end) {
-    Sums product_sums{};
-    Sums dz_sums{};
+    Sums product_sums;
+    Sums dz_sums;
+    std::fill_n(product_sums.begin(), lanes, 0.0F);
+    std::fill_n(dz_sums.begin(), lanes, 0.0F);
     for_each_few(begin, end, [&]<class N>(std::int64_t p, N) {
 #pragma omp simd
       for (std::int64_t c = 0; c < lanes; ++c) {

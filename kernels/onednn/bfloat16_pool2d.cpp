@@ -148,8 +148,9 @@ void CpuBfloat16Pool2d::backward(const Tensor& dy, Tensor& dx) {
       const BlockRange down = windows_of(spec_, h, output[2]);
       for (std::int64_t w = 0; w < width; ++w) {
         const BlockRange right = windows_of(spec_, w, output[3]);
-        Lanes sums{};
+        Lanes sums;
         float* const sum = sums.data();
+        std::fill_n(sum, lanes, 0.0F);
         for (std::int64_t p = down.begin; p < down.end; ++p) {
           for (std::int64_t q = right.begin; q < right.end; ++q) {
             const std::int64_t at = place(image, block, p * output[3] + q);

@@ -67,7 +67,8 @@ void sum_rows(int threads, const Conv2dSpec& s, const float* rows, Bfloat16* dx)
         Bfloat16* const to = dx + (line * width + w) * channels;
         for (std::int64_t begin = 0; begin < channels; begin += most_lanes) {
           const std::int64_t lanes = std::min(most_lanes, channels - begin);
-          std::array<float, most_lanes> sums{};
+          std::array<float, most_lanes> sums;
+          std::fill_n(sums.begin(), lanes, 0.0F);
           for (std::int64_t p = down.begin; p < down.end; ++p) {
             for (std::int64_t q = right.begin; q < right.end; ++q) {
               const std::int64_t row = (image * output[2] + p) * output[3] + q;

@@ -52,8 +52,17 @@ ImageLayout::ImageLayout(const Shape& shape, Tag with, std::int64_t block_lanes)
       block_stride(with == Tag::nhwc ? lanes : pixels * lanes),
       pixel_stride(with == Tag::nhwc ? channels : lanes) {}
 
-ImageLayouts::ImageLayouts(const dnnl::engine& engine, Precision precision)
-    : precision_(precision), tag_(is_half(precision) ? Tag::nhwc : favourite(engine)) {}
+ImageLayouts::ImageLayouts(const dnnl::engine& engine, Precision precision, int threads)
+    : precision_(precision), threads_(threads), tag_(is_half(precision) ? Tag::nhwc : favourite(engine)) {}
+
+std::int64_t ImageLayouts::lanes_of_bfloat16(const Shape& shape) const {
+  constexpr std::int64_t least_units = 4;  // for each thread
+  constexpr std::int64_t least_lanes = 128;
+  const std::int64_t images = shape[0];
+  const std::int64_t channels = shape[1];
+  const std::int64_t shared = channels * images / (least_units * threads_);
+  return largest_divisor(channels, std::clamp(shared, least_lanes, most_lanes));
+}
 
 ImageLayout ImageLayouts::of(const Shape& shape) const {
   require(shape.rank() == 4, "an image tensor has four axes, got ", shape.text());
@@ -63,8 +72,7 @@ ImageLayout ImageLayouts::of(const Shape& shape) const {
   const bool one_pixel = shape[2] * shape[3] == 1;
   if (is_half(precision_)) {
     const bool plain = channels <= most_plain_channels || one_pixel;
-    return plain ? ImageLayout(shape, Tag::nchw, 1)
-                 : ImageLayout(shape, tag_, largest_divisor(channels, most_lanes));
+    return plain ? ImageLayout(shape, Tag::nchw, 1) : ImageLayout(shape, tag_, lanes_of_bfloat16(shape));
   }
   const bool plain = channels % lanes_of(tag_) != 0 || one_pixel;
   return plain ? ImageLayout(shape, Tag::nchw, 1) : ImageLayout(shape, tag_, lanes_of(tag_));

@@ -40,7 +40,7 @@ void check_alike(const Tensor& a, const Tensor& b) {
 const CpuImages::Parts& CpuImages::parts() {
   if (!parts_) {
     auto scope = std::make_shared<PrimitiveScope>(threads_, memory_);
-    const ImageLayouts layouts(scope->engine(), precision_);
+    const ImageLayouts layouts(scope->engine(), precision_, scope->threads());
     parts_ = Parts{std::move(scope), layouts};
   }
   return *parts_;
