@@ -78,9 +78,10 @@ bool CpuBfloat16Conv2d::is_dense() const {
 }
 
 // ResNet-50, 16 images, 2 threads, oneDNN 2.6.3, ms as convolution and as product with what surrounds it
-// (Sapphire Rapids): 512 x 7 x 7 to 512 by 3 x 3, weights 19.5 and 8; 256 x 28 x 28 to 256 by 3 x 3 in
-// strides of 2, weights 17 and 8, images 20 and 10; 512 x 7 x 7 to 2048 by 1 x 1, weights 15 and 3,
-// images 5.7 and 2.6; but 64 x 56 x 56 to 64 by 3 x 3, weights 7 and 15.
+// (Sapphire Rapids): 512 x 7 x 7 to 512 by 3 x 3, weights 19.5 and 8, images 17.5 and 12; 256 x 28 x 28 to
+// 256 by 3 x 3 in strides of 2, weights 17 and 8, images 20 and 10; 512 x 7 x 7 to 2048 by 1 x 1, weights 15
+// and 3, images 5.7 and 2.6; but 64 x 56 x 56 to 64 by 3 x 3, weights 7 and 15; 256 x 14 x 14 to 256 by 3 x
+// 3, images 5.4 and 8.3.
 bool CpuBfloat16Conv2d::has_weights_by_product() const {
   if (spec_.groups > 1 || spec_.bias || !are_rows(source_) || !are_rows(destination_)) return false;
   constexpr std::int64_t few_pixels = 14 * 14;
@@ -88,22 +89,33 @@ bool CpuBfloat16Conv2d::has_weights_by_product() const {
 }
 
 bool CpuBfloat16Conv2d::has_data_by_product() const {
-  return has_weights_by_product() && (spec_.kernel == 1 || spec_.stride > 1);
+  return has_weights_by_product() && (spec_.kernel == 1 || spec_.stride > 1 || destination_.pixels <= 7 * 7);
 }
 
-Conv2dSpec CpuBfloat16Conv2d::part() const {
+std::int64_t CpuBfloat16Conv2d::parts_of_rows(std::int64_t bytes) const {
+  if (is_dense()) return 1;
+  constexpr std::int64_t most_bytes = 16 << 20;  // of rows, which are read from the cache again
+  const std::int64_t images = spec_.input[0];
+  const std::int64_t of_image = destination_.pixels * bytes;
+  std::int64_t parts = std::min(images, (images * of_image + most_bytes - 1) / most_bytes);
+  while (images % parts != 0) ++parts;
+  scope_->reserve_rows(static_cast<std::size_t>(images / parts * of_image));
+  return parts;
+}
+
+Conv2dSpec CpuBfloat16Conv2d::part(std::int64_t parts) const {
   Conv2dSpec part = spec_;
-  part.input = {spec_.input[0] / data_parts_, spec_.input[1], spec_.input[2], spec_.input[3]};
+  part.input = {spec_.input[0] / parts, spec_.input[1], spec_.input[2], spec_.input[3]};
   return part;
 }
 
-Operation CpuBfloat16Conv2d::weights_by_product() {
-  const std::int64_t rows = destination_.images * destination_.pixels;
+Operation CpuBfloat16Conv2d::weights_by_product(bool add) {
   const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
-  if (!is_dense()) scope_->reserve_rows(static_cast<std::size_t>(rows * columns) * sizeof(Bfloat16));
+  weight_parts_ = parts_of_rows(columns * static_cast<std::int64_t>(sizeof(Bfloat16)));
+  const std::int64_t rows = destination_.images / weight_parts_ * destination_.pixels;
   const descriptors::Product product{matrix(spec_.out_channels, rows, Type::bf16, true),
                                      matrix(rows, columns, Type::bf16),
-                                     matrix(spec_.out_channels, columns, Type::f32), spec_.accumulate};
+                                     matrix(spec_.out_channels, columns, Type::f32), add};
   const auto description = descriptors::product(scope_->engine(), product);
   return {scope_,
           dnnl::matmul(description),
@@ -116,15 +128,8 @@ Operation CpuBfloat16Conv2d::weights_by_product() {
 Operation CpuBfloat16Conv2d::data_by_product() {
   const std::int64_t out = spec_.out_channels;
   const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
-  if (!is_dense()) {
-    constexpr std::int64_t most_bytes = 16 << 20;  // of rows, which are read from the cache again
-    const std::int64_t images = spec_.input[0];
-    const std::int64_t bytes = destination_.pixels * columns * static_cast<std::int64_t>(sizeof(float));
-    data_parts_ = std::min(images, (images * bytes + most_bytes - 1) / most_bytes);
-    while (images % data_parts_ != 0) ++data_parts_;
-    scope_->reserve_rows(static_cast<std::size_t>(images / data_parts_ * bytes));
-  }
-  const std::int64_t rows = part().input[0] * destination_.pixels;
+  data_parts_ = parts_of_rows(columns * static_cast<std::int64_t>(sizeof(float)));
+  const std::int64_t rows = destination_.images / data_parts_ * destination_.pixels;
   const descriptors::Product product{matrix(rows, out, Type::bf16),
                                      {{out, columns}, Type::bf16, Tag::any},
                                      matrix(rows, columns, is_dense() ? Type::bf16 : Type::f32)};
@@ -147,7 +152,8 @@ void CpuBfloat16Conv2d::make_operations() {
 
   if (has_weights_by_product()) {
     weight_ = {weight_dims(spec_), Type::f32, Tag::ohwi};
-    backward_weights_ = weights_by_product();
+    backward_weights_ = weights_by_product(spec_.accumulate);
+    if (weight_parts_ > 1) add_weights_ = weights_by_product(true);
   } else {
     const auto weights = described_by(spec_, [&](const descriptors::Convolution& of) {
       return descriptors::backward_weights(engine, with_float32_weights(of, spec_), forward);
@@ -210,7 +216,7 @@ void CpuBfloat16Conv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
     return;
   }
   auto* const rows = reinterpret_cast<float*>(scope_->rows());
-  const Conv2dSpec spec = part();
+  const Conv2dSpec spec = part(data_parts_);
   for (std::int64_t i = 0; i < data_parts_; ++i) {
     backward_data_.run({from, w.weight.address(), rows});
     sum_rows(scope_->threads(), spec, rows, to);
@@ -224,15 +230,22 @@ void CpuBfloat16Conv2d::backward_weights(const Tensor& x, const Tensor& dy, Grad
   check_image("dy", dy, output_shape(), destination_);
   check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
   const Bfloat16* source = values_as<Bfloat16>(x).address();
-  if (has_weights_by_product() && !is_dense()) {
-    auto* const rows = reinterpret_cast<Bfloat16*>(scope_->rows());
-    gather_rows(scope_->threads(), spec_, source, rows);
-    source = rows;
-  }
+  const Bfloat16* gradient = values_as<Bfloat16>(dy).address();
   if (spec_.bias) {
-    backward_weights_.run({source, dy.span().address(), dw.weight.address(), dw.bias.address()});
-  } else {
-    backward_weights_.run({source, dy.span().address(), dw.weight.address()});
+    backward_weights_.run({source, gradient, dw.weight.address(), dw.bias.address()});
+    return;
+  }
+  if (!has_weights_by_product() || is_dense()) {
+    backward_weights_.run({source, gradient, dw.weight.address()});
+    return;
+  }
+  auto* const rows = reinterpret_cast<Bfloat16*>(scope_->rows());
+  const Conv2dSpec spec = part(weight_parts_);
+  for (std::int64_t i = 0; i < weight_parts_; ++i) {
+    gather_rows(scope_->threads(), spec, source, rows);
+    (i == 0 ? backward_weights_ : add_weights_).run({rows, gradient, dw.weight.address()});
+    source += spec.input.size();
+    gradient += flotilla::output_shape(spec).size();
   }
 }
 

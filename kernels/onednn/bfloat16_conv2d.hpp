@@ -28,13 +28,15 @@ class CpuBfloat16Conv2d : public Conv2d {
 
  private:
   void make_operations();
-  Operation weights_by_product();
+  Operation weights_by_product(bool add);
   Operation data_by_product();
   bool are_rows(const ImageLayout& layout) const;  // pixel after pixel
   bool has_weights_by_product() const;
   bool has_data_by_product() const;
-  bool is_dense() const;    // a row of a product is a pixel of the input
-  Conv2dSpec part() const;  // the images whose gradients are computed at a time by a product
+  bool is_dense() const;  // a row of a product is a pixel of the input
+  // Parts of a batch of which one is gathered or summed at a time, `bytes` being a row's.
+  std::int64_t parts_of_rows(std::int64_t bytes) const;
+  Conv2dSpec part(std::int64_t parts) const;
 
   std::shared_ptr<PrimitiveScope> scope_;
   Conv2dSpec spec_;
@@ -44,7 +46,9 @@ class CpuBfloat16Conv2d : public Conv2d {
   Operation forward_;
   Operation backward_data_;
   Operation backward_weights_;
-  std::int64_t data_parts_ = 1;  // of a batch, for backward_data by products
+  Operation add_weights_;  // of the parts behind the first
+  std::int64_t data_parts_ = 1;
+  std::int64_t weight_parts_ = 1;
 };
 
 }  // namespace flotilla

@@ -109,6 +109,11 @@ TEST_F(CpuBfloat16Conv2d, IsExactOnIntegersForTheLayersOfResNets) {
   expect_exact({.input = {2, 32, 9, 8}, .out_channels = 32, .kernel = 3, .padding = 1, .groups = 32}, 1);
 }
 
+// Rows of 22 MB for the weights and 43 MB for the images: gathered and summed in parts of the batch.
+TEST_F(CpuBfloat16Conv2d, IsExactOnIntegersWhereABatchIsTakenInParts) {
+  expect_exact({.input = {3, 32, 96, 96}, .out_channels = 2, .kernel = 7, .stride = 2, .padding = 3}, 2);
+}
+
 TEST_F(CpuBfloat16Conv2d, AddsToTheGradientsOnlyWithAccumulate) {
   for (const bool accumulate : {true, false}) {
     for (const std::int64_t kernel : {1, 3}) {
