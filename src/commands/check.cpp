@@ -168,8 +168,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     for (const std::string& line : loaded) print_line(line);
     print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
-                           run.data.sharding.steps_per_epoch(),
-                           planned_steps(config.train, run.data.sharding), run.data.sharding.global_batch()));
+                           run.data.sharding.steps_per_epoch(), end_of(config.train, run.data.sharding).step,
+                           run.data.sharding.global_batch()));
     if (run.model.shard_sums) print_line(cost_of_shards(run));
     if (servers != nullptr) {
       for (const std::string& line : mpi::lines_of(servers->roles().table())) print_line(line);

@@ -106,12 +106,14 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
   introduce(start, run, reporter);
   warn(start, run, reporter);
   const Sharding& sharding = run.data.sharding;
+  const CheckpointState begin = start.resumed == nullptr ? CheckpointState() : start.resumed->state;
+  const RunEnd end = end_of(run.config.train, sharding, begin.step, begin.position);
   StartReport report{.deck = start.deck_path,
                      .workers = run.machine.workers.size(),
                      .hosts = mpi::hosts(start.machines.places),
-                     .steps = planned_steps(run.config.train, sharding),
+                     .steps = end.step,
                      .steps_per_epoch = sharding.steps_per_epoch(),
-                     .first_step = start.resumed == nullptr ? 0 : start.resumed->state.step,
+                     .first_step = begin.step,
                      .global_batch_size = sharding.global_batch(),
                      .parameters = run.model.network->layout().values(),
                      .device = run.machine.device->info().description,

@@ -53,6 +53,15 @@ std::int64_t Sharding::steps_per_epoch() const {
   return steps_behind(*this, 0);
 }
 
+std::int64_t Sharding::steps_until(const Position& position, std::int64_t epochs) const {
+  if (position.epoch >= epochs) return 0;
+  return steps_behind(*this, position.offset) + (epochs - position.epoch - 1) * steps_per_epoch();
+}
+
+std::int64_t Sharding::batch_before(const Position& position) const {
+  return steps_per_epoch() - (position.offset == 0 ? 0 : steps_behind(*this, position.offset));
+}
+
 void check_sharding(const Sharding& sharding) {
   require(sharding.samples > 0 && sharding.workers > 0 && sharding.batch > 0 && sharding.micro_steps > 0,
           "a sharding needs positive numbers, got ", sharding.samples, " samples, ", sharding.workers,

@@ -33,6 +33,12 @@ struct Sharding {
   /// The steps of the largest share, in which workers with smaller ones start again; with drop_last, of the
   /// smallest.
   std::int64_t steps_per_epoch() const;
+  /// Steps from `position`, which may stem from another sharding of the same samples, to the end of `epochs`
+  /// epochs.
+  std::int64_t steps_until(const Position& position, std::int64_t epochs) const;
+  /// The number of the epoch's batch that ends at `position`, 1 … steps_per_epoch(): those that remain are
+  /// subtracted, so that it grows by one with each step from any position.
+  std::int64_t batch_before(const Position& position) const;
 };
 
 /// @throws UserError if there are more workers than samples, if one step needs more samples than there are,

@@ -31,10 +31,9 @@ std::string console_line(const StartReport& report) {
                      report.first_step, report.steps);
 }
 
-std::string console_line(const StepReport& report, std::int64_t steps_per_epoch) {
-  const std::int64_t batch =
-      steps_per_epoch > 0 && report.step > 0 ? (report.step - 1) % steps_per_epoch + 1 : report.step;
-  std::string line = fmt::format("[Epoch {}, batch {}] loss: {:.5f}", report.epoch, batch, report.loss);
+std::string console_line(const StepReport& report) {
+  std::string line =
+      fmt::format("[Epoch {}, batch {}] loss: {:.5f}", report.epoch, report.batch, report.loss);
   if (report.auc && report.batch_auc) {
     line += fmt::format(", auc: {:.5f}, batch_auc: {:.5f}", *report.auc, *report.batch_auc);
   } else {

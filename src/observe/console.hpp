@@ -12,7 +12,7 @@ namespace flotilla {
 /// "Images").
 std::string console_line(const StartReport& report);
 /// "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s"
-std::string console_line(const StepReport& report, std::int64_t steps_per_epoch);
+std::string console_line(const StepReport& report);
 std::string console_line(const ValidationReport& report);
 std::string console_line(const CheckpointReport& report);
 std::string console_line(const EndReport& report);

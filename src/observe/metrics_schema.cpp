@@ -19,7 +19,8 @@ void describe(const StartReport& report, Visitor& key) {
   key("deck", report.deck, "", "the deck's path");
   key("workers", std::int64_t{report.workers}, "ranks", "ranks that train");
   key("hosts", std::int64_t{report.hosts}, "", "that the ranks run on, servers included");
-  key("steps", report.steps, "steps", "planned in all");
+  key("steps", report.steps, "steps",
+      "done at the end of the run: so far, and those that remain with this batch");
   key("steps_per_epoch", report.steps_per_epoch, "steps", "of an epoch");
   key("first_step", report.first_step, "steps", "done before; more than 0 after a resume");
   key("global_batch_size", report.global_batch_size, "samples", "over all workers and micro-steps");
@@ -37,6 +38,7 @@ template <class Visitor>
 void describe(const StepReport& report, Visitor& key) {
   key("step", report.step, "steps", "done, 1 after the first");
   key("epoch", report.epoch, "epochs", "begun before this one");
+  key("batch", report.batch, "batches", "of the epoch, from 1 to steps_per_epoch");
   key("loss", report.loss, "nats", "mean over the workers");
   key("learning_rate", report.learning_rate, "", "of this step");
   key("samples_per_s", report.samples_per_s, "samples/s",

@@ -143,7 +143,7 @@ void Reporter::start(const StartReport& report) {
 void Reporter::step(const StepReport& report) {
   const std::lock_guard lock(impl_->mutex);
   impl_->to_metrics(report);
-  impl_->to_console(console_line(report, impl_->facts.steps_per_epoch));
+  impl_->to_console(console_line(report));
   impl_->show_progress(report.step);
 }
 

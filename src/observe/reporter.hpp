@@ -15,7 +15,7 @@ struct StartReport {
   std::string deck{};
   int workers = 1;
   int hosts = 1;
-  std::int64_t steps = 0;  ///< Planned in all
+  std::int64_t steps = 0;  ///< At the end of the run: those done and those that remain with this batch
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  ///< > 0 after a resume
   std::int64_t global_batch_size = 0;
@@ -30,7 +30,8 @@ struct StartReport {
 struct StepReport {
   std::int64_t step = 0;  ///< Steps done, 1 after the first
   std::int64_t epoch = 0;
-  double loss = 0.0;  ///< Mean over workers
+  std::int64_t batch = 0;  ///< Of the epoch, 1 for the first: Sharding::batch_before
+  double loss = 0.0;       ///< Mean over workers
   double learning_rate = 0.0;
   double samples_per_s =
       0.0;  ///< All workers, since the last report, without validation, stalls and the first 10 steps

@@ -169,7 +169,7 @@ void begin(RunParts& run, const LoadedCheckpoint* resumed, const Continuation& c
   if (resumed == nullptr) return;
   const CheckpointState& state = resumed->state;
   run.sync.strategy->resume({.steps = state.step,
-                             .epochs = progress_of(run.config, run.data.sharding, state.position).epochs,
+                             .epochs = epochs_at(run.data.sharding, state.position),
                              .numbers = continuation.numbers,
                              .own_state = continuation.own_state});
 }

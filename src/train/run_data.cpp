@@ -90,21 +90,20 @@ RunData::RunData(const Config& config, const Machine& machine) {
   if (validation) check_same_data(workers, machine.places, validation->size(), "data.validation");
 }
 
-std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding) {
-  const std::int64_t by_epochs = train.epochs * sharding.steps_per_epoch();
-  if (train.epochs == 0) return train.steps;
-  return train.steps == 0 ? by_epochs : std::min(by_epochs, train.steps);
+double epochs_at(const Sharding& sharding, const Position& position) {
+  return static_cast<double>(position.epoch) +
+         static_cast<double>(position.offset) / static_cast<double>(sharding.samples);
 }
 
-Progress progress_of(const Config& config, const Sharding& sharding, Position position) {
-  const auto samples = static_cast<double>(sharding.samples);
-  // With epochs, train.steps only cuts the run short: its learning rates stay those of the whole plan, so
-  // that a run that was stopped by it can go on.
-  const double total_epochs = config.train.epochs > 0 ? static_cast<double>(config.train.epochs)
-                                                      : static_cast<double>(config.train.steps) /
-                                                            static_cast<double>(sharding.steps_per_epoch());
-  return {.epochs = static_cast<double>(position.epoch) + static_cast<double>(position.offset) / samples,
-          .total_epochs = total_epochs};
+RunEnd end_of(const TrainConfig& train, const Sharding& sharding, std::int64_t step,
+              const Position& position) {
+  const std::int64_t by_epochs = sharding.steps_until(position, train.epochs);
+  const std::int64_t by_steps = std::max<std::int64_t>(train.steps - step, 0);
+  if (train.epochs == 0)
+    return {.step = step + by_steps,
+            .epochs = epochs_at(sharding, Sampler(0, sharding).after(position, by_steps))};
+  return {.step = step + (train.steps == 0 ? by_epochs : std::min(by_epochs, by_steps)),
+          .epochs = static_cast<double>(train.epochs)};
 }
 
 }  // namespace flotilla

@@ -9,7 +9,6 @@
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/sampler.hpp"
-#include "src/optim/schedule.hpp"
 #include "src/train/machine.hpp"
 
 namespace flotilla {
@@ -39,10 +38,19 @@ struct RunData {
   std::map<std::string, std::string> identities;
 };
 
-/// A Schedule's position after `position` of an epoch of `samples`.
-Progress progress_of(const Config& config, const Sharding& sharding, Position position);
+/// Epochs up to `position`, a fraction in the midst of one.
+double epochs_at(const Sharding& sharding, const Position& position);
 
-/// Optimizer steps of the whole run: train.epochs or train.steps, whichever ends first.
-std::int64_t planned_steps(const TrainConfig& train, const Sharding& sharding);
+/// The end of a run.
+struct RunEnd {
+  std::int64_t step = 0;  ///< Steps done then: that of train.epochs or train.steps, whichever comes first
+  /// Over which learning rates decay. With train.epochs these: train.steps then only cuts the run short, so
+  /// that a run that was stopped by it can go on
+  double epochs = 0.0;
+};
+
+/// The end of a run that has done `step` steps up to `position`, maybe with other batches than now.
+RunEnd end_of(const TrainConfig& train, const Sharding& sharding, std::int64_t step = 0,
+              const Position& position = {});
 
 }  // namespace flotilla

@@ -10,6 +10,7 @@
 
 #include "src/job/time_limit.hpp"
 #include "src/observe/reporter.hpp"
+#include "src/optim/schedule.hpp"
 #include "src/train/monitor/agreement.hpp"
 #include "src/train/monitor/click_log.hpp"
 #include "src/train/monitor/input_need.hpp"
@@ -134,6 +135,7 @@ class Trainer {
   const Config& config_;
   Sampler sampler_;
   Schedule schedule_;
+  RunEnd end_;
   std::int64_t step_ = 0;
   Position position_;
   std::int64_t samples_ = 0;

@@ -32,6 +32,7 @@ void Trainer::report(const StepOutcome& outcome) {
   const auto per_step = [&](std::int64_t ns) { return seconds(ns) / static_cast<double>(steps); };
   StepReport report{.step = step_,
                     .epoch = epoch_of_last_step(),
+                    .batch = run_.data.sharding.batch_before(position_),
                     .loss = outcome.loss,
                     .learning_rate = learning_rate_,
                     .samples_per_s = static_cast<double>(rated_steps * run_.data.sharding.global_batch()) /

@@ -35,7 +35,7 @@ StepOutcome Trainer::step(Loader& loader) {
   const Stopwatch whole(times_.step_ns);
   const Sharding& sharding = run_.data.sharding;
   Strategy& strategy = *run_.sync.strategy;
-  learning_rate_ = schedule_.at(progress_of(config_, sharding, position_));
+  learning_rate_ = schedule_.at({.epochs = epochs_at(sharding, position_), .total_epochs = end_.epochs});
   parts_.failure.set_step(step_);
   if (sharding.micro_steps > 1) strategy.clear_gradients();
   if (asked_to_stop()) strategy.vote_to_stop();
@@ -58,7 +58,7 @@ StepOutcome Trainer::step(Loader& loader) {
   const StepOutcome outcome =
       strategy.finish_step({.step = step_,
                             .learning_rate = learning_rate_,
-                            .epochs_after = progress_of(config_, sharding, next).epochs,
+                            .epochs_after = epochs_at(sharding, next),
                             .mean_step_s = mean_step_s(),
                             .synchronise = synchronises,
                             .outcome_now = synchronises || !run_.machine.device->info().runs_ahead ||

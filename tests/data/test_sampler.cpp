@@ -100,6 +100,28 @@ TEST(Sampler, DropsTheIncompleteBatch) {
   EXPECT_EQ(std::adjacent_find(unique.begin(), unique.end()), unique.end());
 }
 
+TEST(Sampler, CountsTheStepsThatRemainAndTheBatchesBeforeFromAnyPosition) {
+  for (const bool drop : {false, true}) {
+    for (const std::int64_t offset : {0, 1, 6, 12, 13, 47, 48, 49}) {  // of 12 and of other batches
+      const Sharding sharding{.samples = 50, .workers = 3, .batch = 4, .drop_last = drop};
+      const Sampler sampler(1, sharding);
+      Position position = sampler.after({1, offset}, 0);
+      std::int64_t steps = 0;
+      for (std::int64_t before = 0; position.epoch < 3; ++steps) {
+        const bool begins = position.offset == 0;
+        position = sampler.after(position);
+        const std::int64_t expected = begins ? 1 : before + 1;
+        if (begins || before > 0) {
+          EXPECT_EQ(sharding.batch_before(position), expected) << offset;
+        }
+        before = sharding.batch_before(position);
+      }
+      EXPECT_EQ(sharding.steps_until({1, offset}, 3), steps) << "offset " << offset << ", drop " << drop;
+    }
+  }
+  EXPECT_EQ((Sharding{.samples = 50, .batch = 12}.steps_until({3, 0}, 3)), 0);
+}
+
 TEST(Sampler, ShufflesEachEpochAndEachSeedDifferently) {
   const Sharding sharding{.samples = 100, .workers = 1, .batch = 10};
 

@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 
 StepReport step_report(std::int64_t step) {
-  return {.step = step, .epoch = 0, .loss = 0.5, .learning_rate = 0.01, .samples_per_s = 84120.0};
+  return {
+      .step = step, .epoch = 0, .batch = step, .loss = 0.5, .learning_rate = 0.01, .samples_per_s = 84120.0};
 }
 
 std::vector<json> metrics_of(const test::TemporaryFolder& folder) {

@@ -84,6 +84,66 @@ TEST(Resume, SeesTheSameSamplesOnAnotherNumberOfWorkers) {
   }
 }
 
+TEST(Resume, CountsOnWithOtherBatchesAndOtherRanks) {
+  // 10,000 samples: 157 steps an epoch at 64, 40 at 256, 313 at 32
+  TemporaryFolder folder;
+  const std::string output = folder.path("run");
+  const auto train = [&](int ranks, int batch, const std::vector<std::string>& more) {
+    std::vector<std::string> all =
+        arguments(output, {"train.batch_size=" + std::to_string(batch), "train.epochs=3", "run.log_every=1"});
+    all.erase(std::ranges::find(all, "train.global_batch_size=64"));
+    all.insert(all.end(), more.begin(), more.end());
+    const Result result = flotilla(ranks, all);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.output;
+  };
+
+  const std::string first = train(2, 32, {"train.steps=200"});   // epoch 1, sample 2752
+  const std::string second = train(4, 64, {"train.steps=210"});  // 10 steps of 256: sample 5312
+  const std::string third = train(1, 32, {});                    // 147 steps to the epoch's end, 313 more
+  const std::string fourth = train(2, 64, {});                   // It has ended
+
+  EXPECT_EQ(count(first, "starting at step 0 of 200\n"), 1) << first;
+  EXPECT_EQ(count(first, "[Epoch 1, batch 43] "), 1) << first;
+  EXPECT_EQ(count(second, "resuming after step 200 of 210\n"), 1) << second;
+  EXPECT_EQ(count(second, "[Epoch 1, batch 12] "), 1) << "28 of the epoch's 40 remain: " << second;
+  EXPECT_EQ(count(second, "[Epoch 1, batch 21] "), 1) << second;
+  EXPECT_EQ(count(third, "resuming after step 210 of 670\n"), 1) << third;
+  EXPECT_EQ(count(third, "[Epoch 1, batch 167] "), 1) << third;
+  EXPECT_EQ(count(third, "[Epoch 1, batch 313] "), 1) << third;
+  EXPECT_EQ(count(third, "[Epoch 2, batch 1] "), 1) << third;
+  EXPECT_EQ(count(third, "[Epoch 2, batch 313] "), 1) << third;
+  EXPECT_EQ(count(third, "done after step 670 in "), 1) << third;
+  EXPECT_EQ(count(fourth, "resuming after step 670 of 670\n"), 1) << fourth;
+  std::vector<int> ends;
+  for (const auto& start : metrics(output, "start")) ends.push_back(start.at("steps"));
+  EXPECT_EQ(ends, (std::vector<int>{200, 210, 670, 670}));
+  int before = 0;
+  for (const auto& step : metrics(output, "step")) {
+    EXPECT_EQ(step.at("step").get<int>(), ++before);
+    EXPECT_GE(step.at("batch").get<int>(), 1);
+  }
+  EXPECT_EQ(before, 670);
+}
+
+TEST(Resume, EndsACosineWithItsLastStepThoughTheBatchesBecameLarger) {
+  TemporaryFolder folder;
+  const std::vector<std::string> cosine = {"train.epochs=0",       "train.steps=40",
+                                           "schedule.kind=cosine", "schedule.learning_rate=0.1",
+                                           "run.log_every=1",      "checkpoint.every=20"};
+  ASSERT_EQ(flotilla(1, arguments(folder.path("run"), cosine)).exit_code, 0);
+  std::vector<std::string> larger = cosine;
+  larger.push_back("run.resume=" + folder.path("run") + "/checkpoints/step-00000020.h5");
+  larger.emplace_back("train.global_batch_size=128");
+
+  const Result resumed = flotilla(2, arguments(folder.path("run"), larger));
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  const auto last = metrics(folder.path("run"), "step").back();
+  EXPECT_EQ(last.at("step"), 40);
+  EXPECT_LT(last.at("learning_rate").get<double>(), 0.001);
+}
+
 TEST(Resume, GoesOnAfterASignal) {
   TemporaryFolder folder;
   ASSERT_EQ(flotilla(2, arguments(folder.path("whole"), {"train.epochs=30"})).exit_code, 0);
