@@ -2,10 +2,12 @@
 #include "kernels/onednn/tensors.hpp"
 
 #include <memory>
+#include <variant>
 
 #include "kernels/bfloat16_values.hpp"
 #include "kernels/error.hpp"
 #include "kernels/onednn/casts.hpp"
+#include "kernels/plan_checks.hpp"
 #include "kernels/threads.hpp"
 
 namespace flotilla {
@@ -29,8 +31,12 @@ bool CpuTensors::all_finite(const Tensor& x) {
 
 void CpuTensors::stage(const HostBatch& batch, Tensor& to) {
   if (!is_half(precision_)) return HostTensors::stage(batch, to);
-  const std::span<float> values = batch_values(batch, to.shape());
   if (to.span().size() != floats_of(to.shape())) to = zeros(to.shape());
+  if (const auto* const images = std::get_if<ByteImages>(&batch)) {
+    check_bytes(*images, to);
+    return scale_bytes(threads_, *images, values_as<Bfloat16>(to).address());
+  }
+  const std::span<float> values = batch_values(batch, to.shape());
   if (rounded_values_ != to.shape().size()) {
     rounded_values_ = to.shape().size();
     const auto threads = static_cast<int>(threads_for(threads_, rounded_values_));

@@ -10,7 +10,8 @@
 
 namespace flotilla {
 
-/// Tensors of floats, whose batches are the host's, or of bfloat16 values, into which batches are copied.
+/// Tensors of floats, whose batches are the host's, or of bfloat16 values, into which batches of floats are
+/// rounded and images of bytes are scaled.
 class CpuTensors : public HostTensors {
  public:
   /// `memory` and `flat` must outlive it.

@@ -32,27 +32,8 @@ struct Operation {
   double median_s() const { return median(times_s); }
 };
 
-/// Copies of a batch's targets: the loader fills the batch anew while they are used.
-class KeptTargets {
- public:
-  explicit KeptTargets(const Batch& batch)
-      : labels_(batch.labels.begin(), batch.labels.end()),
-        other_labels_(batch.partner_labels.begin(), batch.partner_labels.end()),
-        valid_(batch.valid),
-        other_share_(batch.partner_share) {}
-  Targets view() const {
-    return {.labels = labels_, .valid = valid_, .other_labels = other_labels_, .other_share = other_share_};
-  }
-
- private:
-  std::vector<std::int32_t> labels_;
-  std::vector<std::int32_t> other_labels_;
-  std::int64_t valid_;
-  float other_share_;
-};
-
-/// One batch over and over, in the memory that the loader read it into: on a device that is faster than the
-/// loader a step would wait for the next.
+/// One batch over and over, in the memory that the loader read it into: reading belongs to `bench input`, and
+/// would take a processor from the step.
 class ResidentBatch final : public Loader {
  public:
   explicit ResidentBatch(std::unique_ptr<Loader> loader)
@@ -172,13 +153,11 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                   {});
   run.sync.strategy->start();
   const bool ahead = run.machine.device->info().runs_ahead;
-  std::unique_ptr<Loader> loader = trainer.make_loader();
-  if (ahead)
-    loader = end_job_on_failure(failure, [&] { return std::make_unique<ResidentBatch>(std::move(loader)); });
+  const std::unique_ptr<Loader> loader =
+      end_job_on_failure(failure, [&] { return std::make_unique<ResidentBatch>(trainer.make_loader()); });
   for (std::int64_t i = 0; i < std::max<std::int64_t>(3, arguments.steps / 10); ++i)
     end_job_on_failure(failure, [&] { return trainer.step(*loader); });
-  const KeptTargets targets = end_job_on_failure(failure, [&] { return KeptTargets(loader->next()); });
-  std::vector<Operation> operations = operations_of(run, targets.view());
+  std::vector<Operation> operations = operations_of(run, loader->next().targets());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
   constexpr std::int64_t rounds = 20;

@@ -153,8 +153,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
         make_validation_loader(*run.data.validation, one_batch, run.model.evaluator().batch(),
                                loading_for(*run.machine.device, loading));
     const Batch& batch = validation->next();
-    run.model.evaluator().forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
-                                  Pass::inference, run.model.validation_sums.span().subspan(0, loss_sums));
+    run.model.evaluator().forward(batch.input(), batch.targets(), Pass::inference,
+                                  run.model.validation_sums.span().subspan(0, loss_sums));
     run.machine.device->tensors().finish_staging();
   }
   const std::vector<StateSource> sources = sources_of_saves(run);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/host_batch.hpp"
+#include "kernels/layers/softmax_loss.hpp"
 #include "kernels/tensor.hpp"
 #include "kernels/trace.hpp"
 #include "models/bags.hpp"
@@ -31,6 +32,9 @@ struct Batch {
 
   /// The network's input.
   HostBatch input() const { return bytes.pixels.empty() ? HostBatch(images) : HostBatch(bytes); }
+  Targets targets() const {
+    return {.labels = labels, .valid = valid, .other_labels = partner_labels, .other_share = partner_share};
+  }
 };
 
 /// Prefetches batches on threads of its own, several of which share a batch of large samples, into buffers

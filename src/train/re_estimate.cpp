@@ -16,7 +16,7 @@ void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, s
     run.machine.device->tensors().finish_staging();
     const Batch& batch = loader.next();
     flat.fill(batchs_own, 0.0F);  // leaves (1 − μ) · the batch's
-    run.model.network->forward(batch.input(), {.labels = batch.labels, .valid = batch.valid},
+    run.model.network->forward(batch.input(), batch.targets(),
                                {Pass::training, static_cast<std::uint64_t>(i)},
                                run.model.validation_sums.span().subspan(0, loss_sums));
     flat.axpy(

@@ -78,10 +78,6 @@ void Trainer::compute(const Batch& batch, std::int64_t micro_step, const Computa
   const Sharding& sharding = run_.data.sharding;
   StepSynchroniser& strategy = *run_.sync.strategy;
   Network& network = *run_.model.network;
-  const Targets targets{.labels = batch.labels,
-                        .valid = batch.valid,
-                        .other_labels = batch.partner_labels,
-                        .other_share = batch.partner_share};
   const HostBatch input = input_of(batch);
   {
     const trace::Span span("forward");
@@ -89,14 +85,15 @@ void Trainer::compute(const Batch& batch, std::int64_t micro_step, const Computa
     run_.machine.watchdog.beat("computing", step_);
     const std::int64_t pass =
         (step_ * sharding.workers + run_.machine.workers.rank()) * sharding.micro_steps + micro_step;
-    network.forward(input, targets, {Pass::training, static_cast<std::uint64_t>(pass)}, computation.sums);
+    network.forward(input, batch.targets(), {Pass::training, static_cast<std::uint64_t>(pass)},
+                    computation.sums);
     log_clicks(batch);
   }
   const trace::Span span("backward");
   const ComputeWatch watch(times_.backward_ns, run_.machine.exchange.get());
   const std::int64_t begin_ns = trace::now_ns();
   const bool last = micro_step + 1 == sharding.micro_steps;
-  network.backward(targets, computation.scale, [&](std::int64_t begin) {
+  network.backward(batch.targets(), computation.scale, [&](std::int64_t begin) {
     if (!last) return;
     // Before the last gradients are handed over: the other workers are to wait for them in this step.
     if (begin == 0)

@@ -85,6 +85,35 @@ TEST_F(CpuBfloat16, ABatchIsCopiedAndRoundedOnce) {
   }
 }
 
+TEST_F(CpuBfloat16, ImagesOfBytesAreScaledAsOnTheReferenceDevice) {
+  const auto oracle = make_device({.kind = "reference"});
+  for (const std::int64_t channels : {1, 2, 3, 4}) {
+    const Shape shape{19, channels, 23, 41};
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape.size()));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 + i / 256);
+    const ByteImages images{.pixels = bytes,
+                            .shape = shape,
+                            .scaling = {.factor = {0.0171F, 0.0175F, 0.0174F, 0.004F},
+                                        .offset = {-2.118F, -2.036F, -1.804F, 0.3F}}};
+    for (const int threads : {1, 2}) {
+      device = make_device({.kind = "cpu", .threads = threads, .precision = Precision::bfloat16});
+      for (const Shape& wanted : {shape, Shape{19, shape.size() / 19}}) {
+        Tensor actual(wanted, DeviceSpan<float>());
+        Tensor expected(wanted, DeviceSpan<float>());
+
+        device->tensors().stage(images, actual);
+        oracle->tensors().stage(images, expected);
+
+        std::vector<float> rounded = test::read(*oracle, expected);
+        for (float& value : rounded) value = half::rounded(Precision::bfloat16, value);
+        EXPECT_EQ(test::read(*device, actual), rounded) << channels;
+      }
+    }
+    Tensor other({19, 5}, DeviceSpan<float>());
+    EXPECT_THROW(device->tensors().stage(images, other), InternalError);
+  }
+}
+
 TEST_F(CpuBfloat16, ValuesThatAreNotFiniteAreFound) {
   std::vector<float> values(1'001, -3e38F);
 
