@@ -88,12 +88,13 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
 }
 
 /// Where the loop begins: at a checkpoint, or at zero.
-Beginning beginning_at(const LoadedCheckpoint* resumed) {
+Beginning beginning_at(const LoadedCheckpoint* resumed, const Continuation& continuation) {
   if (resumed == nullptr) return {};
   return {.step = resumed->state.step,
           .position = resumed->state.position,
           .samples = resumed->state.samples,
-          .checkpoint = resumed->path};
+          .checkpoint = resumed->path,
+          .changes = continuation.changes};
 }
 
 /// Collective over the workers. Trains, then reports on rows and lets the servers go.
@@ -187,7 +188,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .loading = tracing.loading(),
                    .build = version_line(),
                    .limit = limit},
-                  beginning_at(resumed));
+                  beginning_at(resumed, continuation));
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
   // 8. The end.
   write_last<AgreedFailure>(ending, reporter, [&] {

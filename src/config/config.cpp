@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/config.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 
 namespace flotilla {
+
+bool RunConfig::resumes_with(const std::string& path) const {
+  const auto holds = [](const std::string& table, const std::string& inner) {
+    return inner == table || inner.starts_with(table + ".");
+  };
+  return std::ranges::any_of(
+      resume_with, [&](const std::string& named) { return holds(named, path) || holds(path, named); });
+}
 
 std::string LocalSgdConfig::state_kind() const {
   return outer.kind == OuterKind::none ? "" : cat(", strategy.outer.kind = \"", outer.kind, "\"");

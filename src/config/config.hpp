@@ -24,9 +24,10 @@ struct EmulatedStragglerConfig {
 
 struct RunConfig {
   std::int64_t seed = 1;
-  std::string output;            ///< Folder; default runs/<name of the deck>
-  std::string resume = "auto";   ///< "auto", "never" or a checkpoint (file or folder)
-  std::int64_t log_every = 100;  ///< steps
+  std::string output;                    ///< Folder; default runs/<name of the deck>
+  std::string resume = "auto";           ///< "auto", "never" or a checkpoint (file or folder)
+  std::vector<std::string> resume_with;  ///< Keys and tables that may differ from the checkpoint's
+  std::int64_t log_every = 100;          ///< steps
   bool trace = false;
   double watchdog_s = 300.0;       ///< 0: off
   bool check_network = true;       ///< Measure the network at the start, with several hosts
@@ -40,6 +41,8 @@ struct RunConfig {
 
   bool resumes_newest() const { return resume == "auto"; }
   bool never_resumes() const { return resume == "never"; }
+  /// Whether resume_with names this key or table, one that it is in, or one that is in it.
+  bool resumes_with(const std::string& path) const;
 };
 
 /// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are

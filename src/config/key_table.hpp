@@ -35,6 +35,7 @@ std::vector<Key>& key_table();
 // Abbreviations for the entries.
 constexpr auto must_match = OnResume::must_match;
 constexpr auto same_samples = OnResume::same_samples;
+constexpr auto on_request = OnResume::on_request;
 constexpr double most_seconds = 1e9;  // Its nanoseconds, added to a clock's, fit 2^63
 constexpr double most_steps = 1e12;   // Also of samples and epochs: a product with most_count fits 2^63
 constexpr double largest_loss_scale = 1e30;  // Its product with a float's gradient is finite

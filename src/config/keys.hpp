@@ -56,7 +56,8 @@ enum class PathRole {
 
 enum class OnResume {
   may_change,
-  same_samples,  ///< Names where samples lie: may change if they are the same ones
+  same_samples,  ///< Names where samples lie: may change if they are the same ones, or as the next
+  on_request,    ///< May change if run.resume_with names it
   must_match,
 };
 

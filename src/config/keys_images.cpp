@@ -12,7 +12,7 @@ Key image_key(std::string name, Rule rule, std::string help) {
           .field = field<&Config::data, member>(),
           .rule = std::move(rule),
           .help = std::move(help),
-          .on_resume = must_match,
+          .on_resume = on_request,
           .condition = {"data.kind", image_kinds}};
 }
 

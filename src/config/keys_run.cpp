@@ -25,6 +25,11 @@ std::vector<Key> run_and_device_keys() {
            "\"auto\": from the newest good checkpoint in run.output; \"never\": refuse if there is one; or a "
            "checkpoint",
        .path_role = PathRole::input},
+      {.path = "run.resume_with",
+       .field = field<&Config::run, &RunConfig::resume_with>(),
+       .help = "Keys and tables, as \"schedule\" or \"optimizer.weight_decay\", that may differ from the "
+               "checkpoint's: those of schedule, train and data, model.dropout, and all of optimizer but its "
+               "kind. What differs is said, and kept in later checkpoints"},
       {.path = "run.log_every",
        .field = field<&Config::run, &RunConfig::log_every>(),
        .rule = positive(most_steps),

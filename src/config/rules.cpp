@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "src/config/keys.hpp"
 #include "src/config/rule_checks.hpp"
+#include "src/config/suggestions.hpp"
 
 namespace flotilla::config {
 namespace {
@@ -34,6 +36,28 @@ class Rules : public RuleChecks {
     if (config.train.epochs > 0 || config.train.steps > 0) return;
     mistakes.add(origin({"train.epochs", "train.steps"}),
                  "train.epochs or train.steps must be given and positive: else training has no end");
+  }
+
+  void resume_with() {
+    if (!usable({"run.resume_with"})) return;
+    for (const std::string& path : config.run.resume_with) {
+      bool known = false;
+      bool changeable = false;
+      for (const Key& key : all_keys()) {
+        if (key.path != path && !key.path.starts_with(path + ".")) continue;
+        known = true;
+        changeable = changeable || key.on_resume != OnResume::must_match;
+      }
+      if (changeable) continue;
+      const auto dot = path.rfind('.');
+      const std::string meant =
+          dot == path.npos ? suggest("", path).text : suggest(path.substr(0, dot), path.substr(dot + 1)).text;
+      mistakes.add(origin({"run.resume_with"}),
+                   known ? cat("run.resume_with: ", path,
+                               " must be the checkpoint's; start another run, from its weights "
+                               "(model.initial_weights) where shapes agree")
+                         : cat("run.resume_with: ", quoted(path), " is no key or table", meant));
+    }
   }
 
   void warm_up() {
@@ -220,6 +244,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   Rules rules(config, given, mistakes);
   rules.batch_size();
   rules.end_of_training();
+  rules.resume_with();
   rules.warm_up();
   rules.precision();
   rules.milestones();

@@ -107,16 +107,28 @@ LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector
   return checkpoint;
 }
 
-/// @throws UserError if a key differs that must not. Where the checkpoint says what its data were,
-/// restore_run compares that instead of paths.
+/// @throws UserError if a key differs that must not, naming all that run.resume_with may name. Where the
+/// checkpoint says what its data were, restore_run compares that instead of paths.
 void check_differences(const LoadedCheckpoint& checkpoint, const Config& config) {
   const CheckpointState& state = checkpoint.state;
+  std::string differences;
+  std::string to_request;
   for (const ResumeDifference& difference : differences_at_resume(state.deck, config.resolved_text)) {
+    if (difference.on_resume == config::OnResume::must_match)
+      throw UserError(cat("cannot resume from ", checkpoint.path, ": ", difference.text,
+                          "; choose another run.output to start anew, or restore the key"));
     const bool of_data = difference.on_resume == config::OnResume::same_samples;
     if (of_data && state.choices.contains(config::table_of(difference.key))) continue;
-    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", difference.text,
-                        "; choose another run.output to start anew, or restore the key"));
+    if (config.run.resumes_with(difference.key)) continue;
+    differences += (differences.empty() ? "" : ", ") + difference.text;
+    to_request += (to_request.empty() ? "" : ", ") + config::quoted(difference.key);
   }
+  if (differences.empty()) return;
+  throw UserError(cat("cannot resume from ", checkpoint.path, ": ", differences,
+                      "; to go on with what the deck says now, give run.resume_with = [", to_request,
+                      "]; to start another run from this one's weights, give model.initial_weights = ",
+                      config::quoted(checkpoint.path),
+                      " and another run.output; or restore what the checkpoint has"));
 }
 
 /// Checkpoints of a run that is set back stay, and "auto" would take them again.

@@ -7,6 +7,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/config/deck.hpp"
+#include "src/config/values.hpp"
 #include "src/data/identity.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/model_state.hpp"
@@ -20,21 +21,20 @@ bool is_of_strategy(const StateArray& array) {
   return array.group.starts_with("strategy/");
 }
 
-/// The data must be those of the checkpoint, but may lie elsewhere. @returns a note for each set that does
+/// The data must be those of the checkpoint, but may lie elsewhere, and hold other samples where
+/// run.resume_with says so. @returns a note for each set to which that applies
 /// @throws UserError if they are others
-std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const RunParts& run) {
-  const auto refuse = [&](const std::string& what) {
-    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", what,
-                        "; give it the same ones, or start another run from its weights "
-                        "(model.initial_weights)"));
+std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const RunParts& run,
+                                      const std::vector<ResumeDifference>& differences) {
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", what, "; give it the same ones, ",
+                        remedy, "or start another run from its weights (model.initial_weights)"));
   };
   // Samples are counted and shared out by their number in the data.
   const std::int64_t saved = checkpoint.state.training_samples;
   const std::int64_t samples = run.data.training->size();
   if (saved != 0 && saved != samples)
-    refuse(cat("data.train had ", saved, " samples when it was saved, and has ", samples, " now"));
-  const std::vector<ResumeDifference> differences =
-      differences_at_resume(checkpoint.state.deck, run.config.resolved_text);
+    refuse(cat("data.train had ", saved, " samples when it was saved, and has ", samples, " now"), "");
   std::vector<std::string> notes;
   for (const std::string set : {"data.train", "data.validation"}) {
     const auto before = checkpoint.state.choices.find(set);
@@ -44,14 +44,35 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
     const auto moved = std::ranges::find(differences, set, [](const ResumeDifference& difference) {
       return config::table_of(difference.key);
     });
-    if (before->second != identity)
-      refuse(cat(set, " holds other samples than when it was saved (", before->second, "; ", identity,
-                 " now), by labels, sizes and ", identified_samples, " samples that were read"));
-    if (moved != differences.end())
+    if (before->second != identity) {
+      const std::string what =
+          cat(set, " holds other samples than when it was saved (", before->second, "; ", identity,
+              " now), by labels, sizes and ", identified_samples, " samples that were read");
+      if (!run.config.run.resumes_with(set))
+        refuse(what, cat("allow others by run.resume_with = [", config::quoted(set), "], "));
+      notes.push_back(cat("data         ", what, ", as run.resume_with allows"));
+    } else if (moved != differences.end()) {
       notes.push_back(cat("data         ", set, " lies elsewhere and holds the same samples (", identity,
                           "): ", moved->text));
+    }
   }
   return notes;
+}
+
+constexpr std::string_view change_at = "changed at step ";
+
+/// What run.resume_with has let differ, by the step of the resume, in this one and in those before.
+std::map<std::string, std::string> changes_by_step(const CheckpointState& state,
+                                                   const std::vector<ResumeDifference>& differences) {
+  std::map<std::string, std::string> changes;
+  for (const auto& [name, text] : state.choices)
+    if (name.starts_with(change_at)) changes.emplace(name, text);
+  std::string all;
+  for (const ResumeDifference& difference : differences)
+    if (difference.on_resume == config::OnResume::on_request)
+      all += (all.empty() ? "" : ", ") + difference.text;
+  if (!all.empty()) changes[cat(change_at, state.step)] = all;
+  return changes;
 }
 
 /// The word of the precision of the run that saved it; "auto" was resolved to one.
@@ -134,7 +155,13 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
   Continuation continuation;
   agree(world, [&] {
     const mpi::CpuProgressScope working(run.machine.watchdog, "reading the checkpoint");
-    continuation.notes = compare_data(checkpoint, run);
+    const std::vector<ResumeDifference> differences =
+        differences_at_resume(state.deck, run.config.resolved_text);
+    continuation.notes = compare_data(checkpoint, run, differences);
+    continuation.changes = changes_by_step(state, differences);
+    for (const ResumeDifference& difference : differences)
+      if (difference.on_resume == config::OnResume::on_request)
+        continuation.notes.push_back(cat("changed      ", difference.text, " (run.resume_with)"));
     refusing_unreadable([&] {
       const bool same_strategy = is_of_same_strategy(checkpoint, run);
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());

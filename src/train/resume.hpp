@@ -18,7 +18,10 @@ std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::st
 struct Continuation {
   bool own_state = false;  ///< Every worker has restored its own state; else worker 0 the shared one
   std::map<std::string, double> numbers{};  ///< For Strategy::resume
-  std::vector<std::string> notes{};         ///< Lines for the start: what could not be restored, what changes
+  /// What run.resume_with has let differ so far, as checkpoints keep it: "changed at step 200" →
+  /// "schedule.learning_rate: 0.1 in the checkpoint, 0.01 now"
+  std::map<std::string, std::string> changes{};
+  std::vector<std::string> notes{};  ///< Lines for the start: what could not be restored, what changes
 };
 
 /// Collective. Restores a checkpoint into the strategy's live arrays: on each worker from its part where

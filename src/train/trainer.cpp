@@ -31,6 +31,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       sampler_(static_cast<std::uint64_t>(config_.run.seed), run_.data.sharding),
       schedule_(config_.schedule, run_.data.sharding.global_batch()),
       end_(end_of(config_.train, run_.data.sharding, beginning.step, beginning.position)),
+      changes_(beginning.changes),
       step_(beginning.step),
       position_(sampler_.after(beginning.position, 0)),  // behind an epoch that has no such batch left
       samples_(beginning.samples),

@@ -28,7 +28,8 @@ struct Beginning {
   std::int64_t step = 0;
   Position position;
   std::int64_t samples = 0;
-  std::string checkpoint{};  ///< The file; empty: none
+  std::string checkpoint{};                      ///< The file; empty: none
+  std::map<std::string, std::string> changes{};  ///< Continuation::changes
 };
 
 /// How a run ended.
@@ -136,6 +137,7 @@ class Trainer {
   Sampler sampler_;
   Schedule schedule_;
   RunEnd end_;
+  std::map<std::string, std::string> changes_;
   std::int64_t step_ = 0;
   Position position_;
   std::int64_t samples_ = 0;

@@ -239,7 +239,8 @@ void Trainer::save() {
       .versions = {{"flotilla", parts_.build}, {"device", run_.machine.device->info().description}},
       .choices = run_.sync.choices,
       .training_samples = run_.data.training->size()};
-  counters.choices.insert(run_.data.identities.begin(), run_.data.identities.end());
+  for (const auto* texts : {&run_.data.identities, &changes_})
+    counters.choices.insert(texts->begin(), texts->end());
   const std::string failure = save_rows(counters);
   const StrategyState state = run_.sync.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});

@@ -23,8 +23,8 @@ std::size_t count_fields(const Config& config) {
   const auto& [run, device, model, data, train, optimizer, schedule, reduction, strategy, roles, checkpoint,
                validation, resolved_text] = config;
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, straggler] = run;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, straggler] = run;
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
     count(all, rank, slow_factor, pause_s, every, take_turns);
   }
@@ -203,7 +203,7 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
   }
 }
 
-TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
+TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
   const std::set<std::string> free_tables = {"run.emulate_straggler",
                                              "device",
                                              "device.loss_scale",
@@ -217,15 +217,21 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResume) {
       "train.epochs",           "train.steps",   "train.batch_size",    "train.global_batch_size",
       "train.accumulate_steps", "data.cache",    "data.max_bad_images", "data.max_pixels",
       "data.on_bad_image"};
+  const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
+  const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
+                                              "data.std"};
+  const std::vector<std::string> image_kinds = {"image-list", "image-folder"};
   for (const Key& key : all_keys()) {
     const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
                             key.table() == "strategy.outer" || key.table() == "run.emulate_straggler" ||
                             (key.table() == "run" && key.path != "run.seed");
     const bool names_samples = key.path.starts_with("data.") && key.path_role == PathRole::input;
-    EXPECT_EQ(key.on_resume, may_change      ? OnResume::may_change
-                             : names_samples ? OnResume::same_samples
-                                             : OnResume::must_match)
-        << key.path;
+    EXPECT_EQ(key.on_resume == OnResume::may_change, may_change) << key.path;
+    EXPECT_EQ(key.on_resume == OnResume::same_samples, names_samples) << key.path;
+    if (may_change || names_samples) continue;
+    const bool on_request = (request_tables.contains(key.table()) && key.path != "optimizer.kind") ||
+                            request_keys.contains(key.path) || key.condition.values == image_kinds;
+    EXPECT_EQ(key.on_resume == OnResume::on_request, on_request) << key.path;
   }
 }
 

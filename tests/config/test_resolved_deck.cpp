@@ -173,6 +173,35 @@ TEST(Resuming, TheFirstDifferenceIsNamed) {
             "schedule.learning_rate: 0.1 in the checkpoint, 0.2 now");
 }
 
+TEST(Resuming, WithNamesKeysAndTablesThatMayChangeThen) {
+  const auto allows = [](const std::string& named, const std::string& path) {
+    return load(good_deck, {"run.resume_with=" + named}).config.run.resumes_with(path);
+  };
+
+  EXPECT_TRUE(allows("schedule", "schedule.learning_rate"));
+  EXPECT_TRUE(allows("optimizer.weight_decay,train", "optimizer.weight_decay"));
+  EXPECT_TRUE(allows("data.train.path", "data.train"));
+  EXPECT_FALSE(allows("schedule.factor", "schedule.learning_rate"));
+  EXPECT_FALSE(allows("data.train", "data.validation"));
+}
+
+TEST(Resuming, WithRefusesNamesThatAreNoneOrMustStay) {
+  const auto mistake = [](const std::string& named) {
+    return test::mistakes_of(good_deck + "[run]\nresume_with = [\"" + named + "\"]\n");
+  };
+
+  EXPECT_EQ(mistake("schedule"), "");
+  EXPECT_NE(
+      mistake("shedule").find("bad.toml:14:15: run.resume_with: \"shedule\" is no key or table; did you "
+                              "mean \"schedule\"?"),
+      std::string::npos)
+      << mistake("shedule");
+  EXPECT_NE(
+      mistake("model.widths").find("bad.toml:14:15: run.resume_with: model.widths must be the checkpoint's"),
+      std::string::npos)
+      << mistake("model.widths");
+}
+
 TEST(Resuming, ASavedDeckOfAnotherVersionIsReadLeniently) {
   const std::string saved = load(good_deck).config.resolved_text;
 
