@@ -6,10 +6,12 @@ and torchvision and pillow.
     python3 scripts/compare_torch_resnet.py prepare CASE [--depth 50] [--classes 1000]
     flotilla evaluate CASE/weights.h5 CASE/vectors.toml --vectors CASE/vectors.h5
     flotilla train CASE/steps.toml
+    flotilla train CASE/steps.toml device.precision=bfloat16 run.output=CASE/bfloat16     # where a processor has it
     for filter in bilinear antialias; do
       flotilla evaluate CASE/identity.h5 CASE/resize.toml data.resize_filter=$filter --vectors CASE/$filter.h5
     done
     python3 scripts/compare_torch_resnet.py compare CASE        # or one of: vectors, steps, resize
+    python3 scripts/compare_torch_resnet.py bfloat16 CASE
 
 `prepare` fills the folder CASE: a network of torchvision with random weights and running statistics (weights.h5), PNG
 files, lists and decks. `compare` computes the same in torch and says how far Flotilla's results are off; exit code 1 if
@@ -21,6 +23,8 @@ one is further off than its limit. Add mpirun, overrides (device.threads=2, run.
            images of 224 x 224 pixels, which no augmentation changes. The batch is the whole list, so that the order of
            samples matters for rounding only. Limits: losses 1e-3 relative; weights, and running statistics, 1e-3 in the
            norm, and of what the steps changed 1e-3 or 4 times torch's own distance from its float64.
+  bfloat16 The same steps with bfloat16. Limit: their parameters and running statistics are at most 1.2 times as far from
+           those of torch's float64, in the norm, as torch's own under autocast.
   resize   The validation transform (short side to 40, centre 32) on images of many sizes, seen through a linear layer
            whose weights are the identity. Limits, of 255: "antialias" 1 beside PIL's resize (its own result is rounded to
            whole numbers twice), "bilinear" 0.01 beside torch's interpolate in float32.
@@ -205,13 +209,14 @@ def compare_vectors(folder, _):
     return verdict(f"vectors: {len(off)} images, furthest off (torch from its float64: {rounding:.2e})", max(off), 1e-4)
 
 
-def torch_steps(model, batch, labels):
+def torch_steps(model, batch, labels, autocast=False):
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(batch), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = torch.nn.functional.cross_entropy(model(batch), labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -227,25 +232,55 @@ def off_in_group(ours, theirs, begin, names):
     return gap / size, gap / change, max((relative(ours[name], theirs[name]), name) for name in names)
 
 
+def steps_of(run):
+    """Losses and last state of a training."""
+    with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    losses = [line["loss"] for line in lines if line["event"] == "step"]
+    if len(losses) != STEPS:
+        sys.exit(f"{run}/metrics.jsonl holds {len(losses)} steps, expected {STEPS}")
+    return losses, torch_to_hdf5.read_hdf5(f"{run}/checkpoints/step-{STEPS:08d}.h5")
+
+
+def print_losses(ours, theirs, exact):
+    print("loss     ours", *(f"{loss:10.6f}" for loss in ours))
+    print("        torch", *(f"{loss:10.6f}" for loss in theirs))
+    print("torch float64", *(f"{loss:10.6f}" for loss in exact))
+
+
+def names_in(state, group):
+    return [name for name in state if torch_to_hdf5.COUNTER not in name and torch_to_hdf5.group_of(name) == group]
+
+
+def compare_bfloat16(folder, arguments):
+    images, labels = list_of(folder, "squares")
+    batch = torch.stack([normalised(image) for image in images])
+    layout = torch.channels_last
+    losses, theirs = torch_steps(case_network(folder).to(memory_format=layout), batch.to(memory_format=layout), labels,
+                                 autocast=True)
+    exact_losses, exact = torch_steps(case_network(folder).double(), batch.double(), labels)
+    our_losses, ours = steps_of(arguments.run or f"{folder}/bfloat16")
+    print_losses(our_losses, losses, exact_losses)
+    begin = case_network(folder).state_dict()
+    good = True
+    for group in ("parameters", "statistics"):
+        names = names_in(theirs, group)
+        off, allowed = (off_in_group(state, exact, begin, names)[1] for state in (ours, theirs))
+        good &= verdict(f"{group} in bfloat16, off in the norm of what changed (torch: {allowed:.2e})", off, 1.2 * allowed)
+    return good
+
+
 def compare_steps(folder, arguments):
     images, labels = list_of(folder, "squares")
     batch = torch.stack([normalised(image) for image in images])
     losses, theirs = torch_steps(case_network(folder), batch, labels)
     exact_losses, exact = torch_steps(case_network(folder).double(), batch.double(), labels)
-    run = arguments.run or f"{folder}/run"
-    with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
-    our_losses = [line["loss"] for line in lines if line["event"] == "step"]
-    ours = torch_to_hdf5.read_hdf5(f"{run}/checkpoints/step-{STEPS:08d}.h5")
-    if len(our_losses) != STEPS:
-        sys.exit(f"{run}/metrics.jsonl holds {len(our_losses)} steps, expected {STEPS}")
-    print("loss     ours", *(f"{loss:10.6f}" for loss in our_losses))
-    print("        torch", *(f"{loss:10.6f}" for loss in losses))
-    print("torch float64", *(f"{loss:10.6f}" for loss in exact_losses))
+    our_losses, ours = steps_of(arguments.run or f"{folder}/run")
+    print_losses(our_losses, losses, exact_losses)
     good = verdict("losses, furthest off", max(abs(a - b) / b for a, b in zip(our_losses, losses)), 1e-3)
     begin = case_network(folder).state_dict()
     for group in ("parameters", "statistics"):
-        names = [name for name in theirs if torch_to_hdf5.COUNTER not in name and torch_to_hdf5.group_of(name) == group]
+        names = names_in(theirs, group)
         values, changes, (worst, name) = off_in_group(ours, theirs, begin, names)
         rounding = off_in_group(theirs, exact, begin, names)
         print(f"{group}: furthest off {name} {worst:.2e}; torch from its float64 {rounding[2][0]:.2e}")
@@ -283,7 +318,7 @@ def compare(folder, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = {"prepare": prepare, "vectors": compare_vectors, "steps": compare_steps, "resize": compare_resize,
-             "compare": compare}
+             "bfloat16": compare_bfloat16, "compare": compare}
     parser.add_argument("part", choices=parts)
     parser.add_argument("folder", metavar="CASE")
     parser.add_argument("--depth", type=int, default=50, choices=(18, 34, 50, 101, 152))
