@@ -3,13 +3,15 @@
 """PyTorch's rate on the training step of inputs/mnist_mlp.toml, to stand beside `flotilla bench step`.
 
     OMP_NUM_THREADS=1 python3 scripts/compare_torch_mlp.py            # one process
+    OMP_NUM_THREADS=1 python3 scripts/compare_torch_mlp.py bfloat16   # forward under autocast
     python3 -m torch.distributed.run --nproc_per_node 2 scripts/compare_torch_mlp.py   # DDP, gloo
 
-784-128-128-10 with tanh, Adam 0.001, batch 64 per process, float32, batches that already lie in memory (no input).
+784-128-128-10 with tanh, Adam 0.001, batch 64 per process, batches that already lie in memory (no input).
 Prints the median over rounds of 200 steps.
 """
 import os
 import statistics
+import sys
 import time
 
 import torch
@@ -21,6 +23,7 @@ def main():
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     workers = int(os.environ.get("WORLD_SIZE", "1"))
     torch.manual_seed(1)
+    autocast = sys.argv[1:] == ["bfloat16"]
     model = torch.nn.Sequential(
         torch.nn.Linear(784, 128), torch.nn.Tanh(), torch.nn.Linear(128, 128), torch.nn.Tanh(), torch.nn.Linear(128, 10))
     if workers > 1:
@@ -33,7 +36,9 @@ def main():
 
     def step(i):
         optimizer.zero_grad()
-        criterion(model(images[i % 32]), labels[i % 32]).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = criterion(model(images[i % 32]), labels[i % 32])
+        loss.backward()
         optimizer.step()
 
     for i in range(50):
@@ -45,7 +50,7 @@ def main():
             step(i)
         rates.append(workers * BATCH * STEPS / (time.monotonic() - begin))
     if int(os.environ.get("RANK", "0")) == 0:
-        print(f"torch {torch.__version__}, {workers} process(es) x {torch.get_num_threads()} thread(s): "
+        print(f"torch {torch.__version__}, {workers} process(es) x {torch.get_num_threads()} thread(s){', bfloat16' if autocast else ''}: "
               f"{statistics.median(rates):.0f} samples/s ({min(rates):.0f} to {max(rates):.0f})")
 
 
