@@ -5,6 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/onednn/device.hpp"
+#include "kernels/processor/processor.hpp"
 
 namespace flotilla {
 
@@ -32,6 +33,11 @@ const NativePrecisions& native_precisions() {
 bool is_native(Precision precision) {
   if (precision == Precision::bfloat16) return !native_precisions().bfloat16.empty();
   return precision == Precision::float32;
+}
+
+bool is_faster_in_bfloat16() {
+  const std::string& by = native_precisions().bfloat16;
+  return by == "AMX" || (!by.empty() && is_amd());
 }
 
 void require_native(Precision precision) {

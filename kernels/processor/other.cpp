@@ -14,6 +14,10 @@ bool flush_denormals() {
   return false;
 }
 
+bool is_amd() {
+  return false;
+}
+
 void check_processor() {}
 
 }  // namespace flotilla

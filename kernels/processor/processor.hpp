@@ -13,4 +13,7 @@ std::string built_for();
 /// whether this processor can.
 bool flush_denormals();
 
+/// Whether this processor is of AMD.
+bool is_amd();
+
 }  // namespace flotilla

@@ -61,6 +61,11 @@ bool flush_denormals() {
   return true;
 }
 
+bool is_amd() {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd") != 0;
+}
+
 void check_processor() {
   __builtin_cpu_init();
   for (const Feature& feature : features) {

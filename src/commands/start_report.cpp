@@ -39,9 +39,8 @@ void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& report
   reporter.say(cat("device       ", run.machine.device->info().description));
   if (run.config.device.precision == DevicePrecision::automatic)
     reporter.say(cat("precision    ", name(run.machine.precision),
-                     ", which device.precision = \"auto\" takes on ",
-                     is_half(run.machine.precision) ? "processors with AMX or AVX512_BF16"
-                                                    : "processors without AMX and AVX512_BF16"));
+                     ", which device.precision = \"auto\" takes on processors ",
+                     is_half(run.machine.precision) ? "with" : "without", " AMX (AMD's: AVX512_BF16)"));
   introduce_gpus(run, reporter);
 }
 

@@ -103,9 +103,8 @@ std::vector<Key> run_and_device_keys() {
       {.path = "device.precision",
        .field = field<&Config::device, &DeviceConfig::precision>(),
        .help = "Of activations, their gradients and the weights in products; parameters, statistics and sums "
-               "are float32 in any case (docs/precision.md). \"auto\": on processors with AMX or AVX512_BF16 "
-               "\"bfloat16\", "
-               "else \"float32\""},
+               "are float32 in any case (docs/precision.md). \"auto\": on processors with AMX (AMD's: "
+               "AVX512_BF16) \"bfloat16\", else \"float32\""},
       {.path = "device.convolution",
        .field = field<&Config::device, &DeviceConfig::convolution>(),
        .help = "\"winograd\": 3x3 convolutions of stride 1 by Winograd's algorithm where the library has it "

@@ -25,27 +25,27 @@ mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& w
   return binding;
 }
 
-Precision choose_precision(DevicePrecision precision, const std::vector<std::int64_t>& native,
+Precision choose_precision(DevicePrecision precision, const std::vector<std::int64_t>& faster,
                            const std::vector<mpi::Place>& places) {
   if (precision != DevicePrecision::automatic) return static_cast<Precision>(precision);
   std::set<std::string> with;
   std::set<std::string> without;
   for (std::size_t rank = 0; rank < places.size(); ++rank)
-    (native[rank] != 0 ? with : without).insert(places[rank].host);
+    (faster[rank] != 0 ? with : without).insert(places[rank].host);
   if (with.empty()) return Precision::float32;
   if (without.empty()) return Precision::bfloat16;
   const auto text = [](const std::set<std::string>& hosts) {
     return mpi::text_of_hosts({hosts.begin(), hosts.end()});
   };
   throw UserError(cat("device.precision = \"auto\": the processors of ", text(with),
-                      " compute bfloat16, those of ", text(without),
-                      " do not; ask for hosts of one kind, or set device.precision = \"float32\""));
+                      " are faster in bfloat16, those of ", text(without),
+                      " are not; ask for hosts of one kind, or set device.precision = \"float32\""));
 }
 
 Precision find_precision(const DeviceConfig& device, const mpi::Communicator& workers,
                          const std::vector<mpi::Place>& places) {
-  const std::int64_t native = is_native(Precision::bfloat16) ? 1 : 0;
-  const std::vector<std::int64_t> all = workers.all_gather(std::span(&native, 1));
+  const std::int64_t faster = is_faster_in_bfloat16() ? 1 : 0;
+  const std::vector<std::int64_t> all = workers.all_gather(std::span(&faster, 1));
   Precision precision{};
   throw_alike([&] { precision = choose_precision(device.precision, all, places); });
   return precision;

@@ -18,10 +18,10 @@ namespace flotilla {
 mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
                           const std::vector<mpi::Place>& places);
 
-/// The deck's precision, or of "auto" the best that all processors compute natively.
-/// @param native whether each rank's processor computes bfloat16
+/// The deck's precision, or of "auto" the one that all processors compute fastest.
+/// @param faster whether each rank's processor is_faster_in_bfloat16()
 /// @throws UserError naming the hosts that differ
-Precision choose_precision(DevicePrecision precision, const std::vector<std::int64_t>& native,
+Precision choose_precision(DevicePrecision precision, const std::vector<std::int64_t>& faster,
                            const std::vector<mpi::Place>& places);
 
 /// Collective over the ranks that compute. choose_precision() of what each finds on its host.

@@ -16,7 +16,7 @@ TEST(ChoosePrecision, TakesTheDecksWhateverTheProcessorsHave) {
     EXPECT_EQ(choose_precision(static_cast<DevicePrecision>(precision), {0, 1, 0}, places), precision);
 }
 
-TEST(ChoosePrecision, OfAutoTakesWhatAllProcessorsHave) {
+TEST(ChoosePrecision, OfAutoTakesWhatAllProcessorsComputeFaster) {
   EXPECT_EQ(choose_precision(DevicePrecision::automatic, {0, 0, 0}, places), Precision::float32);
   EXPECT_EQ(choose_precision(DevicePrecision::automatic, {1, 1, 1}, places), Precision::bfloat16);
 }
@@ -28,7 +28,7 @@ TEST(ChoosePrecision, NamesTheHostsThatDiffer) {
   } catch (const UserError& error) {
     EXPECT_STREQ(
         error.what(),
-        "device.precision = \"auto\": the processors of new1, new2 compute bfloat16, those of old do "
+        "device.precision = \"auto\": the processors of new1, new2 are faster in bfloat16, those of old are "
         "not; ask for hosts of one kind, or set device.precision = \"float32\"");
   }
 }

@@ -10,6 +10,7 @@
 #include "kernels/half.hpp"
 #include "kernels/host_staging.hpp"
 #include "kernels/onednn/native_precisions.hpp"
+#include "kernels/processor/processor.hpp"
 #include "tests/kernels/linear_run.hpp"
 
 // The device "cpu" in bfloat16, on processors that have it.
@@ -31,6 +32,8 @@ TEST(NativePrecisions, AreFloat32AndPerhapsBfloat16) {
   EXPECT_TRUE(is_native(Precision::float32));
   EXPECT_FALSE(is_native(Precision::float16));
   EXPECT_EQ(is_native(Precision::bfloat16), !native_precisions().bfloat16.empty());
+  const std::string& by = native_precisions().bfloat16;
+  EXPECT_EQ(is_faster_in_bfloat16(), by == "AMX" || (is_amd() && !by.empty()));
 }
 
 TEST(NativePrecisions, OthersAreRefusedNamingWhatThisProcessorHas) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/onednn/native_precisions.hpp"
+#include "kernels/processor/processor.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
@@ -65,8 +66,8 @@ TEST_F(Bfloat16Runs, SayWhatAutoTakesAndThatAResumedRunChangesPrecision) {
   const std::string same = train(1, arguments(output, "bfloat16", 4));
   const std::string other = train(1, arguments(output, "float32", 6));
 
-  EXPECT_NE(first.find("bfloat16, which device.precision = \"auto\" takes on processors with AMX or "
-                       "AVX512_BF16\n"),
+  EXPECT_NE(first.find("bfloat16, which device.precision = \"auto\" takes on processors with AMX "
+                       "(AMD's: AVX512_BF16)\n"),
             std::string::npos)
       << first;
   EXPECT_EQ(same.find("the checkpoint is of a run in"), std::string::npos) << same;
@@ -97,8 +98,18 @@ TEST(ProcessorsWithoutBfloat16, AreNamedWhereTheDeckAsksForItAndTakenAsTheyAreBy
       << refused.errors;
   EXPECT_EQ(automatic.exit_code, 0) << automatic.errors;
   EXPECT_NE(automatic.output.find("float32, which device.precision = \"auto\" takes on processors without "
-                                  "AMX and AVX512_BF16\n"),
+                                  "AMX (AMD's: AVX512_BF16)\n"),
             std::string::npos)
+      << automatic.output;
+}
+
+TEST(ProcessorsWithoutAmx, ComputeInFloat32WithAuto) {
+  if (is_amd()) GTEST_SKIP() << "AMD's processors are faster in bfloat16 without AMX";
+  const TemporaryFolder folder;
+
+  const Result automatic = with_instructions("AVX512_CORE_BF16", arguments(folder.path("run"), "auto", 2));
+
+  EXPECT_NE(automatic.output.find("float32, which device.precision = \"auto\" takes"), std::string::npos)
       << automatic.output;
 }
 
