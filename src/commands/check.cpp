@@ -15,6 +15,7 @@
 #include "src/observe/trace_file.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/loading.hpp"
+#include "src/train/plan_notes.hpp"
 #include "src/train/resume.hpp"
 #include "src/train/state_source.hpp"
 #include "src/train/trainer.hpp"
@@ -166,6 +167,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
       if (!reduction->left_out.empty()) print_line(reduction->left_out);
     for (const std::string& line : loaded) print_line(line);
+    for (const std::string& note : plan_notes(config, run.data.sharding, {})) print_line(note);
     print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            run.data.sharding.steps_per_epoch(), end_of(config.train, run.data.sharding).step,

@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "src/commands/version.hpp"
+#include "src/train/plan_notes.hpp"
 
 namespace flotilla {
 
@@ -97,6 +98,11 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
   for (const std::string& line : start.loaded) reporter.say(line);
   for (const std::string& note : start.deck.notes) reporter.say(note);
   for (const std::string& warning : start.warnings) reporter.warn(warning);
+  const Sharding& sharding = run.data.sharding;
+  const CheckpointState begin = start.resumed == nullptr ? CheckpointState() : start.resumed->state;
+  for (const std::string& note : plan_notes(run.config, sharding, begin)) reporter.say(note);
+  if (start.resumed == nullptr) return;
+  if (const std::string jump = rate_jump(run.config, sharding, begin); !jump.empty()) reporter.warn(jump);
 }
 
 }  // namespace

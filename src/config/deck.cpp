@@ -72,6 +72,9 @@ LoadedDeck load_deck(const DeckSource& source) {
 
   LoadedDeck loaded;
   loaded.notes = config::drop_what_overrides_replace(given);
+  for (const auto& [path, value] : given.overrides)
+    if (value.value == config::Value(std::string()))
+      loaded.notes.push_back(cat(path, " is empty on the command line: none"));
   loaded.config = config::merged(given);
   derive(given, loaded.config);
   config::check_presence(loaded.config, given, mistakes);

@@ -161,7 +161,8 @@ void collect_override(const std::string& text, DeckValues& given, Mistakes& mist
       given.unusable.erase(path);
       keep(*key, {*value, origin}, given.overrides, given, mistakes);
     } else {
-      mistakes.add(origin, cat(path, " must be ", type_name(default_of(*key)), ", got ", quoted(value_text)));
+      mistakes.add(origin, cat(path, " must be ", type_name(default_of(*key)), ", got ", quoted(value_text),
+                               value_text.empty() ? " (an unset variable of the shell?)" : ""));
       given.unusable.insert(path);
     }
   }

@@ -85,7 +85,8 @@ std::optional<std::string> parse(std::string_view text, TypeOf<std::string>) {
 template <class T>
 std::optional<std::vector<T>> parse(std::string_view text, TypeOf<std::vector<T>>) {
   text = trimmed(text);
-  if (!text.empty() && text.front() == '[') {
+  if (text.empty()) return std::nullopt;  // "[]" is the empty array
+  if (text.front() == '[') {
     if (text.size() < 2 || text.back() != ']') return std::nullopt;
     text = trimmed(text.substr(1, text.size() - 2));
   }

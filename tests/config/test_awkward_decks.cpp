@@ -203,6 +203,8 @@ TEST(AwkwardDeck, OverridesAreConvertedByTheKeysType) {
       {"schedule.learning_rate=fast", "schedule.learning_rate must be a number"},
       {"schedule.learning_rate=1e999", "schedule.learning_rate must be a number"},
       {"schedule.learning_rate=nan", "schedule.learning_rate must be finite"},
+      {"model.widths=",
+       "model.widths must be an array of integers, got \"\" (an unset variable of the shell?)"},
       {"model.widths=[1,2", "model.widths must be an array of integers"},
       {"model.widths=1,,2", "model.widths must be an array of integers"},
       {"optimizer.kind=", "optimizer.kind must be one of"},
@@ -220,6 +222,13 @@ TEST(AwkwardDeck, OverridesAreConvertedByTheKeysType) {
   EXPECT_EQ(config.train.steps, 5);
   EXPECT_TRUE(load(good_deck, {"model.widths=[]"}).config.model.widths.empty());
   EXPECT_EQ(load(good_deck, {"train.epochs=3", "train.epochs=4"}).config.train.epochs, 4);
+}
+
+TEST(AwkwardDeck, AnEmptyTextOnTheCommandLineIsSaid) {
+  const std::vector<std::string> notes =
+      load(good_deck, {"model.initial_weights=", "run.resume=never"}).notes;
+
+  EXPECT_EQ(notes, std::vector<std::string>{"model.initial_weights is empty on the command line: none"});
 }
 
 TEST(AwkwardDeck, AFileThatCannotBeReadIsNamed) {

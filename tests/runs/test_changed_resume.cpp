@@ -97,6 +97,21 @@ TEST_F(ChangedResume, OfDataWithOtherSamplesIsAllowedToo) {
       << allowed.output;
 }
 
+TEST_F(ChangedResume, OfAFinishedCosineSaysThatTheRateJumps) {
+  const Texts cosine = {"schedule.kind=cosine", "schedule.learning_rate=0.1"};
+  ASSERT_EQ(train(1, "run", 0, {cosine[0], cosine[1], "train.epochs=1"}).exit_code, 0);
+
+  const Result longer = train(2, "run", 0, {cosine[0], cosine[1], "train.epochs=2"});
+
+  ASSERT_EQ(longer.exit_code, 0) << longer.errors;
+  EXPECT_EQ(count(longer.errors,
+                  "flotilla: warning: the learning rate goes on at 0.05, where the checkpoint's "
+                  "deck has 0: schedule.kind = \"cosine\" decays over the whole run, 2 epochs now "
+                  "and 1 then; "),
+            1)
+      << longer.errors;
+}
+
 TEST_F(ChangedResume, IsNotNeededToStartAnotherRunFromTheModelOfOne) {
   ASSERT_EQ(train(2, "run", 20, {"checkpoint.every=10"}).exit_code, 0);
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/config/config.hpp"
+#include "src/data/sampler.hpp"
+
+namespace flotilla {
+
+/// Lines for the start about what never comes into effect because training ends before: milestones, the end
+/// of the warm-up, local steps, a period. @param begin of the run, or the checkpoint that it goes on from
+std::vector<std::string> plan_notes(const Config& config, const Sharding& sharding,
+                                    const CheckpointState& begin);
+
+/// A warning where the learning rate at the checkpoint is another one than that of the checkpoint's deck;
+/// empty: it is not.
+std::string rate_jump(const Config& config, const Sharding& sharding, const CheckpointState& checkpoint);
+
+}  // namespace flotilla
