@@ -59,6 +59,12 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
   return notes;
 }
 
+/// Whether run.resume_with has let it differ. Paths differ without where the data are compared.
+bool is_change(const ResumeDifference& difference, const CheckpointState& state) {
+  return difference.on_resume == config::OnResume::on_request ||
+         !state.choices.contains(config::table_of(difference.key));
+}
+
 constexpr std::string_view change_at = "changed at step ";
 
 /// What run.resume_with has let differ, by the step of the resume, in this one and in those before.
@@ -69,8 +75,7 @@ std::map<std::string, std::string> changes_by_step(const CheckpointState& state,
     if (name.starts_with(change_at)) changes.emplace(name, text);
   std::string all;
   for (const ResumeDifference& difference : differences)
-    if (difference.on_resume == config::OnResume::on_request)
-      all += (all.empty() ? "" : ", ") + difference.text;
+    if (is_change(difference, state)) all += (all.empty() ? "" : ", ") + difference.text;
   if (!all.empty()) changes[cat(change_at, state.step)] = all;
   return changes;
 }
@@ -160,7 +165,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
     continuation.notes = compare_data(checkpoint, run, differences);
     continuation.changes = changes_by_step(state, differences);
     for (const ResumeDifference& difference : differences)
-      if (difference.on_resume == config::OnResume::on_request)
+      if (is_change(difference, state))
         continuation.notes.push_back(cat("changed      ", difference.text, " (run.resume_with)"));
     refusing_unreadable([&] {
       const bool same_strategy = is_of_same_strategy(checkpoint, run);
