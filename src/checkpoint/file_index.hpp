@@ -36,6 +36,7 @@ struct FileIndex {
   CheckpointState state;
   std::optional<std::uint64_t> checksum;  ///< Of state and tensor list, as stored
   std::vector<StoredTensor> tensors;
+  bool keeps_order = true;            ///< Parameters and statistics come as they were written; else by name
   std::vector<std::string> problems;  ///< What is wrong apart from tensors: "has no attribute step"
 };
 

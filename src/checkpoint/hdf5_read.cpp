@@ -142,12 +142,17 @@ void read_state(hid_t root, FileIndex& index) {
   attempt(index.problems, [&] { index.checksum = read_checksum(root, index.bytes); });
 }
 
-/// The names in a group: in the order of making where the file keeps it, else by name.
-std::vector<std::string> names_in(hid_t group) {
+/// Whether a group lists its members as they were written.
+bool keeps_order(hid_t group) {
   PropertyList creation(H5Gget_create_plist(group), "H5Gget_create_plist");
   unsigned order = 0;
   check(H5Pget_link_creation_order(creation.id(), &order), "H5Pget_link_creation_order");
-  const H5_index_t by = (order & H5P_CRT_ORDER_INDEXED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+  return (order & H5P_CRT_ORDER_INDEXED) != 0;
+}
+
+/// The names in a group: in the order of making where the file keeps it, else by name.
+std::vector<std::string> names_in(hid_t group) {
+  const H5_index_t by = keeps_order(group) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
   H5G_info_t info{};
   check(H5Gget_info(group, &info), "H5Gget_info");
   std::vector<std::string> names;
@@ -239,6 +244,8 @@ bool is_counter(const std::string& name) {
 void read_group(hid_t file, const std::string& path, int depth, FileIndex& index) {
   if (check(H5Lexists(file, path.c_str(), H5P_DEFAULT), "H5Lexists") == 0) return;
   Group group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), "H5Gopen2");
+  if (path == "parameters" || path == "statistics")
+    index.keeps_order = index.keeps_order && keeps_order(group.id());
   for (const std::string& name : names_in(group.id())) {
     if (is_counter(name)) continue;
     const std::string child = cat(path, "/", name);

@@ -139,7 +139,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
   RunParts run(config, world, failure, watchdog, {}, {}, servers);
   std::vector<std::string> notes = deck.notes;
-  const std::vector<std::string> loaded = load_initial_weights(run, notes);
+  const LoadedWeights loaded = load_initial_weights(run, notes);
   Reporter reporter({.folder = "", .rank = world.rank()});
   const LoaderOptions loading = loader_options(config.data);
   Trainer trainer(
@@ -166,7 +166,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     for (const std::string& note : notes) print_line(note);
     for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
       if (!reduction->left_out.empty()) print_line(reduction->left_out);
-    for (const std::string& line : loaded) print_line(line);
+    if (!loaded.summary.empty()) print_line(cat("weights      ", loaded.summary));
     for (const std::string& note : plan_notes(config, run.data.sharding, {})) print_line(note);
     print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",

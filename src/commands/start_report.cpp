@@ -61,8 +61,7 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
         fmt::format("recompute    saves {:.1f} MiB of activations per rank",
                     static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
   reporter.say(
-      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers, " workers × ",
-          run.data.sharding.batch,
+      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers, " workers × ", run.data.sharding.batch,
           run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
           ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
@@ -95,7 +94,8 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
     for (const std::string& warning : start.machines.network->verdict.warnings) reporter.warn(warning);
   for (const std::string& note : start.continuation.notes) reporter.say(note);
   if (start.staged) reporter.say(cat("staged       ", describe(*start.staged)));
-  for (const std::string& line : start.loaded) reporter.say(line);
+  if (!start.loaded.summary.empty()) reporter.say(cat("weights      ", start.loaded.summary));
+  for (const std::string& line : start.loaded.details) reporter.log(line);
   for (const std::string& note : start.deck.notes) reporter.say(note);
   for (const std::string& warning : start.warnings) reporter.warn(warning);
   const Sharding& sharding = run.data.sharding;

@@ -20,8 +20,8 @@ struct StartFacts {
   const StartUp& machines;
   const LoadedCheckpoint* resumed;  ///< Null: a new run
   const Continuation& continuation;
-  const std::optional<Staged>& staged;     ///< Empty: the data stay where they are
-  const std::vector<std::string>& loaded;  ///< Lines about initial weights
+  const std::optional<Staged>& staged;  ///< Empty: the data stay where they are
+  const LoadedWeights& loaded;          ///< Initial weights
   std::vector<std::string> warnings;
 };
 

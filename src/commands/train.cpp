@@ -165,7 +165,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                tracing.communication(communicators(config)), servers);
   // 4. The values to begin with.
   const Continuation continuation = found ? restore_run(*found, run) : Continuation();
-  const auto loaded = found ? std::vector<std::string>() : load_initial_weights(run, warnings);
+  const auto loaded = found ? LoadedWeights() : load_initial_weights(run, warnings);
   // 5. Files. From here on there is a folder to write a failure into.
   folder.open(run.machine.own_place().rank, resumed);
   failure.set_folder(config.run.output);

@@ -23,6 +23,7 @@ enum class ConvolutionAlgorithm { winograd, direct };
 enum class LossScaleKind { dynamic, fixed };
 enum class BatchNormKind { local, synchronised };
 enum class InitialWeights { xavier_uniform, xavier_normal, he_uniform, he_normal, uniform, normal };
+enum class WeightNames { same, order };  ///< Tensors of a file of weights: by name, by order and shape
 enum class EmbeddingTables { shared, per_slot };
 enum class DataKind { idx, image_list, image_folder, criteo, libsvm, random };
 enum class LastBatch { wrap, drop };
@@ -40,7 +41,7 @@ enum class BeforeBegin { average, all_reduce };  ///< Of parameters, of gradient
 enum class LocalMomentum { local, average, reset };  ///< The optimizer's state at an averaging
 enum class LocalStatistics { average, local, re_estimate };
 enum class OuterKind { none, sgd, momentum, nesterov };
-enum class RolesKind { collective, symmetric, ratio, user_defined };  ///< mpi::RoleKind
+enum class RolesKind { collective, symmetric, ratio, user_defined };                ///< mpi::RoleKind
 enum class ServerMode { sync, half_async, async, geo };
 
 /// The algorithm of an all-reduce; `automatic`: the fastest of those that the hosts allow.
@@ -94,6 +95,7 @@ inline constexpr Table all_words = {
     Words<Activation>{"identity", "relu", "tanh", "sigmoid"},
     Words<BatchNormKind>{"local", "synchronised"},
     Words<InitialWeights>{"xavier-uniform", "xavier-normal", "he-uniform", "he-normal", "uniform", "normal"},
+    Words<WeightNames>{"same", "order"},
     Words<EmbeddingTables>{"shared", "per-slot"},
     Words<DataKind>{"idx", "image-list", "image-folder", "criteo", "libsvm", "random"},
     Words<LastBatch>{"wrap", "drop"},

@@ -82,6 +82,7 @@ struct ModelConfig {
   InitialWeights initializer = InitialWeights::xavier_uniform;  ///< mlp
   double initializer_scale = 0.0;                               ///< Bound or deviation of uniform and normal
   std::string initial_weights;                                  ///< Empty: none
+  WeightNames weight_names = WeightNames::same;                 ///< How tensors of a file are matched
   // ctr-dnn
   std::int64_t embedding_width = 10;
   EmbeddingTables embeddings = EmbeddingTables::shared;
@@ -259,7 +260,7 @@ struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: not by steps
   double every_s = 600.0;  ///< 0: not by time
   std::int64_t keep = 3;
-  bool per_rank = false;  ///< Each rank's own model as well
+  bool per_rank = false;               ///< Each rank's own model as well
 };
 
 struct ValidationConfig {

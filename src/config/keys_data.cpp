@@ -109,6 +109,13 @@ std::vector<Key> model_and_data_keys() {
                "checkpoint), a checkpoint, an exported model; empty: none",
        .on_resume = on_request,
        .path_role = PathRole::input},
+      {.path = "model.weight_names",
+       .field = field<&Config::model, &ModelConfig::weight_names>(),
+       .help =
+           "How model.initial_weights finds its tensors: \"same\": by their names; \"order\": the first "
+           "of the file is the model's first and so on, parameters and statistics each, whatever they are "
+           "called; in both where their shapes agree",
+       .on_resume = OnResume::may_change},
       {.path = "data.kind",
        .field = field<&Config::data, &DataConfig::kind>(),
        .help =

@@ -17,6 +17,22 @@ std::map<std::string, std::size_t> places_in(const ValueSource& file) {
   return places;
 }
 
+/// Where the tensors of a group are, in the order of the file.
+std::vector<std::size_t> places_of_group(const ValueSource& file, const std::string& group) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < file.tensors().size(); ++i)
+    if (file.tensors()[i].path.starts_with(group + "/")) places.push_back(i);
+  return places;
+}
+
+/// Behind `head` the first of some texts, and how many more there are; nothing if there are none.
+std::string listed(const char* head, const std::vector<std::string>& texts) {
+  constexpr std::size_t most = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(texts.size(), most); ++i) text += (i == 0 ? head : ", ") + texts[i];
+  return texts.size() > most ? cat(text, " and ", texts.size() - most, " more (see the log)") : text;
+}
+
 /// The last parameters are weights and bias of the last layer, with one row and one value for each class: if
 /// they alone differ, the number of classes does.
 void check_classes(const ValueSource& file, const std::string& path, const Network& network) {
@@ -90,36 +106,57 @@ void restore(ValueSource& file, const std::string& path, const Network& network,
                                  group.values);
 }
 
-std::vector<std::string> load_matching(ValueSource& weights, const std::string& path, const Network& network,
-                                       const Model& model) {
-  std::map<std::string, std::size_t> given = places_in(weights);
-  std::vector<std::string> lines;
-  bool any = false;
+LoadedWeights load_matching(ValueSource& weights, const std::string& path, const Network& network,
+                            const Model& model, WeightNames names) {
+  const bool by_order = names == WeightNames::order;
+  std::map<std::string, std::size_t> not_needed = places_in(weights);
+  LoadedWeights loaded;
+  std::vector<std::string> left;
+  std::vector<std::string> missing;
+  std::size_t count = 0;
+  std::size_t all = 0;
   for (const StateGroup& group : state_groups(network, state_arrays(model, nullptr))) {
-    for (std::size_t i = 0; i < group.tensors.layout().slices().size(); ++i) {
-      const Slice& slice = group.tensors.layout()[i];
-      const auto found = given.find(group.name + "/" + slice.name);
-      if (found == given.end()) {
-        lines.push_back(cat("missing        ", slice.name));
+    const std::vector<Slice>& slices = group.tensors.layout().slices();
+    const std::vector<std::size_t> in_order = places_of_group(weights, group.name);
+    if (by_order && in_order.size() != slices.size())
+      throw UserError(cat("'", path, "' has ", in_order.size(), " tensors in /", group.name, ", the model ",
+                          slices.size(), ": model.weight_names = \"order\" needs as many"));
+    for (std::size_t i = 0; i < slices.size(); ++i, ++all) {
+      const Slice& slice = slices[i];
+      const std::string name = by_order ? weights.tensors()[in_order[i]].path : group.name + "/" + slice.name;
+      const auto found = not_needed.find(name);
+      if (found == not_needed.end()) {
+        missing.push_back(slice.name);
+        loaded.details.push_back(cat("missing        ", slice.name));
         continue;
       }
+      const std::string here = by_order ? cat(slice.name, " from ", name) : slice.name;
       const CheckpointTensor& tensor = weights.tensors()[found->second];
       if (tensor.shape == slice.shape) {
         group.tensors.import_slice(network.device().memory(), i, weights.values(found->second), group.values);
-        lines.push_back(cat("loaded         ", slice.name));
-        any = true;
+        loaded.details.push_back(cat("loaded         ", here));
+        ++count;
       } else {
-        lines.push_back(cat("shape differs  ", slice.name, ": ", tensor.shape.text(), " in the file, ",
-                            slice.shape.text(), " in the model"));
+        const std::string shapes = cat(tensor.shape.text(), " in the file, ", slice.shape.text());
+        left.push_back(cat(here, " ", shapes, " here"));
+        loaded.details.push_back(cat("shape differs  ", here, ": ", shapes, " in the model"));
       }
-      given.erase(found);
+      not_needed.erase(found);
     }
   }
-  for (const auto& [name, place] : given) lines.push_back(cat("not needed     ", name));
-  if (!any)
+  if (count == 0)
     throw UserError(
-        cat(path, ": no tensor has a name and shape of this model (flotilla inspect lists them)"));
-  return lines;
+        cat("'", path, "': no tensor has ", by_order ? "the shape" : "a name and shape",
+            " of this model (flotilla inspect lists them)",
+            by_order ? "" : "; with other names the order may serve: model.weight_names = \"order\""));
+  std::vector<std::string> others;
+  for (const auto& [name, place] : not_needed) {
+    others.push_back(name);
+    loaded.details.push_back(cat("not needed     ", name));
+  }
+  loaded.summary = cat("loaded ", count, " of ", all, " tensors from ", path, listed("; left: ", left),
+                       listed("; not in the file: ", missing), listed("; not needed: ", others));
+  return loaded;
 }
 
 }  // namespace flotilla

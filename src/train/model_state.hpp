@@ -8,6 +8,7 @@
 #include "models/network.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/value_source.hpp"
+#include "src/config/choices.hpp"
 #include "src/strategy/state_array.hpp"
 
 namespace flotilla {
@@ -32,10 +33,17 @@ void restore(ValueSource& file, const std::string& path, const Network& network,
 /// Whether a file has tensors of a group: "parameters", "optimizer/momentum".
 bool has_group(const ValueSource& file, const std::string& group);
 
-/// Copies the tensors with equal names and shapes. Returns the lines of a table: loaded, missing, shape
-/// differs, not needed.
-/// @throws UserError if nothing matched.
-std::vector<std::string> load_matching(ValueSource& weights, const std::string& path, const Network& network,
-                                       const Model& model);
+/// What was taken from a file of weights.
+struct LoadedWeights {
+  /// "loaded 100 of 102 tensors from model.h5; left: fc.weight 1000x512 in the file, 4x512 here"; empty:
+  /// there was no file
+  std::string summary{};
+  std::vector<std::string> details{};  ///< A line for each tensor of the model and each one not needed
+};
+
+/// Copies the tensors of equal names, or of equal places in their groups, if their shapes are equal.
+/// @throws UserError if nothing matched, or by order the numbers of tensors differ.
+LoadedWeights load_matching(ValueSource& weights, const std::string& path, const Network& network,
+                            const Model& model, WeightNames names);
 
 }  // namespace flotilla

@@ -128,10 +128,10 @@ bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, RunParts& run) {
 
 }  // namespace
 
-std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::string>& warnings) {
+LoadedWeights load_initial_weights(RunParts& run, std::vector<std::string>& warnings) {
   const std::string& path = run.config.model.initial_weights;
-  std::vector<std::string> lines;
-  if (path.empty()) return lines;
+  LoadedWeights loaded;
+  if (path.empty()) return loaded;
   agree(run.machine.workers, [&] {
     const mpi::CpuProgressScope working(run.machine.watchdog, "reading the initial weights");
     if (!run.machine.workers.is_root()) return;
@@ -142,15 +142,23 @@ std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::st
       throw UserError(cat("model.initial_weights: ", error.what()));
     }
     CheckpointFile weights(file, CheckpointFile::Content::weights);
-    lines = load_matching(weights, file, *run.model.network, run.model.weights);
+    const WeightNames names = run.config.model.weight_names;
+    if (names == WeightNames::order && !weights.keeps_order())
+      throw UserError(
+          cat("'", file,
+              "' does not say in which order its tensors were written, as model.weight_names = "
+              "\"order\" needs: write it by scripts/torch_to_hdf5.py, or with h5py make its groups "
+              "with track_order=True"));
+    loaded = load_matching(weights, file, *run.model.network, run.model.weights, names);
     if (run.sync.embeddings) {
       const std::vector<std::string> rows = row_files_of({file, weights.state()});
-      lines.push_back(rows.empty() ? cat(file, " has no rows of embeddings: they begin anew")
-                                   : cat("rows of embeddings from ", rows.size(), " file(s)"));
+      loaded.summary += rows.empty() ? "; it has no rows of embeddings: they begin anew"
+                                     : cat("; rows of embeddings from ", rows.size(),
+                                           rows.size() == 1 ? " file" : " files");
       run.machine.servers->set_row_files(rows);
     }
   });
-  return lines;
+  return loaded;
 }
 
 Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "src/train/find_checkpoint.hpp"
+#include "src/train/model_state.hpp"
 #include "src/train/run_parts.hpp"
 
 namespace flotilla {
 
 /// Collective. Puts the tensors of model.initial_weights (a file or a folder) that fit the model into the
-/// parameters of rank 0, if the deck names any. @returns one line per tensor of the model, on rank 0.
-std::vector<std::string> load_initial_weights(RunParts& run, std::vector<std::string>& warnings);
+/// parameters of rank 0, if the deck names any. @returns on rank 0 what was loaded.
+LoadedWeights load_initial_weights(RunParts& run, std::vector<std::string>& warnings);
 
 /// How a run continues from a checkpoint.
 struct Continuation {

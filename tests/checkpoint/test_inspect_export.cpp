@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "src/checkpoint/checkpoint_file.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
 #include "tests/checkpoint/samples.hpp"
@@ -100,6 +101,15 @@ TEST(Inspect, RefusesWhatIsNoHdf5File) {
 
   EXPECT_TRUE(
       mentions(user_error([&] { inspect(folder.path("a.h5"), {}); }), {folder.path("a.h5"), "not an HDF5"}));
+}
+
+TEST(CheckpointFile, SaysWhetherAFileKeepsTheOrderOfItsTensors) {
+  const test::TemporaryFolder folder;
+  write_checkpoint_file(folder.path("own.h5"), sample_snapshot(400));
+  add_dataset(folder.path("w.h5"), "parameters/fc.weight", {2}, {1.0F, 3.0F}, Stored::float64);
+
+  EXPECT_TRUE(CheckpointFile(folder.path("own.h5"), CheckpointFile::Content::weights).keeps_order());
+  EXPECT_FALSE(CheckpointFile(folder.path("w.h5"), CheckpointFile::Content::weights).keeps_order());
 }
 
 TEST(Inspect, NamesTheScriptThatConvertsFilesOfPyTorch) {

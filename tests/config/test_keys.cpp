@@ -35,8 +35,8 @@ std::size_t count_fields(const Config& config) {
     count(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, own] = model;  // own models' keys come later
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, own] = model;  // own models' keys come later
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
   }
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, stage_to, threads, prefetch, last_batch,
@@ -213,10 +213,10 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
                                              "roles",
                                              "server"};
   const std::set<std::string> free_keys = {
-      "model.recompute",        "data.stage_to", "data.threads",        "data.prefetch",
-      "train.epochs",           "train.steps",   "train.batch_size",    "train.global_batch_size",
-      "train.accumulate_steps", "data.cache",    "data.max_bad_images", "data.max_pixels",
-      "data.on_bad_image"};
+      "model.recompute",        "data.stage_to",     "data.threads",        "data.prefetch",
+      "train.epochs",           "train.steps",       "train.batch_size",    "train.global_batch_size",
+      "train.accumulate_steps", "data.cache",        "data.max_bad_images", "data.max_pixels",
+      "data.on_bad_image",      "model.weight_names"};
   const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
   const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
                                               "data.std"};
