@@ -96,8 +96,10 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     const std::string unit = data->slots() > 0 ? "samples" : "images";
     print_line(data->description());
     const char* const form = mine.bytes ? "bytes" : "floats";
-    print_line(fmt::format("{} rank(s) x {} thread(s), batch {}, {:.0f} {} as {}, {:.2f} s", world.size(),
-                           config.data.threads, sharding.batch, sums[1], unit, form, mine.seconds));
+    print_line(fmt::format("{} rank{} x {} thread{}, batch {}, {:.0f} {} as {}, {:.2f} s", world.size(),
+                           world.size() == 1 ? "" : "s", config.data.threads,
+                           config.data.threads == 1 ? "" : "s", sharding.batch, sums[1], unit, form,
+                           mine.seconds));
     print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
     if (arguments.json.empty()) return;
     const nlohmann::ordered_json json{{"data", data->description()},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/stopwatch.hpp"
 #include "src/train/run_folder.hpp"
 #include "src/train/trainer.hpp"
 
@@ -64,6 +66,16 @@ void time_steps(Device& device, std::int64_t count, const Step& step, std::vecto
   if (!whole) return;
   device.queue().synchronize();
   step_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9 / static_cast<double>(count));
+}
+
+/// The phases of a step that are reported one by one.
+constexpr std::array<const char*, 5> phase_names = {"input", "forward", "backward", "exposed_comm",
+                                                    "optimizer"};
+
+/// Seconds of each phase since the start of training.
+std::array<double, phase_names.size()> phase_totals(const PhaseTimes& times, const StrategyTimes& strategy) {
+  return {seconds(times.input_ns), seconds(times.forward_ns), seconds(times.backward_ns),
+          seconds(strategy.exposed_comm_ns), seconds(strategy.optimizer_ns)};
 }
 
 /// The operations of one step on its own buffers, in the state that the last step left.
@@ -162,13 +174,17 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
   constexpr std::int64_t rounds = 20;
   std::vector<double> step_s;
+  std::array<std::vector<double>, phase_names.size()> phase_s;
   const PhaseTimes before = trainer.times();
-  const StrategyTimes strategy_before = run.sync.times();
+  auto phases_before = phase_totals(before, run.sync.times());
   for (std::int64_t round = 0; round < rounds; ++round) {
     const auto step = [&] {
       end_job_on_failure(failure, [&] { return trainer.step(*loader); });
       if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0)
         trainer.save();
+      const auto phases = phase_totals(trainer.times(), run.sync.times());
+      for (std::size_t i = 0; i < phases.size(); ++i) phase_s[i].push_back(phases[i] - phases_before[i]);
+      phases_before = phases;
     };
     time_steps(*run.machine.device, std::max<std::int64_t>(1, arguments.steps / rounds), step, step_s);
     world.barrier();
@@ -183,21 +199,22 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   }
 
   const PhaseTimes& after = trainer.times();
-  const StrategyTimes strategy = run.sync.times();
   const auto steps = static_cast<double>(after.steps - before.steps);
-  const auto mean_s = [&](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
-  const std::vector<std::pair<std::string, double>> phases = {
-      {"step_mean", mean_s(after.step_ns - before.step_ns)},
-      {"input", mean_s(after.input_ns - before.input_ns)},
-      {"forward", mean_s(after.forward_ns - before.forward_ns)},
-      {"backward", mean_s(after.backward_ns - before.backward_ns)},
-      {"exposed_comm", mean_s(strategy.exposed_comm_ns - strategy_before.exposed_comm_ns)},
-      {"optimizer", mean_s(strategy.optimizer_ns - strategy_before.optimizer_ns)},
-      {"checkpoint_stall", mean_s(after.stall_ns - before.stall_ns)}};
+  const double step_mean_s = seconds(after.step_ns - before.step_ns) / steps;
+  const double stall_mean_s = seconds(after.stall_ns - before.stall_ns) / steps;
+  const double step_median_s = median(step_s);
+  // With the rest they are the median step; few steps wait for a checkpoint, so that the median would be 0.
+  std::vector<std::pair<std::string, double>> phases;
+  for (std::size_t i = 0; i < phase_names.size(); ++i)
+    phases.emplace_back(phase_names[i], median(phase_s[i]));
+  const double waits_s = phases[0].second + phases[3].second;
+  phases.emplace_back("checkpoint_stall", stall_mean_s);
+  double rest_s = step_median_s;
+  for (const auto& phase : phases) rest_s -= phase.second;
+  phases.emplace_back("rest", rest_s);
   const std::vector<Kind> kinds = kinds_of(operations);
   double alone_s = 0.0;
   for (const Kind& kind : kinds) alone_s += kind.seconds;
-  const double step_median_s = median(step_s);
   const double samples_per_s = static_cast<double>(run.data.sharding.global_batch()) / step_median_s;
   nlohmann::ordered_json json{{"deck", arguments.deck},
                               {"workers", world.size()},
@@ -209,7 +226,8 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                               {"operations_alone_us", alone_s * 1e6},
                               {"fraction", alone_s / step_median_s}};
   if (run.model.loss_scale.enabled()) json["skipped_steps"] = run.model.loss_scale.skipped();
-  for (const auto& [phase, seconds] : phases) json[cat(phase, "_us")] = seconds * 1e6;
+  json["step_mean_us"] = step_mean_s * 1e6;
+  for (const auto& [phase, time_s] : phases) json[cat(phase, "_us")] = time_s * 1e6;
   for (const Kind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},
                              {"count", kind.count},
@@ -222,7 +240,8 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                                   {"us", operation.median_s() * 1e6},
                                   {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
-    print_line(cat(run.machine.device->info().description, ", ", world.size(), " worker(s), global batch ",
+    print_line(cat(run.machine.device->info().description, ", ", world.size(),
+                   world.size() == 1 ? " worker" : " workers", ", global batch ",
                    run.data.sharding.global_batch(),
                    servers == nullptr ? ", all-reduce " : ", parameter-server ",
                    servers == nullptr ? run.sync.reduction.description : word(config.server()->mode)));
@@ -230,6 +249,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
     print_line("operations alone, sums of medians");
     for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);
     table.row("  all of them", alone_s, static_cast<int>(operations.size()));
+    table.row("  step less these and its waits", step_median_s - alone_s - waits_s);
     if (arguments.operations) {
       print_line("each operation alone, median");
       for (const Operation& operation : operations)
@@ -237,13 +257,12 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
     }
     table.row(ahead ? "step, median of rounds" : "step, median", step_median_s);
     if (ahead) print_line("  of which by the host, which runs ahead of the device");
-    for (const auto& [phase, seconds] : phases) {
-      std::string name = cat("  ", phase, phase == "step_mean" ? "" : " (mean)");
+    for (const auto& [phase, time_s] : phases) {
+      std::string name = cat("  ", phase, phase == "checkpoint_stall" ? " (mean)" : "");
       std::ranges::replace(name, '_', ' ');
-      table.row(name, seconds);
+      table.row(name, time_s);
     }
-    table.row("  rest: step less operations, waits",
-              step_median_s - alone_s - phases[1].second - phases[4].second);
+    table.row("step, mean", step_mean_s);
     print_line(fmt::format(
         "{:.{}f} samples/s; the step takes {:.3f} of the time of its operations alone: fraction {:.3f}",
         samples_per_s, samples_per_s < 100.0 ? 2 : 0, step_median_s / alone_s, alone_s / step_median_s));

@@ -54,14 +54,16 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   if (run.model.loss_scale.enabled()) reporter.say(cat("loss scale   ", run.model.loss_scale.text()));
   reporter.say(cat("training     ", run.data.training->description()));
   if (run.data.validation) reporter.say(cat("validation   ", run.data.validation->description()));
-  reporter.say(
-      cat("model        ", config.model.kind, ", ", run.model.network->layout().values(), " parameters"));
+  reporter.say(cat("model        ", config.model.kind,
+                   config.model.kind == "resnet" ? cat("-", config.model.depth) : "", ", ",
+                   run.model.network->layout().values(), " parameters"));
   if (const ActivationMemory& memory = run.model.network->memory(); memory.recomputes())
     reporter.say(
         fmt::format("recompute    saves {:.1f} MiB of activations per rank",
                     static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
   reporter.say(
-      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers, " workers × ", run.data.sharding.batch,
+      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers,
+          run.data.sharding.workers == 1 ? " worker × " : " workers × ", run.data.sharding.batch,
           run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
           ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);

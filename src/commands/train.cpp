@@ -186,7 +186,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .writers = folder.writers(),
                    .failure = failure,
                    .loading = tracing.loading(),
-                   .build = version_line(),
+                   .build = version_numbers(),
                    .limit = limit},
                   beginning_at(resumed, continuation));
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });

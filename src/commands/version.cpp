@@ -14,9 +14,13 @@ constexpr const char* version = FLOTILLA_VERSION;
 }  // namespace
 
 std::string version_line() {
+  return "flotilla " + version_numbers();
+}
+
+std::string version_numbers() {
   const BuildInfo build = build_info();
-  return cat("flotilla ", version, " (", mpi::Environment::library_version(), ", oneDNN ", build.onednn,
-             ", HDF5 ", hdf5_version(), ")");
+  return cat(version, " (", mpi::Environment::library_version(), ", oneDNN ", build.onednn, ", HDF5 ",
+             hdf5_version(), ")");
 }
 
 std::string version_text() {

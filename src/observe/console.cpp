@@ -15,6 +15,13 @@ namespace flotilla {
 
 namespace {
 
+/// Of fewer classes the label is among the five highest logits for most samples.
+constexpr std::int64_t least_classes_for_top5 = 10;
+
+bool shows_top5(std::int64_t classes) {
+  return classes == 0 || classes >= least_classes_for_top5;
+}
+
 constexpr const char* erase_line = "\r\033[K";
 
 /// 0 if `descriptor` is no terminal or has no size.
@@ -38,22 +45,28 @@ std::string console_line(const StepReport& report) {
     line += fmt::format(", auc: {:.5f}, batch_auc: {:.5f}", *report.auc, *report.batch_auc);
   } else {
     if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
-    if (report.accuracy_top5) line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
+    if (report.accuracy_top5 && shows_top5(report.classes))
+      line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
   }
   if (report.loss_scale) line += fmt::format(", loss_scale: {:.6g}", *report.loss_scale);
   if (report.skipped_steps && *report.skipped_steps > 0)
     line += fmt::format(", skipped: {}", *report.skipped_steps);
-  return line +
-         fmt::format(", {:.{}f} samples/s", report.samples_per_s, report.samples_per_s < 100.0 ? 2 : 0);
+  line += fmt::format(", {:.{}f} samples/s", report.samples_per_s, report.samples_per_s < 100.0 ? 2 : 0);
+  if (report.loss_mean) line += fmt::format(", mean loss: {:.5f}", *report.loss_mean);
+  return line + fmt::format(", lr: {:.6g}", report.learning_rate);
 }
 
 std::string console_line(const ValidationReport& report) {
-  if (report.auc && report.log_loss && report.calibration)
-    return fmt::format(
-        "[Epoch {}, validation] loss: {:.5f}, auc: {:.5f}, log_loss: {:.5f}, calibration: {:.4f}, {} samples",
-        report.epoch, report.loss, *report.auc, *report.log_loss, *report.calibration, report.samples);
-  return fmt::format("[Epoch {}, validation] loss: {:.5f}, acc1: {:.5f}, acc5: {:.5f}, {} samples",
-                     report.epoch, report.loss, report.accuracy_top1, report.accuracy_top5, report.samples);
+  std::string line = fmt::format("[Epoch {}, validation] loss: {:.5f}", report.epoch, report.loss);
+  if (report.auc && report.log_loss && report.calibration) {
+    line += fmt::format(", auc: {:.5f}, log_loss: {:.5f}, calibration: {:.4f}", *report.auc, *report.log_loss,
+                        *report.calibration);
+  } else {
+    line += fmt::format(", acc1: {:.5f}", report.accuracy_top1);
+    if (shows_top5(report.classes)) line += fmt::format(", acc5: {:.5f}", report.accuracy_top5);
+  }
+  line += fmt::format(", {} samples", report.samples);
+  return report.epoch_s ? line + ", epoch: " + duration_text(*report.epoch_s) : line;
 }
 
 std::string console_line(const CheckpointReport& report) {

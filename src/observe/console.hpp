@@ -11,7 +11,8 @@ namespace flotilla {
 /// A line of the console about a report, without line feed, in the form of Fleet's examples (docs/fleet.md,
 /// "Images").
 std::string console_line(const StartReport& report);
-/// "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s"
+/// "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s, mean loss: 0.52341,
+/// lr: 0.001"
 std::string console_line(const StepReport& report);
 std::string console_line(const ValidationReport& report);
 std::string console_line(const CheckpointReport& report);

@@ -40,6 +40,9 @@ void describe(const StepReport& report, Visitor& key) {
   key("epoch", report.epoch, "epochs", "begun before this one");
   key("batch", report.batch, "batches", "of the epoch, from 1 to steps_per_epoch");
   key("loss", report.loss, "nats", "mean over the workers");
+  key("loss_mean", report.loss_mean, "nats",
+      "mean of the losses of the steps since the last report; where workers step by themselves, as with "
+      "local SGD, of those of this rank");
   key("learning_rate", report.learning_rate, "", "of this step");
   key("samples_per_s", report.samples_per_s, "samples/s",
       "of all workers since the last report, without validation, checkpoint stalls and the first 10 steps");
@@ -78,6 +81,7 @@ void describe(const ValidationReport& report, Visitor& key) {
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("samples", report.samples, "samples", "each counted once");
+  key("epoch_s", report.epoch_s, "s", "that the steps of the epoch took, if this run did all of them");
   key("auc", report.auc, "", "area under the ROC curve, of clicks; so are the next ones");
   key("auc_bound", report.auc_bound, "", "how far auc may be from that without bins");
   key("pr_auc", report.pr_auc, "", "area under the precision-recall curve");

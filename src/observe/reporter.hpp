@@ -35,10 +35,11 @@ struct StepReport {
   double learning_rate = 0.0;
   double samples_per_s =
       0.0;  ///< All workers, since the last report, without validation, stalls and the first 10 steps
-  double step_s = 0.0;          ///< A step, mean since the last report; so are the next three
-  double exposed_comm_s = 0.0;  ///< Waiting for communication
-  double input_wait_s = 0.0;    ///< Waiting for the loader
-  std::int64_t sent_bytes = 0;  ///< By this rank
+  double step_s = 0.0;                ///< A step, mean since the last report; so are the next three
+  double exposed_comm_s = 0.0;        ///< Waiting for communication
+  double input_wait_s = 0.0;          ///< Waiting for the loader
+  std::int64_t sent_bytes = 0;        ///< By this rank
+  std::optional<double> loss_mean{};  ///< Of the steps since the last report
   std::optional<std::int64_t> period{};
   std::optional<double> loss_scale{};  ///< Of this rank from now on; in float16, as is the next
   std::optional<std::int64_t> skipped_steps{};
@@ -53,6 +54,7 @@ struct StepReport {
   std::optional<std::string> slowest_phase{};
   std::optional<std::int64_t> slowest_times{};
   std::optional<double> slowest_cost_s{};
+  std::int64_t classes = 0;  ///< For the console: below 10 it leaves accuracy_top5 out; 0: not known
 };
 struct ValidationReport {
   std::int64_t step = 0;
@@ -66,6 +68,8 @@ struct ValidationReport {
   std::optional<double> pr_auc{};
   std::optional<double> log_loss{};
   std::optional<double> calibration{};
+  std::optional<double> epoch_s{};  ///< Time of the epoch's steps, if all of them were in this run
+  std::int64_t classes = 0;         ///< As in StepReport
 };
 struct CheckpointReport {
   std::int64_t step = 0;

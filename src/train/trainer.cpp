@@ -141,6 +141,7 @@ Ending Trainer::run() {
   queue_.emplace(flotilla::computing_threads(computing_threads()));
   if (config_.checkpoint.every_s > 0.0)
     save_clock_.emplace(config_.checkpoint.every_s, step_, trace::now_ns());
+  epoch_whole_ = position_.offset == 0;
   while (!done()) {
     const std::int64_t step_ns_before = times_.step_ns;
     const StepOutcome outcome = step(*loader);
@@ -155,6 +156,8 @@ Ending Trainer::run() {
     }
     if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);
+    losses_.add(outcome);
+    if (position_.offset == 0) end_epoch();
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *run_.data.training, run_.machine.workers, parts_.reporter,
                           parts_.failure);

@@ -14,6 +14,7 @@
 #include "src/train/monitor/agreement.hpp"
 #include "src/train/monitor/click_log.hpp"
 #include "src/train/monitor/input_need.hpp"
+#include "src/train/monitor/loss_mean.hpp"
 #include "src/train/monitor/processor_waiting.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
 #include "src/train/monitor/straggler_monitor.hpp"
@@ -94,6 +95,7 @@ class Trainer {
   bool is_time_to_save();
   bool checks_agreement_at(std::int64_t step, const Position& position) const;
   void check_agreement();
+  void end_epoch();
   void report(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
   /// What the micro-steps of a step have in common.
@@ -161,7 +163,11 @@ class Trainer {
     std::int64_t rated_ns = 0;
   };
   Mark mark_;
-  std::int64_t rated_steps_ = 0;  ///< Those after the first ten
+  LossMean losses_;                       ///< Since the last report
+  std::int64_t epoch_begin_ns_ = 0;       ///< times_.step_ns when the epoch began
+  bool epoch_whole_ = false;              ///< All of its steps were in this run
+  std::optional<double> last_epoch_s_{};  ///< Of the epoch that ended last, if it was whole
+  std::int64_t rated_steps_ = 0;          ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
   InputTimes unrated_input_;  ///< Of those
   bool input_advised_ = false;

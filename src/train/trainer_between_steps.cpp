@@ -16,6 +16,12 @@
 
 namespace flotilla {
 
+void Trainer::end_epoch() {
+  last_epoch_s_ = epoch_whole_ ? std::optional(seconds(times_.step_ns - epoch_begin_ns_)) : std::nullopt;
+  epoch_begin_ns_ = times_.step_ns;
+  epoch_whole_ = true;
+}
+
 void Trainer::report(const StepOutcome& outcome) {
   run_.machine.watchdog.beat("reporting", step_);
   const StrategyTimes strategy = run_.sync.times();
@@ -41,9 +47,11 @@ void Trainer::report(const StepOutcome& outcome) {
                     .exposed_comm_s = per_step(strategy.exposed_comm_ns - mark_.strategy.exposed_comm_ns),
                     .input_wait_s = per_step(times_.input_ns - mark_.times.input_ns),
                     .sent_bytes = (strategy.sent_bytes - mark_.strategy.sent_bytes) / steps,
+                    .loss_mean = losses_.take(),
                     .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
                     .accuracy_top1 = outcome.accuracy_top1,
-                    .accuracy_top5 = outcome.accuracy_top5};
+                    .accuracy_top5 = outcome.accuracy_top5,
+                    .classes = config_.model.classes};
   const mpi::Place& slowest = run_.machine.places[static_cast<std::size_t>(stragglers.slowest)];
   if (stragglers.synchronisations > 0) {
     report.wait_s = stragglers.wait_s / static_cast<double>(steps);
@@ -201,7 +209,9 @@ void Trainer::validate() {
                           .loss = result.loss,
                           .accuracy_top1 = result.accuracy_top1,
                           .accuracy_top5 = result.accuracy_top5,
-                          .samples = result.samples};
+                          .samples = result.samples,
+                          .epoch_s = position_.offset == 0 ? last_epoch_s_ : std::nullopt,
+                          .classes = config_.model.classes};
   if (result.clicks) {
     report.auc = result.clicks->auc;
     report.auc_bound = result.clicks->auc_bound;

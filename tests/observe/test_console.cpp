@@ -12,7 +12,41 @@ TEST(Console, SaysAStepInTheOriginalsTerms) {
   report.accuracy_top5 = 0.9921875;
 
   EXPECT_EQ(console_line(report),
-            "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s");
+            "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s, lr: 0");
+}
+
+TEST(Console, SaysTheMeanLossAndTheLearningRateBehindTheRate) {
+  EXPECT_EQ(console_line(StepReport{.step = 100,
+                                    .batch = 100,
+                                    .loss = 0.412349,
+                                    .learning_rate = 0.001,
+                                    .samples_per_s = 84120.4,
+                                    .loss_mean = 0.52341}),
+            "[Epoch 0, batch 100] loss: 0.41235, 84120 samples/s, mean loss: 0.52341, lr: 0.001");
+}
+
+TEST(Console, LeavesTopFiveOutBelowTenClasses) {
+  StepReport step{.step = 100, .batch = 100, .loss = 0.5, .samples_per_s = 1000.0, .classes = 9};
+  step.accuracy_top1 = 0.875;
+  step.accuracy_top5 = 1.0;
+  const ValidationReport validation{
+      .epoch = 2, .loss = 0.25, .accuracy_top1 = 0.975, .accuracy_top5 = 1.0, .samples = 2000, .classes = 9};
+
+  EXPECT_EQ(console_line(step), "[Epoch 0, batch 100] loss: 0.50000, acc1: 0.87500, 1000 samples/s, lr: 0");
+  EXPECT_EQ(console_line(validation), "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, 2000 samples");
+}
+
+TEST(Console, SaysTheTimeOfAnEpoch) {
+  const ValidationReport validation{.epoch = 2,
+                                    .loss = 0.25,
+                                    .accuracy_top1 = 0.975,
+                                    .accuracy_top5 = 1.0,
+                                    .samples = 2000,
+                                    .epoch_s = 75.0};
+
+  EXPECT_EQ(
+      console_line(validation),
+      "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples, epoch: 1 min 15 s");
 }
 
 TEST(Console, SaysTheLossScaleAndWhatWasSkipped) {
@@ -22,12 +56,13 @@ TEST(Console, SaysTheLossScaleAndWhatWasSkipped) {
                   .samples_per_s = 1000.0,
                   .loss_scale = 26214.4,
                   .skipped_steps = 0};
-  EXPECT_EQ(console_line(step), "[Epoch 0, batch 100] loss: 0.50000, loss_scale: 26214.4, 1000 samples/s");
+  EXPECT_EQ(console_line(step),
+            "[Epoch 0, batch 100] loss: 0.50000, loss_scale: 26214.4, 1000 samples/s, lr: 0");
 
   step.skipped_steps = 2;
 
   EXPECT_EQ(console_line(step),
-            "[Epoch 0, batch 100] loss: 0.50000, loss_scale: 26214.4, skipped: 2, 1000 samples/s");
+            "[Epoch 0, batch 100] loss: 0.50000, loss_scale: 26214.4, skipped: 2, 1000 samples/s, lr: 0");
   EXPECT_NE(console_line(EndReport{.reason = "done", .step = 100, .skipped_steps = 2})
                 .find("done after step 100 (2 skipped: they overflowed) in"),
             std::string::npos);
@@ -53,7 +88,7 @@ TEST(Console, SaysAreasInsteadOfAccuraciesWhereClicksArePredicted) {
   validation.calibration = 1.02;
 
   EXPECT_EQ(console_line(step),
-            "[Epoch 0, batch 100] loss: 0.50000, auc: 0.75000, batch_auc: 0.80000, 1000 samples/s");
+            "[Epoch 0, batch 100] loss: 0.50000, auc: 0.75000, batch_auc: 0.80000, 1000 samples/s, lr: 0");
   EXPECT_EQ(console_line(validation),
             "[Epoch 2, validation] loss: 0.25000, auc: 0.81250, log_loss: 0.25000, calibration: 1.0200, "
             "2000 samples");

@@ -225,8 +225,19 @@ TEST_F(Commands, BenchesPrintTablesAndJson) {
     shared_memory = shared_memory || (row.at("algorithm") == "shared-memory" && row.at("correct"));
   }
   EXPECT_TRUE(mpi && shared_memory);
+  const std::size_t last = all_reduce.output.rfind('\n', all_reduce.output.size() - 2) + 1;
+  EXPECT_EQ(all_reduce.output.compare(last, 20, "fastest in float32: "), 0) << all_reduce.output;
+  EXPECT_TRUE(all_reduce.output.ends_with(" for 4096 bytes\n")) << all_reduce.output;
   ASSERT_EQ(step.exit_code, 0) << step.errors;
-  EXPECT_GT(nlohmann::json::parse(read_file(path("step.json"))).at("fraction"), 0.0);
+  const auto figures = nlohmann::json::parse(read_file(path("step.json")));
+  EXPECT_GT(figures.at("fraction"), 0.0);
+  double sum = 0.0;
+  for (const char* phase :
+       {"input", "forward", "backward", "exposed_comm", "optimizer", "checkpoint_stall", "rest"})
+    sum += figures.at(std::string(phase) + "_us").get<double>();
+  EXPECT_NEAR(sum, figures.at("step_us").get<double>(), 1e-6 * sum);
+  EXPECT_GT(figures.at("step_mean_us"), 0.0);
+  EXPECT_NE(step.output.find(", 2 workers, global batch 128"), std::string::npos) << step.output;
 }
 
 }  // namespace

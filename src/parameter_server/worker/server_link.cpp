@@ -102,9 +102,11 @@ std::vector<std::string> ServerLink::leave() {
   connection_->farewell();
   phase_ = Phase::left;
   std::vector<std::string> lines;
-  for (const std::string& text : gather_texts(roles_, {})) {
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  const std::vector<std::string> texts = gather_texts(roles_, {});
+  const std::vector<int> servers = roles_.table().ranks(mpi::Role::server);
+  for (std::size_t server = 0; server < servers.size(); ++server) {
+    std::istringstream stream(texts[static_cast<std::size_t>(servers[server])]);
+    for (std::string line; std::getline(stream, line);) lines.push_back(cat("server ", server, ": ", line));
   }
   return lines;
 }
