@@ -94,6 +94,14 @@ void make_folder(const std::string& folder) {
     throw UserError(cat("cannot make the folder '", folder, "' for checkpoints: ", system_message(error)));
 }
 
+/// The file that a link leads to: a checkpoint's parts lie beside it, not beside the link.
+std::string behind_link(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path target = fs::canonical(path, error);
+  return error ? path : target.string();
+}
+
 std::vector<fs::path> files_in(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> files;
@@ -120,6 +128,7 @@ std::string remove_files(const fs::path& folder, bool (*has_name)(std::string_vi
 }
 
 constexpr int any_number = 0;
+constexpr const char* best_name = "best.h5";
 
 /// The first thing that is wrong with one of the parts of a checkpoint; empty if they are good.
 std::string damage_of_parts(const std::string& path, std::span<const CheckpointPart> parts,
@@ -188,7 +197,9 @@ std::string CheckpointFolder::server_part_path(std::int64_t step, int server) co
 void CheckpointFolder::remove_unfinished() const {
   for (const fs::path& file : files_in(folder_)) {
     const std::string name = file.filename().string();
-    if (is_unfinished(name)) ::unlink(file.c_str());
+    const std::string_view end_of_best =
+        name.starts_with(best_name) ? std::string_view(name).substr(std::strlen(best_name)) : "";
+    if (is_unfinished(name) || is_temporary_ending(end_of_best)) ::unlink(file.c_str());
     std::string_view rest = name;
     const auto step = take_number(rest, "step-", ".parts");
     if (!step || !rest.empty()) continue;
@@ -225,13 +236,34 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
   return good_[step] = is_good;
 }
 
+std::int64_t CheckpointFolder::best_step() const {
+  std::error_code error;  // mostly that there is no such link
+  const std::string target = fs::read_symlink(fs::path(folder_) / best_name, error).string();
+  std::string_view rest = target;
+  const auto step = take_step(rest);
+  return step && rest.empty() ? *step : -1;
+}
+
+void CheckpointFolder::mark_best(std::int64_t step) const {
+  if (best_step() == step || !is_there(path_of(step))) return;
+  const std::string link = (fs::path(folder_) / best_name).string();
+  const std::string temporary = cat(link, ".tmp-", ::getpid());
+  ::unlink(temporary.c_str());
+  if (::symlink(file_name(step).c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), link.c_str()) != 0)
+    throw UserError(
+        cat("cannot make the link '", link, "' to ", file_name(step), ": ", system_message(errno)));
+  sync_folder(folder_);
+}
+
 void CheckpointFolder::saved(std::int64_t step, std::int64_t keep, const std::function<void()>& moved) {
   good_[step] = true;
+  const std::int64_t best = best_step();
   std::int64_t kept = 1;
   std::string failure;
   const auto files = checkpoints_in(folder_);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    if (file->first >= step || !good(file->first, file->second, moved)) continue;
+    if (file->first >= step || file->first == best || !good(file->first, file->second, moved)) continue;
     if (kept < keep) {
       ++kept;
       continue;
@@ -305,7 +337,7 @@ std::string checkpoint_at(const std::string& file_or_folder,
   const fs::file_status status = fs::status(file_or_folder, error);
   if (!fs::is_directory(status)) {
     // Errors of opening another kind of file are reported where it is opened.
-    if (status.type() != fs::file_type::not_found) return file_or_folder;
+    if (status.type() != fs::file_type::not_found) return behind_link(file_or_folder);
     throw UserError(
         cat("cannot open '", file_or_folder,
             "': No such file or directory; give a checkpoint, an exported model or a run's folder"));

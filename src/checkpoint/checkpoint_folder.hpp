@@ -33,6 +33,9 @@ class CheckpointFolder {
   /// Removes the parts of a step unless its checkpoint exists, or may exist. Files that cannot be removed
   /// stay until the next start.
   void remove_orphaned_parts(std::int64_t step) const;
+  /// Makes best.h5 a link to the checkpoint of a step, which saved() does not remove while it is; without
+  /// that checkpoint the link stays as it is. @throws UserError
+  void mark_best(std::int64_t step) const;
   /// To be called when the checkpoint of `step` is on the disk under its name and was verified with all its
   /// parts. Removes the good checkpoints before it, but for the newest `keep` − 1. Damaged ones are neither
   /// counted nor removed: they may be the only copy of something. The same holds for later ones, of a run
@@ -43,6 +46,7 @@ class CheckpointFolder {
 
  private:
   bool good(std::int64_t step, const std::string& path, const std::function<void()>& moved);
+  std::int64_t best_step() const;  ///< Of the checkpoint that best.h5 leads to; −1: none
 
   std::string folder_;
   std::map<std::int64_t, bool> good_;  ///< By step; verified once each

@@ -38,6 +38,7 @@ struct Save {
   std::shared_ptr<ValueSource> shared{};  ///< Values of the checkpoint itself; null except on worker 0
   std::shared_ptr<ValueSource> own{};     ///< Values of this worker's part; null on all workers: no parts
   std::map<std::string, double> own_numbers{};  ///< Numbers in the state of this worker's part
+  std::int64_t best_step = -1;                  ///< Step of the checkpoint that stays as best.h5; −1: none
 };
 
 /// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.

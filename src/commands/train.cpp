@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -88,13 +89,16 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
 }
 
 /// Where the loop begins: at a checkpoint, or at zero.
-Beginning beginning_at(const LoadedCheckpoint* resumed, const Continuation& continuation) {
+Beginning beginning_at(const LoadedCheckpoint* resumed, const Continuation& continuation,
+                       const Config& config) {
   if (resumed == nullptr) return {};
+  const bool same_metric = read_saved_deck(resumed->state.deck).checkpoint.best == config.checkpoint.best;
   return {.step = resumed->state.step,
           .position = resumed->state.position,
           .samples = resumed->state.samples,
           .checkpoint = resumed->path,
-          .changes = continuation.changes};
+          .changes = continuation.changes,
+          .best = same_metric ? resumed->state.numbers : std::map<std::string, double>()};
 }
 
 /// Collective over the workers. Trains, then reports on rows and lets the servers go.
@@ -188,7 +192,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .loading = tracing.loading(),
                    .build = version_numbers(),
                    .limit = limit},
-                  beginning_at(resumed, continuation));
+                  beginning_at(resumed, continuation, config));
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
   // 8. The end.
   write_last<AgreedFailure>(ending, reporter, [&] {

@@ -157,6 +157,7 @@ struct TrainConfig {
   double label_smoothing = 0.0;
   double mixup = 0.0;               ///< α of λ ~ Beta(α, α); 0: off
   double gradient_clip_norm = 0.0;  ///< 0: none
+  std::int64_t patience = 0;        ///< Validations without improvement that end training; 0: never
 };
 
 struct OptimizerConfig {
@@ -260,6 +261,7 @@ struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: not by steps
   double every_s = 600.0;  ///< 0: not by time
   std::int64_t keep = 3;
+  BestMetric best = BestMetric::none;  ///< Of validations: whose best checkpoint is kept
   bool per_rank = false;               ///< Each rank's own model as well
 };
 

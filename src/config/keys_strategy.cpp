@@ -83,6 +83,10 @@ std::vector<Key> checkpoint_and_validation_keys() {
        .field = field<&Config::checkpoint, &CheckpointConfig::keep>(),
        .rule = at_least(1, most_count),
        .help = "Newest checkpoints that are kept"},
+      {.path = "checkpoint.best",
+       .field = field<&Config::checkpoint, &CheckpointConfig::best>(),
+       .help = "Figure of a validation, as metrics.jsonl calls it, whose best checkpoint is kept beside the "
+               "newest ones and is found as checkpoints/best.h5; a checkpoint is saved at each improvement"},
       {.path = "checkpoint.per_rank",
        .field = field<&Config::checkpoint, &CheckpointConfig::per_rank>(),
        .help = "Every rank saves its own model into a folder of its own as well (checkpoints/rank-0000)"},

@@ -58,6 +58,11 @@ std::vector<Key> training_keys() {
        .rule = at_least(0),
        .help = "Largest norm of the whole gradient, longer ones are scaled down; 0: no clipping",
        .on_resume = on_request},
+      {.path = "train.patience",
+       .field = field<&Config::train, &TrainConfig::patience>(),
+       .rule = at_least(0, most_steps),
+       .help = "Validations in a row without improvement of checkpoint.best after which training ends; 0: it "
+               "does not"},
       {.path = "optimizer.kind",
        .field = field<&Config::optimizer, &OptimizerConfig::kind>(),
        .help = "The update rule",

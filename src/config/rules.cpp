@@ -60,6 +60,28 @@ class Rules : public RuleChecks {
     }
   }
 
+  void best_checkpoint() {
+    if (!usable({"checkpoint.best", "train.patience"})) return;
+    const BestMetric best = config.checkpoint.best;
+    if (config.train.patience > 0 && config.validation.every == 0)
+      mistakes.add(
+          origin({"train.patience", "validation.every"}),
+          "train.patience counts validations, and validation.every = 0 asks for none before the end");
+    if (best == BestMetric::none) {
+      if (config.train.patience > 0)
+        mistakes.add(origin({"train.patience"}),
+                     "train.patience needs checkpoint.best, the figure of a validation that is to improve");
+      return;
+    }
+    if (!config.data.validation.given)
+      mistakes.add(origin({"checkpoint.best"}), cat("checkpoint.best = ", quoted(word(best)),
+                                                    " is a figure of validations: name data.validation"));
+    if ((best == BestMetric::auc || best == BestMetric::log_loss) && !config.model.has_embeddings())
+      mistakes.add(origin({"checkpoint.best"}),
+                   cat("checkpoint.best = ", quoted(word(best)),
+                       " needs model.kind = \"ctr-dnn\", which predicts clicks"));
+  }
+
   void warm_up() {
     if (!usable({"train.epochs", "schedule.warmup_epochs"}) || config.train.epochs == 0) return;
     if (config.schedule.warmup_epochs < static_cast<double>(config.train.epochs)) return;
@@ -245,6 +267,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.batch_size();
   rules.end_of_training();
   rules.resume_with();
+  rules.best_checkpoint();
   rules.warm_up();
   rules.precision();
   rules.milestones();

@@ -18,6 +18,11 @@ namespace {
 /// Of fewer classes the label is among the five highest logits for most samples.
 constexpr std::int64_t least_classes_for_top5 = 10;
 
+/// As the console calls a figure.
+std::string short_name(const std::string& key) {
+  return key == "accuracy_top1" ? "acc1" : key == "accuracy_top5" ? "acc5" : key;
+}
+
 bool shows_top5(std::int64_t classes) {
   return classes == 0 || classes >= least_classes_for_top5;
 }
@@ -66,7 +71,11 @@ std::string console_line(const ValidationReport& report) {
     if (shows_top5(report.classes)) line += fmt::format(", acc5: {:.5f}", report.accuracy_top5);
   }
   line += fmt::format(", {} samples", report.samples);
-  return report.epoch_s ? line + ", epoch: " + duration_text(*report.epoch_s) : line;
+  if (report.epoch_s) line += ", epoch: " + duration_text(*report.epoch_s);
+  if (report.best && report.best_of && report.best_epoch)
+    line += fmt::format(", best {}: {:.5f} in epoch {}", short_name(*report.best_of), *report.best,
+                        *report.best_epoch);
+  return line;
 }
 
 std::string console_line(const CheckpointReport& report) {

@@ -82,6 +82,11 @@ void describe(const ValidationReport& report, Visitor& key) {
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("samples", report.samples, "samples", "each counted once");
   key("epoch_s", report.epoch_s, "s", "that the steps of the epoch took, if this run did all of them");
+  key("best_of", report.best_of, "",
+      "key of the figure by which validations are compared: checkpoint.best, else accuracy_top1, of clicks "
+      "auc");
+  key("best", report.best, "", "its best value so far, also over resumes");
+  key("best_epoch", report.best_epoch, "epochs", "begun before the one with that value");
   key("auc", report.auc, "", "area under the ROC curve, of clicks; so are the next ones");
   key("auc_bound", report.auc_bound, "", "how far auc may be from that without bins");
   key("pr_auc", report.pr_auc, "", "area under the precision-recall curve");
@@ -100,7 +105,8 @@ void describe(const CheckpointReport& report, Visitor& key) {
 
 template <class Visitor>
 void describe(const EndReport& report, Visitor& key) {
-  key("reason", report.reason, "", "\"done\", \"stopped\" or \"time limit\"");
+  key("reason", report.reason, "",
+      "\"done\", \"stopped early\" (train.patience), \"stopped\" or \"time limit\"");
   key("step", report.step, "steps", "done");
   key("seconds", report.seconds, "s", "from start to end");
   key("peak_memory_bytes", report.peak_memory_bytes, "bytes", "resident, the largest of all ranks");

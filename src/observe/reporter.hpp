@@ -68,8 +68,11 @@ struct ValidationReport {
   std::optional<double> pr_auc{};
   std::optional<double> log_loss{};
   std::optional<double> calibration{};
-  std::optional<double> epoch_s{};  ///< Time of the epoch's steps, if all of them were in this run
-  std::int64_t classes = 0;         ///< As in StepReport
+  std::optional<double> epoch_s{};           ///< Time of the epoch's steps, if all of them were in this run
+  std::optional<std::string> best_of{};      ///< Key of the figure by which validations are compared
+  std::optional<double> best{};              ///< Its best value so far
+  std::optional<std::int64_t> best_epoch{};  ///< Where that was
+  std::int64_t classes = 0;                  ///< As in StepReport
 };
 struct CheckpointReport {
   std::int64_t step = 0;
@@ -79,7 +82,7 @@ struct CheckpointReport {
   double write_s = 0.0;
 };
 struct EndReport {
-  std::string reason{};  ///< "done", "stopped", "time limit"
+  std::string reason{};  ///< "done", "stopped early", "stopped", "time limit"
   std::int64_t step = 0;
   double seconds = 0.0;
   std::int64_t peak_memory_bytes = 0;  ///< The largest of all ranks

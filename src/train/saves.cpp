@@ -29,17 +29,18 @@ Saves::Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::str
   if (writers.own != nullptr) targets_.push_back({writers.own, false, !root, source()});
 }
 
-void Saves::start(const CheckpointState& counters, const StrategyState& state) {
+void Saves::start(const CheckpointState& counters, const StrategyState& state, std::int64_t best_step) {
   last_step_ = counters.step;
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    for (Target& target : targets_) start(target, counters, state);
+    for (Target& target : targets_) start(target, counters, state, best_step);
   }
   add_stall(stall_ns);
 }
 
-void Saves::start(Target& target, const CheckpointState& counters, const StrategyState& state) {
+void Saves::start(Target& target, const CheckpointState& counters, const StrategyState& state,
+                  std::int64_t best_step) {
   const bool parts = target.consensus && !state.own.empty();
   if (!target.shared && !parts) return;
   if (parts && !target.own)
@@ -49,11 +50,14 @@ void Saves::start(Target& target, const CheckpointState& counters, const Strateg
   if (target.shared) target.shared->take(target.consensus ? state.shared : run_.sync.strategy->live());
   if (parts) target.own->take(state.own);
   CheckpointState all = counters;
-  all.numbers = state.numbers;
+  all.numbers.insert(state.numbers.begin(), state.numbers.end());
   const std::map<std::string, double> scale = run_.model.loss_scale.numbers();
   all.numbers.insert(scale.begin(), scale.end());  // worker 0's
-  target.writer->start(
-      {.state = all, .shared = target.shared, .own = parts ? target.own : nullptr, .own_numbers = scale});
+  target.writer->start({.state = all,
+                        .shared = target.shared,
+                        .own = parts ? target.own : nullptr,
+                        .own_numbers = scale,
+                        .best_step = best_step});
   being_read_ =
       being_read_ || (target.shared && !target.shared->copies()) || (parts && !target.own->copies());
 }

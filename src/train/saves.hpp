@@ -27,7 +27,8 @@ class Saves {
   Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::string last_good);
 
   /// Starts a save. `counters`: the checkpoint's state without the contents of `state`.
-  void start(const CheckpointState& counters, const StrategyState& state);
+  /// @param best_step Save::best_step
+  void start(const CheckpointState& counters, const StrategyState& state, std::int64_t best_step);
   /// Instead of start(), on all workers: records a save that cannot start as failed.
   void give_up(std::int64_t step, const std::string& why);
   /// To be called before the arrays change from which a save is written.
@@ -49,7 +50,8 @@ class Saves {
     std::shared_ptr<WorkerStateSource> own{};  ///< Null: not needed so far
     std::string failure{};                     ///< Why the newest save failed; empty: it did not
   };
-  void start(Target& target, const CheckpointState& counters, const StrategyState& state);
+  void start(Target& target, const CheckpointState& counters, const StrategyState& state,
+             std::int64_t best_step);
   /// Whether this worker reports failures of the writer: those of the consensus are reported by one worker.
   static bool reports_failure(const Target& target);
   void add_stall(std::int64_t stall_ns);

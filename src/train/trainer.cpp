@@ -37,6 +37,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
+      best_(config_, beginning.best),
       saves_(parts_.run, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
       stragglers_(run_.machine.workers),
@@ -124,6 +125,7 @@ WorkToCome Trainer::work_to_come() const {
   if (pace.independent) work.steps = 4;  // those that are ahead agree to stop a little later
   if (work.save_s == 0.0) work.save_s = static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
   if (saves_at(step_ + 1) || (save_clock_ && save_clock_->asks_after(step_ + 1))) ++work.saves;
+  if (keeps_best() && validates_at(next)) ++work.saves;
   if (run_.data.validation) {
     work.validation_s = longest_validation_ns_ > 0
                             ? seconds(longest_validation_ns_)
@@ -170,11 +172,17 @@ Ending Trainer::run() {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
       run_.machine.watchdog.clear_deadline();
       save();
-      if (validates_now()) validate();  // a resumed run would not
+      if (validates_now()) {  // a resumed run would not
+        validate();
+        if (keeps_best()) {
+          last_saved_step_ = -1;  // what the validation found goes into the checkpoint too
+          save();
+        }
+      }
       break;
     }
     if (validates_now()) validate();
-    if (is_time_to_save() || saves_at(step_)) save();
+    if (is_time_to_save() || saves_at(step_) || (improved_ && keeps_best())) save();
   }
   const bool stopped = !done() || !stop_reason_.empty();
   if (!stopped) {
@@ -182,12 +190,15 @@ Ending Trainer::run() {
     save();
   }
   saves_.finish_last(step_);
+  report_best();
   report_waiting();
   report_input();
   report_processors();
   run_.machine.workers.barrier(step_);
   run_.machine.watchdog.beat("ending", step_);
-  return {.reason = stopped ? stop_reason_ : "done",
+  return {.reason = stopped                     ? stop_reason_
+                    : done_at(step_, position_) ? "done"
+                                                : "stopped early",
           .step = step_,
           .stopped = stopped,
           .too_short =

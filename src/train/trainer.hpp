@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "src/observe/reporter.hpp"
 #include "src/optim/schedule.hpp"
 #include "src/train/monitor/agreement.hpp"
+#include "src/train/monitor/best_validation.hpp"
 #include "src/train/monitor/click_log.hpp"
 #include "src/train/monitor/input_need.hpp"
 #include "src/train/monitor/loss_mean.hpp"
@@ -31,6 +33,7 @@ struct Beginning {
   std::int64_t samples = 0;
   std::string checkpoint{};                      ///< The file; empty: none
   std::map<std::string, std::string> changes{};  ///< Continuation::changes
+  std::map<std::string, double> best{};          ///< BestValidation::numbers(); empty: no validation yet
 };
 
 /// How a run ended.
@@ -80,7 +83,8 @@ class Trainer {
   std::unique_ptr<Loader> make_loader() const;
 
  private:
-  bool done() const { return done_at(step_, position_); }
+  bool done() const { return done_at(step_, position_) || best_.out_of_patience(); }
+  void report_best();
   bool done_at(std::int64_t step, const Position& position) const;
   bool reports_at(std::int64_t step, const Position& position) const;
   bool synchronises_at(std::int64_t step, const Position& position) const;
@@ -92,6 +96,7 @@ class Trainer {
   WorkToCome work_to_come() const;
   double mean_step_s() const;
   bool saves_at(std::int64_t step) const;
+  bool keeps_best() const { return config_.checkpoint.best != BestMetric::none; }
   bool is_time_to_save();
   bool checks_agreement_at(std::int64_t step, const Position& position) const;
   void check_agreement();
@@ -175,6 +180,8 @@ class Trainer {
   std::int64_t unrated_queued_ns_ = 0;
   std::int64_t rated_begin_ns_ = 0;
   bool processors_advised_ = false;
+  BestValidation best_;
+  bool improved_ = false;  ///< By a validation after which nothing was saved yet
   Saves saves_;
   ReplacedSamples replaced_;
   StragglerMonitor stragglers_;

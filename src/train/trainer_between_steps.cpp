@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -219,9 +221,26 @@ void Trainer::validate() {
     report.log_loss = result.clicks->log_loss;
     report.calibration = result.clicks->calibration;
   }
+  // A run that is cut short validates where the whole one does not: that must not change how it goes on.
+  if (validates_now() || config_.validation.every == 0) {
+    // That all workers find the same must not hang on the last bit of what each computed: worker 0's counts.
+    std::array<double, 1> figure{best_.figure(report)};
+    run_.machine.workers.broadcast(std::span<double>(figure));
+    improved_ = best_.add(figure[0], report) || improved_;
+  }
+  best_.put_into(report);
   parts_.reporter.validation(report);
   last_validated_step_ = step_;
   longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);
+}
+
+/// Where the best checkpoint is, and why training ended early.
+void Trainer::report_best() {
+  if (!keeps_best() || !best_.is_known() || parts_.writers.shared == nullptr) return;
+  parts_.reporter.say(cat("best         ", best_.text(), ": ", config_.run.output, "/checkpoints/best.h5",
+                          best_.out_of_patience() ? cat("; no better one in ", config_.train.patience,
+                                                        " validations (train.patience)")
+                                                  : ""));
 }
 
 /// Collective after a step at which the workers have synchronised to ask the clock.
@@ -257,9 +276,11 @@ void Trainer::save() {
   check_finite(state);
   last_saved_step_ = step_;
   counters.optimizer_step = state.optimizer_steps;
+  counters.numbers = best_.numbers();
+  improved_ = false;
   // All workers save or none does: they exchange what became of their parts.
   if (failure.empty()) {
-    saves_.start(counters, state);
+    saves_.start(counters, state, keeps_best() ? best_.step() : -1);
   } else {
     saves_.give_up(step_, failure);
   }

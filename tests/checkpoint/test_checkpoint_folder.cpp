@@ -103,6 +103,43 @@ TEST(CheckpointFolder, RemovesTheOldestBeyondThoseKept) {
   EXPECT_EQ(folder.names(), (Names{"step-00000003.h5", "step-00000004.h5"}));
 }
 
+TEST(CheckpointFolder, KeepsTheBestBesideTheNewestUntilThereIsABetterOne) {
+  const test::TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path());
+  const auto save = [&](std::int64_t step, std::int64_t best) {
+    write_step(folder.path(), step);
+    checkpoints.mark_best(best);
+    checkpoints.saved(step, 1);
+  };
+
+  save(1, 1);
+  save(2, 2);
+  save(3, 2);
+  save(4, 2);
+
+  EXPECT_EQ(folder.names(), (Names{"best.h5", "step-00000002.h5", "step-00000004.h5"}));
+  EXPECT_EQ(read_checkpoint(folder.path("best.h5")).state.step, 2);
+  EXPECT_EQ(checkpoint_at(folder.path("best.h5"), [](const std::string&) {}),
+            std::filesystem::canonical(folder.path("step-00000002.h5")).string());
+
+  save(5, 5);
+
+  EXPECT_EQ(folder.names(), (Names{"best.h5", "step-00000005.h5"}));
+}
+
+TEST(CheckpointFolder, KeepsTheBestThatThereIsWhereABetterOneWasNotSaved) {
+  const test::TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path());
+  write_step(folder.path(), 1);
+  checkpoints.mark_best(1);
+  write_step(folder.path(), 3);
+
+  checkpoints.mark_best(2);
+  checkpoints.saved(3, 1);
+
+  EXPECT_EQ(folder.names(), (Names{"best.h5", "step-00000001.h5", "step-00000003.h5"}));
+}
+
 TEST(CheckpointFolder, NeitherCountsNorRemovesDamagedOnes) {
   const test::TemporaryFolder folder;
   for (const std::int64_t step : {1, 2, 3, 4, 5}) write_step(folder.path(), step);

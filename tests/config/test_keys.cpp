@@ -51,8 +51,8 @@ std::size_t count_fields(const Config& config) {
     }
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i] = train;
-    count(all, a, b, c, d, e, f, g, h, i);
+    const auto& [a, b, c, d, e, f, g, h, i, j] = train;
+    count(all, a, b, c, d, e, f, g, h, i, j);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = optimizer;
@@ -85,8 +85,8 @@ std::size_t count_fields(const Config& config) {
     count(all, a, b, c, d);
   }
   {
-    const auto& [a, b, c, d] = checkpoint;
-    count(all, a, b, c, d);
+    const auto& [a, b, c, d, e] = checkpoint;
+    count(all, a, b, c, d, e);
   }
   {
     const auto& [a, b] = validation;
@@ -213,10 +213,10 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
                                              "roles",
                                              "server"};
   const std::set<std::string> free_keys = {
-      "model.recompute",        "data.stage_to",     "data.threads",        "data.prefetch",
-      "train.epochs",           "train.steps",       "train.batch_size",    "train.global_batch_size",
-      "train.accumulate_steps", "data.cache",        "data.max_bad_images", "data.max_pixels",
-      "data.on_bad_image",      "model.weight_names"};
+      "model.recompute",        "data.stage_to",      "data.threads",        "data.prefetch",
+      "train.epochs",           "train.steps",        "train.batch_size",    "train.global_batch_size",
+      "train.accumulate_steps", "data.cache",         "data.max_bad_images", "data.max_pixels",
+      "data.on_bad_image",      "model.weight_names", "train.patience"};
   const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
   const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
                                               "data.std"};

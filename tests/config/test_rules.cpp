@@ -344,6 +344,23 @@ TEST(Rules, AsynchronousWorkersPartByAsManyPushesAs32StepsMake) {
   EXPECT_EQ(bound({}), 0);
 }
 
+TEST(Rules, TheBestCheckpointIsOneOfValidationsThatTakePlace) {
+  const std::string with_validation = test::good_deck + "[data.validation]\nsamples = 10\n";
+  EXPECT_NO_THROW(test::load(with_validation, {"checkpoint.best=loss", "train.patience=3"}));
+  EXPECT_NE(test::mistakes_of(test::good_deck, {"checkpoint.best=loss"}).find("name data.validation"),
+            std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(with_validation, {"train.patience=3"}).find("train.patience needs checkpoint.best"),
+      std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(with_validation, {"checkpoint.best=auc"}).find("needs model.kind = \"ctr-dnn\""),
+      std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(with_validation, {"checkpoint.best=loss", "train.patience=3", "validation.every=0"})
+          .find("asks for none before the end"),
+      std::string::npos);
+}
+
 TEST(Rules, AnEmulatedStragglerIsSlowInOneWay) {
   const std::string rank = "run.emulate_straggler.rank=1";
   const std::string factor = "run.emulate_straggler.slow_factor=2";

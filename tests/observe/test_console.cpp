@@ -49,6 +49,22 @@ TEST(Console, SaysTheTimeOfAnEpoch) {
       "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples, epoch: 1 min 15 s");
 }
 
+TEST(Console, SaysTheBestValidationSoFar) {
+  const ValidationReport validation{.epoch = 2,
+                                    .loss = 0.25,
+                                    .accuracy_top1 = 0.975,
+                                    .accuracy_top5 = 1.0,
+                                    .samples = 2000,
+                                    .best_of = "accuracy_top1",
+                                    .best = 0.98,
+                                    .best_epoch = 1};
+
+  EXPECT_EQ(console_line(validation),
+            "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples, best acc1: "
+            "0.98000 in "
+            "epoch 1");
+}
+
 TEST(Console, SaysTheLossScaleAndWhatWasSkipped) {
   StepReport step{.step = 100,
                   .batch = 100,

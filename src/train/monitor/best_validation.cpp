@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/monitor/best_validation.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "src/train/monitor/click_metrics.hpp"
+
+namespace flotilla {
+
+namespace {
+
+bool is_better(BestMetric metric, double value, double than) {
+  const bool less_is_better = metric == BestMetric::loss || metric == BestMetric::log_loss;
+  return less_is_better ? value < than : value > than;
+}
+
+BestMetric compared_metric(const Config& config) {
+  if (config.checkpoint.best != BestMetric::none) return config.checkpoint.best;
+  return predicts_clicks(config.model) ? BestMetric::auc : BestMetric::accuracy_top1;
+}
+
+}  // namespace
+
+BestValidation::BestValidation(const Config& config, const std::map<std::string, double>& numbers)
+    : metric_(compared_metric(config)), patience_(config.train.patience) {
+  const auto number = [&](const char* name, double otherwise) {
+    const auto found = numbers.find(name);
+    return found == numbers.end() ? otherwise : found->second;
+  };
+  value_ = number("best.value", 0.0);
+  step_ = static_cast<std::int64_t>(number("best.step", -1.0));
+  epoch_ = static_cast<std::int64_t>(number("best.epoch", 0.0));
+  waited_ = static_cast<std::int64_t>(number("best.waited", 0.0));
+  compared_ = static_cast<std::int64_t>(number("best.compared", -1.0));
+}
+
+double BestValidation::figure(const ValidationReport& report) const {
+  switch (metric_) {
+    case BestMetric::loss: return report.loss;
+    case BestMetric::accuracy_top5: return report.accuracy_top5;
+    case BestMetric::auc: return report.auc.value_or(0.0);
+    case BestMetric::log_loss: return report.log_loss.value_or(0.0);
+    case BestMetric::none:
+    case BestMetric::accuracy_top1: break;
+  }
+  return report.accuracy_top1;
+}
+
+bool BestValidation::add(double figure, const ValidationReport& report) {
+  if (report.step <= compared_) return false;
+  compared_ = report.step;
+  const bool improved = std::isfinite(figure) && (!is_known() || is_better(metric_, figure, value_));
+  waited_ = improved ? 0 : waited_ + 1;
+  if (!improved) return false;
+  value_ = figure;
+  step_ = report.step;
+  epoch_ = report.epoch;
+  return true;
+}
+
+void BestValidation::put_into(ValidationReport& report) const {
+  if (!is_known()) return;
+  report.best_of = std::string(word(metric_));
+  report.best = value_;
+  report.best_epoch = epoch_;
+}
+
+std::string BestValidation::text() const {
+  return fmt::format("{} {:.5f} in epoch {}", word(metric_), value_, epoch_);
+}
+
+std::map<std::string, double> BestValidation::numbers() const {
+  if (compared_ < 0) return {};
+  return {{"best.value", value_},
+          {"best.step", static_cast<double>(step_)},
+          {"best.epoch", static_cast<double>(epoch_)},
+          {"best.waited", static_cast<double>(waited_)},
+          {"best.compared", static_cast<double>(compared_)}};
+}
+
+}  // namespace flotilla

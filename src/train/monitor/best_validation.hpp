@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "src/config/config.hpp"
+#include "src/observe/reporter.hpp"
+
+namespace flotilla {
+
+/// The best of a run's validations so far, by checkpoint.best, or where that is "none" by accuracy_top1, of a
+/// model that predicts clicks by auc.
+class BestValidation {
+ public:
+  /// @param numbers numbers() when the run was saved; empty: it begins
+  BestValidation(const Config& config, const std::map<std::string, double>& numbers);
+
+  double figure(const ValidationReport& report) const;  ///< By which validations are compared
+  /// Compares a validation, unless that of its step was compared before.
+  /// @param figure equal on all workers @returns whether it is better than all before
+  bool add(double figure, const ValidationReport& report);
+  void put_into(ValidationReport& report) const;  ///< The best, if there is one
+  bool is_known() const { return step_ >= 0; }
+  std::int64_t step() const { return step_; }  ///< Of the best; −1: none
+  /// Whether as many validations as train.patience were not better than the best before them.
+  bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
+  /// "accuracy_top1 0.91250 in epoch 7"
+  std::string text() const;
+  /// For a checkpoint's numbers.
+  std::map<std::string, double> numbers() const;
+
+ private:
+  BestMetric metric_;
+  std::int64_t patience_;
+  double value_ = 0.0;
+  std::int64_t step_ = -1;
+  std::int64_t epoch_ = 0;
+  std::int64_t waited_ = 0;     ///< Validations since the best
+  std::int64_t compared_ = -1;  ///< Step of the last validation
+};
+
+}  // namespace flotilla

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "tests/checkpoint/whole_files.hpp"
+#include "tests/runs/program.hpp"
+
+// checkpoint.best and train.patience: what stays, when training ends, and the same over a resume.
+
+namespace flotilla::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Texts = std::vector<std::string>;
+
+/// A training that learns its digits by heart: the loss on other digits soon grows.
+class Best : public testing::Test {
+ protected:
+  Result train(int ranks, const std::string& name, const Texts& more = {}) const {
+    Texts all = {"train",
+                 source_path("inputs/mnist_mlp.toml"),
+                 "run.output=" + path(name),
+                 "device.threads=1",
+                 "schedule.kind=constant",
+                 "schedule.learning_rate=0.003",
+                 "train.global_batch_size=100",
+                 "train.epochs=40",
+                 "train.patience=2",
+                 "checkpoint.best=loss",
+                 "checkpoint.keep=1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return flotilla(ranks, all);
+  }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  /// Step, loss, best and its epoch of each validation.
+  Texts validations(const std::string& name) const {
+    Texts found;
+    for (const auto& line : metrics(path(name), "validation"))
+      found.push_back(
+          nlohmann::json{line.at("step"), line.at("loss"), line.at("best"), line.at("best_epoch")}.dump());
+    return found;
+  }
+  std::int64_t best_step(const std::string& name) const {
+    return read_checkpoint(path(name + "/checkpoints/best.h5")).state.step;
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(Best, StaysBesideTheNewestAndIsFoundByItsName) {
+  const Result result = train(2, "run");
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto all = metrics(path("run"), "validation");
+  ASSERT_GE(all.size(), 3U);
+  ASSERT_LT(all.size(), 40U) << "the loss on other digits did not grow";
+  const auto best = std::ranges::min_element(all, [](const auto& a, const auto& b) {
+    return a.at("loss").template get<double>() < b.at("loss").template get<double>();
+  });
+  EXPECT_EQ(best - all.begin(), std::ssize(all) - 3) << "two more validations follow the best one";
+  EXPECT_EQ(metrics(path("run"), "end").back().at("reason"), "stopped early");
+  EXPECT_NE(result.output.find("best         loss "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("no better one in 2 validations (train.patience)"), std::string::npos)
+      << result.output;
+
+  EXPECT_EQ(best_step("run"), best->at("step"));
+  EXPECT_EQ(all.back().at("best"), best->at("loss"));
+  const auto files = checkpoints_in(path("run/checkpoints"));
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(files.begin()->first, best_step("run"));
+  EXPECT_EQ(files.rbegin()->first, all.back().at("step"));
+
+  const std::string name = path("run/checkpoints/best.h5");
+  const Result evaluated = flotilla(1, {"evaluate", name});
+  char loss[32];
+  std::snprintf(loss, sizeof(loss), "%.5f", best->at("loss").get<double>());
+  EXPECT_NE(evaluated.output.find(loss), std::string::npos) << evaluated.output << evaluated.errors;
+  EXPECT_EQ(run({FLOTILLA_EXECUTABLE, "export", name, path("model.h5")}).exit_code, 0);
+}
+
+TEST_F(Best, IsTheSameOverResumesAtAnyEpoch) {
+  for (const Texts& strategy : {Texts{}, Texts{"strategy.kind=local-sgd", "strategy.period=4"}}) {
+    const std::string kind = strategy.empty() ? "all-reduce" : "local-sgd";
+    Texts stopped = strategy;
+    ASSERT_EQ(train(2, kind, strategy).exit_code, 0);
+    const Texts whole = validations(kind);
+    const auto last = metrics(path(kind), "validation").back().at("step").get<std::int64_t>();
+    for (const std::int64_t steps : {last - 100, last - 50}) {
+      Texts some = strategy;
+      some.push_back("train.steps=" + std::to_string(steps));
+      ASSERT_EQ(train(2, kind + "-parts", some).exit_code, 0);
+    }
+
+    const Result resumed = train(2, kind + "-parts", strategy);
+
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    Texts parts = validations(kind + "-parts");
+    // The cut in the middle of an epoch was validated too.
+    EXPECT_EQ(best_step(kind + "-parts"), best_step(kind));
+    EXPECT_EQ(parts.back(), whole.back());
+    EXPECT_EQ(read_checkpoint(path(kind + "-parts/checkpoints/best.h5")).values,
+              read_checkpoint(path(kind + "/checkpoints/best.h5")).values);
+  }
+}
+
+TEST_F(Best, OfARunThatStoppedEarlyEndsAtOnceUntilItGetsMorePatience) {
+  ASSERT_EQ(train(1, "run").exit_code, 0);
+  const std::size_t before = metrics(path("run"), "step").size();
+  const auto step = metrics(path("run"), "end").back().at("step").get<std::int64_t>();
+
+  ASSERT_EQ(train(1, "run").exit_code, 0);
+  EXPECT_EQ(metrics(path("run"), "step").size(), before);
+  EXPECT_EQ(metrics(path("run"), "end").back().at("reason"), "stopped early");
+
+  ASSERT_EQ(train(1, "run", {"train.patience=3"}).exit_code, 0);
+  EXPECT_GT(metrics(path("run"), "end").back().at("step").get<std::int64_t>(), step);
+}
+
+TEST_F(Best, IsLeftOutWhereTheDeckDoesNotAskForIt) {
+  const Result result = train(1, "run", {"checkpoint.best=none", "train.patience=0", "train.epochs=3"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_FALSE(fs::exists(path("run/checkpoints/best.h5")));
+  EXPECT_EQ(metrics(path("run"), "checkpoint").size(), 1U);
+  EXPECT_NE(result.output.find(", best acc1: "), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace flotilla::test
