@@ -50,6 +50,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     StepReport step = step_report(1);
     step.accuracy_top1 = 0.75;
     step.accuracy_top5 = 1.0;
+    step.loss_mean = 0.5;
     step.auc = 0.75;
     step.batch_auc = 0.5;
     step.period = 4;
@@ -70,7 +71,11 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
                          .auc_bound = 0.001,
                          .pr_auc = 0.5,
                          .log_loss = 0.25,
-                         .calibration = 1.0});
+                         .calibration = 1.0,
+                         .epoch_s = 2.5,
+                         .best_of = "auc",
+                         .best = 0.75,
+                         .best_epoch = 0});
     reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
     reporter.end({.reason = "done", .step = 1, .skipped_steps = 2});
   }
