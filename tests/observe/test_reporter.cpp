@@ -226,7 +226,8 @@ TEST(Reporter, SpeaksInTheOriginalsTermsWithoutABarInAPipe) {
 
   reporter.step(step_report(100));
 
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[Epoch 0, batch 100] loss: 0.50000, 84120 samples/s\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "[Epoch 0, batch 100] loss: 0.50000, 84120 samples/s, lr: 0.01\n");
 }
 
 TEST(Reporter, GoesOnWhileTheDiskIsFullAndSaysSoAtTheEnd) {
