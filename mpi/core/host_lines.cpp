@@ -37,10 +37,6 @@ bool follows(const std::string& name, const std::string& before) {
          (b->stem == a->stem || (name.size() == before.size() && a->stem.starts_with(b->stem)));
 }
 
-std::string counted(int number, const char* what) {
-  return cat(number, " ", what, number == 1 ? "" : "s");
-}
-
 std::string cores_of(const std::vector<const Place*>& ranks) {
   const auto [least, most] = std::ranges::minmax(ranks, {}, [](const Place* place) { return place->cores; });
   const bool alike = least->cores == most->cores;
@@ -77,6 +73,10 @@ std::string short_text(double value) {
   std::ostringstream text;
   text << std::setprecision(3) << value;
   return text.str();
+}
+
+std::string counted(std::int64_t number, const char* what) {
+  return cat(number, " ", what, number == 1 ? "" : "s");
 }
 
 std::string text_of_hosts(const std::vector<std::string>& names) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 namespace flotilla::mpi {
 
 std::string short_text(double value);  ///< Three digits: "1.25".
+
+/// "1 rank", "2 ranks": for words whose plural ends in s.
+std::string counted(std::int64_t number, const char* what);
 
 /// "h0…h3, n7": names with consecutive numbers are contracted, and of many only the first are listed.
 std::string text_of_hosts(const std::vector<std::string>& names);

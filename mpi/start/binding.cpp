@@ -14,10 +14,6 @@ namespace {
 
 constexpr int few_cores = 4;  // not worth a warning
 
-std::string cores(int number) {
-  return cat(number, number == 1 ? " core" : " cores");
-}
-
 std::string own_cores(int threads) {
   return cat("mpirun --map-by slot:PE=", threads, " --bind-to core, srun --cpus-per-task=", threads);
 }
@@ -70,10 +66,10 @@ class Diagnosis {
       if (!is_crowded(place)) return std::string();
       const int ranks = place.cores_shared_by;
       if (ranks <= place.host_cores)
-        return cat(ranks, " ranks on ", place.host, " are bound to the same ", cores(place.cores), " of ",
-                   place.host_cores, ", and each is slower by that: give every rank its own (",
+        return cat(ranks, " ranks on ", place.host, " are bound to the same ", counted(place.cores, "core"),
+                   " of ", place.host_cores, ", and each is slower by that: give every rank its own (",
                    own_cores(std::max(1, std::min(threads(place), place.host_cores / ranks))), ")");
-      return cat(ranks, " ranks on ", place.host, " share ", cores(place.cores),
+      return cat(ranks, " ranks on ", place.host, " share ", counted(place.cores, "core"),
                  ", and each is slower by that: start no more than ", place.cores, " there (",
                  per_host(place.cores), ")");
     });
@@ -91,8 +87,8 @@ class Diagnosis {
       if (is_crowded(place) || use_.threads * place.cores_shared_by <= place.cores) return std::string();
       const std::string has =
           place.cores_shared_by == 1
-              ? cat("rank ", place.rank, " on ", place.host, " is bound to ", cores(place.cores))
-              : cat(place.cores_shared_by, " ranks on ", place.host, " share ", cores(place.cores));
+              ? cat("rank ", place.rank, " on ", place.host, " is bound to ", counted(place.cores, "core"))
+              : cat(place.cores_shared_by, " ranks on ", place.host, " share ", counted(place.cores, "core"));
       return cat("device.threads = ", use_.threads, ", but ", has,
                  ": threads take turns on them; set device.threads = 0, which takes what fits, or give each "
                  "rank more (",
@@ -129,7 +125,7 @@ class Diagnosis {
           place.host_cores - used[place.host_index] < few_cores || place.quota > 0.0)
         return std::string();
       return cat(here, here == 1 ? " rank on " : " ranks on ", place.host, here == 1 ? " is" : " are",
-                 " bound to ", short_text(used[place.host_index]), " of ", cores(place.host_cores),
+                 " bound to ", short_text(used[place.host_index]), " of ", counted(place.host_cores, "core"),
                  ", and the others are idle: give each rank more (", own_cores(place.host_cores / here),
                  "), or set device.threads to what is meant");
     });

@@ -11,6 +11,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/bench_all_reduce.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/commands/bench_device_all_reduce.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
@@ -53,7 +54,7 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
   bool all_correct = true;
   std::vector<mpi::AllReduceBenchRow> measured;
   if (world.is_root()) {
-    print_line(cat("all-reduce of floats, sum, ", world.size(), world.size() == 1 ? " rank" : " ranks",
+    print_line(cat("all-reduce of floats, sum, ", mpi::counted(world.size(), "rank"),
                    "; busbw = algbw · 2 (n − 1) / n, GB = 1e9 bytes"));
     print_line(fmt::format("{:<15}{:<10}{:>6}{:>12}{:>10}{:>14}{:>9}{:>9}{:>9}", "algorithm", "wire", "comms",
                            "bytes", "in place", "time us", "algbw", "busbw", "correct"));

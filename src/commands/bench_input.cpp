@@ -10,6 +10,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/data/assign_shards.hpp"
 #include "src/data/loader.hpp"
 #include "src/files/atomic_file.hpp"
@@ -96,9 +97,8 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     const std::string unit = data->slots() > 0 ? "samples" : "images";
     print_line(data->description());
     const char* const form = mine.bytes ? "bytes" : "floats";
-    print_line(fmt::format("{} rank{} x {} thread{}, batch {}, {:.0f} {} as {}, {:.2f} s", world.size(),
-                           world.size() == 1 ? "" : "s", config.data.threads,
-                           config.data.threads == 1 ? "" : "s", sharding.batch, sums[1], unit, form,
+    print_line(fmt::format("{} x {}, batch {}, {:.0f} {} as {}, {:.2f} s", mpi::counted(world.size(), "rank"),
+                           mpi::counted(config.data.threads, "thread"), sharding.batch, sums[1], unit, form,
                            mine.seconds));
     print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
     if (arguments.json.empty()) return;

@@ -13,6 +13,7 @@
 #include "kernels/error.hpp"
 #include "kernels/median.hpp"
 #include "kernels/trace.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/files/atomic_file.hpp"
@@ -240,9 +241,8 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                                   {"us", operation.median_s() * 1e6},
                                   {"gflop_s", operation.what.flop / operation.median_s() * 1e-9}});
   if (world.is_root()) {
-    print_line(cat(run.machine.device->info().description, ", ", world.size(),
-                   world.size() == 1 ? " worker" : " workers", ", global batch ",
-                   run.data.sharding.global_batch(),
+    print_line(cat(run.machine.device->info().description, ", ", mpi::counted(world.size(), "worker"),
+                   ", global batch ", run.data.sharding.global_batch(),
                    servers == nullptr ? ", all-reduce " : ", parameter-server ",
                    servers == nullptr ? run.sync.reduction.description : word(config.server()->mode)));
     const StepTable table(step_median_s);

@@ -62,8 +62,8 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
         fmt::format("recompute    saves {:.1f} MiB of activations per rank",
                     static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
   reporter.say(
-      cat("batch        ", run.data.sharding.global_batch(), " = ", run.data.sharding.workers,
-          run.data.sharding.workers == 1 ? " worker × " : " workers × ", run.data.sharding.batch,
+      cat("batch        ", run.data.sharding.global_batch(), " = ",
+          mpi::counted(run.data.sharding.workers, "worker"), " × ", run.data.sharding.batch,
           run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
           ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
