@@ -109,9 +109,8 @@ Conv2dSpec CpuBfloat16Conv2d::part(std::int64_t parts) const {
   return part;
 }
 
-Operation CpuBfloat16Conv2d::weights_by_product(bool add) {
+Operation CpuBfloat16Conv2d::weights_by_product(bool add) const {
   const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
-  weight_parts_ = parts_of_rows(columns * static_cast<std::int64_t>(sizeof(Bfloat16)));
   const std::int64_t rows = destination_.images / weight_parts_ * destination_.pixels;
   const descriptors::Product product{matrix(spec_.out_channels, rows, Type::bf16, true),
                                      matrix(rows, columns, Type::bf16),
@@ -152,6 +151,8 @@ void CpuBfloat16Conv2d::make_operations() {
 
   if (has_weights_by_product()) {
     weight_ = {weight_dims(spec_), Type::f32, Tag::ohwi};
+    const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
+    weight_parts_ = parts_of_rows(columns * static_cast<std::int64_t>(sizeof(Bfloat16)));
     backward_weights_ = weights_by_product(spec_.accumulate);
     if (weight_parts_ > 1) add_weights_ = weights_by_product(true);
   } else {

@@ -28,7 +28,7 @@ class CpuBfloat16Conv2d : public Conv2d {
 
  private:
   void make_operations();
-  Operation weights_by_product(bool add);
+  Operation weights_by_product(bool add) const;
   Operation data_by_product();
   bool are_rows(const ImageLayout& layout) const;  // pixel after pixel
   bool has_weights_by_product() const;
