@@ -110,6 +110,7 @@ const std::vector<Case> cases = {
     {{90, 7, 0, 7}, {100, 7, 0, 7}},
     {{6, 6, 1, 4}, {9, 9, 2, 4}},
     {{19, 19, 0, 19}, {23, 40, 0, 40}},
+    {{40, 26, 0, 26}, {87, 56, 0, 56}},  // rows first, however high the image is
 };
 
 TEST(Resizer, EqualsTheDefinitionOfEachFilter) {
