@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
-#   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark node_failure …]
+#   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark no_environment node_failure …]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
@@ -152,6 +152,18 @@ benchmark() {
   tail -n 4 "$job.out" | awk '$1 ~ /^[123]$/ && NF == 8 && $5 > 0 { rows++ } END { exit rows != 3 }' || fail "no table"
 }
 
+# As at sites whose jobs get no environment: the line with module load, which here sets what the shell has, counts for the ranks
+# as well, on all nodes; with the line that stages data.
+no_environment() {
+  local job
+  { declare -px PATH OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM && echo "export TMPDIR=$work"; } > load
+  sed "s|^#module load .*|. $work/load|; s|^#stage_to=|stage_to=|" "$source/jobscripts/slurm_cpu.sbatch" > bare.sbatch
+  job=$(submit --export=NONE --nodes=2 bare.sbatch "${common[@]}" train.steps=5 "run.output=$work/bare")
+  follow "$job"
+  [ "$(has bare end reason)" = "done" ] || fail "ended: $(has bare end reason)"
+  compgen -G "$work/data/flotilla-*" > /dev/null || fail "nothing was staged"
+}
+
 # The host is gone at once; Slurm notices after SlurmdTimeout.
 node_failure() {
   local job
@@ -168,7 +180,7 @@ node_failure() {
 mpirun -n 1 flotilla train "${common[@]}" "run.output=$work/whole" run.emulate_straggler.pause_s=1e-6 > whole.out
 "$slurm" up 3
 cases=("$@")
-[ $# -gt 0 ] || cases=(preemption warnings saving array servers node_failure)
+[ $# -gt 0 ] || cases=(preemption warnings saving array servers no_environment node_failure)
 for case in "${cases[@]}"; do
   began=$SECONDS
   "$case"

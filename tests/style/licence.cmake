@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One SPDX line leads every source, script and build file (second line where the first names the interpreter).
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
-flotilla_files(files PATTERNS *.hpp *.cpp *.cu *.cmake CMakeLists.txt *.sh *.sbatch *.py .ci/run)
+flotilla_files(files PATTERNS *.hpp *.cpp *.cu *.cmake CMakeLists.txt *.sh *.sbatch *.pbs *.lsf *.py .ci/run)
 
 set(faults "")
 foreach(file IN LISTS files)

@@ -2,7 +2,7 @@
 # shellcheck has nothing to say about the scripts. Without shellcheck the check says SKIPPED, and ctest counts it as
 # skipped.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
-flotilla_files(files FOLDERS scripts jobscripts tests examples PATTERNS *.sh *.sbatch .ci/run)
+flotilla_files(files FOLDERS scripts jobscripts tests examples PATTERNS *.sh *.sbatch *.pbs *.lsf .ci/run)
 
 find_program(shellcheck NAMES shellcheck)
 if(NOT shellcheck)

@@ -3,7 +3,7 @@
 # comments that make sense only beside another one, and citations of documents that the repository does not hold.
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 flotilla_files(files FOLDERS src kernels models mpi tests cmake scripts jobscripts examples docs inputs .ci
-               PATTERNS *.hpp *.cpp *.cu *.cmake CMakeLists.txt *.sh *.sbatch *.py *.md *.toml .ci/run)
+               PATTERNS *.hpp *.cpp *.cu *.cmake CMakeLists.txt *.sh *.sbatch *.pbs *.lsf *.py *.md *.toml .ci/run)
 flotilla_files(program FOLDERS src kernels models mpi PATTERNS *.hpp *.cpp *.cu)
 
 # The brackets keep this file from finding itself.

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The job scripts without their queues: what they say where something is missing, and those for PBS and LSF with the variables,
+# the answers and the signals that these give. Under a real Slurm: tests/hosts/test_slurm.sh. Arguments: source folder, folder of
+# the executable. In the environment: MPIEXEC, mpirun.
+set -euo pipefail
+source=$1
+build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failures=0
+
+# expect <what> <expected> <found>
+expect() {
+  if [[ $2 != "$3" ]]; then
+    printf 'FAILED: %s\n  expected: %s\n  found:    %s\n' "$1" "$2" "$3"
+    failures=$((failures + 1))
+  fi
+}
+
+# expect_part <what> <part> <text>
+expect_part() { [[ $3 == *"$2"* ]] || expect "$1" "… $2 …" "$3"; }
+
+# refused SCRIPT PART ARGUMENT…: the script ends with exit code 2, saying so, before it starts anything.
+refused() {
+  local script=$1 part=$2 code=0 said
+  shift 2
+  said=$(bash "$source/jobscripts/$script" "$@" 2>&1) || code=$?
+  expect "$script: exit code" 2 "$code"
+  expect_part "$script" "flotilla: $script: $part" "$said"
+}
+
+nothing_found() {
+  local script
+  for script in slurm_cpu slurm_gpu slurm_parameter_server slurm_benchmark; do
+    refused "$script.sbatch" 'which deck?'
+    PATH=/usr/bin:/bin refused "$script.sbatch" 'no flotilla on PATH' deck.toml
+  done
+  SLURM_ARRAY_TASK_ID=0 PATH=/usr/bin:/bin refused slurm_array_sweep.sbatch 'no flotilla on PATH' train.steps "1 2" deck.toml
+  for script in pbs_cpu.pbs lsf_cpu.lsf; do
+    refused "$script" 'which deck?'
+    ARGUMENTS=deck.toml PATH=/usr/bin:/bin refused "$script" 'no flotilla on PATH'
+  done
+}
+
+# Every script asks for what a site may demand, and has lines for it.
+lines_of_all() {
+  local script
+  for script in "$source"/jobscripts/*.{sbatch,pbs,lsf}; do
+    for line in '^#module load flotilla' '^##\(SBATCH --account=\|PBS -A \|BSUB -P \)' 'mem=\|BSUB -M'; do
+      expect "${script##*/}: $line" 1 "$(grep -c -m 1 "$line" "$script")"
+    done
+  done
+}
+
+# fake NAME: a command of the queue, from standard input.
+fake() {
+  { echo '#!/usr/bin/env bash' && cat; } > "bin/$1"
+  chmod +x "bin/$1"
+}
+
+mkdir bin
+ln -s /bin/true bin/blaunch # Open MPI looks for it, and needs it for other nodes only
+# All ranks on this machine, whatever its cores.
+fake mpirun <<END
+echo "\$*" >> "$work/called"
+while [[ \$1 != flotilla ]]; do shift; done
+exec "$MPIEXEC" --oversubscribe -n 2 "\$@"
+END
+export PATH=$work/bin:$build:$PATH
+# Two ranks on one node, which need 3 s for it.
+arguments="$source/inputs/mnist_mlp.toml model.widths=[8] train.steps=20 run.log_every=1 run.emulate_straggler.rank=0 \
+run.emulate_straggler.pause_s=0.15"
+hostname > one
+cat one one > nodes
+
+reasons() { sed -n 's/.*"event":"end".*"reason":"\([^"]*\)".*/\1/p' "$1/metrics.jsonl" | paste -sd ' '; }
+
+# The limit, a minute of which is kept free, leaves less than the 3 s that the training takes; the next job has an hour.
+pbs() {
+  local code limit
+  for limit in 00:01:03 01:00:00; do
+    fake qstat <<< "printf 'Job Id: %s\n    Resource_List.select = 1\n    Resource_List.walltime = $limit\n' \"\$2\""
+    code=0
+    ARGUMENTS="$arguments run.output=pbs" PBS_JOBID=7.server PBS_O_WORKDIR=$work PBS_NODEFILE=nodes \
+      bash "$source/jobscripts/pbs_cpu.pbs" >> pbs.out 2>&1 || code=$?
+    expect "PBS: exit code with a limit of $limit" "$([[ $limit == 01* ]] && echo 0 || echo 75)" "$code"
+  done
+  expect 'PBS: stopped in time, then done' 'time limit done' "$(reasons pbs)"
+  expect_part 'PBS: how mpirun is called' '--hostfile nodes -n 2 --map-by ppr:2:node:PE=2 -x PATH' "$(head -n 1 called)"
+  expect_part 'PBS: threads' ' device.threads=2 run.time_limit_s=' "$(head -n 1 called)"
+}
+
+# LSF warns all processes of the job, and puts it back because of exit code 75.
+lsf() {
+  local code job
+  : > called
+  for run in 1 2; do
+    code=0
+    ARGUMENTS="$arguments run.output=lsf" LSB_JOBID=8 LSB_DJOB_HOSTFILE=nodes \
+      setsid bash "$source/jobscripts/lsf_cpu.lsf" >> lsf.out 2>&1 &
+    job=$!
+    if ((run == 1)); then
+      until grep -q '"event":"step"' lsf/metrics.jsonl 2> /dev/null || ! kill -0 "$job" 2> /dev/null; do sleep 0.1; done
+      kill -USR1 -- "-$job" || true
+    fi
+    wait "$job" || code=$?
+    expect "LSF: exit code of run $run" "$((run == 1 ? 75 : 0))" "$code"
+  done
+  expect 'LSF: stopped when warned, then done' 'stopped done' "$(reasons lsf)"
+  expect_part 'LSF: how mpirun is called' '--hostfile nodes -n 2 --map-by ppr:2:node:PE=2 -x PATH' "$(head -n 1 called)"
+}
+
+nothing_found
+lines_of_all
+pbs
+lsf
+if ((failures > 0)); then
+  tail -n 40 pbs.out lsf.out
+  echo "$failures failed"
+  exit 1
+fi
+echo "all passed"
