@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
@@ -51,6 +53,25 @@ class Run {
     require(save({}).empty() && secured_ == steps_between, "the first save failed");
   }
 
+  /// What later saves can depend on, with steps relative to the current one: the files under the folder,
+  /// which checkpoints are good and which the writer has verified (it remembers them), and what was promised.
+  std::string state() const {
+    std::set<std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      const std::string name = fs::relative(entry.path(), folder_.path()).string();
+      files.insert(name.substr(0, name.find(".tmp-") + 4));
+    }
+    std::string text = cat(secured_ - step_, has_lied_ ? " lied" : "");
+    for (const std::string& name : files) {
+      const bool has_step = name.starts_with("step-");
+      const std::int64_t step = has_step ? std::stoll(name.substr(5, 8)) : step_;
+      text += cat("; ", has_step ? cat(step - step_, name.substr(13)) : name);
+      if (name == CheckpointFolder::file_name(step))
+        text += cat(is_good(step) ? " good" : " damaged", verified_.contains(step) ? " verified" : "");
+    }
+    return text;
+  }
+
   /// @returns the promise that is broken; empty: none
   std::string carry_out(const SaveEvent& event) {
     has_lied_ = has_lied_ || event.way == Way::lies;
@@ -66,6 +87,7 @@ class Run {
  private:
   void start_again() {
     has_lied_ = false;
+    verified_.clear();
     pair_.reset();
     single_.reset();
     if (setting_.worker_parts)
@@ -152,6 +174,8 @@ class Run {
 
   std::string reported() {
     secured_ = step_;
+    for (const auto& [step, path] : checkpoints_in(folder_.path()))
+      if (step <= step_) verified_.insert(step);
     return good(path_of(step_)) ? "" : "a checkpoint was reported that is not good";
   }
 
@@ -177,12 +201,16 @@ class Run {
     return found ? read_checkpoint(*found).state.step : -1;
   }
   std::int64_t oldest_good() const {
-    for (const auto& [step, path] : checkpoints_in(folder_.path())) try {
-        if (good(path)) return step;
-      } catch (const UserError&) {
-        // Not this one.
-      }
+    for (const auto& [step, path] : checkpoints_in(folder_.path()))
+      if (is_good(step)) return step;
     return -1;
+  }
+  bool is_good(std::int64_t step) const {
+    try {
+      return good(path_of(step));
+    } catch (const UserError&) {
+      return false;
+    }
   }
 
   SaveSetting setting_;
@@ -190,8 +218,9 @@ class Run {
   std::unique_ptr<SavingPair> pair_;
   std::unique_ptr<CheckpointWriter> single_;
   std::int64_t step_ = 0;
-  std::int64_t secured_ = 0;  ///< The newest reported, or begun from
-  bool has_lied_ = false;     ///< What a rename left under its temporary name goes at the next start
+  std::int64_t secured_ = 0;         ///< The newest reported, or begun from
+  bool has_lied_ = false;            ///< What a rename left under its temporary name goes at the next start
+  std::set<std::int64_t> verified_;  ///< By this writer: what was there when it reported a save
   std::atomic<int> seen_ = 0;
 };
 
@@ -232,25 +261,49 @@ std::vector<SaveEvent> all_events(const SaveSetting& setting) {
   return events;
 }
 
-std::string broken_promise(const SaveSetting& setting, std::span<const SaveEvent> events) {
+namespace {
+
+/// The first promise that is broken, with the event; else `state` gets what the events lead to.
+std::string carry_out(const SaveSetting& setting, std::span<const SaveEvent> events, std::string* state) {
   Run run(setting);
   for (std::size_t i = 0; i < events.size(); ++i)
     if (const std::string broken = run.carry_out(events[i]); !broken.empty())
       return cat(broken, " after event ", i + 1, " of: ", text_of(events));
+  if (state != nullptr) *state = run.state();
   return {};
 }
 
-void for_all_sequences(std::span<const SaveEvent> events, std::size_t length,
-                       const std::function<void(std::span<const SaveEvent>)>& check) {
-  std::vector<std::size_t> choice(length, 0);
-  std::vector<SaveEvent> sequence(length);
-  for (bool more = true; more;) {
-    for (std::size_t i = 0; i < length; ++i) sequence[i] = events[choice[i]];
-    check(sequence);
-    std::size_t at = 0;
-    while (at < length && ++choice[at] == events.size()) choice[at++] = 0;
-    more = at < length;
+}  // namespace
+
+std::string broken_promise(const SaveSetting& setting, std::span<const SaveEvent> events) {
+  return carry_out(setting, events, nullptr);
+}
+
+Exploration explore(const SaveSetting& setting, std::size_t length) {
+  Exploration result;
+  const std::vector<SaveEvent> events = all_events(setting);
+  std::set<std::string> seen;
+  std::vector<std::vector<SaveEvent>> leading = {{}};  // one sequence to each state that is new
+  while (!leading.empty() && result.length < length) {
+    ++result.length;
+    std::vector<std::vector<SaveEvent>> next;
+    for (std::vector<SaveEvent>& sequence : leading) {
+      for (const SaveEvent& event : events) {
+        sequence.push_back(event);
+        std::string state;
+        ++result.tried;
+        if (std::string broken = carry_out(setting, sequence, &state); !broken.empty())
+          result.broken.push_back(std::move(broken));
+        else if (seen.insert(state).second)
+          next.push_back(sequence);
+        sequence.pop_back();
+      }
+    }
+    leading = std::move(next);
   }
+  result.states = seen.size();
+  result.all = leading.empty();
+  return result;
 }
 
 std::vector<SaveEvent> random_sequence(std::span<const SaveEvent> events, std::size_t length,

@@ -51,9 +51,20 @@ std::vector<SaveEvent> all_events(const SaveSetting& setting);
 /// - nothing of a save that was denied, or of a killed run, is left but what could not be removed.
 std::string broken_promise(const SaveSetting& setting, std::span<const SaveEvent> events);
 
-/// Calls `check` with every sequence of `length` events.
-void for_all_sequences(std::span<const SaveEvent> events, std::size_t length,
-                       const std::function<void(std::span<const SaveEvent>)>& check);
+/// What was found by going through sequences of events.
+struct Exploration {
+  std::size_t length = 0;           ///< Of the longest sequences
+  std::int64_t tried = 0;           ///< Sequences carried out
+  std::size_t states = 0;           ///< Different ones that they led to
+  bool all = false;                 ///< The longest sequences led to no new state: longer ones cannot either
+  std::vector<std::string> broken;  ///< Promises, each with its sequence
+};
+
+/// Carries out every event in each state that any sequence of fewer than `length` events leads to. Two
+/// sequences lead to one state if the files and what the writer remembers of them are alike, steps counted
+/// from the current one; what follows is then tried once, so that this covers all sequences of up to `length`
+/// events.
+Exploration explore(const SaveSetting& setting, std::size_t length);
 
 /// Some events, each as likely as the others.
 std::vector<SaveEvent> random_sequence(std::span<const SaveEvent> events, std::size_t length,
