@@ -56,7 +56,8 @@ std::optional<int> run_alone(const CommandLine& line) {
                    return flotilla::exit_done;
                  },
                  [&](const flotilla::ExportArguments& given) -> std::optional<int> {
-                   const std::string from = flotilla::export_model(given.checkpoint, given.output, warn);
+                   const std::string from =
+                       flotilla::export_model(given.checkpoint, given.output, warn, given.average);
                    flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
                    return flotilla::exit_done;
                  },

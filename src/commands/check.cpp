@@ -78,7 +78,8 @@ void print_memory(RunParts& run, const HostMemoryUse& host, std::span<const Stat
   line("gradients", gradients);
   if (run.model.shard_sums) line("partial sums of shards", shard_sums);
   line("optimizer", slots);
-  if (strategy > 0) line("means and outer step", strategy);
+  if (strategy > 0)
+    line(run.config.train.average_decay > 0.0 ? "averaged weights" : "means and outer step", strategy);
   if (statistics > 0) line("statistics", statistics);
   line("activations, kept", bytes_of(memory.kept_values()));
   if (memory.shared_values() > 0) line("activations, shared", bytes_of(memory.shared_values()));

@@ -131,6 +131,7 @@ class Parser {
                     [this] { return export_; });
     exporting->add_option("CHECKPOINT", export_.checkpoint, "File or a run's folder")->required();
     exporting->add_option("OUT", export_.output, "HDF5 file to write")->required();
+    exporting->add_flag("--average", export_.average, "The averaged weights (train.average_decay)");
   }
 
   void add_bench() {

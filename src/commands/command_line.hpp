@@ -24,6 +24,7 @@ struct InspectArguments {
 struct ExportArguments {
   std::string checkpoint;  ///< A file or a folder
   std::string output;
+  bool average = false;
 };
 
 /// The parsed command line: the command that was given, with its options.

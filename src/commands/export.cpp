@@ -2,19 +2,39 @@
 #include "src/commands/export.hpp"
 
 #include <cstddef>
+#include <string_view>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/checkpoint/row_file.hpp"
 
 namespace flotilla {
 
+namespace {
+
+/// The averaged weights of a checkpoint in the place of its model.
+Snapshot read_average(const std::string& path) {
+  constexpr std::string_view average = "strategy/average_";
+  Snapshot model = CheckpointFile(path, CheckpointFile::Content::everything).all();
+  std::erase_if(model.tensors,
+                [&](const CheckpointTensor& tensor) { return !tensor.path.starts_with(average); });
+  if (model.tensors.empty())
+    throw UserError(
+        cat("'", path, "' has no averaged weights: train with train.average_decay, or leave out --average"));
+  for (CheckpointTensor& tensor : model.tensors) tensor.path.erase(0, average.size());
+  return model;
+}
+
+}  // namespace
+
 std::string export_model(const std::string& checkpoint_or_folder, const std::string& out,
-                         const std::function<void(const std::string&)>& on_damaged) {
+                         const std::function<void(const std::string&)>& on_damaged, bool average) {
   const std::string path = checkpoint_at(checkpoint_or_folder, on_damaged);
   check_output_file(out, path);
-  Snapshot model = read_weights(path);
+  Snapshot model = average ? read_average(path) : read_weights(path);
   if (model.state.deck.empty())
     throw UserError(cat(
         "'", path, "' has no deck, so it is not a checkpoint of a run; a file of weights needs no export"));

@@ -58,6 +58,15 @@ std::vector<Key> training_keys() {
        .rule = at_least(0),
        .help = "Largest norm of the whole gradient, longer ones are scaled down; 0: no clipping",
        .on_resume = on_request},
+      {.path = "train.average_decay",
+       .field = field<&Config::train, &TrainConfig::average_decay>(),
+       .rule = fraction(),
+       .help =
+           "Decay in a step of an exponential moving average of the weights, which is kept, validated and "
+           "saved "
+           "beside them and does not change training; checkpoint.best and train.patience then compare its "
+           "figures. 0.999 averages over about 1,000 steps; 0: none. Needs strategy.kind = \"all-reduce\"",
+       .on_resume = on_request},
       {.path = "train.patience",
        .field = field<&Config::train, &TrainConfig::patience>(),
        .rule = at_least(0, most_steps),

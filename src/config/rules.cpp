@@ -82,6 +82,15 @@ class Rules : public RuleChecks {
                        " needs model.kind = \"ctr-dnn\", which predicts clicks"));
   }
 
+  void weight_average() {
+    if (!usable({"train.average_decay", "strategy.kind"})) return;
+    if (config.train.average_decay > 0.0 && config.all_reduce() == nullptr)
+      mistakes.add(
+          origin({"train.average_decay", "strategy.kind"}),
+          "train.average_decay needs strategy.kind = \"all-reduce\", whose workers hold one model after "
+          "each step: leave it out, or use checkpoint.best");
+  }
+
   void warm_up() {
     if (!usable({"train.epochs", "schedule.warmup_epochs"}) || config.train.epochs == 0) return;
     if (config.schedule.warmup_epochs < static_cast<double>(config.train.epochs)) return;
@@ -268,6 +277,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.end_of_training();
   rules.resume_with();
   rules.best_checkpoint();
+  rules.weight_average();
   rules.warm_up();
   rules.precision();
   rules.milestones();

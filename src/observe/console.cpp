@@ -70,6 +70,9 @@ std::string console_line(const ValidationReport& report) {
     line += fmt::format(", acc1: {:.5f}", report.accuracy_top1);
     if (shows_top5(report.classes)) line += fmt::format(", acc5: {:.5f}", report.accuracy_top5);
   }
+  if (report.average_loss && report.average_accuracy_top1)
+    line += fmt::format(", average's loss: {:.5f}, acc1: {:.5f}", *report.average_loss,
+                        *report.average_accuracy_top1);
   line += fmt::format(", {} samples", report.samples);
   if (report.epoch_s) line += ", epoch: " + duration_text(*report.epoch_s);
   if (report.best && report.best_of && report.best_epoch)

@@ -81,10 +81,13 @@ void describe(const ValidationReport& report, Visitor& key) {
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("samples", report.samples, "samples", "each counted once");
+  key("average_loss", report.average_loss, "nats", "of the averaged weights, with train.average_decay");
+  key("average_accuracy_top1", report.average_accuracy_top1, "fraction", "of the averaged weights");
+  key("average_accuracy_top5", report.average_accuracy_top5, "fraction", "of the averaged weights");
   key("epoch_s", report.epoch_s, "s", "that the steps of the epoch took, if this run did all of them");
   key("best_of", report.best_of, "",
       "key of the figure by which validations are compared: checkpoint.best, else accuracy_top1, of clicks "
-      "auc");
+      "auc; with train.average_decay that of the averaged weights");
   key("best", report.best, "", "its best value so far, also over resumes");
   key("best_epoch", report.best_epoch, "epochs", "begun before the one with that value");
   key("auc", report.auc, "", "area under the ROC curve, of clicks; so are the next ones");

@@ -68,6 +68,9 @@ struct ValidationReport {
   std::optional<double> pr_auc{};
   std::optional<double> log_loss{};
   std::optional<double> calibration{};
+  std::optional<double> average_loss{};  ///< Of the averaged weights (train.average_decay); so are the next
+  std::optional<double> average_accuracy_top1{};
+  std::optional<double> average_accuracy_top5{};
   std::optional<double> epoch_s{};           ///< Time of the epoch's steps, if all of them were in this run
   std::optional<std::string> best_of{};      ///< Key of the figure by which validations are compared
   std::optional<double> best{};              ///< Its best value so far

@@ -108,6 +108,8 @@ class SharedModel {
   virtual void resume(const Resumption& resumed) = 0;
   /// Collective. The model to evaluate; valid until the next step. Does not change training.
   virtual Model consensus() = 0;
+  /// An average of the model over the steps, valid until the next one; empty spans: none is kept.
+  virtual Model average() { return {}; }
   /// Collective. The state to save. Does not change training.
   virtual StrategyState state() = 0;
   /// The arrays for the values of a checkpoint, before start(): the groups of state().shared.

@@ -16,6 +16,7 @@ SyncAllReduce::SyncAllReduce(Parts parts)
       averaged_(parts_.reduction.first().ranks() * (parts_.shards == nullptr ? 1 : parts_.micro_steps)),
       statistics_decay_(statistics_decay(parts_.shards == nullptr ? parts_.micro_steps : 1)),
       late_(parts_.device) {
+  if (parts_.average_decay > 0.0) average_.emplace(parts_.device, parts_.model, parts_.average_decay);
   if (parts_.overflow_guard != nullptr)
     statistics_before_ = parts_.device.memory().allocate(parts_.model.statistics.size());
 }
@@ -25,9 +26,24 @@ void SyncAllReduce::start() {
   begin_guard();
 }
 
+std::vector<StateArray> SyncAllReduce::live() {
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  if (average_)
+    for (StateArray& array : average_->arrays()) arrays.push_back(std::move(array));
+  return arrays;
+}
+
+StrategyState SyncAllReduce::state() {
+  return {.shared = live(),
+          .own = {},
+          .numbers = average_ ? average_->numbers() : std::map<std::string, double>{},
+          .optimizer_steps = parts_.optimizer.steps()};
+}
+
 /// Workers that held scales of their own may have to share one now.
 void SyncAllReduce::resume(const Resumption& resumed) {
   step_ = resumed.steps;
+  if (average_) average_->set_numbers(resumed.numbers);
   if (!together_) return;
   LossScale::State state = parts_.loss_scale.state();
   parts_.workers.broadcast(std::span<double>(state));
@@ -125,6 +141,7 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
 
   StepOutcome found = parts_.overflow_guard == nullptr ? update_if_finite(info) : update_guarded(info);
   parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
+  if (average_) average_->update(parts_.model);
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
   found.skipped_by_all = found.skipped;
   return found;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "mpi/all_reduce/communication_lanes.hpp"
@@ -13,6 +14,7 @@
 #include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/strategy/strategy.hpp"
+#include "src/strategy/weight_average.hpp"
 
 namespace flotilla {
 
@@ -37,7 +39,8 @@ class SyncAllReduce : public Strategy {
     ShardSums* shards = nullptr;  ///< With run.reproducible; the micro-steps are shards then
     double clip_norm = 0.0;       ///< Of the averaged gradient; 0: none
     OverflowGuard* overflow_guard =
-        nullptr;  ///< Decides on the device whether steps are taken; null: the host does
+        nullptr;                 ///< Decides on the device whether steps are taken; null: the host does
+    double average_decay = 0.0;  ///< Of the average of the weights; 0: none is kept
   };
   explicit SyncAllReduce(Parts parts);
 
@@ -50,13 +53,12 @@ class SyncAllReduce : public Strategy {
   void gradient_ready(std::int64_t begin) override;
   StepOutcome finish_step(const StepInfo& info) override;
   Model consensus() override { return parts_.model; }
-  StrategyState state() override {
-    return {.shared = live(), .own = {}, .numbers = {}, .optimizer_steps = parts_.optimizer.steps()};
-  }
-  std::vector<StateArray> live() override { return state_arrays(parts_.model, &parts_.optimizer); }
+  StrategyState state() override;
+  std::vector<StateArray> live() override;
   Model alike() const override { return parts_.model; }
   StrategyTimes times() const override { return times_; }
-  std::int64_t held_bytes() const override { return 0; }
+  Model average() override { return average_ ? average_->model() : Model{}; }
+  std::int64_t held_bytes() const override { return average_ ? average_->bytes() : 0; }
   StrategyDescription description() const override;
   /// Whether the next steps are taken by all workers together (the default) or by this one alone, with its
   /// own gradients. Equal on every worker.
@@ -88,7 +90,8 @@ class SyncAllReduce : public Strategy {
   DelayedMetrics late_;
   std::int64_t not_taken_ =
       0;  ///< Steps in the last report of the guard that the optimizer counted and the device skipped
-  Storage statistics_before_;  ///< With an overflow guard: of the step that it may undo
+  std::optional<WeightAverage> average_;  ///< Of the weights, with Parts::average_decay
+  Storage statistics_before_;             ///< With an overflow guard: of the step that it may undo
 };
 
 }  // namespace flotilla

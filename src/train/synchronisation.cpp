@@ -135,7 +135,8 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
                            .micro_steps = model.sharding.micro_steps,
                            .shards = model.shard_sums.get(),
                            .clip_norm = config.train.gradient_clip_norm,
-                           .overflow_guard = model.overflow_guard.get()});
+                           .overflow_guard = model.overflow_guard.get(),
+                           .average_decay = config.train.average_decay});
   const LocalSgdConfig* local = config.local_sgd();
   if (local == nullptr) return steps;
   return std::make_unique<LocalSgd>(LocalSgd::Parts{

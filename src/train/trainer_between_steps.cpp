@@ -197,14 +197,20 @@ void Trainer::validate() {
   run_.machine.watchdog.beat("validating", step_);
   const Model model = run_.sync.strategy->consensus();
   estimate_statistics(model);
-  run_.model.evaluate_with(model);
   NetworkInputs inputs;
   if (run_.sync.embeddings)
     inputs = [this](const Batch& batch) { return run_.sync.embeddings->evaluate(batch, step_); };
-  const Evaluation result = evaluate(
-      run_.model.evaluator(), *run_.data.validation, run_.machine.workers, loading_beside_training(),
-      run_.model.validation_sums.span(), run_.model.shards(), clicks_.has_value(),
-      [this](const Batch&) { run_.machine.watchdog.beat("validating", step_); }, inputs);
+  const auto evaluation_of = [&](const Model& evaluated) {
+    run_.model.evaluate_with(evaluated);
+    return evaluate(
+        run_.model.evaluator(), *run_.data.validation, run_.machine.workers, loading_beside_training(),
+        run_.model.validation_sums.span(), run_.model.shards(), clicks_.has_value(),
+        [this](const Batch&) { run_.machine.watchdog.beat("validating", step_); }, inputs);
+  };
+  const Evaluation result = evaluation_of(model);
+  std::optional<Evaluation> average;
+  if (const Model averaged = run_.sync.strategy->average(); !averaged.parameters.empty())
+    average = evaluation_of(averaged);
   run_.model.evaluate_with(run_.model.weights);
   ValidationReport report{.step = step_,
                           .epoch = epoch_of_last_step(),
@@ -214,6 +220,11 @@ void Trainer::validate() {
                           .samples = result.samples,
                           .epoch_s = position_.offset == 0 ? last_epoch_s_ : std::nullopt,
                           .classes = config_.model.classes};
+  if (average) {
+    report.average_loss = average->loss;
+    report.average_accuracy_top1 = average->accuracy_top1;
+    report.average_accuracy_top5 = average->accuracy_top5;
+  }
   if (result.clicks) {
     report.auc = result.clicks->auc;
     report.auc_bound = result.clicks->auc_bound;

@@ -51,8 +51,8 @@ std::size_t count_fields(const Config& config) {
     }
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j] = train;
-    count(all, a, b, c, d, e, f, g, h, i, j);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = train;
+    count(all, a, b, c, d, e, f, g, h, i, j, k);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = optimizer;

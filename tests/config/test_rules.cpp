@@ -361,6 +361,13 @@ TEST(Rules, TheBestCheckpointIsOneOfValidationsThatTakePlace) {
       std::string::npos);
 }
 
+TEST(Rules, WeightsAreAveragedWhereAllWorkersHoldOneModel) {
+  EXPECT_NO_THROW(test::load(test::good_deck, {"train.average_decay=0.999"}));
+  EXPECT_NE(test::mistakes_of(test::good_deck, {"train.average_decay=0.999", "strategy.kind=local-sgd"})
+                .find("train.average_decay needs strategy.kind = \"all-reduce\""),
+            std::string::npos);
+}
+
 TEST(Rules, AnEmulatedStragglerIsSlowInOneWay) {
   const std::string rank = "run.emulate_straggler.rank=1";
   const std::string factor = "run.emulate_straggler.slow_factor=2";

@@ -131,5 +131,67 @@ TEST_F(Best, IsLeftOutWhereTheDeckDoesNotAskForIt) {
   EXPECT_NE(result.output.find(", best acc1: "), std::string::npos) << result.output;
 }
 
+/// The tensors of a group of a file, one after another.
+std::vector<float> values_of(const std::string& path, const std::string& group) {
+  const Snapshot snapshot = read_checkpoint(path);
+  std::vector<float> values;
+  for (const CheckpointTensor& tensor : snapshot.tensors)
+    if (tensor.path.starts_with(group + "/")) {
+      const std::span<const float> own = snapshot.of(tensor);
+      values.insert(values.end(), own.begin(), own.end());
+    }
+  return values;
+}
+
+TEST_F(Best, CountsTheFiguresOfTheAveragedWeights) {
+  const Texts averaged = {"train.average_decay=0.75", "train.steps=10",     "train.global_batch_size=1000",
+                          "checkpoint.every=1",       "checkpoint.keep=10", "train.patience=0"};
+  const Result result = train(2, "run", averaged);
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto file = [&](const std::string& name, std::int64_t step) {
+    return path(name + "/checkpoints/" + CheckpointFolder::file_name(step));
+  };
+  std::vector<double> expected;
+  for (std::int64_t step = 1; step <= 10; ++step) {
+    const std::vector<float> model = values_of(file("run", step), "parameters");
+    if (step == 1) expected.assign(model.begin(), model.end());
+    for (std::size_t i = 0; i < model.size(); ++i) expected[i] += 0.25 * (double{model[i]} - expected[i]);
+  }
+  const std::vector<float> average = values_of(file("run", 10), "strategy/average_parameters");
+  ASSERT_EQ(average.size(), expected.size());
+  for (std::size_t i = 0; i < average.size(); ++i) ASSERT_NEAR(average[i], expected[i], 1e-6);
+
+  const auto validation = metrics(path("run"), "validation").back();
+  EXPECT_NE(validation.at("average_loss"), validation.at("loss"));
+  EXPECT_EQ(validation.at("best"), validation.at("average_loss"));
+
+  ASSERT_EQ(run({FLOTILLA_EXECUTABLE, "export", "--average", file("run", 10), path("model.h5")}).exit_code,
+            0);
+  const Result evaluated = flotilla(1, {"evaluate", path("model.h5")});
+  char loss[32];
+  std::snprintf(loss, sizeof(loss), "%.5f", validation.at("average_loss").get<double>());
+  EXPECT_NE(evaluated.output.find(loss), std::string::npos) << evaluated.output << evaluated.errors;
+
+  Texts parts = averaged;
+  parts[1] = "train.steps=6";
+  ASSERT_EQ(train(2, "parts", parts).exit_code, 0);
+  ASSERT_EQ(train(2, "parts", averaged).exit_code, 0);
+  EXPECT_EQ(read_checkpoint(file("parts", 10)).values, read_checkpoint(file("run", 10)).values);
+}
+
+TEST_F(Best, TheFirstAverageOfARunThatBeganWithoutIsTheModel) {
+  Texts some = {"train.steps=3", "train.patience=0"};
+  ASSERT_EQ(train(2, "run", some).exit_code, 0);
+  some = {"train.steps=4", "train.patience=0", "train.average_decay=0.75",
+          "run.resume_with=[\"train.average_decay\"]"};
+  const Result result = train(2, "run", some);
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::string file = path("run/checkpoints/" + CheckpointFolder::file_name(4));
+  EXPECT_FALSE(values_of(file, "parameters").empty());
+  EXPECT_EQ(values_of(file, "strategy/average_parameters"), values_of(file, "parameters"));
+}
+
 }  // namespace
 }  // namespace flotilla::test

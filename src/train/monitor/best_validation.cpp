@@ -38,14 +38,14 @@ BestValidation::BestValidation(const Config& config, const std::map<std::string,
 
 double BestValidation::figure(const ValidationReport& report) const {
   switch (metric_) {
-    case BestMetric::loss: return report.loss;
-    case BestMetric::accuracy_top5: return report.accuracy_top5;
+    case BestMetric::loss: return report.average_loss.value_or(report.loss);
+    case BestMetric::accuracy_top5: return report.average_accuracy_top5.value_or(report.accuracy_top5);
     case BestMetric::auc: return report.auc.value_or(0.0);
     case BestMetric::log_loss: return report.log_loss.value_or(0.0);
     case BestMetric::none:
     case BestMetric::accuracy_top1: break;
   }
-  return report.accuracy_top1;
+  return report.average_accuracy_top1.value_or(report.accuracy_top1);
 }
 
 bool BestValidation::add(double figure, const ValidationReport& report) {

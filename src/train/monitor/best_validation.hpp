@@ -11,7 +11,7 @@
 namespace flotilla {
 
 /// The best of a run's validations so far, by checkpoint.best, or where that is "none" by accuracy_top1, of a
-/// model that predicts clicks by auc.
+/// model that predicts clicks by auc. The figures are those of the averaged weights where there are any.
 class BestValidation {
  public:
   /// @param numbers numbers() when the run was saved; empty: it begins
