@@ -67,7 +67,8 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
                                    std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
   switch (data.kind) {
     case DataKind::idx:
-      return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std});
+      return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std},
+                              use.inflated);
     case DataKind::image_list:
     case DataKind::image_folder: return open_image_dataset(data, source, classes, use);
     case DataKind::criteo:

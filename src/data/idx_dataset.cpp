@@ -126,9 +126,14 @@ class IdxDataset final : public Dataset {
 }  // namespace
 
 std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,
-                                          std::int64_t classes, const PixelScale& scale) {
-  IdxFile images_file = open_idx(images, IdxKind::images);
-  const IdxFile labels_file = open_idx(labels, IdxKind::labels);
+                                          std::int64_t classes, const PixelScale& scale,
+                                          const std::map<std::string, std::string>& inflated) {
+  const auto open = [&](const std::string& path, IdxKind kind) {
+    const auto copy = inflated.find(path);
+    return open_idx(path, kind, copy == inflated.end() ? std::string() : copy->second);
+  };
+  IdxFile images_file = open(images, IdxKind::images);
+  const IdxFile labels_file = open(labels, IdxKind::labels);
   return std::make_unique<IdxDataset>(std::move(images_file), labels_file, classes, scale);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -16,8 +17,11 @@ struct PixelScale {
 };
 
 /// Grey images and their labels out of two IDX files, read from disk sample by sample. Sample shape
-/// (1, rows, columns); no augmentation. @throws UserError naming file, position and remedy.
+/// (1, rows, columns); no augmentation.
+/// @param inflated DatasetUse::inflated
+/// @throws UserError naming file, position and remedy.
 std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,
-                                          std::int64_t classes, const PixelScale& scale);
+                                          std::int64_t classes, const PixelScale& scale,
+                                          const std::map<std::string, std::string>& inflated = {});
 
 }  // namespace flotilla

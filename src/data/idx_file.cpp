@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/idx_file.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <iomanip>
+#include <optional>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -37,17 +38,15 @@ std::string foreign(std::uint32_t magic, IdxKind kind) {
     return cat("holds ", name(other), " (magic ", magic, "), but ", wanted,
                " belong here; are the deck's keys \"images\" and \"labels\" swapped?");
   }
-  std::ostringstream begin;
-  begin << std::hex << std::setfill('0') << std::setw(8) << magic;
+  const std::string begin = fmt::format("{:08x}", magic);
   if (magic == 0x01080000U || magic == 0x03080000U) {
-    return cat("begins with ", begin.str(),
-               ": its numbers are little-endian; IDX is big-endian, write it anew");
+    return cat("begins with ", begin, ": its numbers are little-endian; IDX is big-endian, write it anew");
   }
   if (magic >> 16 == 0) {
-    return cat("begins with ", begin.str(), ": IDX of type 0x", begin.str().substr(4, 2), " in ",
-               magic & 0xffU, " dimensions; ", wanted, " of unsigned bytes belong here");
+    return cat("begins with ", begin, ": IDX of type 0x", begin.substr(4, 2), " in ", magic & 0xffU,
+               " dimensions; ", wanted, " of unsigned bytes belong here");
   }
-  return cat("begins with ", begin.str(), ", which is neither IDX nor gzip; ", wanted, " belong here",
+  return cat("begins with ", begin, ", which is neither IDX nor gzip; ", wanted, " belong here",
              magic >> 24 == '<' ? " (it looks like a web page: was the download refused?)" : "");
 }
 
@@ -84,9 +83,8 @@ std::string wrong_length(const IdxFile& idx, IdxKind kind, std::int64_t there) {
              ", in item ", there / idx.item_bytes(), again);
 }
 
-/// Copies what the header promises into a nameless file.
-void inflate(IdxFile& idx, IdxKind kind, GzipReader& reader) {
-  const std::string folder = temporary_folder();
+/// Copies what the header promises into a nameless file in a folder.
+File inflate(const IdxFile& idx, IdxKind kind, GzipReader& reader, const std::string& folder) {
   File copy = File::temporary(folder, cat("the inflated copy of ", idx.path));
   const std::int64_t wanted = idx.items * idx.item_bytes();
   if (reader.can_hold(wanted)) copy.reserve(wanted);
@@ -95,16 +93,12 @@ void inflate(IdxFile& idx, IdxKind kind, GzipReader& reader) {
   // Asking for one byte more also makes zlib compare the checksum.
   std::array<std::byte, 1> more{};
   if (reader.read(more) > 0) throw UserError(wrong_length(idx, kind, wanted + 1));
-  std::ostringstream megabytes;
-  megabytes << std::fixed << std::setprecision(1) << static_cast<double>(wanted) * 1e-6;
-  idx.storage = cat(megabytes.str(), " MB inflated in ", folder);
-  idx.bytes = std::move(copy);
-  idx.begin = 0;
+  return copy;
 }
 
 }  // namespace
 
-IdxFile open_idx(const std::string& path, IdxKind kind) {
+IdxFile open_idx(const std::string& path, IdxKind kind, const std::string& inflated) {
   const std::int64_t header_bytes = kind == IdxKind::images ? 16 : 8;
   IdxFile idx{.path = path,
               .bytes = open_data_file(path),
@@ -118,7 +112,12 @@ IdxFile open_idx(const std::string& path, IdxKind kind) {
     GzipReader reader(compressed);
     const std::size_t got = reader.read(std::as_writable_bytes(room));
     parse_header(idx, kind, room.first(got));
-    inflate(idx, kind, reader);
+    const std::string folder = temporary_folder();
+    std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
+    idx.bytes = copy ? std::move(*copy) : inflate(idx, kind, reader, folder);
+    idx.begin = 0;
+    idx.storage =
+        fmt::format("{:.1f} MB inflated in {}", static_cast<double>(idx.bytes.size()) * 1e-6, folder);
   } else {
     const std::size_t got = idx.bytes.read_some(0, std::as_writable_bytes(room));
     parse_header(idx, kind, room.first(got));

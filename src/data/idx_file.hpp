@@ -26,7 +26,9 @@ struct IdxFile {
 };
 
 /// Opens a plain or a gzip file, recognised by its content. A gzip file is inflated once, in constant
-/// memory, into temporary_folder(). @throws UserError naming file, position and remedy.
-IdxFile open_idx(const std::string& path, IdxKind kind);
+/// memory, into temporary_folder().
+/// @param inflated File::handle() of IdxFile::bytes in another process; empty: it is inflated here
+/// @throws UserError naming file, position and remedy.
+IdxFile open_idx(const std::string& path, IdxKind kind, const std::string& inflated = {});
 
 }  // namespace flotilla

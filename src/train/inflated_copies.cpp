@@ -4,9 +4,11 @@
 #include <array>
 #include <exception>
 #include <span>
+#include <utility>
 
 #include "src/data/clicks/click_files.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/idx_file.hpp"
 #include "src/files/gzip_reader.hpp"
 #include "src/job/failure.hpp"
 
@@ -14,12 +16,22 @@ namespace flotilla {
 
 namespace {
 
-std::vector<std::string> click_files(const DataConfig& data, bool validation) {
-  std::vector<std::string> paths;
-  if (!validation) paths = find_click_files(data.train.path);
-  if (data.validation.given)
-    for (const std::string& path : find_click_files(data.validation.path)) paths.push_back(path);
-  return paths;
+/// The copies of the gzip files among those of a set, by path.
+std::map<std::string, File> copies_of(DataKind kind, const DataSourceConfig& source) {
+  std::map<std::string, File> copies;
+  const auto is_compressed = [](const std::string& path) {
+    return GzipReader::recognises(open_data_file(path));
+  };
+  if (kind == DataKind::idx) {
+    if (is_compressed(source.images))
+      copies.emplace(source.images, open_idx(source.images, IdxKind::images).bytes);
+    if (is_compressed(source.labels))
+      copies.emplace(source.labels, open_idx(source.labels, IdxKind::labels).bytes);
+    return copies;
+  }
+  for (const std::string& path : find_click_files(source.path))
+    if (is_compressed(path)) copies.emplace(path, inflated_copy(open_data_file(path)));
+  return copies;
 }
 
 }  // namespace
@@ -27,16 +39,19 @@ std::vector<std::string> click_files(const DataConfig& data, bool validation) {
 InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mpi::Communicator& world,
                                const mpi::Communicator& host, const std::vector<mpi::Place>& places,
                                mpi::Watchdog& watchdog) {
-  if (data.kind != DataKind::criteo && data.kind != DataKind::libsvm) return;
+  if (data.kind != DataKind::idx && data.kind != DataKind::criteo && data.kind != DataKind::libsvm) return;
   std::exception_ptr failed;
   if (host.is_root() && host.size() > 1) {
     const mpi::CpuProgressScope working(watchdog, "inflating data");
     try {
-      for (const std::string& path : click_files(data, validation)) {
-        const File compressed = open_data_file(path);
-        if (!GzipReader::recognises(compressed)) continue;
-        files.push_back(inflated_copy(compressed));
-        handles[path] = files.back().handle();
+      std::vector<const DataSourceConfig*> sets;
+      if (!validation) sets.push_back(&data.train);
+      if (data.validation.given) sets.push_back(&data.validation);
+      for (const DataSourceConfig* set : sets) {
+        for (auto& [path, copy] : copies_of(data.kind, *set)) {
+          handles[path] = copy.handle();
+          files.push_back(std::move(copy));
+        }
       }
     } catch (const std::exception&) {
       failed = std::current_exception();

@@ -83,6 +83,35 @@ TEST_F(InflatedCopiesTest, AreOneFileForAllRanksOfAHost) {
   EXPECT_TRUE(fs::is_empty(root + "tmp"));
 }
 
+TEST_F(InflatedCopiesTest, OfIdxFilesAreOneForAllRanksOfAHost) {
+  const std::string digits = FLOTILLA_SOURCE_DIR "/inputs/data/mnist/t10k-";
+  data.kind = DataKind::idx;
+  data.train = {.given = true,
+                .images = digits + "images-idx3-ubyte.gz",
+                .labels = digits + "labels-idx1-ubyte.gz",
+                .path = {}};
+  std::unique_ptr<Dataset> dataset;
+  {
+    const InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world),
+                                watchdog);
+    dataset = open_dataset(data, data.train, 10, 1, {.training = true, .inflated = copies.handles});
+    world.barrier();
+  }
+
+  auto own = open_dataset(data, data.train, 10, 1);
+  std::vector<float> pixels(static_cast<std::size_t>(own->sample_shape().size()));
+  std::vector<float> wanted(pixels.size());
+  for (std::int64_t i = 0; i < own->size(); i += 100) {
+    EXPECT_EQ(dataset->read(i, 0, pixels), own->read(i, 0, wanted));
+    EXPECT_EQ(pixels, wanted) << "sample " << i;
+  }
+  own.reset();
+  const std::vector<std::int64_t> mine = nameless_files(root);
+  ASSERT_EQ(mine.size(), 1U) << "of the images; labels are kept in memory";
+  for (const std::int64_t inode : world.all_gather(std::span<const std::int64_t>(mine)))
+    EXPECT_EQ(inode, mine[0]) << "a rank has inflated for itself";
+}
+
 TEST_F(InflatedCopiesTest, AreMadeByEachRankThatCannotReachAnothers) {
   InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world), watchdog);
   for (auto& [path, handle] : copies.handles) handle += '1';  // another inode: another process's file
