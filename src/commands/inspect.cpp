@@ -128,7 +128,7 @@ void print_state(std::ostream& out, const FileIndex& index) {
       << "versions        " << list(state.versions) << '\n'
       << "choices         " << list(state.choices) << '\n';
   if (state.training_samples > 0) out << "training data   " << state.training_samples << " samples\n";
-  if (!state.numbers.empty()) out << "strategy        " << list(state.numbers) << '\n';
+  if (!state.numbers.empty()) out << "numbers         " << list(state.numbers) << '\n';
   for (const auto* parts : {&state.parts, &state.server_parts})
     for (const CheckpointPart& part : *parts)
       out << "part            " << part.name << " (" << part.bytes << " bytes)\n";

@@ -60,7 +60,7 @@ TEST(Inspect, ShowsATableAndTheDeckOnRequest) {
 
   EXPECT_TRUE(mentions(plain, {"step            400", "oneDNN 2.6.3", "strategy.all_reduce shared-memory",
                                "parameters/conv.weight", "2x1x3x3", "scalar", "ok", "8 with 84 values",
-                               "training data   10000 samples", "strategy        first loss 0.1, period 8"}));
+                               "training data   10000 samples", "numbers         first loss 0.1, period 8"}));
   EXPECT_FALSE(mentions(plain, {"epochs = 3"}));
   EXPECT_TRUE(mentions(with_deck, {"[train]\nepochs = 3\n"}));
 }

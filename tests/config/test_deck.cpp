@@ -98,9 +98,9 @@ TEST(Deck, TheReferenceInTheRepositoryIsTheKeyTable) {
   const std::string written = read_deck_file(path.string());
 
   if (written != reference_deck()) {
-    // Left in the test's folder, ready to be copied.
-    std::ofstream("reference.toml") << reference_deck();
-    FAIL() << path << " is not what the key table says; " << fs::absolute("reference.toml") << " is";
+    const fs::path wanted = fs::path(testing::TempDir()) / "reference.toml";  // ready to be copied
+    std::ofstream(wanted) << reference_deck();
+    FAIL() << path << " is not what the key table says; " << wanted << " is";
   }
 }
 
