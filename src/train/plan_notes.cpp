@@ -53,6 +53,13 @@ void note_period(const LocalSgdConfig& local, const Sharding& sharding, std::int
   }
 }
 
+/// The sharding of the run that saved the checkpoint, whose batch was that of its steps in the mean.
+Sharding sharding_of(const CheckpointState& checkpoint, const Sharding& now) {
+  const std::int64_t batch = checkpoint.step > 0 ? checkpoint.samples / checkpoint.step : 0;
+  if (batch == 0 || batch == now.global_batch()) return now;
+  return {.samples = now.samples, .batch = batch, .drop_last = now.drop_last};
+}
+
 }  // namespace
 
 std::vector<std::string> plan_notes(const Config& config, const Sharding& sharding,
@@ -70,15 +77,15 @@ std::vector<std::string> plan_notes(const Config& config, const Sharding& shardi
 
 std::string rate_jump(const Config& config, const Sharding& sharding, const CheckpointState& checkpoint) {
   const Config saved = read_saved_deck(checkpoint.deck);
-  const auto end_by = [&](const Config& deck) {
-    return end_of(deck.train, sharding, checkpoint.step, checkpoint.position);
+  const auto end_by = [&](const Config& deck, const Sharding& batches) {
+    return end_of(deck.train, batches, checkpoint.step, checkpoint.position);
   };
   const auto rate = [&](const ScheduleConfig& schedule, const RunEnd& end) {
     return Schedule(schedule, sharding.global_batch())
         .at({.epochs = epochs_at(sharding, checkpoint.position), .total_epochs = end.epochs});
   };
-  const RunEnd then = end_by(saved);
-  const RunEnd now = end_by(config);
+  const RunEnd then = end_by(saved, sharding_of(checkpoint, sharding));
+  const RunEnd now = end_by(config, sharding);
   const double before = rate(saved.schedule, then);
   const double after = rate(config.schedule, now);
   // What a finished run would do next does not matter.

@@ -79,6 +79,24 @@ TEST(RateJump, IsNamedWithBothRates) {
       "the learning rate goes on at 0.005, where the checkpoint's deck has 0.05, as run.resume_with allows");
 }
 
+TEST(RateJump, IsThatOfAnotherBatchWhereStepsEndTheRun) {
+  const Texts steps = {"schedule.kind=cosine", "train.epochs=0", "train.steps=40"};
+  CheckpointState half = saved(steps, 20);
+  half.samples = 100;  // 5 in each step
+  half.position = {1, 0};
+
+  const std::string text = jump(steps, half);
+
+  EXPECT_EQ(
+      text.find("the learning rate goes on at 0.075, where the checkpoint's deck has 0.05: schedule.kind = "
+                "\"cosine\" decays over the whole run, 3 epochs now and 2 then; "),
+      0U)
+      << text;
+  half.samples = 200;
+  half.position = {2, 0};
+  EXPECT_EQ(jump(steps, half), "");
+}
+
 TEST(RateJump, IsNoneWhereTheRateGoesOn) {
   const Texts cosine = {"schedule.kind=cosine"};
 
