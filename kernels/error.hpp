@@ -14,7 +14,8 @@ enum ExitCode : int {
   exit_user_error = 2,
   exit_library_error = 3,
   exit_internal_error = 4,
-  exit_stopped = 75,  ///< Stopped on request after a checkpoint (EX_TEMPFAIL): submit again.
+  exit_bad_samples = 65,  ///< Done, but for samples that cannot be read (EX_DATAERR).
+  exit_stopped = 75,      ///< Stopped on request after a checkpoint (EX_TEMPFAIL): submit again.
 };
 
 /// The arguments written one after another, as by operator<<.

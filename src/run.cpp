@@ -73,6 +73,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
           [&](const flotilla::EvaluateArguments& given) {
             return flotilla::evaluate_checkpoint(given, world, failure);
           },
+          [&](const flotilla::PredictArguments& given) { return flotilla::predict(given, world, failure); },
           [&](const flotilla::BenchAllReduceArguments& given) {
             return flotilla::bench_all_reduce(given, world);
           },

@@ -3,16 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <functional>
-#include <limits>
-#include <map>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/commands/size_text.hpp"
 #include "src/config/keys.hpp"
 #include "src/config/values.hpp"
 
@@ -49,6 +46,7 @@ class Parser {
     app_.require_subcommand(1);
     add_train();
     add_evaluate();
+    add_predict();
     add_inspect();
     add_export();
     add_bench();
@@ -113,7 +111,39 @@ class Parser {
         ->required();
     add_deck(*evaluate, "Deck to use instead of the checkpoint's own", false);
     evaluate->add_option("--vectors", evaluate_.vectors, "HDF5 file for the outputs of every sample");
-    evaluate->add_flag("--per-class", evaluate_.per_class, "Print samples and top-1 accuracy of each class");
+    evaluate->add_flag("--per-class", evaluate_.per_class,
+                       "Print samples, top-1 accuracy (recall) and precision of each class");
+    evaluate->add_flag("--confusion", evaluate_.confusion,
+                       "Print how many samples of each class were taken for each class");
+    CLI::Option* json = evaluate->add_flag(
+        "--json", evaluate_.json, "Print one JSON object instead, with classes and confusion matrix");
+    evaluate->add_option("--output", evaluate_.output, "File for the JSON, beside the usual lines")
+        ->needs(json);
+  }
+
+  void add_predict() {
+    CLI::App* command = add_command(app_, "predict", "Predict the classes of samples without labels",
+                                    [this] { return with_inputs(); });
+    command
+        ->add_option("CHECKPOINT", predict_.checkpoint, "File, or a run's folder: its newest good checkpoint")
+        ->required();
+    command
+        ->add_option("INPUT", first_,
+                     "Images, folders of them or a list of their paths; or a file of the deck's data.kind: "
+                     "IDX images, click logs with or without labels")
+        ->required();
+    command->add_option("OVERRIDES", others_, cat("More images or folders; ", override_help));
+    command->add_option("--output", predict_.output, "File to write, whole or not at all (stdout)");
+    const auto take_format = [this](const std::string& format) {
+      predict_.format = format == "csv" ? PredictionFormat::csv : PredictionFormat::jsonl;
+    };
+    command->add_option_function<std::string>("--format", take_format, "csv or jsonl, JSON lines (csv)")
+        ->check(CLI::IsMember({"csv", "jsonl"}));
+    CLI::Option* top = command->add_option("--top", predict_.top,
+                                           "Most probable classes of each sample (1; of click data: both)");
+    top->check(CLI::Range(1, 1000000000));
+    command->add_flag("--all", predict_.all, "All classes; in CSV a column for each")->excludes(top);
+    command->add_option("--deck", predict_.deck, "Deck to use instead of the checkpoint's own");
   }
 
   void add_inspect() {
@@ -269,6 +299,19 @@ class Parser {
                         ", or see ", used_command(), " --help"));
   }
 
+  PredictArguments with_inputs() const {
+    PredictArguments arguments = predict_;
+    std::vector<std::string> written = {arguments.checkpoint, first_};
+    written.insert(written.end(), others_.begin(), others_.end());
+    for (const std::string& text : written)
+      (is_override(text) ? arguments.overrides : arguments.inputs).push_back(text);
+    if (arguments.inputs.size() < 2)
+      throw UserError(cat("CHECKPOINT and INPUT are both needed; see ", used_command(), " --help"));
+    arguments.checkpoint = arguments.inputs.front();
+    arguments.inputs.erase(arguments.inputs.begin());
+    return arguments;
+  }
+
   /// The command's arguments with what stands without an option: overrides, the checkpoint and the deck.
   template <class Arguments>
   Arguments with_deck(Arguments arguments, bool required) const {
@@ -322,6 +365,7 @@ class Parser {
   std::function<CommandLine()> chosen_;
   TrainArguments train_;
   EvaluateArguments evaluate_;
+  PredictArguments predict_;
   InspectArguments inspect_;
   ExportArguments export_;
   BenchAllReduceArguments bench_all_reduce_;
@@ -341,22 +385,6 @@ std::variant<CommandLine, PrintedText> parse_command_line(const std::string& pro
                                                           const std::vector<std::string>& arguments,
                                                           const std::string& version_text) {
   return Parser(program, version_text).parse(arguments);
-}
-
-std::int64_t bytes_from_text(const std::string& text) {
-  static const std::map<std::string_view, std::int64_t> units = {
-      {"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}};
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest.ends_with("iB") && rest.size() == 3) rest.remove_suffix(2);
-  if (rest.ends_with("B")) rest.remove_suffix(1);
-  const auto unit = units.find(rest);
-  if (error != std::errc{} || unit == units.end() || number <= 0 ||
-      number > std::numeric_limits<std::int64_t>::max() / unit->second) {
-    throw UserError(cat("a size must be a positive number of bytes, as 512, 1K or 64M, got ", text));
-  }
-  return number * unit->second;
 }
 
 }  // namespace flotilla

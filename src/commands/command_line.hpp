@@ -11,6 +11,7 @@
 #include "src/commands/bench_step.hpp"
 #include "src/commands/evaluate.hpp"
 #include "src/commands/make_data.hpp"
+#include "src/commands/predict.hpp"
 #include "src/commands/train.hpp"
 
 namespace flotilla {
@@ -29,7 +30,7 @@ struct ExportArguments {
 
 /// The parsed command line: the command that was given, with its options.
 using CommandLine =
-    std::variant<TrainArguments, EvaluateArguments, InspectArguments, ExportArguments,
+    std::variant<TrainArguments, EvaluateArguments, PredictArguments, InspectArguments, ExportArguments,
                  BenchAllReduceArguments, BenchInputArguments, BenchStepArguments, MakeDataArguments>;
 
 /// A text to print before exiting with 0: help or version.
@@ -43,8 +44,5 @@ struct PrintedText {
 std::variant<CommandLine, PrintedText> parse_command_line(const std::string& program,
                                                           const std::vector<std::string>& arguments,
                                                           const std::string& version_text);
-
-/// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.
-std::int64_t bytes_from_text(const std::string& text);
 
 }  // namespace flotilla

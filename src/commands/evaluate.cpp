@@ -5,70 +5,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <optional>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
-#include "src/checkpoint/checkpoint_file.hpp"
-#include "src/checkpoint/merged_rows.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/class_names.hpp"
+#include "src/commands/class_table.hpp"
+#include "src/commands/inference.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
-#include "src/job/devices.hpp"
-#include "src/job/same_data.hpp"
-#include "src/job/shared_deck.hpp"
+#include "src/data/images/image_folder.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
-#include "src/parameter_server/server/row_parts.hpp"
-#include "src/parameter_server/worker/embedding_pool.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/find_checkpoint.hpp"
-#include "src/train/inflated_copies.hpp"
-#include "src/train/model_kinds.hpp"
-#include "src/train/model_state.hpp"
-#include "src/train/run_data.hpp"
 
 namespace flotilla {
 
 namespace {
-
-LoadedDeck deck_for(const EvaluateArguments& arguments, const LoadedCheckpoint& checkpoint,
-                    const mpi::Communicator& world) {
-  if (!arguments.deck.empty()) return load_deck_everywhere(arguments.deck, arguments.overrides, world);
-  LoadedDeck deck;
-  agree(world, [&] {
-    if (checkpoint.state.deck.empty())
-      throw UserError(cat(checkpoint.path,
-                          " holds weights only: give a deck as well "
-                          "(flotilla evaluate FILE DECK)"));
-    deck =
-        load_deck({.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = arguments.overrides});
-  });
-  return deck;
-}
-
-/// The embeddings of a checkpoint, all of them on this rank: there are no servers in an evaluation.
-class LocalEmbeddings {
- public:
-  LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
-                  std::int64_t batch)
-      : rows_(config),
-        pool_(bags_of(config.model, data, batch), config.model.embeddings == EmbeddingTables::per_slot) {
-    const auto files = open_rows(checkpoint.path, checkpoint.state);
-    if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
-    for (const auto& file : files) load_rows(rows_, *file, 0, 1);
-  }
-  std::span<float> features(const Batch& batch) {
-    const auto keys = pool_.find(batch);
-    rows_.table(0).peek(keys, pool_.rows());
-    return pool_.forward(batch);
-  }
-
- private:
-  RowStore rows_;
-  EmbeddingPool pool_;
-};
 
 /// The arguments of an evaluation.
 struct Task {
@@ -76,83 +35,124 @@ struct Task {
   const LoadedCheckpoint& checkpoint;
   const Config& config;
   const std::vector<std::string>& warnings;
+  const std::vector<std::string>& names;  ///< Of classes; empty: they have numbers only
 };
+
+void print_report(const Task& task, const Dataset& data, const Evaluation& result,
+                  const ClassTable& classes) {
+  const EvaluateArguments& arguments = task.arguments;
+  const CheckpointState& state = task.checkpoint.state;
+  print_line(cat("checkpoint  ", task.checkpoint.path,
+                 state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
+  print_line(cat("data        ", data.description()));
+  print_line(fmt::format("samples     {}", result.samples));
+  print_line(fmt::format("loss        {:.5f}", result.loss));
+  print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
+  print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
+  if (result.clicks) {
+    const ClickMetrics& clicks = *result.clicks;
+    print_line(fmt::format("auc         {:.5f}, ± {:.5f} by its bins", clicks.auc, clicks.auc_bound));
+    print_line(fmt::format("pr-auc      {:.5f}", clicks.pr_auc));
+    print_line(fmt::format("log loss    {:.5f}", clicks.log_loss));
+    print_line(fmt::format("calibration {:.5f}", clicks.calibration));
+  }
+  if (arguments.per_class)
+    for (const std::string& line : classes.lines()) print_line(line);
+  if (arguments.confusion)
+    for (const std::string& line : classes.matrix_lines()) print_line(line);
+  if (!arguments.vectors.empty()) print_line(cat("vectors     ", arguments.vectors));
+  if (!arguments.output.empty()) print_line(cat("json        ", arguments.output));
+}
+
+nlohmann::ordered_json share(std::int64_t part, std::int64_t all) {
+  if (all == 0) return nullptr;
+  return static_cast<double>(part) / static_cast<double>(all);
+}
+
+/// One object on a line, to arguments.output or stdout; its keys are those of metrics.jsonl.
+void write_json(const Task& task, const Dataset& data, const Evaluation& result, const ClassTable& classes) {
+  nlohmann::ordered_json json = {{"checkpoint", task.checkpoint.path},
+                                 {"step", task.checkpoint.state.step},
+                                 {"data", data.description()},
+                                 {"samples", result.samples},
+                                 {"loss", result.loss},
+                                 {"accuracy_top1", result.accuracy_top1},
+                                 {"accuracy_top5", result.accuracy_top5}};
+  if (result.clicks) {
+    const ClickMetrics& clicks = *result.clicks;
+    json.update({{"auc", clicks.auc},
+                 {"auc_bound", clicks.auc_bound},
+                 {"pr_auc", clicks.pr_auc},
+                 {"log_loss", clicks.log_loss},
+                 {"calibration", clicks.calibration}});
+  }
+  const auto count = static_cast<std::size_t>(classes.classes());
+  for (std::size_t label = 0; label < count; ++label) {
+    json["classes"].push_back({{"class", classes.name(label)},
+                               {"samples", classes.samples(label)},
+                               {"predicted", classes.predicted(label)},
+                               {"correct", classes.correct(label)},
+                               {"recall", share(classes.correct(label), classes.samples(label))},
+                               {"precision", share(classes.correct(label), classes.predicted(label))}});
+    if (!classes.has_matrix()) continue;
+    nlohmann::ordered_json row = nlohmann::ordered_json::array();
+    for (std::size_t taken = 0; taken < count; ++taken) row.push_back(classes.count(label, taken));
+    json["confusion"].push_back(std::move(row));
+  }
+  const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (task.arguments.output.empty())
+    print_line(text);
+  else
+    write_text_file_atomically(task.arguments.output, text + "\n");
+}
+
+/// @throws UserError if the class folders of the data are not the classes that the model was trained on
+void check_class_folders(const Config& config, const std::vector<std::string>& names) {
+  if (config.data.kind != DataKind::image_folder || names.empty() || !config.data.validation.given) return;
+  const std::vector<std::string> folders = class_folders(config.data.validation.path);
+  const auto differs = std::ranges::mismatch(folders, names);
+  if (folders.size() != names.size() || differs.in1 == folders.end()) return;  // a number is refused anyway
+  throw UserError(cat(config.data.validation.path, ": its class folder ", config::quoted(*differs.in1),
+                      " stands where the checkpoint has the class ", config::quoted(*differs.in2),
+                      "; both must have the same names, a class without images an empty folder"));
+}
 
 /// Collective.
 int evaluate_watched(const Task& task, const mpi::Communicator& world, const std::vector<mpi::Place>& places,
                      mpi::Watchdog& watchdog) {
-  const auto& [arguments, checkpoint, config, warnings] = task;
-  const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
-  const Precision precision = find_precision(config.device, world, places);
-  agree(world, places, [&] { check_data_files(config, true); });
-  const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Dataset> data;
-  std::unique_ptr<Network> network;
-  Storage parameters;
-  Storage statistics;
-  Storage sums;
-  Model model;
-  std::optional<LocalEmbeddings> embeddings;
-  agree(world, [&] {
-    mpi::CpuProgressScope working(watchdog, "preparing the device");
-    if (world.is_root() && !arguments.vectors.empty()) check_output_file(arguments.vectors, checkpoint.path);
-    device = make_device(config.device, precision, places[static_cast<std::size_t>(world.rank())],
-                         gpus.ordinal(world.rank()), config.run.reproducible);
-    working.next("opening data.validation");
-    data = open_validation_data(config, copies.handles);
-    if (!data)
-      throw UserError(
-          "the deck names no validation data: set data.validation (on the command line: key=value)");
-    std::int64_t batch = config.validation.batch_size;
-    working.next("making the network");
-    if (batch == 0) batch = config.train.batch_size;
-    if (batch == 0) batch = std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
-    network = make_network(*device, config,
-                           {.sample = data->sample_shape(),
-                            .slots = data->slots(),
-                            .batch = batch,
-                            .purpose = Purpose::inference});
-    parameters = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
-    statistics = device->memory().allocate(static_cast<std::size_t>(network->statistics().layout().size()));
-    model = {parameters.span(), statistics.span()};
-    sums = device->memory().allocate(ArenaLayout::alignment);
-    working.next("reading the checkpoint");
-    if (config.model.has_embeddings()) embeddings.emplace(config, checkpoint, *data, batch);
-    if (world.is_root()) {
-      CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
-      restore(file, checkpoint.path, *network, state_arrays(model, nullptr));
-    }
-  });
-  std::int64_t batches = 0;
-  watchdog.beat("comparing the data of the ranks", 0);
-  check_same_data(world, places, data->size(), "data.validation");
-  network->bind({.parameters = model.parameters,
-                 .gradients = {},
-                 .statistics = model.statistics,
-                 .step_statistics = {}});
-  broadcast(*device, world, state_arrays(model, nullptr));
+  const auto& [arguments, checkpoint, config, warnings, names] = task;
+  Inference inference(
+      config, checkpoint, {world, places, watchdog},
+      [&] {
+        check_data_files(config, true);
+        check_class_folders(config, class_names_of(checkpoint.state));
+        if (!world.is_root()) return;
+        for (const std::string& path : {arguments.vectors, arguments.output})
+          if (!path.empty()) check_output_file(path, checkpoint.path);
+      },
+      [&](std::int64_t /*samples*/) {
+        if (config.validation.batch_size > 0) return config.validation.batch_size;
+        if (config.train.batch_size > 0) return config.train.batch_size;
+        return std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
+      });
+  const Dataset& data = inference.data();
   SampleOutputs outputs;
-  ClassTable classes(config.model.classes);
-  const bool needs_rows = !arguments.vectors.empty() || arguments.per_class;
-  std::vector<float> rows(static_cast<std::size_t>(network->batch() * config.model.classes));
+  ClassTable classes(config.model.classes, names, arguments.json || arguments.confusion);
+  const bool counts_classes = arguments.per_class || arguments.json || arguments.confusion;
+  std::int64_t batches = 0;
   const auto on_batch = [&](const Batch& batch) {
     watchdog.beat("evaluating", checkpoint.state.step, batches++);
-    if (!needs_rows) return;
-    device->tensors().download(network->logits(), rows);
-    const auto valid = static_cast<std::size_t>(batch.valid);
-    const std::span<const float> given =
-        std::span(rows).first(valid * static_cast<std::size_t>(config.model.classes));
+    if (arguments.vectors.empty() && !counts_classes) return;
+    const std::span<const float> given = inference.outputs(batch);
     if (!arguments.vectors.empty()) outputs.add(given);
-    if (arguments.per_class) classes.add(given, batch.labels.first(valid));
+    if (counts_classes) classes.add(given, batch.labels.first(static_cast<std::size_t>(batch.valid)));
   };
-  NetworkInputs inputs;
-  if (embeddings) inputs = [&](const Batch& batch) { return embeddings->features(batch); };
-  const Evaluation result = evaluate(*network, *data, world, loader_options(config.data), sums.span(), 1,
-                                     predicts_clicks(config.model), on_batch, inputs);
+  const Evaluation result =
+      evaluate(inference.network(), data, world, loader_options(config.data), inference.sums(), 1,
+               predicts_clicks(config.model), on_batch, inference.inputs());
   agree(world, [&] {
     if (std::isfinite(result.loss)) return;
-    throw UserError(cat(checkpoint.path, ": its loss on ", data->description(), " is ",
+    throw UserError(cat(checkpoint.path, ": its loss on ", data.description(), " is ",
                         std::isnan(result.loss) ? "NaN" : "infinite",
                         ", first in the batch that begins at sample ", result.not_finite,
                         " (counted from 0); the model diverged or is not made for these data: "
@@ -160,29 +160,16 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
                         checkpoint.path, "` shows the range of each tensor"));
   });
   watchdog.beat("collecting the results", checkpoint.state.step);
-  if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data->size(), world);
-  const std::vector<std::string> table =
-      arguments.per_class ? classes.lines(world) : std::vector<std::string>();
-  if (world.is_root()) {
-    for (const std::string& warning : warnings) print_line(cat("warning: ", warning));
-    const CheckpointState& state = checkpoint.state;
-    print_line(cat("checkpoint  ", checkpoint.path,
-                   state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
-    print_line(cat("data        ", data->description()));
-    print_line(fmt::format("samples     {}", result.samples));
-    print_line(fmt::format("loss        {:.5f}", result.loss));
-    print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
-    print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
-    if (result.clicks) {
-      const ClickMetrics& clicks = *result.clicks;
-      print_line(fmt::format("auc         {:.5f}, ± {:.5f} by its bins", clicks.auc, clicks.auc_bound));
-      print_line(fmt::format("pr-auc      {:.5f}", clicks.pr_auc));
-      print_line(fmt::format("log loss    {:.5f}", clicks.log_loss));
-      print_line(fmt::format("calibration {:.5f}", clicks.calibration));
-    }
-    for (const std::string& line : table) print_line(line);
-  }
-  if (world.is_root() && !arguments.vectors.empty()) print_line(cat("vectors     ", arguments.vectors));
+  if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data.size(), world);
+  if (counts_classes) classes.merge(world);
+  agree(world, [&] {
+    if (!world.is_root()) return;
+    const bool on_stdout = arguments.json && arguments.output.empty();
+    for (const std::string& warning : warnings)
+      on_stdout ? print_error_line("flotilla: warning: " + warning) : print_line("warning: " + warning);
+    if (arguments.json) write_json(task, data, result, classes);
+    if (!on_stdout) print_report(task, data, result, classes);
+  });
   world.barrier();
   return exit_done;
 }
@@ -193,9 +180,11 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
                         FailureHandler& failure) {
   std::vector<std::string> warnings;
   const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
-  const LoadedDeck deck = deck_for(arguments, checkpoint, world);
+  const LoadedDeck deck =
+      deck_for(checkpoint, arguments.deck, arguments.overrides, "flotilla evaluate FILE DECK", world);
   failure.set_step(checkpoint.state.step);
-  const Task task{arguments, checkpoint, deck.config, warnings};
+  const std::vector<std::string> names = names_for(checkpoint, deck.config, world);
+  const Task task{arguments, checkpoint, deck.config, warnings, names};
   return under_watch(deck.config, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
     return evaluate_watched(task, world, places, watchdog);
   });

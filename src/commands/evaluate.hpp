@@ -15,6 +15,9 @@ struct EvaluateArguments {
   std::vector<std::string> overrides;
   std::string vectors;  ///< HDF5 file for the outputs of every sample; empty: none
   bool per_class = false;
+  bool confusion = false;
+  bool json = false;
+  std::string output;  ///< File for the JSON; empty: stdout, instead of the report
 };
 
 /// Collective. `flotilla evaluate`: loss and accuracies on data.validation, each sample counted once. The

@@ -23,21 +23,4 @@ class SampleOutputs {
   std::vector<float> values_;
 };
 
-/// Counts for --per-class: the samples of each class, and how many of them had their highest output there (of
-/// equal outputs the lower class).
-class ClassTable {
- public:
-  explicit ClassTable(std::int64_t classes)
-      : classes_(static_cast<std::size_t>(classes)), counts_(2 * classes_) {}
-  /// labels.size() rows of `classes` outputs.
-  void add(std::span<const float> rows, std::span<const std::int32_t> labels);
-
-  /// Collective. The table over all ranks, a line for each class.
-  std::vector<std::string> lines(const mpi::Communicator& world) const;
-
- private:
-  std::size_t classes_;
-  std::vector<std::int64_t> counts_;  ///< Of each class: samples, hits
-};
-
 }  // namespace flotilla

@@ -7,6 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/host_lines.hpp"
+#include "src/checkpoint/class_names.hpp"
 #include "src/commands/version.hpp"
 #include "src/train/plan_notes.hpp"
 
@@ -66,6 +67,9 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
           mpi::counted(run.data.sharding.workers, "worker"), " × ", run.data.sharding.batch,
           run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
           ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
+  if (const auto& names = run.data.class_names; !names.empty())
+    reporter.say(cat("classes      ", names.front(), names.size() > 1 ? cat(" … ", names.back()) : "",
+                     text_of_class_names(names).empty() ? ": too many names for checkpoints to keep" : ""));
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
   if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler));

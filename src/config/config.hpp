@@ -107,6 +107,11 @@ struct DataSourceConfig {
   std::string root{};  ///< image-list: where relative paths begin; empty: found by the list's name
   /// Not a key: the folder that holds the staged copies, below it with the original paths; empty: none
   std::string staged_below{};
+  /// Not a key: what `flotilla predict` is given, which needs no labels; the other members are derived from
+  /// it
+  std::vector<std::string> inputs{};
+
+  bool has_labels() const { return inputs.empty(); }
 };
 
 struct DataConfig {
@@ -116,7 +121,8 @@ struct DataConfig {
   std::vector<std::int64_t> shape;  ///< random: of one sample
   double mean = 0.5;                ///< idx: (pixel / 255 − mean) / std
   double std = 0.5;
-  std::string stage_to;  ///< Folder of the host that data are copied to first; empty: none
+  std::string class_names;  ///< File of the names of classes, one a line; empty: found beside the data
+  std::string stage_to;     ///< Folder of the host that data are copied to first; empty: none
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;  ///< batches
   LastBatch last_batch = LastBatch::wrap;

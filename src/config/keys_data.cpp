@@ -142,6 +142,13 @@ std::vector<Key> model_and_data_keys() {
        .help = "See data.mean",
        .on_resume = on_request,
        .condition = data_is("idx")},
+      {.path = "data.class_names",
+       .field = field<&Config::data, &DataConfig::class_names>(),
+       .help =
+           "File of the names of the classes, one a line from class 0 on, which checkpoints keep for "
+           "`flotilla predict`; empty: the class folders of \"image-folder\", classes.txt beside the list of "
+           "\"image-list\" if it is there, else numbers",
+       .path_role = PathRole::input},
       {.path = "data.stage_to",
        .field = field<&Config::data, &DataConfig::stage_to>(),
        .help =

@@ -24,8 +24,14 @@ void BatchSlot::replaced(std::int64_t sample) {
   ++batch.replaced;
 }
 
+void BatchSlot::bad(std::int64_t row, const std::string& why) {
+  const std::lock_guard lock(mutex);
+  batch.bad[row] = why;
+}
+
 void BatchSlot::clear() {
   failure = nullptr;
+  batch.bad.clear();
   batch.replaced = 0;
   batch.first_replaced = -1;
 }

@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/data/bag_buffer.hpp"
@@ -34,7 +35,7 @@ struct alignas(64) BatchSlot {
   std::vector<std::int32_t> partner_labels;
   std::vector<BagBuffer> bags;  ///< Bags of each part; after the last part those of the batch in the first
   Batch batch;
-  std::mutex mutex;            ///< For the next members, and the batch's count of replaced samples
+  std::mutex mutex;            ///< For the next members, and what the batch tells of bad samples
   std::exception_ptr failure;  ///< Why the batch failed, at its lowest row; null: it did not
   std::int64_t failed_row = 0;
 
@@ -43,6 +44,7 @@ struct alignas(64) BatchSlot {
   }
   void fail(std::int64_t row, std::exception_ptr why);
   void replaced(std::int64_t sample);
+  void bad(std::int64_t row, const std::string& why);
   void clear();  ///< To be called before it is filled again.
 };
 

@@ -50,6 +50,9 @@ class Dataset : public Identifiable {
   /// scaling() is not empty. @throws UserError as read() does
   virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
 
+  /// The path of sample i as the user wrote it; empty: samples have numbers only.
+  virtual std::string name(std::int64_t /*i*/) const { return {}; }
+
   /// Bags of ids that a sample has, one for each slot. 0: none; else the samples are read by a bag_reader(),
   /// and their shape, which may be of size 0, is that of their dense features.
   virtual std::int64_t slots() const { return 0; }

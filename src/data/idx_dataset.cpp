@@ -24,21 +24,21 @@ std::string file_name(const IdxFile& idx) {
 
 class IdxDataset final : public Dataset {
  public:
-  IdxDataset(IdxFile images, const IdxFile& labels, std::int64_t classes, const PixelScale& scale)
+  IdxDataset(IdxFile images, std::int64_t classes, const PixelScale& scale)
       : images_(std::move(images)),
-        labels_(static_cast<std::size_t>(labels.items)),
-        labels_path_(labels.path),
-        labels_begin_(labels.header_bytes),
+        labels_(static_cast<std::size_t>(images_.items)),
         shape_({1, images_.rows, images_.columns}),
         classes_(classes),
         factor_(static_cast<float>(1.0 / (255.0 * scale.std))),
-        offset_(static_cast<float>(-scale.mean / scale.std)) {
+        offset_(static_cast<float>(-scale.mean / scale.std)) {}
+
+  void read_labels(const IdxFile& labels) {
     if (images_.items != labels.items) {
       throw UserError(cat(images_.path, ": holds ", images_.items, " images, but ", labels.path, " holds ",
                           labels.items, " labels; give two files that belong together"));
     }
     labels.bytes.read(labels.begin, std::as_writable_bytes(std::span(labels_)));
-    for (std::int64_t i = 0; i < size(); ++i) check_label(i, labels_[static_cast<std::size_t>(i)]);
+    for (std::int64_t i = 0; i < size(); ++i) check_label(labels, i);
   }
 
   std::int64_t size() const override { return images_.items; }
@@ -104,10 +104,11 @@ class IdxDataset final : public Dataset {
     for (; done < pixels.size(); ++done) to[done] = static_cast<float>(pixels[done]) * factor_ + offset_;
   }
 
-  void check_label(std::int64_t i, std::uint8_t label) const {
+  void check_label(const IdxFile& labels, std::int64_t i) const {
+    const std::uint8_t label = labels_[static_cast<std::size_t>(i)];
     if (label < classes_) return;
-    throw UserError(cat(labels_path_, ": label ", int{label}, " at item ", i, " (byte ", labels_begin_ + i,
-                        ") is not below model.classes = ", classes_,
+    throw UserError(cat(labels.path, ": label ", int{label}, " at item ", i, " (byte ",
+                        labels.header_bytes + i, ") is not below model.classes = ", classes_,
                         "; raise model.classes or correct the file"));
   }
 
@@ -115,8 +116,6 @@ class IdxDataset final : public Dataset {
   /// One byte each: a read of its own would cost as much as the image, and a mapped file that is truncated
   /// meanwhile would end the run with SIGBUS.
   std::vector<std::uint8_t> labels_;
-  std::string labels_path_;
-  std::int64_t labels_begin_;  ///< In the uncompressed file, for messages
   Shape shape_;
   std::int64_t classes_;
   float factor_;
@@ -132,9 +131,9 @@ std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::
     const auto copy = inflated.find(path);
     return open_idx(path, kind, copy == inflated.end() ? std::string() : copy->second);
   };
-  IdxFile images_file = open(images, IdxKind::images);
-  const IdxFile labels_file = open(labels, IdxKind::labels);
-  return std::make_unique<IdxDataset>(std::move(images_file), labels_file, classes, scale);
+  auto data = std::make_unique<IdxDataset>(open(images, IdxKind::images), classes, scale);
+  if (!labels.empty()) data->read_labels(open(labels, IdxKind::labels));
+  return data;
 }
 
 }  // namespace flotilla

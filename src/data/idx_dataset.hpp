@@ -18,6 +18,7 @@ struct PixelScale {
 
 /// Grey images and their labels out of two IDX files, read from disk sample by sample. Sample shape
 /// (1, rows, columns); no augmentation.
+/// @param labels empty: all are 0
 /// @param inflated DatasetUse::inflated
 /// @throws UserError naming file, position and remedy.
 std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::string& labels,

@@ -147,6 +147,7 @@ class ThreadedLoader final : public Loader {
         plan_(std::move(plan)),
         layout_(layout_of(data, *plan_, options)),
         parts_(layout_.parts()),
+        keep_bad_(options.keep_bad),
         // One batch is in use while `prefetch` are ahead.
         ring_(options.threads == 0 ? 1 : options.prefetch + 1, layout_, options.pin),
         workspaces_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1))) {
@@ -290,9 +291,13 @@ class ThreadedLoader final : public Loader {
       try {
         slot.labels[static_cast<std::size_t>(row)] = read_sample(slot, row, chosen, variation);
         break;
-      } catch (const BadSample&) {
+      } catch (const BadSample& error) {
         if (why == nullptr) why = std::current_exception();
         chosen = plan_->substitute(sample, attempt);
+        if (chosen < 0 && keep_bad_) {
+          pad_row(slot, row, nullptr);
+          return slot.bad(row, error.what());
+        }
         if (chosen < 0) std::rethrow_exception(why);
       }
     }
@@ -321,6 +326,7 @@ class ThreadedLoader final : public Loader {
   std::unique_ptr<const Plan> plan_;
   BatchLayout layout_;
   std::int64_t parts_;  ///< Of a batch
+  bool keep_bad_;
   BatchRing ring_;
   std::vector<Workspace> workspaces_;  ///< One per thread, or for next()
   std::int64_t held_ = -1;             ///< The batch that the caller has; batches() at the end

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "kernels/host_batch.hpp"
 #include "kernels/layers/softmax_loss.hpp"
@@ -29,6 +31,8 @@ struct Batch {
   std::int64_t replaced = 0;
   std::int64_t first_replaced = -1;
   Bags bags = {};  ///< Click data; those of padding rows are empty
+  /// With LoaderOptions::keep_bad: rows whose samples cannot be read, which are padded, and why
+  std::map<std::int64_t, std::string> bad = {};
 
   /// The network's input.
   HostBatch input() const { return bytes.pixels.empty() ? HostBatch(images) : HostBatch(bytes); }
@@ -59,6 +63,7 @@ struct LoaderOptions {
   std::int64_t prefetch = 4;
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
+  bool keep_bad = false;                         ///< Not in training: notes it in Batch::bad
   double mixup = 0.0;  ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
   PinMemory pin = {};  ///< Makes copies of batches to the device fast; may be empty
   bool bytes = false;  ///< For a device that scales them: samples that are bytes stay bytes, unless mixed

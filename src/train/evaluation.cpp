@@ -18,33 +18,45 @@ using Totals = std::array<double, loss_sums>;
 constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
 /// Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
-/// @param begin of the shard. @returns the first sample of the first batch whose loss is not finite; `none`
-std::int64_t add_shard(Network& network, Loader& loader, std::int64_t begin, DeviceSpan<float> sums,
-                       std::span<double> totals, ClickCounts* clicks, const NetworkInputs& inputs,
+/// @returns the first sample of the first batch whose loss is not finite; `none`
+std::int64_t add_shard(Network& network, const Dataset& data, ValidationShard shard,
+                       const LoaderOptions& options, DeviceSpan<float> sums, std::span<double> totals,
+                       ClickCounts* clicks, const NetworkInputs& inputs,
                        const std::function<void(const Batch&)>& on_batch) {
   std::int64_t not_finite = none;
   std::vector<float> logits(clicks == nullptr ? 0 : static_cast<std::size_t>(2 * network.batch()));
-  for (const Batch* batch = &loader.next(); batch->valid > 0; batch = &loader.next()) {
-    network.device().flat().fill(sums, 0.0F);
-    network.forward(inputs ? inputs(*batch) : batch->input(),
-                    {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
+  apply(network, data, shard, options, sums, inputs, [&](const Batch& batch, std::int64_t first) {
     std::array<float, loss_sums> part{};
     network.device().memory().download(sums, part);
-    network.device().tensors().finish_staging();
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
     if (clicks != nullptr) {
-      const auto valid = static_cast<std::size_t>(batch->valid);
+      const auto valid = static_cast<std::size_t>(batch.valid);
       network.device().tensors().download(network.logits(), logits);
-      clicks->add(std::span(logits).first(2 * valid), batch->labels.first(valid));
+      clicks->add(std::span(logits).first(2 * valid), batch.labels.first(valid));
     }
-    if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, begin);
-    begin += batch->valid;
-    on_batch(*batch);
-  }
+    if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, first);
+    on_batch(batch);
+  });
   return not_finite;
 }
 
 }  // namespace
+
+void apply(Network& network, const Dataset& data, ValidationShard shard, const LoaderOptions& options,
+           DeviceSpan<float> sums, const NetworkInputs& inputs,
+           const std::function<void(const Batch&, std::int64_t first)>& on_batch) {
+  const auto loader =
+      make_validation_loader(data, shard, network.batch(), loading_for(network.device(), options));
+  std::int64_t first = shard.begin;
+  for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
+    network.device().flat().fill(sums, 0.0F);
+    network.forward(inputs ? inputs(*batch) : batch->input(),
+                    {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
+    on_batch(*batch, first);
+    network.device().tensors().finish_staging();
+    first += batch->valid;
+  }
+}
 
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
                     const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
@@ -58,11 +70,9 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
     const ValidationShard shard =
         validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
     if (shard.begin == shard.end) continue;
-    const auto loader =
-        make_validation_loader(data, shard, network.batch(), loading_for(network.device(), options));
     const std::span<double> totals =
         std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
-    not_finite = std::min(not_finite, add_shard(network, *loader, shard.begin, sums.subspan(0, loss_sums),
+    not_finite = std::min(not_finite, add_shard(network, data, shard, options, sums.subspan(0, loss_sums),
                                                 totals, counts ? &*counts : nullptr, inputs, on_batch));
   }
   // In the order of the parts, whichever workers computed them.

@@ -25,6 +25,15 @@ struct Evaluation {
 
 using NetworkInputs = std::function<HostBatch(const Batch&)>;
 
+/// Applies the network to the samples of `shard`, in order and in batches of its size.
+/// @param sums loss_sums floats on the device: of the batch, when on_batch is called
+/// @param inputs the network's input for a batch; empty: the batch's own
+/// @param on_batch called after each batch, with the number of its first sample: network.logits() are its
+/// rows'
+void apply(Network& network, const Dataset& data, ValidationShard shard, const LoaderOptions& options,
+           DeviceSpan<float> sums, const NetworkInputs& inputs,
+           const std::function<void(const Batch&, std::int64_t first)>& on_batch);
+
 /// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
 /// size.
 /// @param sums loss_sums floats of scratch on the device

@@ -25,7 +25,7 @@ std::map<std::string, File> copies_of(DataKind kind, const DataSourceConfig& sou
   if (kind == DataKind::idx) {
     if (is_compressed(source.images))
       copies.emplace(source.images, open_idx(source.images, IdxKind::images).bytes);
-    if (is_compressed(source.labels))
+    if (!source.labels.empty() && is_compressed(source.labels))
       copies.emplace(source.labels, open_idx(source.labels, IdxKind::labels).bytes);
     return copies;
   }

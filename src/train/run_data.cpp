@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/assign_shards.hpp"
+#include "src/data/class_names.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/identity.hpp"
 #include "src/data/mixup.hpp"
@@ -74,6 +75,7 @@ RunData::RunData(const Config& config, const Machine& machine) {
         assign_shards(make_sharding(config, training->size(), workers.size()), *training, config.data.deal);
     working.next("reading samples of the data");
     if (!workers.is_root()) return;
+    class_names = flotilla::class_names(config.data, config.model.classes);
     identities["data.train"] = identity_of(*training);
     if (validation) identities["data.validation"] = identity_of(*validation);
   });

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
@@ -36,6 +37,7 @@ struct RunData {
   /// identity_of each data set by the deck's name for it, "data.train" and "data.validation", as worker 0
   /// finds it; equal on all workers
   std::map<std::string, std::string> identities;
+  std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none
 };
 
 /// Epochs up to `position`, a fraction in the midst of one.

@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/class_names.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/loading.hpp"
@@ -281,6 +282,8 @@ void Trainer::save() {
       .training_samples = run_.data.training->size()};
   for (const auto* texts : {&run_.data.identities, &changes_})
     counters.choices.insert(texts->begin(), texts->end());
+  if (const std::string names = text_of_class_names(run_.data.class_names); !names.empty())
+    counters.choices["data.class_names"] = names;
   const std::string failure = save_rows(counters);
   const StrategyState state = run_.sync.strategy->state();
   estimate_statistics({state.shared[0].values, state.shared[1].values});

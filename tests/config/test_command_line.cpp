@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/commands/command_line.hpp"
+#include "src/commands/size_text.hpp"
 
 namespace flotilla {
 namespace {
@@ -175,10 +176,11 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
-  EXPECT_EQ(refused({"trian", "a.toml"}),
-            "there is no command \"trian\"; one of train, evaluate, inspect, export, bench, make-data is "
-            "needed; see flotilla "
-            "--help");
+  EXPECT_EQ(
+      refused({"trian", "a.toml"}),
+      "there is no command \"trian\"; one of train, evaluate, predict, inspect, export, bench, make-data is "
+      "needed; see flotilla "
+      "--help");
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
   EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);
   EXPECT_NE(refused({"evaluate", "train.epochs=3"}).find("CHECKPOINT"), std::string::npos);
@@ -220,6 +222,20 @@ TEST(CommandLine, SizesAreBytesWithOrWithoutAUnit) {
   for (const char* wrong : {"", "0", "-1", "1.5M", "K", "1T", "1 K", "1KBB", "9223372036854775807K"}) {
     EXPECT_THROW(bytes_from_text(wrong), UserError) << wrong;
   }
+}
+
+TEST(CommandLine, PredictTakesInputsAndOverridesInAnyOrder) {
+  const auto line = parse<PredictArguments>(
+      {"predict", "runs/a", "a.jpg", "device.threads=2", "./b=1.jpg", "--top", "3", "--format", "jsonl"});
+
+  EXPECT_EQ(line.checkpoint, "runs/a");
+  EXPECT_EQ(line.inputs, (Texts{"a.jpg", "./b=1.jpg"}));
+  EXPECT_EQ(line.overrides, Texts{"device.threads=2"});
+  EXPECT_EQ(line.top, 3);
+  EXPECT_EQ(line.format, PredictionFormat::jsonl);
+  EXPECT_NE(refused({"predict", "runs/a", "device.threads=2"}).find("INPUT"), std::string::npos);
+  EXPECT_NE(refused({"predict", "runs/a", "b", "--top", "2", "--all"}), "");
+  EXPECT_NE(refused({"evaluate", "runs/a", "--output", "a.json"}).find("--json"), std::string::npos);
 }
 
 }  // namespace

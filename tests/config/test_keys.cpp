@@ -39,14 +39,15 @@ std::size_t count_fields(const Config& config) {
     count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
   }
   {
-    const auto& [kind, train_data, validation_data, shape, mean, std, stage_to, threads, prefetch, last_batch,
-                 order, buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n] = data;
-    count(all, kind, shape, mean, std, stage_to, threads, prefetch, last_batch, order, buckets, transform,
-          deal);
+    const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,
+                 prefetch, last_batch, order, buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m,
+                 n] = data;
+    count(all, kind, shape, mean, std, class_names, stage_to, threads, prefetch, last_batch, order, buckets,
+          transform, deal);
     count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
-      // given follows from the others, staged_below from data.stage_to
-      const auto& [given, images, labels, samples, path, root, staged_below] = *source;
+      // given follows from the others, staged_below from data.stage_to, inputs from a command line
+      const auto& [given, images, labels, samples, path, root, staged_below, inputs] = *source;
       count(all, images, labels, samples, path, root);
     }
   }
@@ -216,7 +217,7 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
       "model.recompute",        "data.stage_to",      "data.threads",        "data.prefetch",
       "train.epochs",           "train.steps",        "train.batch_size",    "train.global_batch_size",
       "train.accumulate_steps", "data.cache",         "data.max_bad_images", "data.max_pixels",
-      "data.on_bad_image",      "model.weight_names", "train.patience"};
+      "data.on_bad_image",      "model.weight_names", "train.patience",      "data.class_names"};
   const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
   const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
                                               "data.std"};
@@ -225,7 +226,8 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
     const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
                             key.table() == "strategy.outer" || key.table() == "run.emulate_straggler" ||
                             (key.table() == "run" && key.path != "run.seed");
-    const bool names_samples = key.path.starts_with("data.") && key.path_role == PathRole::input;
+    const bool names_samples =
+        key.path.starts_with("data.") && key.path_role == PathRole::input && key.path != "data.class_names";
     EXPECT_EQ(key.on_resume == OnResume::may_change, may_change) << key.path;
     EXPECT_EQ(key.on_resume == OnResume::same_samples, names_samples) << key.path;
     if (may_change || names_samples) continue;

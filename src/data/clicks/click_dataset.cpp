@@ -105,8 +105,10 @@ class ClickDataset final : public Dataset {
   }
 
   std::string description() const override {
-    const std::string share = fmt::format(
-        "{:.1f} % positive", 100.0 * static_cast<double>(positive_) / static_cast<double>(size()));
+    const std::string share = data_.format->labelled()
+                                  ? fmt::format("{:.1f} % positive", 100.0 * static_cast<double>(positive_) /
+                                                                         static_cast<double>(size()))
+                                  : "labels not read";
     const std::string name = std::filesystem::path(path_).filename().string();
     const std::string files = data_.files.size() == 1 ? name : cat(data_.files.size(), " files, ", name);
     std::int64_t inflated = 0;
@@ -176,12 +178,13 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
 std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             const DatasetUse& use) {
   const auto buckets = static_cast<std::uint64_t>(data.hash_buckets);
-  return make_click_dataset(
-      source.path,
-      data.kind == DataKind::libsvm
-          ? make_libsvm_format(buckets)
-          : make_criteo_format({.transform = data.dense_transform, .hash_buckets = buckets}),
-      default_index_entries, use.inflated);
+  return make_click_dataset(source.path,
+                            data.kind == DataKind::libsvm
+                                ? make_libsvm_format(buckets, source.has_labels())
+                                : make_criteo_format({.transform = data.dense_transform,
+                                                      .hash_buckets = buckets,
+                                                      .labelled = source.has_labels()}),
+                            default_index_entries, use.inflated);
 }
 
 }  // namespace flotilla

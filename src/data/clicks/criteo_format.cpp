@@ -44,9 +44,11 @@ class CriteoFormat final : public LineFormat {
   std::int64_t dense() const override { return criteo_numbers; }
   std::int64_t slots() const override { return criteo_categories; }
   bool weighted() const override { return false; }
+  bool labelled() const override { return options_.labelled; }
   bool is_sample(std::string_view line) const override { return !line.empty(); }
 
   int label(std::string_view line) const override {
+    if (!options_.labelled) return 0;
     const std::string_view field = take_field(line);
     if (field == "0" || field == "1") return field == "1" ? 1 : 0;
     if (line.empty()) throw_wrong_columns(1);
@@ -57,9 +59,10 @@ class CriteoFormat final : public LineFormat {
     require(std::ssize(dense) == criteo_numbers, "a line has ", criteo_numbers, " numbers, room is for ",
             dense.size());
     const auto tabs = std::count(line.begin(), line.end(), '\t');
-    if (tabs + 1 != columns) throw_wrong_columns(tabs + 1);
+    const bool label_is_missing = !options_.labelled && tabs + 2 == columns;
+    if (tabs + 1 != columns && !label_is_missing) throw_wrong_columns(tabs + 1);
     const int label_value = label(line);
-    take_field(line);
+    if (!label_is_missing) take_field(line);
     for (std::size_t k = 0; k < dense.size(); ++k) dense[k] = number(take_field(line), k);
     for (std::int64_t slot = 0; slot < criteo_categories; ++slot) {
       bags.add(category_id(slot, take_field(line), options_.hash_buckets));

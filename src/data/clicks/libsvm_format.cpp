@@ -43,12 +43,14 @@ int label_of(std::string_view word) {
 
 class LibsvmFormat final : public LineFormat {
  public:
-  explicit LibsvmFormat(std::uint64_t hash_buckets) : hash_buckets_(hash_buckets) {}
+  LibsvmFormat(std::uint64_t hash_buckets, bool labelled)
+      : hash_buckets_(hash_buckets), labelled_(labelled) {}
 
   std::string_view name() const override { return "LIBSVM"; }
   std::int64_t dense() const override { return 0; }
   std::int64_t slots() const override { return 1; }
   bool weighted() const override { return true; }
+  bool labelled() const override { return labelled_; }
 
   bool is_sample(std::string_view line) const override {
     const std::size_t first = line.find_first_not_of(blanks);
@@ -57,18 +59,27 @@ class LibsvmFormat final : public LineFormat {
 
   int label(std::string_view line) const override {
     line = without_comment(line);
-    return label_of(take_word(line));
+    return take_label(line);
   }
 
   std::int32_t parse(std::string_view line, std::span<float> /*dense*/, BagBuffer& bags) const override {
     line = without_comment(line);
-    const int label_value = label_of(take_word(line));
+    const int label_value = take_label(line);
     for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) add_pair(word, bags);
     bags.end_bag();
     return label_value > 0 ? 1 : 0;
   }
 
  private:
+  /// Takes the label off the line, if there is one.
+  int take_label(std::string_view& line) const {
+    const std::string_view before = line;
+    const std::string_view word = take_word(line);
+    if (labelled_) return label_of(word);
+    if (word.find(':') != std::string_view::npos) line = before;
+    return 0;
+  }
+
   void add_pair(std::string_view word, BagBuffer& bags) const {
     const std::size_t colon = word.find(':');
     std::string_view index = word.substr(0, colon);
@@ -87,12 +98,13 @@ class LibsvmFormat final : public LineFormat {
   }
 
   std::uint64_t hash_buckets_;
+  bool labelled_;
 };
 
 }  // namespace
 
-std::unique_ptr<LineFormat> make_libsvm_format(std::uint64_t hash_buckets) {
-  return std::make_unique<LibsvmFormat>(hash_buckets);
+std::unique_ptr<LineFormat> make_libsvm_format(std::uint64_t hash_buckets, bool labelled) {
+  return std::make_unique<LibsvmFormat>(hash_buckets, labelled);
 }
 
 }  // namespace flotilla

@@ -21,9 +21,10 @@ class LineFormat {
   virtual std::int64_t dense() const = 0;     ///< Dense features of a sample
   virtual std::int64_t slots() const = 0;     ///< Bags of a sample
   virtual bool weighted() const = 0;          ///< Each id has a value.
+  virtual bool labelled() const = 0;          ///< Else the label of a line is not read, and may be missing.
   /// Whether the line holds a sample; else it is empty or a comment.
   virtual bool is_sample(std::string_view line) const = 0;
-  /// The label as written: 1 for the second class, 0 or −1 for the first.
+  /// The label as written: 1 for the second class, 0 or −1 for the first; 0 unless labelled().
   virtual int label(std::string_view line) const = 0;
   /// Writes the dense features, adds the bags and returns the label, 0 or 1.
   virtual std::int32_t parse(std::string_view line, std::span<float> dense, BagBuffer& bags) const = 0;
@@ -32,6 +33,7 @@ class LineFormat {
 struct CriteoOptions {
   DenseTransform transform = DenseTransform::log;
   std::uint64_t hash_buckets = 0;  ///< category_id's
+  bool labelled = true;
 };
 
 /// Criteo's: a label, 13 numbers, 26 categories with tabs between them; numbers and categories may be
@@ -40,6 +42,6 @@ std::unique_ptr<LineFormat> make_criteo_format(const CriteoOptions& options);
 
 /// LIBSVM's: a label and index:value pairs with blanks between them. One slot of all indices, each with its
 /// value. "#" begins a comment.
-std::unique_ptr<LineFormat> make_libsvm_format(std::uint64_t hash_buckets);
+std::unique_ptr<LineFormat> make_libsvm_format(std::uint64_t hash_buckets, bool labelled = true);
 
 }  // namespace flotilla

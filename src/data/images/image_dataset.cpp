@@ -38,6 +38,8 @@ class ImageDataset final : public Dataset {
                cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "");
   }
 
+  std::string name(std::int64_t i) const override { return std::string(list_.written(i)); }
+
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
   }

@@ -43,14 +43,6 @@ bool is_folder(const fs::directory_entry& entry) {
   return entry.is_directory(ignored);
 }
 
-bool is_image(const std::string& name) {
-  std::string ending = fs::path(name).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  static constexpr std::array<std::string_view, 3> endings = {".jpg", ".jpeg", ".png"};
-  return std::find(endings.begin(), endings.end(), ending) != endings.end();
-}
-
 /// The class folders in byte order; `others` counts what lies beside them.
 std::vector<std::string> classes_of(const std::string& path, std::int64_t& others) {
   std::vector<std::string> names;
@@ -65,19 +57,19 @@ std::vector<std::string> classes_of(const std::string& path, std::int64_t& other
   return names;
 }
 
-/// The images below `root`/`folder`, as paths from `root`.
-void collect(const std::string& root, const std::string& folder, int depth, std::vector<std::string>& images,
-             std::int64_t& others) {
+/// The images below `folder`, as paths that begin with it.
+void collect(const std::string& folder, int depth, std::vector<std::string>& images, std::int64_t& others) {
   if (depth > deepest) {
-    throw UserError(cat(root, "/", config::printable(folder), ": is more than ", deepest,
+    throw UserError(cat(config::printable(folder), ": is more than ", deepest,
                         " folders deep; is there a link that leads back?"));
   }
-  each_entry(root + "/" + folder, [&](const std::string& name, const fs::directory_entry& entry) {
+  each_entry(folder, [&](const std::string& name, const fs::directory_entry& entry) {
     std::string path = folder;
-    (path += '/') += name;
+    if (!path.ends_with('/')) path += '/';
+    path += name;
     if (is_folder(entry)) {
-      collect(root, path, depth + 1, images, others);
-    } else if (is_image(name)) {
+      collect(path, depth + 1, images, others);
+    } else if (has_image_ending(name)) {
       images.push_back(std::move(path));
     } else {
       ++others;
@@ -113,7 +105,55 @@ void check_names(const std::string& path, const std::vector<std::string>& classe
                       "; both must have the same, a class without images an empty one"));
 }
 
+void add(ImageList& list, const std::string& image, std::int32_t label) {
+  list.entries.push_back({list.text.size(), static_cast<std::uint32_t>(image.size()), label});
+  list.text += image;
+}
+
+std::string text_of_others(std::int64_t others) {
+  return others == 0 ? "" : cat(", ", others, others == 1 ? " other file" : " other files", " skipped");
+}
+
 }  // namespace
+
+bool has_image_ending(const std::string& name) {
+  std::string ending = fs::path(name).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  static constexpr std::array<std::string_view, 3> endings = {".jpg", ".jpeg", ".png"};
+  return std::find(endings.begin(), endings.end(), ending) != endings.end();
+}
+
+std::vector<std::string> class_folders(const std::string& path) {
+  std::int64_t others = 0;
+  return classes_of(path, others);
+}
+
+ImageList list_unlabelled_images(const std::vector<std::string>& files_and_folders) {
+  ImageList list;
+  std::int64_t others = 0;
+  std::vector<std::string> images;
+  for (const std::string& path : files_and_folders) {
+    std::error_code error;
+    images = {path};
+    if (fs::is_directory(path, error)) {
+      images.clear();
+      collect(path, 1, images, others);
+      std::sort(images.begin(), images.end());
+      if (images.empty())
+        throw UserError(
+            cat(config::printable(path), ": holds no image (*.jpg, *.jpeg, *.png); check the path"));
+    } else if (!fs::exists(path, error)) {
+      throw UserError(cat(config::printable(path), ": is missing; check the path"));
+    }
+    for (const std::string& image : images) add(list, image, 0);
+  }
+  list.source = files_and_folders.front();
+  list.description =
+      cat(list.size(), list.size() == 1 ? " image: " : " images: ", names_text(files_and_folders),
+          text_of_others(others));
+  return list;
+}
 
 ImageList read_image_folder(const std::string& path, const ImageFolderOptions& options) {
   std::int64_t others = 0;
@@ -137,14 +177,11 @@ ImageList read_image_folder(const std::string& path, const ImageFolderOptions& o
   std::vector<std::string> images;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     images.clear();
-    collect(path, classes[label], 1, images, others);
+    collect(path + "/" + classes[label], 1, images, others);
     std::sort(images.begin(), images.end());
     if (images.empty()) without.push_back(classes[label]);
-    for (const std::string& image : images) {
-      list.entries.push_back(
-          {list.text.size(), static_cast<std::uint32_t>(image.size()), static_cast<std::int32_t>(label)});
-      list.text += image;
-    }
+    for (const std::string& image : images)
+      add(list, image.substr(path.size() + 1), static_cast<std::int32_t>(label));
   }
   if (list.entries.empty() || (!without.empty() && !options.empty_classes)) {
     throw UserError(cat(path, ": no image (*.jpg, *.jpeg, *.png) for class ", names_text(without),
@@ -152,8 +189,7 @@ ImageList read_image_folder(const std::string& path, const ImageFolderOptions& o
   }
   list.description =
       cat(list.size(), " images of ", classes.size(), " classes in ", path,
-          without.empty() ? "" : cat(", no image of ", names_text(without)),
-          others == 0 ? "" : cat(", ", others, others == 1 ? " other file" : " other files", " skipped"));
+          without.empty() ? "" : cat(", no image of ", names_text(without)), text_of_others(others));
   return list;
 }
 

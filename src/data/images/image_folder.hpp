@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/data/images/image_list.hpp"
 
@@ -14,9 +15,19 @@ struct ImageFolderOptions {
   std::string same_as{};       ///< Folder whose classes must have equal names, if it exists; empty: none
 };
 
+/// Whether the name ends in .jpg, .jpeg or .png, in small or capital letters.
+bool has_image_ending(const std::string& name);
+
+/// The images among `files_and_folders`, in that order; those of a folder, and of folders inside it, in byte
+/// order of their paths. All labels are 0. @throws UserError for a folder without images, and a missing file
+ImageList list_unlabelled_images(const std::vector<std::string>& files_and_folders);
+
+/// The names of the class folders in `path`, in byte order. @throws UserError if it cannot be read
+std::vector<std::string> class_folders(const std::string& path);
+
 /// Lists a folder that has a folder of images per class: class 0, 1 … in byte order of the names, the images
-/// of a class in byte order of their paths, in folders inside it too. Images are *.jpg, *.jpeg and *.png in
-/// small or capital letters; other files are counted in the description, hidden ones are not.
+/// of a class in byte order of their paths, in folders inside it too. Images are
+/// told by has_image_ending(); other files are counted in the description, hidden ones are not.
 /// @throws UserError naming the folder and the remedy.
 ImageList read_image_folder(const std::string& path, const ImageFolderOptions& options);
 

@@ -92,17 +92,23 @@ void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mista
     if (begin == end) continue;
     const std::string_view line = text.substr(begin, end - begin);
     const std::size_t label_begin = line.find_last_of(list_blanks) + 1;
+    const std::string_view word = line.substr(label_begin);
+    std::int64_t label = 0;
+    const auto [stop, failure] = std::from_chars(word.data(), word.data() + word.size(), label);
+    const bool is_number = failure == std::errc{} && stop == word.data() + word.size();
+    if (!options.labelled && (label_begin == 0 || !is_number)) {
+      list.entries.push_back({begin, static_cast<std::uint32_t>(line.size()), 0});
+      continue;
+    }
     if (label_begin == 0) {
       mistakes.add(begin, cat("must have a path, white space and a label, got ", shown(line)));
       continue;
     }
-    const std::string_view word = line.substr(label_begin);
-    std::int64_t label = 0;
-    const auto [stop, failure] = std::from_chars(word.data(), word.data() + word.size(), label);
-    if (failure != std::errc{} || stop != word.data() + word.size()) {
+    if (!is_number) {
       mistakes.add(begin, cat("the last field must be the label, a whole number, got ", shown(word)));
       continue;
     }
+    if (!options.labelled) label = 0;
     if (label < 0 || label >= options.classes) {
       mistakes.add(begin, cat("label ", label, " is not in 0 … ", options.classes - 1, " (model.classes = ",
                               options.classes, "); labels count from 0: correct the list or model.classes"));
@@ -172,7 +178,7 @@ std::string_view ImageList::written(std::int64_t i) const {
 
 std::string ImageList::path(std::int64_t i) const {
   const std::string_view name = written(i);
-  const bool absolute = name.starts_with('/');
+  const bool absolute = name.starts_with('/') || root.empty();
   if (below.empty()) return absolute ? std::string(name) : root + "/" + std::string(name);
   // The folders that ".." leads through may have no copies.
   return staged_path(below,
@@ -209,7 +215,8 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
   ListMistakes mistakes(list);
   parse(options, list, mistakes);
   if (list.entries.empty() && mistakes.empty()) {
-    throw UserError(cat(path, ": names no image; write one a line: path, white space, label"));
+    throw UserError(cat(path, ": names no image; write one a line: path",
+                        options.labelled ? ", white space, label" : ""));
   }
   mistakes.next_kind();
   if (options.unique) find_duplicates(list, mistakes);
@@ -217,8 +224,9 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
   ListMistakes missing = mistakes;
   const std::int64_t found = find_missing(list, missing);
   const bool tell_missing = !options.missing_allowed || (found == 0 && list.size() > 0);
-  const std::string advice = cat("\n  relative paths begin at ", list.root, " (", how, "); ",
-                                 options.root_key, " names another folder");
+  const std::string advice =
+      cat("\n  relative paths begin at ", list.root, " (", how, ")",
+          options.root_key.empty() ? "" : cat("; ", options.root_key, " names another folder"));
   (tell_missing ? missing : mistakes)
       .throw_if_any(!tell_missing || list.size() <= most_files_looked_up, tell_missing ? advice : "");
   list.description = cat(list.size(), " images of ", path, ", paths from ", list.root, " (", how, ")");

@@ -16,7 +16,7 @@ struct ImageList {
     std::int32_t label = 0;
   };
   std::string source;  ///< The list file, or the folder of the classes
-  std::string root;    ///< The folder that relative paths begin at
+  std::string root;    ///< The folder that relative paths begin at; empty: the current one
   std::string below;   ///< Folder that is put before absolute paths, for staged copies; empty: none
   std::string text;    ///< A list file's whole text, or the paths of a folder
   std::vector<Entry> entries;
@@ -35,7 +35,8 @@ struct ImageListOptions {
   bool unique = false;           ///< An image must not be listed twice
   std::string below{};           ///< See ImageList
   bool missing_allowed = false;  ///< Files may be missing, but not all
-  std::string root_key;          ///< Key for messages: "data.train.root"
+  std::string root_key;          ///< Key for messages: "data.train.root"; empty: there is none
+  bool labelled = true;          ///< Else a line is a path, and a whole number behind it is not read
 };
 
 /// Reads a list: one image a line, its path, white space, its label (the last field: paths may hold spaces).

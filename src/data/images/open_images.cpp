@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include "kernels/error.hpp"
 #include "src/data/images/image_dataset.hpp"
@@ -15,16 +17,35 @@ std::array<float, 3> colours(const std::vector<double>& values) {
 }
 
 /// What a user can do about an image that cannot be read.
-const char* remedy(const DataConfig& data, const DatasetUse& use) {
-  if (!use.training) return "repair it or leave it out: validation counts every image";
+const char* remedy(const DataConfig& data, const DataSourceConfig& source, const DatasetUse& use) {
+  if (!source.has_labels() && data.on_bad_image == OnBadImage::error)
+    return "repair it, leave it out or add data.on_bad_image=replace, which predicts all others";
+  if (!use.training && source.has_labels()) return "repair it or leave it out: validation counts every image";
   if (data.on_bad_image == OnBadImage::replace) return "repair it or leave it out";
   return "repair it, leave it out or set data.on_bad_image = \"replace\"";
+}
+
+/// A file of another ending than images have, alone, is a list of them.
+bool names_list(const std::vector<std::string>& inputs) {
+  std::error_code error;
+  return inputs.size() == 1 && !has_image_ending(inputs.front()) &&
+         !std::filesystem::is_directory(inputs.front(), error);
 }
 
 }  // namespace
 
 ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
                       const DatasetUse& use) {
+  const bool missing_allowed =
+      (use.training || !source.has_labels()) && data.on_bad_image == OnBadImage::replace;
+  if (!source.has_labels()) {
+    if (!names_list(source.inputs)) return list_unlabelled_images(source.inputs);
+    return read_image_list(source.path, {.root = {},
+                                         .classes = classes,
+                                         .missing_allowed = missing_allowed,
+                                         .root_key = {},
+                                         .labelled = false});
+  }
   if (data.kind == DataKind::image_folder) {
     return read_image_folder(
         source.path,
@@ -35,7 +56,7 @@ ImageList list_images(const DataConfig& data, const DataSourceConfig& source, st
                           .classes = classes,
                           .unique = !use.training,
                           .below = source.staged_below,
-                          .missing_allowed = use.training && data.on_bad_image == OnBadImage::replace,
+                          .missing_allowed = missing_allowed,
                           .root_key = use.training ? "data.train.root" : "data.validation.root"});
 }
 
@@ -66,7 +87,7 @@ std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSo
   return make_image_dataset(list_images(data, source, classes, use),
                             use.training ? make_training_transform(spec) : make_validation_transform(spec),
                             {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
-                             .remedy = remedy(data, use)});
+                             .remedy = remedy(data, source, use)});
 }
 
 }  // namespace flotilla

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/inference.hpp"
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/class_names.hpp"
+#include "src/checkpoint/merged_rows.hpp"
+#include "src/data/class_names.hpp"
+#include "src/job/devices.hpp"
+#include "src/job/failure.hpp"
+#include "src/job/same_data.hpp"
+#include "src/job/shared_deck.hpp"
+#include "src/parameter_server/server/row_parts.hpp"
+#include "src/parameter_server/worker/embedding_pool.hpp"
+#include "src/train/inflated_copies.hpp"
+#include "src/train/model_kinds.hpp"
+#include "src/train/model_state.hpp"
+#include "src/train/run_data.hpp"
+
+namespace flotilla {
+
+LoadedDeck deck_for(const LoadedCheckpoint& checkpoint, const std::string& path,
+                    const std::vector<std::string>& overrides, const std::string& remedy,
+                    const mpi::Communicator& world) {
+  if (!path.empty()) return load_deck_everywhere(path, overrides, world);
+  LoadedDeck deck;
+  agree(world, [&] {
+    if (checkpoint.state.deck.empty())
+      throw UserError(cat(checkpoint.path, " holds weights only: give a deck as well (", remedy, ")"));
+    deck = load_deck({.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = overrides});
+  });
+  return deck;
+}
+
+std::vector<std::string> names_for(const LoadedCheckpoint& checkpoint, const Config& config,
+                                   const mpi::Communicator& world) {
+  // Training's own file need not be there any more.
+  const bool given = !config.data.class_names.empty() &&
+                     (checkpoint.state.deck.empty() ||
+                      read_saved_deck(checkpoint.state.deck).data.class_names != config.data.class_names);
+  std::vector<std::string> names = class_names_of(checkpoint.state);
+  agree(world, [&] {
+    if (given) names = class_names(config.data, config.model.classes);
+    if (std::ssize(names) != config.model.classes) names.clear();  // the command line changed model.classes
+  });
+  return names;
+}
+
+/// The embeddings of a checkpoint, all of them on this rank: there are no servers.
+class Inference::LocalEmbeddings {
+ public:
+  LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
+                  std::int64_t batch)
+      : rows_(config),
+        pool_(bags_of(config.model, data, batch), config.model.embeddings == EmbeddingTables::per_slot) {
+    const auto files = open_rows(checkpoint.path, checkpoint.state);
+    if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
+    for (const auto& file : files) load_rows(rows_, *file, 0, 1);
+  }
+  std::span<float> features(const Batch& batch) {
+    const auto keys = pool_.find(batch);
+    rows_.table(0).peek(keys, pool_.rows());
+    return pool_.forward(batch);
+  }
+
+ private:
+  RowStore rows_;
+  EmbeddingPool pool_;
+};
+
+Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, const InferenceRanks& ranks,
+                     const std::function<void()>& check,
+                     const std::function<std::int64_t(std::int64_t)>& batch)
+    : classes_(config.model.classes) {
+  const auto& [world, places, watchdog] = ranks;
+  const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
+  const Precision precision = find_precision(config.device, world, places);
+  agree(world, places, check);
+  const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
+  Model model;
+  agree(world, [&] {
+    mpi::CpuProgressScope working(watchdog, "preparing the device");
+    device_ = make_device(config.device, precision, places[static_cast<std::size_t>(world.rank())],
+                          gpus.ordinal(world.rank()), config.run.reproducible);
+    working.next("opening data.validation");
+    data_ = open_validation_data(config, copies.handles);
+    if (!data_)
+      throw UserError(
+          "the deck names no validation data: set data.validation (on the command line: key=value)");
+    working.next("making the network");
+    network_ = make_network(*device_, config,
+                            {.sample = data_->sample_shape(),
+                             .slots = data_->slots(),
+                             .batch = batch(data_->size()),
+                             .purpose = Purpose::inference});
+    parameters_ = device_->memory().allocate(static_cast<std::size_t>(network_->layout().size()));
+    statistics_ =
+        device_->memory().allocate(static_cast<std::size_t>(network_->statistics().layout().size()));
+    model = {parameters_.span(), statistics_.span()};
+    sums_ = device_->memory().allocate(ArenaLayout::alignment);
+    rows_.resize(static_cast<std::size_t>(network_->batch() * classes_));
+    working.next("reading the checkpoint");
+    if (config.model.has_embeddings())
+      embeddings_ = std::make_unique<LocalEmbeddings>(config, checkpoint, *data_, network_->batch());
+    if (world.is_root()) {
+      CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
+      restore(file, checkpoint.path, *network_, state_arrays(model, nullptr));
+    }
+  });
+  watchdog.beat("comparing the data of the ranks", 0);
+  check_same_data(world, places, data_->size(),
+                  config.data.validation.has_labels() ? "data.validation" : "the input");
+  network_->bind({.parameters = model.parameters,
+                  .gradients = {},
+                  .statistics = model.statistics,
+                  .step_statistics = {}});
+  broadcast(*device_, world, state_arrays(model, nullptr));
+}
+
+Inference::~Inference() = default;
+
+NetworkInputs Inference::inputs() {
+  if (!embeddings_) return {};
+  return [this](const Batch& batch) { return embeddings_->features(batch); };
+}
+
+std::span<const float> Inference::outputs(const Batch& batch) {
+  device_->tensors().download(network_->logits(), rows_);
+  return std::span(rows_).first(static_cast<std::size_t>(batch.valid * classes_));
+}
+
+}  // namespace flotilla

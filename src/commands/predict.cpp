@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/predict.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/commands/inference.hpp"
+#include "src/commands/start_up.hpp"
+#include "src/files/atomic_file.hpp"
+#include "src/observe/print.hpp"
+#include "src/train/monitor/click_metrics.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::int64_t largest_default_batch = 64;
+
+/// The arguments of a prediction.
+struct Task {
+  const PredictArguments& arguments;
+  const LoadedCheckpoint& checkpoint;
+  const Config& config;
+  const std::vector<std::string>& names;  ///< Of classes; empty: they have numbers only
+};
+
+/// What was given, as the source of validation. @throws UserError if the deck's kind of data takes only one
+DataSourceConfig source_of(const DataConfig& data, const std::vector<std::string>& inputs) {
+  if (data.kind == DataKind::random)
+    throw UserError(
+        "the deck's data are random: say what kind the given ones are (data.kind=idx, image-list, criteo or "
+        "libsvm)");
+  if (!data.has_images() && inputs.size() > 1)
+    throw UserError(
+        cat("data.kind = \"", data.kind, "\" takes one file at a time, got ", inputs[0], " and ", inputs[1],
+            data.has_clicks() ? "; of several logs name their folder, or a pattern in quotes" : ""));
+  DataSourceConfig source;
+  source.given = true;
+  source.images = source.path = inputs.front();
+  source.inputs = inputs;
+  return source;
+}
+
+/// Samples of a batch: they do not depend on the number of ranks, so that the predictions do not; no more
+/// than there are.
+std::int64_t batch_of(const Config& config, std::int64_t samples) {
+  std::int64_t batch = config.validation.batch_size;
+  if (batch == 0) batch = config.train.batch_size;
+  if (batch == 0) batch = std::min(config.train.global_batch_size, largest_default_batch);
+  return std::min(batch, samples);
+}
+
+/// The whole batches that a rank computes.
+ValidationShard shard_of(std::int64_t samples, std::int64_t batch, const mpi::Communicator& world) {
+  const ValidationShard batches = validation_shard((samples + batch - 1) / batch, world.size(), world.rank());
+  return {.begin = std::min(batches.begin * batch, samples), .end = std::min(batches.end * batch, samples)};
+}
+
+/// The lines of this rank's samples.
+struct Lines {
+  std::string text;
+  std::vector<std::string> bad;  ///< Why samples cannot be read
+};
+
+/// @throws UserError naming the first sample whose outputs are not finite
+Lines lines_of(const Task& task, Inference& inference, ValidationShard shard, const PredictionLayout& layout,
+               const std::function<void()>& beat) {
+  const Dataset& data = inference.data();
+  LoaderOptions options = loader_options(task.config.data);
+  options.keep_bad = task.config.data.on_bad_image == OnBadImage::replace;
+  Lines lines;
+  apply(inference.network(), data, shard, options, inference.sums(), inference.inputs(),
+        [&](const Batch& batch, std::int64_t first) {
+          beat();
+          const std::span<const float> outputs = inference.outputs(batch);
+          const auto classes = static_cast<std::size_t>(layout.outputs);
+          for (std::int64_t row = 0; row < batch.valid; ++row) {
+            const std::int64_t sample = first + row;
+            const std::string name = data.name(sample);
+            if (const auto bad = batch.bad.find(row); bad != batch.bad.end()) {
+              lines.text += unread_line(layout, sample, name, bad->second);
+              lines.bad.push_back(bad->second);
+              continue;
+            }
+            const auto given = outputs.subspan(static_cast<std::size_t>(row) * classes, classes);
+            if (!std::ranges::all_of(given, [](float value) { return std::isfinite(value); }))
+              throw UserError(cat(task.checkpoint.path, ": its outputs for sample ", sample,
+                                  name.empty() ? "" : cat(" (", name, ")"),
+                                  " are not finite; `flotilla inspect ", task.checkpoint.path,
+                                  "` shows the range of each tensor"));
+            lines.text += prediction_line(layout, sample, name, given);
+          }
+        });
+  return lines;
+}
+
+/// Collective. Those of all ranks, in their order, on rank 0.
+Lines gathered(const Lines& mine, const mpi::Communicator& world) {
+  Lines all;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    std::string text = rank == world.rank() ? mine.text : std::string();
+    world.broadcast(text, rank);
+    if (world.is_root()) all.text += text;
+    std::array<std::int64_t, 1> count{std::ssize(mine.bad)};
+    world.broadcast(std::span<std::int64_t>(count), rank);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count[0]); ++i) {
+      std::string why = rank == world.rank() ? mine.bad[i] : std::string();
+      world.broadcast(why, rank);
+      all.bad.push_back(why);
+    }
+  }
+  return all;
+}
+
+/// Collective.
+int predict_watched(const Task& task, const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+                    mpi::Watchdog& watchdog) {
+  const auto& [arguments, checkpoint, config, names] = task;
+  Inference inference(
+      config, checkpoint, {world, places, watchdog},
+      [&] {
+        if (world.is_root() && !arguments.output.empty())
+          check_output_file(arguments.output, checkpoint.path);
+      },
+      [&](std::int64_t samples) { return batch_of(config, samples); });
+  const std::int64_t samples = inference.data().size();
+  const PredictionLayout layout{.format = arguments.format,
+                                .classes = names,
+                                .outputs = config.model.classes,
+                                .top = std::max<std::int64_t>(1, arguments.top),
+                                .all = arguments.all || (arguments.top == 0 && predicts_clicks(config.model)),
+                                .names = !inference.data().name(0).empty()};
+  std::int64_t batches = 0;
+  const Lines mine = lines_of(task, inference, shard_of(samples, inference.network().batch(), world), layout,
+                              [&] { watchdog.beat("predicting", checkpoint.state.step, batches++); });
+  watchdog.beat("collecting the predictions", checkpoint.state.step);
+  const Lines lines = gathered(mine, world);
+  agree(world, [&] {
+    if (!world.is_root()) return;
+    for (const std::string& why : lines.bad) print_error_line(cat("flotilla: warning: ", why));
+    if (std::ssize(lines.bad) > config.data.max_bad_images)
+      throw UserError(cat(lines.bad.size(), " of ", samples,
+                          " images could not be read, more than data.max_bad_images = ",
+                          config.data.max_bad_images, "; nothing was written"));
+    const std::string text = prediction_header(layout) + lines.text;
+    if (arguments.output.empty())
+      print_line(std::string_view(text).substr(0, text.size() - 1));
+    else
+      write_text_file_atomically(arguments.output, text);
+    print_error_line(cat("flotilla: predicted ", samples - std::ssize(lines.bad), " of ", samples,
+                         " samples with ", checkpoint.path,
+                         arguments.output.empty() ? "" : cat(" into ", arguments.output)));
+  });
+  return lines.bad.empty() ? exit_done : exit_bad_samples;
+}
+
+}  // namespace
+
+int predict(const PredictArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  std::vector<std::string> warnings;
+  const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
+  LoadedDeck deck = deck_for(checkpoint, arguments.deck, arguments.overrides, "--deck DECK", world);
+  throw_alike([&] { deck.config.data.validation = source_of(deck.config.data, arguments.inputs); });
+  failure.set_step(checkpoint.state.step);
+  const std::vector<std::string> names = names_for(checkpoint, deck.config, world);
+  if (names.empty() && !predicts_clicks(deck.config.model))
+    warnings.push_back(cat(
+        checkpoint.path, " keeps no names of classes: they are numbers (data.class_names=FILE names them)"));
+  if (world.is_root())
+    for (const std::string& warning : warnings) print_error_line(cat("flotilla: warning: ", warning));
+  const Task task{arguments, checkpoint, deck.config, names};
+  return under_watch(deck.config, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
+    return predict_watched(task, world, places, watchdog);
+  });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+enum class PredictionFormat { csv, jsonl };
+
+/// How predictions are written.
+struct PredictionLayout {
+  PredictionFormat format = PredictionFormat::csv;
+  std::vector<std::string> classes{};  ///< Their names; empty: their numbers
+  std::int64_t outputs = 0;            ///< Number of classes
+  std::int64_t top = 1;                ///< Classes told of each sample, the most probable ones
+  bool all = false;                    ///< All classes instead; in CSV a column for each, in their order
+  bool names = false;                  ///< Samples have names, not only numbers
+};
+
+/// The softmax of outputs, in double.
+std::vector<double> probabilities_of(std::span<const float> outputs);
+
+/// The first line of a CSV file, with its line feed; empty for JSON lines.
+std::string prediction_header(const PredictionLayout& layout);
+
+/// The line of a sample, with its line feed. Of equal probabilities the lower class comes first.
+/// @param outputs of the network, finite
+std::string prediction_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
+                            std::span<const float> outputs);
+
+/// The line of a sample that cannot be read: in CSV empty fields behind its name, in JSON `why` as "error".
+std::string unread_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
+                        const std::string& why);
+
+}  // namespace flotilla

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/class_names.hpp"
+
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "kernels/error.hpp"
+#include "src/config/values.hpp"
+#include "src/data/data_file.hpp"
+#include "src/data/images/image_folder.hpp"
+
+namespace flotilla {
+
+namespace {
+
+std::string without_blanks_around(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(" \t\r");
+  return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// A name a line; "3 cat" is "cat" where all lines begin with the number of their class.
+std::vector<std::string> read_names(const std::string& path, std::int64_t classes) {
+  std::istringstream lines(open_data_file(path).text());
+  std::vector<std::string> names;
+  std::vector<std::string> behind_numbers;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = without_blanks_around(line);
+    if (name.empty()) continue;
+    const std::string number = cat(names.size(), " ");
+    if (name.starts_with(number)) behind_numbers.push_back(without_blanks_around(name.substr(number.size())));
+    if (!config::is_utf8(name))
+      throw UserError(cat(path, ": the name of class ", names.size(), " is not UTF-8"));
+    names.push_back(name);
+  }
+  if (std::ssize(names) != classes)
+    throw UserError(cat(path, ": names ", names.size(), names.size() == 1 ? " class" : " classes",
+                        ", one a line, but model.classes = ", classes,
+                        "; correct one of them, or name another file in data.class_names"));
+  return behind_numbers.size() == names.size() ? behind_numbers : names;
+}
+
+/// The path without the folder of staged copies, which hold no names.
+std::string original_path(const DataSourceConfig& source) {
+  return source.path.starts_with(source.staged_below) ? source.path.substr(source.staged_below.size())
+                                                      : source.path;
+}
+
+}  // namespace
+
+std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes) {
+  if (!data.class_names.empty()) return read_names(data.class_names, classes);
+  if (data.kind == DataKind::image_folder) return class_folders(data.train.path);
+  if (data.kind != DataKind::image_list) return {};
+  const std::string beside =
+      (std::filesystem::path(original_path(data.train)).parent_path() / "classes.txt").string();
+  std::error_code error;
+  return std::filesystem::is_regular_file(beside, error) ? read_names(beside, classes)
+                                                         : std::vector<std::string>();
+}
+
+}  // namespace flotilla
