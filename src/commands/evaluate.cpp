@@ -64,7 +64,7 @@ void print_report(const Task& task, const Dataset& data, const Evaluation& resul
   if (!arguments.output.empty()) print_line(cat("json        ", arguments.output));
 }
 
-nlohmann::ordered_json share(std::int64_t part, std::int64_t all) {
+nlohmann::ordered_json share_of(std::int64_t part, std::int64_t all) {
   if (all == 0) return nullptr;
   return static_cast<double>(part) / static_cast<double>(all);
 }
@@ -92,8 +92,8 @@ void write_json(const Task& task, const Dataset& data, const Evaluation& result,
                                {"samples", classes.samples(label)},
                                {"predicted", classes.predicted(label)},
                                {"correct", classes.correct(label)},
-                               {"recall", share(classes.correct(label), classes.samples(label))},
-                               {"precision", share(classes.correct(label), classes.predicted(label))}});
+                               {"recall", share_of(classes.correct(label), classes.samples(label))},
+                               {"precision", share_of(classes.correct(label), classes.predicted(label))}});
     if (!classes.has_matrix()) continue;
     nlohmann::ordered_json row = nlohmann::ordered_json::array();
     for (std::size_t taken = 0; taken < count; ++taken) row.push_back(classes.count(label, taken));
