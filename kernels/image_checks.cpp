@@ -114,6 +114,10 @@ void check_view(const Shape& shape, std::size_t floats, DeviceSpan<const float> 
           " must start on 64 bytes");
 }
 
+void check_elementwise(const ElementwiseSpec& spec, std::initializer_list<const Tensor*> tensors) {
+  for (const Tensor* tensor : tensors) check_image("a tensor of an activation", *tensor, spec.input);
+}
+
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to) {
   check_image("dropout's input", from, spec.input);
   check_image("dropout's output", to, spec.input);

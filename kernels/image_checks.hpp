@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
+
 #include "kernels/layers/layers.hpp"
 
 /// Checks of the arguments of image operations, for all devices in host memory. All throw InternalError
@@ -26,6 +28,8 @@ void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const Scale
                          const Tensor& dy, const Tensor& dx);
 /// Memory for a view of that shape, whose values take `floats` floats: so many, aligned to 64 bytes.
 void check_view(const Shape& shape, std::size_t floats, DeviceSpan<const float> memory);
+/// Tensors of the spec's shape.
+void check_elementwise(const ElementwiseSpec& spec, std::initializer_list<const Tensor*> tensors);
 /// Plain tensors of the spec's size, step below 2^40.
 void check_dropout(const DropoutSpec& spec, std::uint64_t step, const Tensor& from, const Tensor& to);
 

@@ -34,6 +34,24 @@ void check_labels(const SoftmaxLossSpec& spec, std::int64_t valid, std::span<con
 void check_spec(const LinearSpec& spec) {
   require(spec.batch > 0 && spec.in > 0 && spec.out > 0, "a linear layer needs positive sizes, got batch ",
           spec.batch, ", in ", spec.in, ", out ", spec.out);
+  require(has_slope_of_value(spec.activation),
+          "a linear layer takes along only an activation whose slope follows from its value");
+}
+
+void check_spec(const LayerNormSpec& spec) {
+  require(spec.rows > 0 && spec.columns > 0 && spec.epsilon > 0.0F,
+          "layer norm needs positive sizes and a positive epsilon, got ", spec.rows, ", ", spec.columns,
+          " and ", spec.epsilon);
+}
+
+void check_layer_norm(const LayerNormSpec& spec, std::initializer_list<const Tensor*> tensors,
+                      const ScaleShift& pair) {
+  for (const Tensor* tensor : tensors) {
+    check_matrix("a tensor of layer norm", *tensor, spec.rows, spec.columns);
+    require(tensor->layout() == nullptr, "layer norm takes plain tensors only");
+  }
+  check_size("layer norm's scale", pair.first.size(), spec.columns);
+  check_size("layer norm's shift", pair.second.size(), spec.columns);
 }
 
 void check_spec(const SoftmaxLossSpec& spec) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 
 #include "kernels/host_batch.hpp"
+#include "kernels/layers/layer_norm.hpp"
 #include "kernels/layers/linear.hpp"
 #include "kernels/layers/softmax_loss.hpp"
 
@@ -13,6 +15,10 @@ namespace flotilla {
 
 void check_spec(const LinearSpec& spec);       ///< Positive sizes.
 void check_spec(const SoftmaxLossSpec& spec);  ///< Positive sizes, smoothing in [0, 1).
+void check_spec(const LayerNormSpec& spec);    ///< Positive sizes and epsilon.
+/// Plain tensors of rows · columns values, and a value of each half of the pair for each column.
+void check_layer_norm(const LayerNormSpec& spec, std::initializer_list<const Tensor*> tensors,
+                      const ScaleShift& pair);
 void check_forward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Weights& w,
                    const Tensor& y);
 void check_backward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Tensor& y,

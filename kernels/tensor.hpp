@@ -114,4 +114,10 @@ class Tensor {
   std::shared_ptr<const Layout> layout_;
 };
 
+/// The values of a tensor as they lie in its storage, as a plain tensor of another shape of as many values. A
+/// view, which must not outlive the tensor; of a const tensor to be read only.
+inline Tensor plain_view(const Tensor& of, const Shape& shape) {
+  return {shape, TensorSpan(const_cast<StorageWord*>(of.span().address()), of.span().size())};
+}
+
 }  // namespace flotilla

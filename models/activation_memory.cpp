@@ -56,6 +56,13 @@ Tensor& ActivationMemory::take(Gradient& gradient) {
   return gradient.views_[static_cast<std::size_t>(free - taken_.begin())];
 }
 
+Tensor& ActivationMemory::same_slot(const Tensor& taken, Gradient& gradient) {
+  for (std::size_t slot = 0; slot < gradient_slots; ++slot)
+    if (slots_[slot].span().address() == static_cast<const void*>(taken.span().address()))
+      return gradient.views_[slot];
+  throw InternalError("a gradient that lies in no slot has no other view");
+}
+
 void ActivationMemory::give_back(const Tensor& gradient) {
   const void* const address = gradient.span().address();
   for (std::size_t slot = 0; slot < gradient_slots; ++slot)

@@ -40,6 +40,8 @@ class ActivationMemory {
   void plan_gradient(const Shape& shape, Gradient& where);
   void allocate();
   Tensor& take(Gradient& gradient);
+  /// The tensor of `gradient` in the slot that `taken` lies in: other shape, same values.
+  Tensor& same_slot(const Tensor& taken, Gradient& gradient);
   /// Frees the slot of a gradient; gradients in other memory (the loss's) are ignored.
   void give_back(const Tensor& gradient);
   /// The tensor that take() would return for this slot, which stays free: for benchmarks.

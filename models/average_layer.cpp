@@ -6,8 +6,9 @@
 
 namespace flotilla {
 
-AverageLayer::AverageLayer(const Building& network, const Shape& input)
-    : memory_(network.memory),
+AverageLayer::AverageLayer(const Building& network, std::string name, const Shape& input)
+    : name_(std::move(name)),
+      memory_(network.memory),
       offset_(network.parameters.layout().size()),
       pool_(network.device.layers().pool2d({.input = input, .kind = Pooling::global_average})),
       shape_{input[0], input[1]} {
@@ -24,7 +25,7 @@ const Tensor& AverageLayer::forward(const Tensor& x, const PassInfo&) {
 
 OutputGradient AverageLayer::backward(const Tensor&, OutputGradient dy) {
   const trace::Span span("pooling backward");
-  require(dy.more == nullptr, "avgpool cannot add two gradients");
+  require(dy.more == nullptr, name_, " cannot add two gradients");
   Tensor& dx = memory_.take(dx_);
   const Tensor dpooled(pool_->output_shape(), dy.first->span());
   pool_->backward(dpooled, dx);
@@ -34,8 +35,8 @@ OutputGradient AverageLayer::backward(const Tensor&, OutputGradient dy) {
 
 void AverageLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back(
-      {"avgpool forward", "pooling forward", 0.0, [this, &x] { pool_->forward(x, pooled_); }});
-  operations.backward.push_back({"avgpool backward", "pooling backward", 0.0,
+      {name_ + " forward", "pooling forward", 0.0, [this, &x] { pool_->forward(x, pooled_); }});
+  operations.backward.push_back({name_ + " backward", "pooling backward", 0.0,
                                  [this] { pool_->backward(pooled_, ActivationMemory::view(dx_, 0)); }});
 }
 

@@ -2,18 +2,19 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "models/layer.hpp"
 
 namespace flotilla {
 
-/// Global average pooling ("avgpool"): (N,C,H,W) → (N,C).
+/// Global average pooling: (N,C,H,W) → (N,C).
 class AverageLayer : public Layer {
  public:
-  AverageLayer(const Building& network, const Shape& input);
+  AverageLayer(const Building& network, std::string name, const Shape& input);
 
-  std::string_view name() const override { return "avgpool"; }
+  std::string_view name() const override { return name_; }
   const Shape& output_shape() const override { return shape_; }
   void bind(const Arenas&) override {}
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
@@ -22,6 +23,7 @@ class AverageLayer : public Layer {
   std::int64_t first_offset() const override { return offset_; }
 
  private:
+  std::string name_;
   ActivationMemory& memory_;
   std::int64_t offset_;
   std::unique_ptr<Pool2d> pool_;

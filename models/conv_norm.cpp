@@ -3,6 +3,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "models/conv_layer.hpp"
 
 namespace flotilla {
 
@@ -16,22 +17,6 @@ void place(ActivationMemory& memory, std::optional<std::size_t> slot, const Shap
   }
 }
 
-/// The convolution's weight stands before the norm's parameters in the arena.
-Slice add_weight(const Building& network, const std::string& name, const Conv2dSpec& spec,
-                 const Conv2d* plan) {
-  const std::int64_t window = spec.kernel * spec.kernel;
-  return network.parameters.add(
-      {.name = name + ".weight",
-       .shape = {spec.out_channels, spec.input[1] / spec.groups, spec.kernel, spec.kernel},
-       .kind = ParameterKind::weight,
-       .initializer = {.kind = Initializer::Kind::he_normal_fan_out},
-       .fan_in = spec.input[1] / spec.groups * window,
-       .fan_out = spec.out_channels * window,
-       .stored_size = plan->weight_size(),
-       .from_plain = [plan](auto plain, auto stored) { plan->weight_from_plain(plain, stored); },
-       .to_plain = [plan](auto stored, auto plain) { plan->weight_to_plain(stored, plain); }});
-}
-
 }  // namespace
 
 ConvNorm::ConvNorm(const Building& network, const ConvNormSpec& spec)
@@ -41,7 +26,9 @@ ConvNorm::ConvNorm(const Building& network, const ConvNormSpec& spec)
       after_(spec.after),
       input_gradient_(spec.conv.input_gradient),
       flop_(static_cast<double>(conv_->flops())),
-      weight_slice_(add_weight(network, spec.convolution, spec.conv, conv_.get())),
+      // The convolution's weight stands before the norm's parameters in the arena.
+      weight_slice_(add_conv_weight(network, spec.convolution, spec.conv,
+                                    {.kind = Initializer::Kind::he_normal_fan_out}, *conv_)),
       norm_name_(spec.norm),
       norm_(network, spec.norm,
             {.input = conv_->output_shape(), .after = spec.after, .accumulate = spec.conv.accumulate},

@@ -9,28 +9,34 @@ DropoutLayer::DropoutLayer(const Building& network, std::string name, const Drop
     : name_(std::move(name)),
       shape_(spec.input),
       offset_(network.parameters.layout().size()),
-      plan_(network.device.layers().dropout(spec)) {
+      rows_{shape_[0], shape_.size() / shape_[0]},
+      plan_(network.device.layers().dropout(
+          {.input = rows_, .probability = spec.probability, .seed = spec.seed, .layer = spec.layer})) {
   if (network.memory.purpose() == Purpose::training) network.memory.keep(shape_, y_);
+}
+
+void DropoutLayer::mask(const Tensor& x) {
+  Tensor y = plain_view(y_, rows_);
+  plan_->forward(draw_, plain_view(x, rows_), y);
 }
 
 const Tensor& DropoutLayer::forward(const Tensor& x, const PassInfo& info) {
   if (info.pass == Pass::inference) return x;
   draw_ = info.draw;
-  plan_->forward(draw_, x, y_);
+  mask(x);
   return y_;
 }
 
 OutputGradient DropoutLayer::backward(const Tensor&, OutputGradient dy) {
   require(dy.more == nullptr, name_, " cannot add two gradients");
-  plan_->backward(draw_, *dy.first, *dy.first);
+  Tensor rows = plain_view(*dy.first, rows_);
+  plan_->backward(draw_, rows, rows);
   return dy;
 }
 
 void DropoutLayer::time_alone(const Tensor& x, TimedOperations& operations) {
-  operations.forward.push_back(
-      {name_ + " forward", "dropout", 0.0, [this, &x] { plan_->forward(draw_, x, y_); }});
-  operations.backward.push_back(
-      {name_ + " backward", "dropout", 0.0, [this] { plan_->backward(draw_, y_, y_); }});
+  operations.forward.push_back({name_ + " forward", "dropout", 0.0, [this, &x] { mask(x); }});
+  operations.backward.push_back({name_ + " backward", "dropout", 0.0, [this] { mask(y_); }});
 }
 
 }  // namespace flotilla

@@ -9,7 +9,8 @@
 
 namespace flotilla {
 
-/// Dropout of plain values (kernels/layers/dropout.hpp); the identity in inference.
+/// Dropout (kernels/layers/dropout.hpp); the identity in inference. The mask belongs to places in the
+/// storage: that of an image depends on how the device arranges images.
 class DropoutLayer : public Layer {
  public:
   DropoutLayer(const Building& network, std::string name, const DropoutSpec& spec);
@@ -23,9 +24,12 @@ class DropoutLayer : public Layer {
   std::int64_t first_offset() const override { return offset_; }
 
  private:
+  void mask(const Tensor& x);
+
   std::string name_;
   Shape shape_;
   std::int64_t offset_;
+  Shape rows_;  ///< (N, values of a sample)
   std::unique_ptr<Dropout> plan_;
   std::uint64_t draw_ = 0;  ///< Of the last training pass
   Tensor y_;

@@ -6,8 +6,20 @@
 
 namespace flotilla {
 
+namespace {
+
+/// Calls body(place in plain order, place in storage order) for each value of a weight of rows that lie in
+/// `order`.
+template <class Body>
+void for_each_place(const std::vector<std::int64_t>& order, std::size_t size, const Body& body) {
+  for (std::size_t row = 0; row < size; row += order.size())
+    for (std::size_t i = 0; i < order.size(); ++i) body(row + static_cast<std::size_t>(order[i]), row + i);
+}
+
+}  // namespace
+
 LinearLayer::LinearLayer(const Building& network, std::string name, const LinearSpec& spec,
-                         const Initializer& initializer, bool first)
+                         const Initializer& initializer, bool first, std::vector<std::int64_t> order)
     : name_(std::move(name)),
       memory_(network.memory),
       plan_(network.device.layers().linear(spec)),
@@ -15,16 +27,29 @@ LinearLayer::LinearLayer(const Building& network, std::string name, const Linear
       flop_(static_cast<double>(plan_->flops())),
       first_(first) {
   const Linear* plan = plan_.get();
-  weight_slice_ = network.parameters.add(
-      {.name = name_ + ".weight",
-       .shape = {spec.out, spec.in},
-       .kind = ParameterKind::weight,
-       .initializer = initializer,
-       .fan_in = spec.in,
-       .fan_out = spec.out,
-       .stored_size = plan->weight_size(),
-       .from_plain = [plan](auto plain, auto stored) { plan->weight_from_plain(plain, stored); },
-       .to_plain = [plan](auto stored, auto plain) { plan->weight_to_plain(stored, plain); }});
+  const auto from_plain = [plan, order](std::span<const float> plain, std::span<float> stored) {
+    if (order.empty()) return plan->weight_from_plain(plain, stored);
+    std::vector<float> turned(plain.size());
+    for_each_place(order, turned.size(),
+                   [&](std::size_t there, std::size_t here) { turned[here] = plain[there]; });
+    plan->weight_from_plain(turned, stored);
+  };
+  const auto to_plain = [plan, order](std::span<const float> stored, std::span<float> plain) {
+    if (order.empty()) return plan->weight_to_plain(stored, plain);
+    std::vector<float> turned(plain.size());
+    plan->weight_to_plain(stored, turned);
+    for_each_place(order, turned.size(),
+                   [&](std::size_t there, std::size_t here) { plain[there] = turned[here]; });
+  };
+  weight_slice_ = network.parameters.add({.name = name_ + ".weight",
+                                          .shape = {spec.out, spec.in},
+                                          .kind = ParameterKind::weight,
+                                          .initializer = initializer,
+                                          .fan_in = spec.in,
+                                          .fan_out = spec.out,
+                                          .stored_size = plan->weight_size(),
+                                          .from_plain = from_plain,
+                                          .to_plain = to_plain});
   bias_slice_ = network.parameters.add({.name = name_ + ".bias",
                                         .shape = {spec.out},
                                         .kind = ParameterKind::bias,

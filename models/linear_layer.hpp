@@ -13,8 +13,10 @@ namespace flotilla {
 class LinearLayer : public Layer {
  public:
   /// @param first it is the network's first layer, and needs no gradient of its input
+  /// @param order where x is an image as it lies in the device's memory: the place of each of its values in
+  /// plain order (FlattenLayer::order); empty: x is plain. Files have the weight in plain order in both cases
   LinearLayer(const Building& network, std::string name, const LinearSpec& spec,
-              const Initializer& initializer, bool first);
+              const Initializer& initializer, bool first, std::vector<std::int64_t> order = {});
 
   std::string_view name() const override { return name_; }
   const Shape& output_shape() const override { return shape_; }

@@ -2,6 +2,7 @@
 #include "models/mlp.hpp"
 
 #include "kernels/error.hpp"
+#include "models/activation_layer.hpp"
 #include "models/dropout_layer.hpp"
 #include "models/linear_layer.hpp"
 
@@ -17,14 +18,20 @@ std::unique_ptr<Network> make_mlp(Device& device, const MlpSpec& spec) {
                                                                .purpose = spec.purpose});
   for (std::size_t i = 0; i <= spec.widths.size(); ++i) {
     const bool last = i == spec.widths.size();
+    const Activation activation = last ? Activation::identity : spec.activation;
+    const bool fused = has_slope_of_value(activation);
     const LinearSpec linear{.batch = batch,
                             .in = in,
                             .out = last ? spec.classes : spec.widths[i],
-                            .activation = last ? Activation::identity : spec.activation,
+                            .activation = fused ? activation : Activation::identity,
                             .accumulate = spec.accumulate};
     network->append(std::make_unique<LinearLayer>(network->building(), cat("fc", i + 1), linear,
                                                   spec.initializer, i == 0 && !spec.input_gradient));
     in = linear.out;
+    if (!fused)
+      network->append(
+          std::make_unique<ActivationLayer>(network->building(), cat("activation", i + 1),
+                                            ElementwiseSpec{.input = {batch, in}, .function = activation}));
     if (!last && spec.dropout > 0.0F)
       network->append(std::make_unique<DropoutLayer>(network->building(), cat("dropout", i + 1),
                                                      DropoutSpec{.input = {batch, in},

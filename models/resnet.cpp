@@ -117,7 +117,7 @@ std::unique_ptr<Network> make_resnet(Device& device, const ResnetSpec& spec) {
   recompute.check();
   check_values_per_channel(spec, shape);
 
-  auto average = std::make_unique<AverageLayer>(building, shape);
+  auto average = std::make_unique<AverageLayer>(building, "avgpool", shape);
   const Shape features = average->output_shape();
   network->append(std::move(average));
   if (spec.dropout > 0.0F)

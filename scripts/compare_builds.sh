@@ -209,6 +209,11 @@ done
 train_both "mnist_mlp reproducible np1" 1 exact "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
 train_both "mnist_mlp reproducible np4" 4 exact "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
 train_both "mnist_mlp diverges" 2 exact "$inputs/mnist_mlp.toml" "${common[@]}" model.activation=relu schedule.learning_rate=1e30 optimizer.kind=sgd
+small_cnn="model.layers=conv 16 3, batch_norm, relu, residual projection, conv 32 3 stride 2, gelu, end, relu, dropout 0.1, linear 10"
+for ranks in 1 2 4; do
+  train_both "cnn_mnist np$ranks" "$ranks" exact "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn"
+done
+train_both "cnn_mnist local-sgd np2" 2 exact "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn" strategy.kind=local-sgd strategy.period=4
 for precision in float16 bfloat16; do
   train_both "mnist_mlp reference $precision" 2 exact "$inputs/mnist_mlp.toml" "${common[@]}" device.kind=reference \
     device.precision=$precision

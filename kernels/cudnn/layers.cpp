@@ -21,8 +21,14 @@ std::unique_ptr<Conv2d> CudaLayers::conv2d(const Conv2dSpec& spec) {
 std::unique_ptr<BatchNorm> CudaLayers::batch_norm(const BatchNormSpec& spec) {
   return make_batch_norm(context_, spec);
 }
+std::unique_ptr<LayerNorm> CudaLayers::layer_norm(const LayerNormSpec& spec) {
+  return make_layer_norm(context_, spec);
+}
 std::unique_ptr<Pool2d> CudaLayers::pool2d(const Pool2dSpec& spec) {
   return make_pool2d(context_, spec);
+}
+std::unique_ptr<Elementwise> CudaLayers::elementwise(const ElementwiseSpec& spec) {
+  return make_elementwise(context_, spec);
 }
 std::unique_ptr<Dropout> CudaLayers::dropout(const DropoutSpec& spec) {
   return make_dropout(context_, spec);

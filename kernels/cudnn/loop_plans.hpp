@@ -10,7 +10,9 @@ namespace flotilla {
 // What a GPU computes by own loops, each in the source that is named after it. Images are NHWC.
 
 std::unique_ptr<BatchNorm> make_batch_norm(const LoopsContext& context, const BatchNormSpec& spec);
+std::unique_ptr<LayerNorm> make_layer_norm(const LoopsContext& context, const LayerNormSpec& spec);
 std::unique_ptr<Pool2d> make_pool2d(const LoopsContext& context, const Pool2dSpec& spec);
+std::unique_ptr<Elementwise> make_elementwise(const LoopsContext& context, const ElementwiseSpec& spec);
 std::unique_ptr<Dropout> make_dropout(const LoopsContext& context, const DropoutSpec& spec);
 /// forward() uploads the labels by DeviceMemory::upload, backward() reads those.
 std::unique_ptr<SoftmaxLoss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec);

@@ -13,6 +13,8 @@ namespace flotilla::loops {
 struct DeviceMath {
   KOKKOS_INLINE_FUNCTION static float tanh(float z) { return std::tanh(z); }
   KOKKOS_INLINE_FUNCTION static float sigmoid(float z) { return 1.0F / (1.0F + std::exp(-z)); }
+  KOKKOS_INLINE_FUNCTION static float erf(float z) { return std::erf(z); }
+  KOKKOS_INLINE_FUNCTION static float exp(float z) { return std::exp(z); }
 };
 
 template <class T, int V>
@@ -99,6 +101,36 @@ void bias_activation_backward(const Space& space, std::int64_t rows, std::int64_
     if (result.db != nullptr) finish_sums(space, "bias gradient", tiles, channels, partials, result);
   });
 }
+
+template <class T>
+struct Activate {
+  Activation f = Activation::identity;
+  const T* x = nullptr;
+  T* y = nullptr;
+  template <int V>
+  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
+    Floats<V> values = load_floats<V>(x, first);
+    for (int v = 0; v < V; ++v) values[v] = activation_value<DeviceMath>(f, values[v]);
+    store<V>(values, y, first);
+  }
+};
+
+template <class T>
+struct ActivateBackward {
+  Activation f = Activation::identity;
+  const T* x = nullptr;
+  const T* y = nullptr;
+  const T* dy = nullptr;
+  T* dx = nullptr;
+  template <int V>
+  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
+    const Floats<V> arguments = load_floats<V>(x, first);
+    const Floats<V> values = load_floats<V>(y, first);
+    Floats<V> gradient = load_floats<V>(dy, first);
+    for (int v = 0; v < V; ++v) gradient[v] *= activation_slope<DeviceMath>(f, arguments[v], values[v]);
+    store<V>(gradient, dx, first);
+  }
+};
 
 template <class T>
 struct AddRelu {

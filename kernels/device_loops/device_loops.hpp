@@ -112,13 +112,18 @@ class ActivationLoops {
   /// (channels, empty: none) = the sums of dy over rows, added to db with `accumulate`. identity reads no y.
   virtual void bias_activation_backward(Activation f, std::int64_t channels, GivenValues y, Values dy,
                                         DeviceSpan<float> db, bool accumulate) = 0;
+  /// y = f(x), sizes equal.
+  virtual void activate(Activation f, GivenValues x, Values y) = 0;
+  /// dx = dy · f'(x), y = f(x); dx may be dy.
+  virtual void activate_backward(Activation f, GivenValues x, GivenValues y, GivenValues dy, Values dx) = 0;
   /// y = relu(a + b); y may be a or b.
   virtual void add_relu(GivenValues a, GivenValues b, Values y) = 0;
   /// dx = dy where y > 0, else 0; dx may be dy.
   virtual void add_relu_backward(GivenValues y, GivenValues dy, Values dx) = 0;
 };
 
-/// Batch norm: formulas and what may be in place as in BatchNorm (kernels/layers/batch_norm.hpp).
+/// Batch norm and layer norm: formulas and what may be in place as in BatchNorm and LayerNorm
+/// (kernels/layers/).
 class NormLoops {
  public:
   virtual ~NormLoops() = default;
@@ -132,6 +137,12 @@ class NormLoops {
                                   ScaleShiftGradients gradients) = 0;
   virtual void norm_backward_data(const BatchNormSpec& spec, GivenValues x, ScaleShift w, GivenStatistics s,
                                   GivenStatistics sums, double count, GivenValues dy, Values dx) = 0;
+  /// As LayerNorm; `moments` (rows, 2) keeps for backward each row's mean and 1 / √(variance + ε).
+  virtual void layer_norm(const LayerNormSpec& spec, GivenValues x, ScaleShift w, DeviceSpan<float> moments,
+                          Values y) = 0;
+  virtual void layer_norm_backward(const LayerNormSpec& spec, GivenValues x, ScaleShift w,
+                                   DeviceSpan<const float> moments, GivenValues dy,
+                                   ScaleShiftGradients gradients, Values dx) = 0;
 };
 
 /// Pooling and dropout.

@@ -10,6 +10,7 @@
 #include "kernels/device_loops/device_flat.hpp"
 #include "kernels/device_loops/dropout.hpp"
 #include "kernels/device_loops/kokkos_scope.hpp"
+#include "kernels/device_loops/layer_norm.hpp"
 #include "kernels/device_loops/overflow_loops.hpp"
 #include "kernels/device_loops/pool2d.hpp"
 #include "kernels/device_loops/softmax_loss.hpp"
@@ -87,6 +88,23 @@ class KokkosLoops : public DeviceLoops {
                                       loops::StoreBiasGradient{db.address(), accumulate});
     });
   }
+  void activate(Activation f, GivenValues x, Values y) override {
+    loops::check_like("x", x, y);
+    with_one(y, [&]<class T>(T* result) {
+      loops::for_each_pack<loops::full_pack<T>>(space_, "activation", y.size,
+                                                loops::Activate<T>{f, at(x, result), result});
+    });
+  }
+  void activate_backward(Activation f, GivenValues x, GivenValues y, GivenValues dy, Values dx) override {
+    loops::check_like("x", x, dx);
+    loops::check_like("y", y, dx);
+    loops::check_like("dy", dy, dx);
+    with_one(dx, [&]<class T>(T* result) {
+      loops::for_each_pack<loops::full_pack<T>>(
+          space_, "activation backward", dx.size,
+          loops::ActivateBackward<T>{f, at(x, result), at(y, result), at(dy, result), result});
+    });
+  }
   void add_relu(GivenValues a, GivenValues b, Values y) override {
     loops::check_like("a", a, y);
     loops::check_like("b", b, y);
@@ -152,6 +170,29 @@ class KokkosLoops : public DeviceLoops {
     with_one(dx, [&](auto* result) {
       loops::norm_backward_data(space_, rows(spec), channels(spec), at(x, result), at(dy, result),
                                 of(spec, w, s), sums, count, spec.after == AfterNorm::relu, result);
+    });
+  }
+
+  void layer_norm(const LayerNormSpec& spec, GivenValues x, ScaleShift w, DeviceSpan<float> moments,
+                  Values y) override {
+    loops::check_size("y", y, spec.rows * spec.columns);
+    loops::check_like("x", x, y);
+    with_one(y, [&](auto* result) {
+      loops::layer_norm(space_, spec, at(x, result), w, moments.address(), result);
+    });
+  }
+  void layer_norm_backward(const LayerNormSpec& spec, GivenValues x, ScaleShift w,
+                           DeviceSpan<const float> moments, GivenValues dy, ScaleShiftGradients gradients,
+                           Values dx) override {
+    loops::check_size("dx", dx, spec.rows * spec.columns);
+    loops::check_like("x", x, dx);
+    loops::check_like("dy", dy, dx);
+    with_one(dx, [&](auto* result) {
+      loops::layer_norm_backward(space_, spec, at(x, result), w.first.address(), moments.address(),
+                                 at(dy, result), partials(spec.rows, spec.columns, result),
+                                 loops::StoreLayerNormGradients{gradients.first.address(),
+                                                                gradients.second.address(), spec.accumulate},
+                                 result);
     });
   }
 

@@ -40,6 +40,12 @@ class ListedLoops : public DeviceLoops {
                                 DeviceSpan<float> db, bool accumulate) override {
     list_.add<&DeviceLoops::bias_activation_backward>(loops_, f, channels, y, dy, db, accumulate);
   }
+  void activate(Activation f, GivenValues x, Values y) override {
+    list_.add<&DeviceLoops::activate>(loops_, f, x, y);
+  }
+  void activate_backward(Activation f, GivenValues x, GivenValues y, GivenValues dy, Values dx) override {
+    list_.add<&DeviceLoops::activate_backward>(loops_, f, x, y, dy, dx);
+  }
   void add_relu(GivenValues a, GivenValues b, Values y) override {
     list_.add<&DeviceLoops::add_relu>(loops_, a, b, y);
   }
@@ -62,6 +68,16 @@ class ListedLoops : public DeviceLoops {
   void norm_backward_data(const BatchNormSpec& spec, GivenValues x, ScaleShift w, GivenStatistics s,
                           GivenStatistics sums, double count, GivenValues dy, Values dx) override {
     list_.add<&DeviceLoops::norm_backward_data>(loops_, spec, x, w, s, sums, count, dy, dx);
+  }
+
+  void layer_norm(const LayerNormSpec& spec, GivenValues x, ScaleShift w, DeviceSpan<float> moments,
+                  Values y) override {
+    list_.add<&DeviceLoops::layer_norm>(loops_, spec, x, w, moments, y);
+  }
+  void layer_norm_backward(const LayerNormSpec& spec, GivenValues x, ScaleShift w,
+                           DeviceSpan<const float> moments, GivenValues dy, ScaleShiftGradients gradients,
+                           Values dx) override {
+    list_.add<&DeviceLoops::layer_norm_backward>(loops_, spec, x, w, moments, dy, gradients, dx);
   }
 
   void pool(const Pool2dSpec& spec, GivenValues x, Values y, std::uint8_t* chosen) override {

@@ -1,18 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 namespace flotilla {
 
-/// The function after a linear layer, applied in the same pass, element by element. Its derivative is a
-/// function of its value y = f(z).
-enum class Activation { identity, relu, tanh, sigmoid };
+/// A function that is applied value by value: by itself (Elementwise), or after a linear layer in the same
+/// pass where its derivative is a function of its value y = f(z).
+enum class Activation { identity, relu, tanh, sigmoid, gelu, silu };
 inline constexpr std::array all_activations = {Activation::identity, Activation::relu, Activation::tanh,
-                                               Activation::sigmoid};
+                                               Activation::sigmoid,  Activation::gelu, Activation::silu};
+/// Those whose derivative follows from their value alone.
+inline constexpr std::array activations_of_value = {Activation::identity, Activation::relu, Activation::tanh,
+                                                    Activation::sigmoid};
 
-/// f(z). Math has tanh(float) and sigmoid(float), as a device computes them best. constexpr, so that code for
-/// devices can call it; with a constant f it is that function alone.
+constexpr bool has_slope_of_value(Activation f) {
+  return std::ranges::find(activations_of_value, f) != activations_of_value.end();
+}
+
+/// Φ(z), the distribution function of the normal distribution.
+template <class Math>
+constexpr float normal_distribution(float z) {
+  return 0.5F + 0.5F * Math::erf(0.70710678F * z);
+}
+
+/// f(z). Math has tanh, sigmoid, erf, and exp of what is not positive, as a device computes them best.
+/// constexpr, so that code for devices can call it; with a constant f it is that function alone. gelu is z ·
+/// Φ(z) (Hendrycks & Gimpel 2016), silu z · sigmoid(z).
 template <class Math>
 constexpr float activation_value(Activation f, float z) {
   switch (f) {
@@ -20,19 +35,31 @@ constexpr float activation_value(Activation f, float z) {
     case Activation::relu: return z < 0.0F ? 0.0F : z;  // NaN stays NaN
     case Activation::tanh: return Math::tanh(z);
     case Activation::sigmoid: return Math::sigmoid(z);
+    case Activation::gelu: return z * normal_distribution<Math>(z);
+    case Activation::silu: return z * Math::sigmoid(z);
   }
   return z;
 }
 
-/// f'(z) from y = f(z).
+/// f'(z) from y = f(z), where has_slope_of_value(f).
 constexpr float activation_slope(Activation f, float y) {
   switch (f) {
-    case Activation::identity: return 1.0F;
     case Activation::relu: return y > 0.0F ? 1.0F : 0.0F;
     case Activation::tanh: return 1.0F - y * y;
     case Activation::sigmoid: return y * (1.0F - y);
+    default: return 1.0F;
   }
-  return 1.0F;
+}
+
+/// f'(z) from z and y = f(z).
+template <class Math>
+constexpr float activation_slope(Activation f, float z, float y) {
+  if (f == Activation::gelu) return normal_distribution<Math>(z) + 0.39894228F * z * Math::exp(-0.5F * z * z);
+  if (f == Activation::silu) {
+    const float s = Math::sigmoid(z);
+    return s + y * (1.0F - s);
+  }
+  return activation_slope(f, y);
 }
 
 }  // namespace flotilla

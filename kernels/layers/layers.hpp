@@ -6,6 +6,8 @@
 #include "kernels/layers/batch_norm.hpp"
 #include "kernels/layers/conv2d.hpp"
 #include "kernels/layers/dropout.hpp"
+#include "kernels/layers/elementwise.hpp"
+#include "kernels/layers/layer_norm.hpp"
 #include "kernels/layers/linear.hpp"
 #include "kernels/layers/pool2d.hpp"
 #include "kernels/layers/softmax_loss.hpp"
@@ -19,7 +21,9 @@ class Layers {
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) = 0;
   virtual std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) = 0;
+  virtual std::unique_ptr<LayerNorm> layer_norm(const LayerNormSpec& spec) = 0;
   virtual std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) = 0;
+  virtual std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) = 0;
   virtual std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) = 0;
   virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
 };

@@ -17,6 +17,8 @@ namespace {
 struct FastMath {
   static constexpr auto tanh = fast_tanh;
   static constexpr auto sigmoid = fast_sigmoid;
+  static constexpr auto erf = fast_erf;
+  static constexpr auto exp = fast_exp_below_0;
 };
 
 /// Calls body with f as a constant, so that each loop is compiled for one function.
@@ -57,6 +59,20 @@ void apply_slope_and_add(std::int64_t columns, const T* y, T* dy, float* sums) {
     dy[c] = dz;
     sums[c] += to_float(dz);
   }
+}
+
+template <Activation f, class T>
+void activate_tensor(std::int64_t begin, std::int64_t end, const T* x, T* y) {
+#pragma omp simd
+  for (std::int64_t i = begin; i < end; ++i)
+    y[i] = from_float<T>(activation_value<FastMath>(f, to_float(x[i])));
+}
+
+template <Activation f, class T>
+void differentiate_tensor(std::int64_t begin, std::int64_t end, const T* x, const T* y, const T* dy, T* dx) {
+#pragma omp simd
+  for (std::int64_t i = begin; i < end; ++i)
+    dx[i] = from_float<T>(to_float(dy[i]) * activation_slope<FastMath>(f, to_float(x[i]), to_float(y[i])));
 }
 
 /// Columns that a thread takes at a time: a cache line.
@@ -100,6 +116,30 @@ void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::
   });
 }
 
+template <class T>
+void activate(int threads, Activation f, std::int64_t count, const T* x, T* y) {
+  with_constant(f, [&](auto constant) {
+    in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
+      activate_tensor<decltype(constant)::value>(begin, end, x, y);
+    });
+  });
+}
+
+template <class T>
+void differentiate(int threads, Activation f, std::int64_t count, const T* x, const T* y, const T* dy,
+                   T* dx) {
+  with_constant(f, [&](auto constant) {
+    in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
+      differentiate_tensor<decltype(constant)::value>(begin, end, x, y, dy, dx);
+    });
+  });
+}
+
+template void activate(int, Activation, std::int64_t, const float*, float*);
+template void activate(int, Activation, std::int64_t, const Bfloat16*, Bfloat16*);
+template void differentiate(int, Activation, std::int64_t, const float*, const float*, const float*, float*);
+template void differentiate(int, Activation, std::int64_t, const Bfloat16*, const Bfloat16*, const Bfloat16*,
+                            Bfloat16*);
 template void add_bias_and_activate(int, Activation, std::int64_t, std::int64_t, const float*, const float*,
                                     float*);
 template void add_bias_and_activate(int, Activation, std::int64_t, std::int64_t, const float*, const float*,

@@ -19,4 +19,11 @@ template <class T>
 void slope_and_bias_gradient(int threads, Activation f, std::int64_t rows, std::int64_t columns, const T* y,
                              T* dy, float* db, bool accumulate);
 
+/// y = f(x) on `count` values; T is float or Bfloat16.
+template <class T>
+void activate(int threads, Activation f, std::int64_t count, const T* x, T* y);
+/// dx = dy · f'(x), y = f(x), on `count` values; dx may be dy.
+template <class T>
+void differentiate(int threads, Activation f, std::int64_t count, const T* x, const T* y, const T* dy, T* dx);
+
 }  // namespace flotilla

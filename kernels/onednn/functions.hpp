@@ -56,4 +56,17 @@ inline float fast_exp_below_0(float x) {
   return exp_r * power;
 }
 
+/// erf x with an absolute error below 3e-7 (Abramowitz & Stegun 1964, 7.1.26).
+inline float fast_erf(float x) {
+  const float a = x < 0.0F ? -x : x;
+  const float t = 1.0F / (1.0F + 0.3275911F * a);
+  float p = 1.061405429F;
+  p = p * t + -1.453152027F;
+  p = p * t + 1.421413741F;
+  p = p * t + -0.284496736F;
+  p = p * t + 0.254829592F;
+  const float y = 1.0F - p * t * fast_exp_below_0(-a * a);
+  return x < 0.0F ? -y : y;
+}
+
 }  // namespace flotilla

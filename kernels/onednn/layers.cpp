@@ -7,6 +7,8 @@
 #include "kernels/onednn/bfloat16_pool2d.hpp"
 #include "kernels/onednn/conv2d.hpp"
 #include "kernels/onednn/dropout.hpp"
+#include "kernels/onednn/elementwise.hpp"
+#include "kernels/onednn/layer_norm.hpp"
 #include "kernels/onednn/linear.hpp"
 #include "kernels/onednn/pool2d.hpp"
 #include "kernels/onednn/softmax_loss.hpp"
@@ -34,6 +36,9 @@ std::unique_ptr<BatchNorm> CpuLayers::batch_norm(const BatchNormSpec& spec) {
     return std::make_unique<CpuBatchNorm<T>>(images_.parts().scope, images_.parts().layouts, spec);
   });
 }
+std::unique_ptr<LayerNorm> CpuLayers::layer_norm(const LayerNormSpec& spec) {
+  return std::make_unique<CpuLayerNorm>(choices_.threads, choices_.precision, spec);
+}
 std::unique_ptr<Pool2d> CpuLayers::pool2d(const Pool2dSpec& spec) {
   if (spec.kind == Pooling::global_average) {
     return with_values(choices_.precision, [&]<class T>(T) -> std::unique_ptr<Pool2d> {
@@ -43,6 +48,9 @@ std::unique_ptr<Pool2d> CpuLayers::pool2d(const Pool2dSpec& spec) {
   if (is_half(choices_.precision))
     return std::make_unique<CpuBfloat16Pool2d>(images_.parts().scope, images_.parts().layouts, spec);
   return std::make_unique<CpuPool2d>(images_.parts().scope, images_.parts().layouts, spec);
+}
+std::unique_ptr<Elementwise> CpuLayers::elementwise(const ElementwiseSpec& spec) {
+  return std::make_unique<CpuElementwise>(choices_.threads, choices_.precision, spec);
 }
 std::unique_ptr<Dropout> CpuLayers::dropout(const DropoutSpec& spec) {
   return std::make_unique<CpuDropout>(choices_.threads, choices_.precision, spec);

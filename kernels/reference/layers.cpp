@@ -213,6 +213,32 @@ class ReferenceBatchNorm : public BatchNorm {
   Storage sums_;
 };
 
+class ReferenceLayerNorm : public LayerNorm {
+ public:
+  ReferenceLayerNorm(const LayerNormSpec& spec, reference::Rounding rounding)
+      : spec_(spec), rounding_(rounding) {
+    check_spec(spec);
+  }
+  void forward(const Tensor& x, ScaleShift w, Tensor& y) override {
+    check_layer_norm(spec_, {&x, &y}, w);
+    reference::layer_norm_forward<float>(spec_, host(x.span()), host(w.first), host(w.second),
+                                         host(y.span()));
+    rounding_.round(host(y.span()));
+  }
+  void backward(const Tensor& x, ScaleShift w, const Tensor& dy, ScaleShiftGradients gradients,
+                Tensor& dx) override {
+    check_layer_norm(spec_, {&x, &dy, &dx}, w);
+    check_layer_norm(spec_, {}, gradients);
+    reference::layer_norm_backward<float>(spec_, host(x.span()), host(w.first), host(dy.span()),
+                                          host(gradients.first), host(gradients.second), host(dx.span()));
+    rounding_.round(host(dx.span()));
+  }
+
+ private:
+  LayerNormSpec spec_;
+  reference::Rounding rounding_;
+};
+
 class ReferencePool2d : public Pool2d {
  public:
   ReferencePool2d(const Pool2dSpec& spec, reference::Rounding rounding) : spec_(spec), rounding_(rounding) {
@@ -237,6 +263,26 @@ class ReferencePool2d : public Pool2d {
   Pool2dSpec spec_;
   reference::Rounding rounding_;
   std::vector<std::size_t> chosen_;
+};
+
+class ReferenceElementwise : public Elementwise {
+ public:
+  ReferenceElementwise(const ElementwiseSpec& spec, reference::Rounding rounding)
+      : spec_(spec), rounding_(rounding) {}
+  void forward(const Tensor& x, Tensor& y) override {
+    check_elementwise(spec_, {&x, &y});
+    reference::elementwise_forward<float>(spec_.function, host(x.span()), host(y.span()));
+    rounding_.round(host(y.span()));
+  }
+  void backward(const Tensor& x, const Tensor& y, const Tensor& dy, Tensor& dx) override {
+    check_elementwise(spec_, {&x, &y, &dy, &dx});
+    reference::elementwise_backward<float>(spec_.function, host(x.span()), host(dy.span()), host(dx.span()));
+    rounding_.round(host(dx.span()));
+  }
+
+ private:
+  ElementwiseSpec spec_;
+  reference::Rounding rounding_;
 };
 
 class ReferenceDropout : public Dropout {
@@ -274,8 +320,14 @@ std::unique_ptr<Conv2d> ReferenceLayers::conv2d(const Conv2dSpec& spec) {
 std::unique_ptr<BatchNorm> ReferenceLayers::batch_norm(const BatchNormSpec& spec) {
   return std::make_unique<ReferenceBatchNorm>(spec, memory_, rounding_);
 }
+std::unique_ptr<LayerNorm> ReferenceLayers::layer_norm(const LayerNormSpec& spec) {
+  return std::make_unique<ReferenceLayerNorm>(spec, rounding_);
+}
 std::unique_ptr<Pool2d> ReferenceLayers::pool2d(const Pool2dSpec& spec) {
   return std::make_unique<ReferencePool2d>(spec, rounding_);
+}
+std::unique_ptr<Elementwise> ReferenceLayers::elementwise(const ElementwiseSpec& spec) {
+  return std::make_unique<ReferenceElementwise>(spec, rounding_);
 }
 std::unique_ptr<Dropout> ReferenceLayers::dropout(const DropoutSpec& spec) {
   return std::make_unique<ReferenceDropout>(spec, rounding_);

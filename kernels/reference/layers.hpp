@@ -17,7 +17,9 @@ class ReferenceLayers : public Layers {
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override;
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override;
   std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override;
+  std::unique_ptr<LayerNorm> layer_norm(const LayerNormSpec& spec) override;
   std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
+  std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) override;
   std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override;
 

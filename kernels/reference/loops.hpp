@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/host_batch.hpp"
+#include "kernels/layers/layer_norm.hpp"
 #include "kernels/layers/linear.hpp"
 #include "kernels/layers/softmax_loss.hpp"
 
@@ -15,25 +18,56 @@
 /// of gradients). Weights are plain (O,I).
 namespace flotilla::reference {
 
+/// Φ(z), the distribution function of the normal distribution.
+inline double normal_distribution(double z) {
+  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
+}
+
 inline double activation_value(Activation f, double z) {
   switch (f) {
     case Activation::identity: return z;
     case Activation::relu: return z < 0.0 ? 0.0 : z;  // NaN stays NaN
     case Activation::tanh: return std::tanh(z);
     case Activation::sigmoid: return 1.0 / (1.0 + std::exp(-z));
+    case Activation::gelu: return z * normal_distribution(z);
+    case Activation::silu: return z / (1.0 + std::exp(-z));
   }
   return z;
 }
 
-/// f'(z) from y = f(z).
+/// f'(z) from y = f(z), where has_slope_of_value(f).
 inline double activation_slope(Activation f, double y) {
   switch (f) {
-    case Activation::identity: return 1.0;
     case Activation::relu: return y > 0.0 ? 1.0 : 0.0;
     case Activation::tanh: return 1.0 - y * y;
     case Activation::sigmoid: return y * (1.0 - y);
+    default: return 1.0;
   }
-  return 1.0;
+}
+
+/// f'(z).
+inline double activation_slope_at(Activation f, double z) {
+  if (f == Activation::gelu)
+    return normal_distribution(z) +
+           z * std::exp(-0.5 * z * z) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  if (f == Activation::silu) {
+    const double sigmoid = 1.0 / (1.0 + std::exp(-z));
+    return sigmoid * (1.0 + z * (1.0 - sigmoid));
+  }
+  return activation_slope(f, activation_value(f, z));
+}
+
+/// y = f(x).
+template <class T>
+void elementwise_forward(Activation f, std::span<const T> x, std::span<T> y) {
+  for (std::size_t k = 0; k < x.size(); ++k) y[k] = static_cast<T>(activation_value(f, double{x[k]}));
+}
+
+/// dx = dy · f'(x).
+template <class T>
+void elementwise_backward(Activation f, std::span<const T> x, std::span<const T> dy, std::span<T> dx) {
+  for (std::size_t k = 0; k < x.size(); ++k)
+    dx[k] = static_cast<T>(double{dy[k]} * activation_slope_at(f, double{x[k]}));
 }
 
 inline std::size_t at(std::int64_t row, std::int64_t columns, std::int64_t column) {
@@ -98,6 +132,63 @@ void linear_backward(const LinearSpec& s, std::span<const T> x, std::span<const 
       for (std::int64_t o = 0; o < s.out; ++o) sum += double{dy[at(n, s.out, o)]} * double{w[at(o, s.in, i)]};
       dx[at(n, s.in, i)] = static_cast<T>(sum);
     }
+  }
+}
+
+/// Mean and 1 / √(variance + ε) of a row.
+template <class T>
+std::pair<double, double> moments_of_row(const LayerNormSpec& s, std::span<const T> x, std::int64_t row) {
+  const auto columns = static_cast<double>(s.columns);
+  double mean = 0.0;
+  for (std::int64_t c = 0; c < s.columns; ++c) mean += double{x[at(row, s.columns, c)]} / columns;
+  double variance = 0.0;
+  for (std::int64_t c = 0; c < s.columns; ++c)
+    variance += std::pow(double{x[at(row, s.columns, c)]} - mean, 2.0) / columns;
+  return {mean, 1.0 / std::sqrt(variance + double{s.epsilon})};
+}
+
+/// y (N,C) of x (N,C), scale and shift (C).
+template <class T>
+void layer_norm_forward(const LayerNormSpec& s, std::span<const T> x, std::span<const T> scale,
+                        std::span<const T> shift, std::span<T> y) {
+  for (std::int64_t n = 0; n < s.rows; ++n) {
+    const auto [mean, slope] = moments_of_row(s, x, n);
+    for (std::int64_t c = 0; c < s.columns; ++c) {
+      const double normal = (double{x[at(n, s.columns, c)]} - mean) * slope;
+      y[at(n, s.columns, c)] =
+          static_cast<T>(double{scale[at(0, 0, c)]} * normal + double{shift[at(0, 0, c)]});
+    }
+  }
+}
+
+/// dx may be dy.
+template <class T>
+void layer_norm_backward(const LayerNormSpec& s, std::span<const T> x, std::span<const T> scale,
+                         std::span<const T> dy, std::span<T> dscale, std::span<T> dshift, std::span<T> dx) {
+  std::vector<double> products(static_cast<std::size_t>(s.columns));
+  std::vector<double> sums(products.size());
+  for (std::int64_t n = 0; n < s.rows; ++n) {
+    const auto [mean, slope] = moments_of_row(s, x, n);
+    const auto normal = [&, m = mean, r = slope](std::int64_t c) {
+      return (double{x[at(n, s.columns, c)]} - m) * r;
+    };
+    const auto g = [&](std::int64_t c) {
+      return double{scale[at(0, 0, c)]} * double{dy[at(n, s.columns, c)]};
+    };
+    double mean_g = 0.0;
+    double mean_product = 0.0;
+    for (std::int64_t c = 0; c < s.columns; ++c) {
+      mean_g += g(c) / static_cast<double>(s.columns);
+      mean_product += g(c) * normal(c) / static_cast<double>(s.columns);
+      products[at(0, 0, c)] += double{dy[at(n, s.columns, c)]} * normal(c);
+      sums[at(0, 0, c)] += double{dy[at(n, s.columns, c)]};
+    }
+    for (std::int64_t c = 0; c < s.columns; ++c)
+      dx[at(n, s.columns, c)] = static_cast<T>(slope * (g(c) - mean_g - normal(c) * mean_product));
+  }
+  for (std::size_t c = 0; c < products.size(); ++c) {
+    dscale[c] = static_cast<T>((s.accumulate ? double{dscale[c]} : 0.0) + products[c]);
+    dshift[c] = static_cast<T>((s.accumulate ? double{dshift[c]} : 0.0) + sums[c]);
   }
 }
 

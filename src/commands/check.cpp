@@ -14,6 +14,7 @@
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/evaluation.hpp"
+#include "src/train/layer_plan.hpp"
 #include "src/train/loading.hpp"
 #include "src/train/plan_notes.hpp"
 #include "src/train/resume.hpp"
@@ -169,6 +170,10 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
       if (!reduction->left_out.empty()) print_line(reduction->left_out);
     if (!loaded.summary.empty()) print_line(cat("weights      ", loaded.summary));
     for (const std::string& note : plan_notes(config, run.data.sharding, {})) print_line(note);
+    if (config.model.kind == "layers")
+      for (const std::string& line :
+           describe_layers(plan_layers(config.model, run.data.training->sample_shape())))
+        print_line(line);
     print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            run.data.sharding.steps_per_epoch(), end_of(config.train, run.data.sharding).step,

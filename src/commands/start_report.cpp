@@ -55,8 +55,8 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   if (run.model.loss_scale.enabled()) reporter.say(cat("loss scale   ", run.model.loss_scale.text()));
   reporter.say(cat("training     ", run.data.training->description()));
   if (run.data.validation) reporter.say(cat("validation   ", run.data.validation->description()));
-  reporter.say(cat("model        ", config.model.kind,
-                   config.model.kind == "resnet" ? cat("-", config.model.depth) : "", ", ",
+  reporter.say(cat("model        ", config.model.kind == "layers" ? cat(config.model.layers.size(), " ") : "",
+                   config.model.kind, config.model.kind == "resnet" ? cat("-", config.model.depth) : "", ", ",
                    run.model.network->layout().values(), " parameters"));
   if (const ActivationMemory& memory = run.model.network->memory(); memory.recomputes())
     reporter.say(

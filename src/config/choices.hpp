@@ -93,7 +93,7 @@ inline constexpr Table all_words = {
     Words<ConvolutionAlgorithm>{"winograd", "direct"},
     Words<Tf32>{"none", "convolutions", "all"},
     Words<LossScaleKind>{"dynamic", "static"},
-    Words<Activation>{"identity", "relu", "tanh", "sigmoid"},
+    Words<Activation>{"identity", "relu", "tanh", "sigmoid", "gelu", "silu"},
     Words<BatchNormKind>{"local", "synchronised"},
     Words<InitialWeights>{"xavier-uniform", "xavier-normal", "he-uniform", "he-normal", "uniform", "normal"},
     Words<WeightNames>{"same", "order"},

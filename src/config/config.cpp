@@ -15,6 +15,13 @@ bool RunConfig::resumes_with(const std::string& path) const {
       resume_with, [&](const std::string& named) { return holds(named, path) || holds(path, named); });
 }
 
+bool ModelConfig::has_batch_norm() const {
+  const auto normalises = [](const std::string& text) {
+    return text.find("batch_norm") != text.npos || text.find("projection") != text.npos;
+  };
+  return kind == "resnet" || (kind == "layers" && std::ranges::any_of(layers, normalises));
+}
+
 std::string LocalSgdConfig::state_kind() const {
   return outer.kind == OuterKind::none ? "" : cat(", strategy.outer.kind = \"", outer.kind, "\"");
 }

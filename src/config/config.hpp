@@ -70,11 +70,13 @@ struct DeviceConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";          ///< "mlp", "resnet", "ctr-dnn" or a user's own
+  std::string kind = "mlp";          ///< "mlp", "resnet", "layers", "ctr-dnn" or a user's own
   std::vector<std::int64_t> widths;  ///< mlp, ctr-dnn: hidden layers
   Activation activation = Activation::tanh;
-  std::int64_t depth = 50;             ///< resnet: 18, 34, 50, 101, 152
-  std::vector<std::string> recompute;  ///< resnet: what is computed again in backward (models/resnet.hpp)
+  std::vector<std::string> layers;        ///< layers: one after another (layer_texts.hpp)
+  std::vector<std::string> layer_places;  ///< Not a key: "deck.toml:12:3" of each layer; empty: not known
+  std::int64_t depth = 50;                ///< resnet: 18, 34, 50, 101, 152
+  std::vector<std::string> recompute;     ///< resnet: what is computed again in backward (models/resnet.hpp)
   BatchNormKind batch_norm = BatchNormKind::local;  ///< resnet
   std::int64_t batch_norm_group = 0;                ///< Workers whose batches are normalised together; 0: all
   double dropout = 0.0;
@@ -91,8 +93,9 @@ struct ModelConfig {
   std::map<std::string, config::Value> own;
 
   bool has_embeddings() const { return kind == "ctr-dnn"; }
+  bool has_batch_norm() const;  ///< Of the kinds that decks know
   bool synchronises_batch_norm() const {
-    return kind == "resnet" && batch_norm == BatchNormKind::synchronised;
+    return has_batch_norm() && batch_norm == BatchNormKind::synchronised;
   }
 };
 

@@ -81,6 +81,9 @@ LoadedDeck load_deck(const DeckSource& source) {
   config::check_rules_over_several_keys(loaded.config, given, mistakes);
   mistakes.throw_if_any();
 
+  for (std::size_t i = 0; i < loaded.config.model.layers.size(); ++i)
+    loaded.config.model.layer_places.push_back(
+        config::place_of(source.path, given.origin_of("model.layers", i)));
   config::resolve_paths(source.path, given, loaded.config, mistakes);
   mistakes.throw_if_any();
   loaded.config.resolved_text = config::resolved_text(loaded.config);

@@ -176,6 +176,14 @@ const Given* DeckValues::find(std::string_view path) const {
   return found == deck.end() ? nullptr : &found->second;
 }
 
+Origin DeckValues::origin_of(std::string_view path, std::size_t element) const {
+  const Given* const value = find(path);
+  if (value == nullptr) return {};
+  Origin origin = value->origin;
+  if (element < value->elements.size()) origin.position = value->elements[element];
+  return origin;
+}
+
 bool DeckValues::is_unusable(std::string_view path) const {
   if (unusable.contains(path)) return true;
   const auto dot = path.rfind('.');

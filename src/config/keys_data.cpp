@@ -6,14 +6,17 @@ namespace flotilla::config {
 std::vector<Key> model_and_data_keys() {
   const Condition mlp = {"model.kind", {"mlp"}};
   const Condition resnet = {"model.kind", {"resnet"}};
+  const Condition layers = {"model.kind", {"layers"}};
+  const Condition resnet_or_layers = {"model.kind", {"resnet", "layers"}};
   const Condition ctr_dnn = {"model.kind", {"ctr-dnn"}};
   const Condition mlp_or_ctr_dnn = {"model.kind", {"mlp", "ctr-dnn"}};
   return {
       {.path = "model.kind",
        .field = field<&Config::model, &ModelConfig::kind>(),
-       .rule = one_of({"mlp", "resnet", "ctr-dnn"}),
+       .rule = one_of({"mlp", "resnet", "layers", "ctr-dnn"}),
        .help =
            "\"mlp\": fully connected layers; \"resnet\": a residual network for images of three channels; "
+           "\"layers\": the layers that the deck lists; "
            "\"ctr-dnn\": embeddings of ids and fully connected layers, which predict clicks. "
            "The inputs' size comes from the data",
        .on_resume = must_match},
@@ -33,6 +36,15 @@ std::vector<Key> model_and_data_keys() {
        .on_resume = must_match,
        .condition = mlp_or_ctr_dnn,
        .default_text = "\"tanh\", for \"ctr-dnn\" \"relu\""},
+      {.path = "model.layers",
+       .field = field<&Config::model, &ModelConfig::layers>(),
+       .rule = array_of(1, 1024, {}),
+       .help = "One text for each layer, from the inputs to the classes: [\"conv 32 3\", \"batch_norm\", "
+               "\"relu\", "
+               "\"max_pool 2\", \"linear 10\"]. docs/layers.md lists them",
+       .on_resume = must_match,
+       .condition = layers,
+       .presence = Necessity::required},
       {.path = "model.embedding_width",
        .field = field<&Config::model, &ModelConfig::embedding_width>(),
        .rule = at_least(1, 65536),
@@ -61,7 +73,7 @@ std::vector<Key> model_and_data_keys() {
        .field = field<&Config::model, &ModelConfig::batch_norm>(),
        .help = "Mean and variance of each worker's batch, or of all workers' batches together",
        .on_resume = must_match,
-       .condition = resnet},
+       .condition = resnet_or_layers},
       {.path = "model.batch_norm_group",
        .field = field<&Config::model, &ModelConfig::batch_norm_group>(),
        .rule = at_least(0, most_count),
@@ -89,13 +101,13 @@ std::vector<Key> model_and_data_keys() {
        .rule = at_least(2, 16777216),
        .help = "Outputs; labels are 0 … classes − 1",
        .on_resume = must_match,
-       .condition = {"model.kind", {"mlp", "resnet"}},
+       .condition = {"model.kind", {"mlp", "resnet", "layers"}},
        .presence = Necessity::required},
       {.path = "model.initializer",
        .field = field<&Config::model, &ModelConfig::initializer>(),
        .help = "Distribution of the initial weights; biases start at 0",
        .on_resume = must_match,
-       .condition = mlp},
+       .condition = {"model.kind", {"mlp", "layers"}}},
       {.path = "model.initializer_scale",
        .field = field<&Config::model, &ModelConfig::initializer_scale>(),
        .rule = positive(),

@@ -18,13 +18,13 @@ std::tuple<bool, std::int64_t, std::int64_t> rank(const Origin& origin) {
   return {origin.from_override(), line, at.column};
 }
 
-std::string place(const std::string& file, const Origin& origin) {
+}  // namespace
+
+std::string place_of(const std::string& file, const Origin& origin) {
   if (origin.from_override()) return "command line: " + printable(origin.override);
   if (origin.position.line == 0) return file;
   return cat(file, ":", origin.position.line, ":", origin.position.column);
 }
-
-}  // namespace
 
 void Mistakes::add(const Origin& origin, const std::string& text) {
   found_.push_back({origin, text});
@@ -37,7 +37,7 @@ void Mistakes::throw_if_any() const {
                    [](const Mistake& a, const Mistake& b) { return rank(a.origin) < rank(b.origin); });
   std::string text = cat("the deck has ", sorted.size(), sorted.size() == 1 ? " mistake:" : " mistakes:");
   for (const Mistake& mistake : sorted) {
-    text += cat("\n  ", place(file_, mistake.origin), ": ", mistake.text);
+    text += cat("\n  ", place_of(file_, mistake.origin), ": ", mistake.text);
   }
   throw UserError(text);
 }

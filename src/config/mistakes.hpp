@@ -15,6 +15,9 @@ struct Origin {
   bool from_override() const { return !override.empty(); }
 };
 
+/// "deck.toml:12:3", "command line: model.classes=3".
+std::string place_of(const std::string& file, const Origin& origin);
+
 /// Collects the mistakes of a deck.
 class Mistakes {
  public:

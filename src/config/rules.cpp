@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/config/keys.hpp"
+#include "src/config/layer_texts.hpp"
 #include "src/config/rule_checks.hpp"
 #include "src/config/suggestions.hpp"
 
@@ -91,6 +92,18 @@ class Rules : public RuleChecks {
           "each step: leave it out, or use checkpoint.best");
   }
 
+  void layers() {
+    if (!usable({"model.kind", "model.layers"})) return;
+    for (std::size_t i = 0; i < config.model.layers.size(); ++i) {
+      try {
+        parse_layer(config.model.layers[i]);
+      } catch (const UserError& error) {
+        mistakes.add(given.origin_of("model.layers", i),
+                     cat("model.layers[", i, "] = ", quoted(config.model.layers[i]), ": ", error.what()));
+      }
+    }
+  }
+
   void warm_up() {
     if (!usable({"train.epochs", "schedule.warmup_epochs"}) || config.train.epochs == 0) return;
     if (config.schedule.warmup_epochs < static_cast<double>(config.train.epochs)) return;
@@ -120,12 +133,10 @@ class Rules : public RuleChecks {
     const auto& epochs = config.schedule.milestones;
     const auto unordered = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>());
     if (unordered == epochs.end()) return;
-    const Given* value = given.find("schedule.milestones");
-    const auto index = static_cast<std::size_t>(unordered + 1 - epochs.begin());
-    Origin at = value == nullptr ? Origin{} : value->origin;
-    if (value != nullptr && index < value->elements.size()) at.position = value->elements[index];
-    mistakes.add(at, cat("schedule.milestones must increase, got ", toml_text(*unordered), " before ",
-                         toml_text(*(unordered + 1))));
+    mistakes.add(
+        given.origin_of("schedule.milestones", static_cast<std::size_t>(unordered + 1 - epochs.begin())),
+        cat("schedule.milestones must increase, got ", toml_text(*unordered), " before ",
+            toml_text(*(unordered + 1))));
   }
 
   void final_learning_rate() {
@@ -278,6 +289,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.resume_with();
   rules.best_checkpoint();
   rules.weight_average();
+  rules.layers();
   rules.warm_up();
   rules.precision();
   rules.milestones();

@@ -94,7 +94,7 @@ class StrategyRules : public RuleChecks {
             "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
             "\"all-reduce\"");
     exclude("strategy.statistics", strategy.statistics != LocalStatistics::average, "model.kind",
-            config.model.kind != "resnet", "this model has no batch norm");
+            !config.model.has_batch_norm(), "this model has no batch norm");
   }
 
   void roles() {

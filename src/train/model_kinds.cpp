@@ -9,37 +9,24 @@
 #include "models/ctr_dnn.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
+#include "src/train/layer_network.hpp"
 
 namespace flotilla {
 
 namespace {
 
-Initializer::Kind kind_of(InitialWeights weights) {
-  using Kind = Initializer::Kind;
-  switch (weights) {
-    case InitialWeights::xavier_uniform: return Kind::xavier_uniform;
-    case InitialWeights::xavier_normal: return Kind::xavier_normal;
-    case InitialWeights::he_uniform: return Kind::he_uniform;
-    case InitialWeights::he_normal: return Kind::he_normal;
-    case InitialWeights::uniform: return Kind::uniform;
-    case InitialWeights::normal: break;
-  }
-  return Kind::normal;
-}
-
 std::unique_ptr<Network> make_mlp_of(Device& device, const Config& config, const NetworkUse& use) {
   const ModelConfig& model = config.model;
-  return make_mlp(device,
-                  {.input = {use.batch, use.sample.size()},
-                   .widths = model.widths,
-                   .classes = model.classes,
-                   .activation = model.activation,
-                   .initializer = {.kind = kind_of(model.initializer), .scale = model.initializer_scale},
-                   .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                   .accumulate = use.accumulate,
-                   .dropout = static_cast<float>(model.dropout),
-                   .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
-                   .purpose = use.purpose});
+  return make_mlp(device, {.input = {use.batch, use.sample.size()},
+                           .widths = model.widths,
+                           .classes = model.classes,
+                           .activation = model.activation,
+                           .initializer = initializer_of(model),
+                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                           .accumulate = use.accumulate,
+                           .dropout = static_cast<float>(model.dropout),
+                           .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
+                           .purpose = use.purpose});
 }
 
 std::unique_ptr<Network> make_resnet_of(Device& device, const Config& config, const NetworkUse& use) {
@@ -75,14 +62,32 @@ std::unique_ptr<Network> make_ctr_dnn_of(Device& device, const Config& config, c
                                .purpose = use.purpose});
 }
 
-/// Every model there is, by name; the first three have their keys in config/keys_data.cpp.
+/// Every model there is, by name; all of these have their keys in config/keys_data.cpp.
 std::map<std::string, NetworkMaker>& makers() {
-  static std::map<std::string, NetworkMaker> all = {
-      {"mlp", make_mlp_of}, {"resnet", make_resnet_of}, {"ctr-dnn", make_ctr_dnn_of}};
+  static std::map<std::string, NetworkMaker> all = {{"mlp", make_mlp_of},
+                                                    {"resnet", make_resnet_of},
+                                                    {"layers", make_layer_network},
+                                                    {"ctr-dnn", make_ctr_dnn_of}};
   return all;
 }
 
 }  // namespace
+
+Initializer initializer_of(const ModelConfig& model) {
+  using Kind = Initializer::Kind;
+  const auto kind = [&] {
+    switch (model.initializer) {
+      case InitialWeights::xavier_uniform: return Kind::xavier_uniform;
+      case InitialWeights::xavier_normal: return Kind::xavier_normal;
+      case InitialWeights::he_uniform: return Kind::he_uniform;
+      case InitialWeights::he_normal: return Kind::he_normal;
+      case InitialWeights::uniform: return Kind::uniform;
+      case InitialWeights::normal: break;
+    }
+    return Kind::normal;
+  };
+  return {.kind = kind(), .scale = model.initializer_scale};
+}
 
 void add_model(ModelKind kind) {
   config::add_model_kind(kind.name, kind.keys);

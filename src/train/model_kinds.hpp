@@ -36,6 +36,9 @@ struct ModelKind {
   NetworkMaker make;
 };
 
+/// model.initializer and its scale.
+Initializer initializer_of(const ModelConfig& model);
+
 /// Registers a user's model beside the built-in ones. To be called before the first deck is read, by one
 /// thread, equally on all ranks. @throws UserError as config::add_model_kind does
 void add_model(ModelKind kind);

@@ -35,8 +35,9 @@ std::size_t count_fields(const Config& config) {
     count(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, own] = model;  // own models' keys come later
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    // layer_places follows from layers; own models' keys come later
+    const auto& [a, b, c, layers, layer_places, d, e, f, g, h, i, j, k, l, m, n, o, p, own] = model;
+    count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p);
   }
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,

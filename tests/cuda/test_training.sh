@@ -55,6 +55,19 @@ it_learns_what_the_cpu_learns() {
   expect_close 'two GPUs' cpus gpus 1e-4
 }
 
+it_learns_a_network_of_the_deck() {
+  local mnist=("$source/inputs/cnn_mnist.toml" train.global_batch_size=32 run.log_every=1 validation.every=0 train.steps=8
+    "model.layers=conv 8 3 stride 2, batch_norm, relu, residual projection, conv 16 3 padding 1, gelu, end, relu, max_pool 2, conv 16 2, flatten,
+      silu, linear 16, layer_norm, tanh, linear 10")
+  train 1 layers_cpu device.kind=cpu
+  train 1 layers_gpu device.kind=cuda
+  expect_close 'a network of the deck' layers_cpu layers_gpu 1e-3
+  train 1 layers_graphs device.kind=cuda device.graphs=true
+  expect 'a network of the deck in graphs' "$(losses layers_gpu)" "$(losses layers_graphs)"
+  train 1 layers_half device.kind=cuda device.precision=bfloat16
+  expect_close 'a network of the deck, bfloat16' layers_cpu layers_half 5e-2
+}
+
 gpus_exchange_gradients_in_each_way() {
   if [[ $with_nccl == no ]]; then return; fi
   expect_in 'auto takes NCCL' 'all-reduce   nccl, ' gpus.said
@@ -148,6 +161,7 @@ without_a_gpu_it_says_so() {
 }
 
 it_learns_what_the_cpu_learns
+it_learns_a_network_of_the_deck
 gpus_exchange_gradients_in_each_way
 graphs_change_no_bit
 overflows_are_skipped_whoever_knows_of_them

@@ -42,6 +42,7 @@ small_of() {
     ctr_dnn_criteo) echo 2 data.train.path=clicks.tsv data.validation.path=clicks.valid.tsv train.batch_size=16 ;;
     mlp_parameter_server) echo 2 train.batch_size=16 server.mode=sync ;;
     mlp_random | mnist_mlp) echo 1 train.batch_size=16 ;;
+    cnn_mnist) echo 1 train.global_batch_size=8 ;;
     resnet18_photos) echo 1 "${images[@]/train.batch_size=/train.global_batch_size=}" schedule.warmup_epochs=0 ;;
     resnet50_imagenet) echo 1 "${images[@]}" schedule.scale_with_batch=false schedule.warmup_epochs=0 ;;
     resnet50_flowers) echo 1 "${images[@]}" ;;

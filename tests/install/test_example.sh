@@ -42,8 +42,8 @@ its_keys_are_checked() {
   expect_said 'did you mean "blocks"' 2 two_ranks train "$deck" model.residual-mlp.block=2
   expect_said 'model.residual-mlp.width must be at least 1' 2 two_ranks train "$deck" model.residual-mlp.width=0
   expect_said 'model.residual-mlp.blocks: 3 in the checkpoint, 4 now' 2 two_ranks train "$deck" model.residual-mlp.blocks=4
-  expect_said 'one of "mlp", "resnet", "ctr-dnn", "residual-mlp"' 2 two_ranks train "$deck" model.kind=other
-  expect_said 'one of "mlp", "resnet", "ctr-dnn", got "residual-mlp"' 2 "$tree/bin/flotilla" train "$deck"
+  expect_said 'one of "mlp", "resnet", "layers", "ctr-dnn", "residual-mlp"' 2 two_ranks train "$deck" model.kind=other
+  expect_said 'one of "mlp", "resnet", "layers", "ctr-dnn", got "residual-mlp"' 2 "$tree/bin/flotilla" train "$deck"
 }
 
 it_needs_both_languages() {

@@ -37,7 +37,13 @@ class LoopsLayers : public Layers {
   std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override {
     return make_batch_norm(context_, spec);
   }
+  std::unique_ptr<LayerNorm> layer_norm(const LayerNormSpec& spec) override {
+    return make_layer_norm(context_, spec);
+  }
   std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override { return make_pool2d(context_, spec); }
+  std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) override {
+    return make_elementwise(context_, spec);
+  }
   std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override { return make_dropout(context_, spec); }
   std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
     return make_softmax_loss(context_, spec);

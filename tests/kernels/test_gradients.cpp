@@ -43,7 +43,7 @@ void expect_near(const Values& actual, const Values& expected, const char* what)
 }
 
 TEST(ReferenceLinear, GradientsAreCentralDifferences) {
-  for (const Activation f : all_activations) {
+  for (const Activation f : activations_of_value) {
     const LinearSpec spec{.batch = 3, .in = 4, .out = 5, .activation = f};
     Values x = some(12, 1);
     Values w = some(20, 2);
@@ -69,6 +69,71 @@ TEST(ReferenceLinear, GradientsAreCentralDifferences) {
     expect_near(dw, central_differences(w, objective), "dw");
     expect_near(db, central_differences(b, objective), "db");
   }
+}
+
+TEST(ReferenceElementwise, GradientsAreCentralDifferences) {
+  for (const Activation f : all_activations) {
+    Values x = some(40, 1);
+    for (double& value : x) value *= 5.0;
+    const Values weights_of_y = some(40, 2);
+    Values y(40);
+    const auto objective = [&] {
+      reference::elementwise_forward<double>(f, x, y);
+      double sum = 0.0;
+      for (std::size_t i = 0; i < y.size(); ++i) sum += weights_of_y[i] * y[i];
+      return sum;
+    };
+    Values dx(40);
+
+    reference::elementwise_backward<double>(f, x, weights_of_y, dx);
+
+    expect_near(dx, central_differences(x, objective), "dx");
+  }
+}
+
+TEST(ReferenceElementwise, HasTheValuesOfTorch) {
+  const Values x = {-3.0, -0.5, 0.0, 1.0, 2.5};
+  Values y(5);
+
+  reference::elementwise_forward<double>(Activation::gelu, x, y);
+  expect_near(y, {-0.00404969409489, -0.15426876936299, 0.0, 0.84134474606854, 2.48447583668556}, "gelu");
+  reference::elementwise_forward<double>(Activation::silu, x, y);
+  expect_near(y, {-0.14227761953270, -0.18877033439907, 0.0, 0.73105857863000, 2.31035454994689}, "silu");
+}
+
+TEST(ReferenceLayerNorm, GradientsAreCentralDifferences) {
+  const LayerNormSpec spec{.rows = 3, .columns = 5};
+  Values x = some(15, 1);
+  Values scale = some(5, 2);
+  Values shift = some(5, 3);
+  const Values weights_of_y = some(15, 4);
+  Values y(15);
+  const auto objective = [&] {
+    reference::layer_norm_forward<double>(spec, x, scale, shift, y);
+    double sum = 0.0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += weights_of_y[i] * y[i];
+    return sum;
+  };
+  Values dx(15);
+  Values dscale(5);
+  Values dshift(5);
+
+  reference::layer_norm_backward<double>(spec, x, scale, weights_of_y, dscale, dshift, dx);
+
+  expect_near(dx, central_differences(x, objective), "dx");
+  expect_near(dscale, central_differences(scale, objective), "dscale");
+  expect_near(dshift, central_differences(shift, objective), "dshift");
+}
+
+TEST(ReferenceLayerNorm, MatchesAHandComputedRow) {
+  // 1, 3, 5, 7: mean 4, biased variance 5; with ε = 11 the divisor is 4.
+  const Values x = {1, 3, 5, 7};
+  Values y(4);
+
+  reference::layer_norm_forward<double>({.rows = 1, .columns = 4, .epsilon = 11.0F}, x, Values{8, 8, 8, 4},
+                                        Values{1, 0, 0, 0}, y);
+
+  expect_near(y, {-5.0, -2.0, 2.0, 3.0}, "y");
 }
 
 void expect_softmax_gradient(const SoftmaxLossSpec& spec, const Targets& targets) {

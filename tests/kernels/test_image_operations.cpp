@@ -198,6 +198,48 @@ std::vector<float> dropped(const char* kind, int threads, const DropoutSpec& spe
   return test::read(*device, x);
 }
 
+TEST(CpuElementwise, AgreesWithTheReferenceForEveryActivation) {
+  for (const Activation f : all_activations) {
+    for (const int threads : {1, 2}) {
+      const auto cpu = make_device({.kind = "cpu", .threads = threads});
+      const auto oracle = make_device({.kind = "reference"});
+      const Shape shape{3, 16, 25, 33};  // in the CPU's layout; enough for two threads
+      std::vector<std::vector<float>> results;
+      for (Device* const device : {cpu.get(), oracle.get()}) {
+        std::vector<float> inputs = values(shape.size(), 1);
+        for (float& value : inputs) value *= 4.0F;
+        const Tensor x = test::image_of(*device, shape, inputs);
+        Tensor y = test::stale_image(*device, shape);
+        Tensor dx = test::image_of(*device, shape, values(shape.size(), 2));
+        const auto plan = device->layers().elementwise({.input = shape, .function = f});
+        plan->forward(x, y);
+        plan->backward(x, y, dx, dx);
+        results.push_back(read_image(*device, y));
+        results.push_back(read_image(*device, dx));
+      }
+
+      EXPECT_LE(test::largest_difference(results[0], results[2]), 3e-6) << static_cast<int>(f);
+      EXPECT_LE(test::largest_difference(results[1], results[3]), 3e-6) << static_cast<int>(f);
+    }
+  }
+}
+
+TEST(Elementwise, KeepsNotANumberVisible) {
+  for (const std::string kind : {"cpu", "reference"}) {
+    for (const Activation f : all_activations) {
+      const auto device = make_device({.kind = kind});
+      const Shape shape{1, 1, 1, 3};
+      const Tensor x = test::image_of(*device, shape, {1.0F, std::nanf(""), -200.0F});
+      Tensor y = test::stale_image(*device, shape);
+
+      device->layers().elementwise({.input = shape, .function = f})->forward(x, y);
+
+      const std::vector<float> found = read_image(*device, y);
+      EXPECT_TRUE(std::isnan(found[1]) && std::isfinite(found[2])) << kind << static_cast<int>(f);
+    }
+  }
+}
+
 TEST(Dropout, IsAFunctionOfSeedLayerAndStepOnly) {
   const DropoutSpec spec{.input = {331, 101}, .probability = 0.25F, .seed = 7, .layer = 3};
   const std::vector<float> first = dropped("cpu", 1, spec, 11);

@@ -116,6 +116,36 @@ TEST(LoopsDropout, DrawsTheMaskOfTheReference) {
   }
 }
 
+TEST(LoopsElementwise, AgreesWithTheReference) {
+  for (const Precision precision : all_precisions) {
+    for (const Activation f : all_activations) {
+      const auto loops = test::loops_device(precision);
+      const auto oracle = make_device({.kind = "reference", .precision = precision});
+      const Shape shape{2, 5, 3, 3};  // no whole packs
+      std::vector<std::vector<float>> results;
+      for (Device* const device : {loops.get(), oracle.get()}) {
+        const auto image = [&](std::uint64_t stream) {
+          return test::image_of(*device, shape, test::rounded(precision, values(shape.size(), stream)));
+        };
+        const Tensor x = image(1);
+        Tensor y = test::stale_image(*device, shape);
+        Tensor dx = image(2);
+        const auto plan = device->layers().elementwise({.input = shape, .function = f});
+        plan->forward(x, y);
+        plan->backward(x, y, dx, dx);
+        results.push_back(read_image(*device, y));
+        results.push_back(read_image(*device, dx));
+      }
+
+      // A value that lies on the border of two halves may be rounded to either, and slopes are made of
+      // rounded values.
+      const double bound = 4.0 * test::rounding_error(precision) + 1e-6;
+      EXPECT_LE(test::largest_difference(results[0], results[2]), bound) << name(precision);
+      EXPECT_LE(test::largest_difference(results[1], results[3]), bound) << name(precision);
+    }
+  }
+}
+
 TEST(LoopsImages, KeepNchwValuesOnTheWayThroughNhwc) {
   for (const Precision precision : all_precisions) {
     for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 64, 3, 3}, Shape{3, 12, 1, 7}}) {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/error.hpp"
-#include "tests/kernels/image_values.hpp"
+#include "tests/kernels/layer_norm_run.hpp"
 #include "tests/kernels/loops_device.hpp"
 
 namespace flotilla {
@@ -204,6 +204,22 @@ TEST(LoopsBatchNorm, RefusesWhatItCannotRead) {
   EXPECT_THROW(adds->normalise(x, nullptr, w, w, x), InternalError);
   EXPECT_THROW(without->normalise(x, &x, w, w, x), InternalError);
   EXPECT_THROW(without->normalise(plain, nullptr, w, w, x), InternalError);
+}
+
+TEST(LoopsLayerNorm, AgreesWithTheReference) {
+  for (const Precision precision : all_precisions) {
+    for (const LayerNormSpec& spec : {LayerNormSpec{.rows = 7, .columns = 33},
+                                      LayerNormSpec{.rows = 20, .columns = 304, .accumulate = true}}) {
+      const auto oracle = make_device({.kind = "reference", .precision = precision});
+      const auto loops = test::loops_device(precision);
+      const auto expected = test::run_layer_norm(*oracle, spec);
+      const auto found = test::run_layer_norm(*loops, spec);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_LE(test::largest_difference(found[i], expected[i]),
+                  20.0 * test::rounding_error(precision) + 3e-5)
+            << name(precision) << " " << i;
+    }
+  }
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ TEST_F(OwnModels, RefuseKeysOfOtherModels) {
 }
 
 TEST_F(OwnModels, AreNamedWhereAKindIsUnknown) {
-  EXPECT_NE(mistake({"model.kind=else"}).find("one of \"mlp\", \"resnet\", \"ctr-dnn\", \"own\", \"wrong\""),
+  EXPECT_NE(mistake({"model.kind=else"})
+                .find("one of \"mlp\", \"resnet\", \"layers\", \"ctr-dnn\", \"own\", \"wrong\""),
             std::string::npos)
       << mistake({"model.kind=else"});
 }

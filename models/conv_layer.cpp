@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/conv_layer.hpp"
+
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+
+namespace flotilla {
+
+Slice add_conv_weight(const Building& network, const std::string& name, const Conv2dSpec& spec,
+                      const Initializer& initializer, const Conv2d& plan) {
+  const std::int64_t window = spec.kernel * spec.kernel;
+  return network.parameters.add(
+      {.name = name + ".weight",
+       .shape = {spec.out_channels, spec.input[1] / spec.groups, spec.kernel, spec.kernel},
+       .kind = ParameterKind::weight,
+       .initializer = initializer,
+       .fan_in = spec.input[1] / spec.groups * window,
+       .fan_out = spec.out_channels * window,
+       .stored_size = plan.weight_size(),
+       .from_plain = [&plan](auto plain, auto stored) { plan.weight_from_plain(plain, stored); },
+       .to_plain = [&plan](auto stored, auto plain) { plan.weight_to_plain(stored, plain); }});
+}
+
+ConvLayer::ConvLayer(const Building& network, std::string name, const Conv2dSpec& spec,
+                     const Initializer& initializer)
+    : name_(std::move(name)),
+      memory_(network.memory),
+      plan_(network.device.layers().conv2d(spec)),
+      shape_(plan_->output_shape()),
+      flop_(static_cast<double>(plan_->flops())),
+      bias_(spec.bias),
+      input_gradient_(spec.input_gradient),
+      weight_slice_(add_conv_weight(network, name_, spec, initializer, *plan_)) {
+  if (bias_)
+    bias_slice_ = network.parameters.add({.name = name_ + ".bias",
+                                          .shape = {spec.out_channels},
+                                          .kind = ParameterKind::bias,
+                                          .initializer = {.kind = Initializer::Kind::zeros}});
+  memory_.keep(shape_, y_);
+  memory_.plan_gradient(shape_, dy_);
+  if (input_gradient_) memory_.plan_gradient(spec.input, dx_);
+}
+
+void ConvLayer::bind(const Arenas& arenas) {
+  weights_ = {part_of<const float>(arenas.parameters, weight_slice_), {}};
+  gradients_ = {part_of(arenas.gradients, weight_slice_), {}};
+  if (!bias_) return;
+  weights_.bias = part_of<const float>(arenas.parameters, bias_slice_);
+  gradients_.bias = part_of(arenas.gradients, bias_slice_);
+}
+
+const Tensor& ConvLayer::forward(const Tensor& x, const PassInfo&) {
+  const trace::Span span("convolution forward");
+  plan_->forward(x, weights_, y_);
+  return y_;
+}
+
+OutputGradient ConvLayer::backward(const Tensor& x, OutputGradient dy) {
+  require(dy.more == nullptr, name_, " cannot add two gradients");
+  {
+    const trace::Span span("convolution backward weights");
+    plan_->backward_weights(x, *dy.first, gradients_);
+  }
+  Tensor* dx = nullptr;
+  if (input_gradient_) {
+    const trace::Span span("convolution backward data");
+    dx = &memory_.take(dx_);
+    plan_->backward_data(*dy.first, weights_, *dx);
+  }
+  memory_.give_back(*dy.first);
+  return {.first = dx};
+}
+
+void ConvLayer::time_alone(const Tensor& x, TimedOperations& operations) {
+  const auto dy = [this]() -> Tensor& { return ActivationMemory::view(dy_, 0); };
+  operations.forward.push_back(
+      {name_ + " forward", "convolution forward", flop_, [this, &x] { plan_->forward(x, weights_, y_); }});
+  if (input_gradient_)
+    operations.backward.push_back({name_ + " backward data", "convolution backward data", flop_, [this, dy] {
+                                     plan_->backward_data(dy(), weights_, ActivationMemory::view(dx_, 1));
+                                   }});
+  operations.backward.push_back({name_ + " backward weights", "convolution backward weights", flop_,
+                                 [this, &x, dy] { plan_->backward_weights(x, dy(), gradients_); }});
+}
+
+}  // namespace flotilla

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/layer.hpp"
+
+namespace flotilla {
+
+/// Pooling over windows of images; global pooling, which makes rows, is AverageLayer.
+class PoolLayer : public Layer {
+ public:
+  PoolLayer(const Building& network, std::string name, const Pool2dSpec& spec);
+
+  std::string_view name() const override { return name_; }
+  const Shape& output_shape() const override { return shape_; }
+  void bind(const Arenas&) override {}
+  const Tensor& forward(const Tensor& x, const PassInfo& info) override;
+  OutputGradient backward(const Tensor& x, OutputGradient dy) override;
+  void time_alone(const Tensor& x, TimedOperations& operations) override;
+  std::int64_t first_offset() const override { return offset_; }
+
+ private:
+  std::string name_;
+  ActivationMemory& memory_;
+  std::int64_t offset_;
+  std::unique_ptr<Pool2d> plan_;
+  Shape shape_;
+  Tensor y_;
+  ActivationMemory::Gradient dx_;
+  ActivationMemory::Gradient dy_;  ///< To time backward alone
+};
+
+}  // namespace flotilla
