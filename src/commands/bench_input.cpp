@@ -81,6 +81,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   });
   LoaderOptions options = loader_options(config.data);
   options.mixup = config.train.mixup;
+  options.cutmix = config.train.cutmix;
   options.bytes = config.device.kind != DeviceKind::cpu;
   const Sampler sampler(static_cast<std::uint64_t>(config.run.seed), sharding);
   const Rate mine = end_job_on_failure(failure, [&] {

@@ -142,9 +142,14 @@ struct DataConfig {
   ResizeFilter resize_filter = ResizeFilter::bilinear;
   std::vector<double> crop_area = {0.08, 1.0};
   std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
-  double flip = 0.5;
+  double flip = 0.5;                                        ///< idx as well, 0 if not given
   std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
-  std::vector<double> image_mean = {0.485, 0.456, 0.406};   ///< Of red, green, blue in [0, 1]
+  // Those of idx as well; data/augmentation.hpp says more.
+  std::int64_t crop_padding = 0;
+  double erase = 0.0;
+  std::vector<double> erase_area = {0.02, 0.33};
+  std::vector<double> erase_aspect = {0.3, 3.3};
+  std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Of red, green, blue in [0, 1]
   std::vector<double> image_std = {0.229, 0.224, 0.225};
   bool exif_orientation = false;
   std::int64_t max_pixels = 178956970;
@@ -165,9 +170,13 @@ struct TrainConfig {
   Accumulation accumulate = Accumulation::average;  ///< Of the micro-steps' gradients
   double label_smoothing = 0.0;
   double mixup = 0.0;               ///< α of λ ~ Beta(α, α); 0: off
+  double cutmix = 0.0;              ///< As mixup's
   double gradient_clip_norm = 0.0;  ///< 0: none
   double average_decay = 0.0;       ///< Of the exponential moving average of the weights; 0: none
   std::int64_t patience = 0;        ///< Validations without improvement that end training; 0: never
+
+  bool mixes_pairs() const { return mixup > 0.0 || cutmix > 0.0; }
+  const char* pairs_key() const { return mixup > 0.0 ? "train.mixup" : "train.cutmix"; }
 };
 
 struct OptimizerConfig {

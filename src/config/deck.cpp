@@ -46,6 +46,8 @@ void derive(const config::DeckValues& given, Config& config) {
   // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
   if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)
     config.data.order = SampleOrder::file;
+  // Digits and letters have a left and a right.
+  if (config.data.kind == DataKind::idx && given.find("data.flip") == nullptr) config.data.flip = 0.0;
   if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
   auto* server = std::get_if<ServerConfig>(&config.strategy);
   if (server != nullptr && server->mode != ServerMode::sync && given.find("server.max_staleness") == nullptr)

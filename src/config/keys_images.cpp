@@ -16,6 +16,13 @@ Key image_key(std::string name, Rule rule, std::string help) {
           .condition = {"data.kind", image_kinds}};
 }
 
+/// Of grey images of IDX files as well.
+Key with_idx(Key key, std::string default_text = {}) {
+  key.condition = {"data.kind", {"idx", "image-list", "image-folder"}};
+  key.default_text = std::move(default_text);
+  return key;
+}
+
 Key free_on_resume(Key key) {
   key.on_resume = OnResume::may_change;
   return key;
@@ -40,7 +47,22 @@ std::vector<Key> image_keys() {
                                "Training: least and largest share of the image's area in a random crop"),
       image_key<&D::crop_aspect>("crop_aspect", array_of(2, 2, positive(100)),
                                  "Training: least and largest width ÷ height of a random crop"),
-      image_key<&D::flip>("flip", at_least(0, 1), "Training: probability of exchanging left and right"),
+      with_idx(
+          image_key<&D::flip>("flip", at_least(0, 1), "Training: probability of exchanging left and right"),
+          "0.5, for data.kind = \"idx\" 0"),
+      with_idx(image_key<&D::crop_padding>(
+          "crop_padding", at_least(0, 2048),
+          "Training: pixels of black that are added on each side before a crop of the old size is taken: the "
+          "image moves by up to as many; for images of 32 pixels 4 is usual, with crop_area = [1, 1]")),
+      with_idx(image_key<&D::erase>("erase", at_least(0, 1),
+                                    "Training: probability of covering a rectangle with the mean colour "
+                                    "(random erasing)")),
+      with_idx(image_key<&D::erase_area>("erase_area", array_of(2, 2, positive(1)),
+                                         "Training: least and largest share of the image's area in the "
+                                         "erased rectangle")),
+      with_idx(image_key<&D::erase_aspect>("erase_aspect", array_of(2, 2, positive(100)),
+                                           "Training: least and largest height ÷ width of the erased "
+                                           "rectangle")),
       image_key<&D::color_jitter>("color_jitter", array_of(4, 4, at_least(0, 100)),
                                   "Training: random changes of brightness, contrast, saturation (factors 1 ± "
                                   "value) and hue (± value of the circle, at most 0.5); zeros: none"),

@@ -53,6 +53,15 @@ std::vector<Key> training_keys() {
            "Mixes pairs of samples and their labels, λ : 1 − λ, where λ ~ Beta(mixup, mixup) is one for a "
            "step; the batch must be even. The original's value is 0.2; 0: off",
        .on_resume = on_request},
+      {.path = "train.cutmix",
+       .field = field<&Config::train, &TrainConfig::cutmix>(),
+       .rule = at_least(0),
+       .help =
+           "Images of pairs exchange a rectangle, whose share of the area is 1 − λ where it lies inside, and "
+           "their labels that share, where λ ~ Beta(cutmix, cutmix); one rectangle for a step; 1 is usual; "
+           "0: "
+           "off. With mixup as well each step takes one of the two, at random",
+       .on_resume = on_request},
       {.path = "train.gradient_clip_norm",
        .field = field<&Config::train, &TrainConfig::gradient_clip_norm>(),
        .rule = at_least(0),

@@ -178,10 +178,19 @@ class Rules : public RuleChecks {
   void click_data() {
     if (!usable({"data.kind"}) || !config.data.has_clicks()) return;
     exclude("train.mixup", config.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("train.cutmix", config.train.cutmix > 0.0, "data.kind", true, "bags of ids cannot be mixed");
     exclude("data.kind", true, "model.kind", !config.model.has_embeddings(),
             "only \"ctr-dnn\" has embeddings for the ids of click data");
     exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
             "the samples of a step must not depend on the number of workers");
+  }
+
+  void cut_images() {
+    if (!usable({"data.kind", "data.shape", "train.cutmix"}) || config.train.cutmix == 0.0) return;
+    if (config.data.kind == DataKind::random && config.data.shape.size() != 3)
+      mistakes.add(origin({"train.cutmix", "data.shape"}),
+                   cat("train.cutmix exchanges parts of images, but a sample has ", config.data.shape.size(),
+                       " sizes instead of channels, height and width (data.shape)"));
   }
 
   void image_sizes() {
@@ -198,9 +207,11 @@ class Rules : public RuleChecks {
     mistakes.add(origin({path}), cat(path, " must be [least, largest], got ", toml_text(values)));
   }
 
-  void crop() {
+  void ranges() {
     range("data.crop_area", config.data.crop_area);
     range("data.crop_aspect", config.data.crop_aspect);
+    range("data.erase_area", config.data.erase_area);
+    range("data.erase_aspect", config.data.erase_aspect);
   }
 
   void hue() {
@@ -226,8 +237,9 @@ class Rules : public RuleChecks {
            cat("needs a train.global_batch_size that is a multiple of run.virtual_shards (",
                config.run.virtual_shards, "), got ", train.global_batch_size));
     const std::int64_t pairs = 2 * config.run.virtual_shards;
-    refuse(train.mixup > 0.0 && train.global_batch_size % pairs != 0, "train.mixup",
-           cat("with train.mixup needs a train.global_batch_size that is a multiple of twice "
+    refuse(train.mixes_pairs() && train.global_batch_size % pairs != 0, train.pairs_key(),
+           cat("with ", train.pairs_key(),
+               " needs a train.global_batch_size that is a multiple of twice "
                "run.virtual_shards (",
                pairs, "): pairs are mixed inside a shard"));
     refuse(train.accumulate_steps > 1, "train.accumulate_steps",
@@ -298,8 +310,9 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.validation_root();
   rules.click_data();
   rules.click_model();
+  rules.cut_images();
   rules.image_sizes();
-  rules.crop();
+  rules.ranges();
   rules.hue();
   check_strategy_rules(config, given, mistakes);
   rules.reproducible();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/dataset.hpp"
 
+#include <utility>
+
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
+#include "src/data/augmented_dataset.hpp"
 #include "src/data/clicks/click_dataset.hpp"
 #include "src/data/idx_dataset.hpp"
 #include "src/data/images/image_dataset.hpp"
@@ -63,14 +66,35 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
   return std::make_unique<RandomDataset>(source.samples, shape, classes, seed);
 }
 
+/// @param own_flips the images flip themselves
+std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, const DataConfig& data,
+                                           const DatasetUse& use, const ByteScaling& scaling,
+                                           bool own_flips) {
+  require(data.erase_area.size() == 2 && data.erase_aspect.size() == 2, "ranges have 2 values");
+  const AugmentationSpec spec{.flip = own_flips ? 0.0 : data.flip,
+                              .padding = data.crop_padding,
+                              .erase = data.erase,
+                              .area_min = data.erase_area[0],
+                              .area_max = data.erase_area[1],
+                              .aspect_min = data.erase_aspect[0],
+                              .aspect_max = data.erase_aspect[1]};
+  if (!use.training || !spec.any()) return images;
+  return augmented(std::move(images), spec, scaling);
+}
+
 std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfig& source,
                                    std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
   switch (data.kind) {
-    case DataKind::idx:
-      return open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std},
-                              use.inflated);
+    case DataKind::idx: {
+      auto digits = open_idx_dataset(source.images, source.labels, classes,
+                                     {.mean = data.mean, .std = data.std}, use.inflated);
+      const ByteScaling scaling = digits->scaling().value();
+      return with_augmentation(std::move(digits), data, use, scaling, false);
+    }
     case DataKind::image_list:
-    case DataKind::image_folder: return open_image_dataset(data, source, classes, use);
+    case DataKind::image_folder:
+      return with_augmentation(open_image_dataset(data, source, classes, use), data, use,
+                               normalization(transform_spec(data)), true);
     case DataKind::criteo:
     case DataKind::libsvm: return open_click_dataset(data, source, use);
     case DataKind::random: break;

@@ -30,7 +30,7 @@ constexpr std::int64_t least_part_values = 65536;
 struct Selection {
   std::int64_t valid = 0;       ///< Rows of the batch that count
   std::uint64_t variation = 0;  ///< Of the epoch
-  float partner_share = 0.0F;   ///< Mixup's 1 − λ
+  PairMix mix{};                ///< Of the step
 };
 
 /// The variation of a sample. An odd factor: no two samples of an epoch get the same one.
@@ -54,26 +54,28 @@ class Plan {
 
 class TrainingPlan final : public Plan {
  public:
-  TrainingPlan(const Sampler& sampler, std::int64_t worker, Position start, const LoaderOptions& options)
+  TrainingPlan(const Sampler& sampler, const Shape& sample, std::int64_t worker, Position start,
+               const LoaderOptions& options)
       : sampler_(sampler),
+        sample_(sample),
         worker_(worker),
         start_(start),
         replace_(options.replace_bad),
-        mixup_(options.mixup) {}
+        mix_{.mixup = options.mixup, .cutmix = options.cutmix} {}
   std::int64_t batches() const override { return std::numeric_limits<std::int64_t>::max(); }
   std::int64_t batch() const override { return sampler_.sharding().batch; }
-  bool mixes() const override { return mixup_ > 0.0; }
+  bool mixes() const override { return mix_.mixes(); }
   Selection select(std::int64_t number, std::int64_t first, std::span<std::int64_t> samples) const override {
     const std::int64_t micro_steps = sampler_.sharding().micro_steps;
     const Position position = sampler_.after(start_, number / micro_steps);
     sampler_.indices(position, worker_, number % micro_steps, samples, first);
     const std::uint64_t variation = sampler_.variation(position.epoch);
-    float share = 0.0F;
+    PairMix mix;
     if (mixes()) {
       Random random(variation, random_mixup, static_cast<std::uint64_t>(position.offset));
-      share = static_cast<float>(symmetric_beta(mixup_, random));
+      mix = draw_mix(random, mix_, sample_);
     }
-    return {.valid = batch(), .variation = variation, .partner_share = share};
+    return {.valid = batch(), .variation = variation, .mix = mix};
   }
   std::int64_t substitute(std::int64_t sample, std::int64_t attempt) const override {
     return replace_ && attempt < most_substitutes ? sampler_.substitute(sample, attempt) : -1;
@@ -81,10 +83,11 @@ class TrainingPlan final : public Plan {
 
  private:
   Sampler sampler_;
+  Shape sample_;
   std::int64_t worker_;
   Position start_;
   bool replace_;
-  double mixup_;
+  MixSpec mix_;
 };
 
 class ValidationPlan final : public Plan {
@@ -233,7 +236,7 @@ class ThreadedLoader final : public Loader {
           } else {
             read_row(slot, row, i, selection);
           }
-          if (plan_->mixes() && row % 2 == 1) mix_pair(slot, row - 1, selection.partner_share);
+          if (plan_->mixes() && row % 2 == 1) mix_pair(slot, row - 1, selection.mix);
         }
       } catch (...) {
         slot.fail(row, std::current_exception());
@@ -244,7 +247,7 @@ class ThreadedLoader final : public Loader {
     if (!ring_.finish_part(number, parts_)) return;
     if (layout_.slots > 0) gather_bags(slot);
     slot.batch.valid = selection.valid;
-    slot.batch.partner_share = selection.partner_share;
+    slot.batch.partner_share = selection.mix.share;
     ring_.publish(number);
   }
 
@@ -304,8 +307,12 @@ class ThreadedLoader final : public Loader {
     if (chosen != sample) slot.replaced(sample);
   }
 
-  void mix_pair(BatchSlot& slot, std::int64_t row, float share) {
-    mix(row_of(slot, row), row_of(slot, row + 1), share);
+  void mix_pair(BatchSlot& slot, std::int64_t row, const PairMix& how) {
+    if (how.cut) {
+      exchange(row_of(slot, row), row_of(slot, row + 1), data_.sample_shape(), how.rectangle);
+    } else {
+      mix(row_of(slot, row), row_of(slot, row + 1), how.share);
+    }
     const auto k = static_cast<std::size_t>(row);
     slot.partner_labels[k] = slot.labels[k + 1];
     slot.partner_labels[k + 1] = slot.labels[k];
@@ -348,11 +355,12 @@ std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler&
                                              Position start, const LoaderOptions& options) {
   require(data.size() == sampler.sharding().samples, "the sampler is made for ", sampler.sharding().samples,
           " samples, the data have ", data.size());
-  require(options.mixup == 0.0 || data.slots() == 0, "samples with bags cannot be mixed");
-  require(options.mixup == 0.0 || sampler.sharding().batch % 2 == 0, "mixup needs pairs, got a batch of ",
+  const bool mixes = options.mixup > 0.0 || options.cutmix > 0.0;
+  require(!mixes || data.slots() == 0, "samples with bags cannot be mixed");
+  require(!mixes || sampler.sharding().batch % 2 == 0, "mixing needs pairs, got a batch of ",
           sampler.sharding().batch);
   return std::make_unique<ThreadedLoader>(
-      data, std::make_unique<TrainingPlan>(sampler, worker, start, options), options);
+      data, std::make_unique<TrainingPlan>(sampler, data.sample_shape(), worker, start, options), options);
 }
 
 std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationShard shard, std::int64_t batch,

@@ -64,16 +64,18 @@ struct LoaderOptions {
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
   bool keep_bad = false;                         ///< Not in training: notes it in Batch::bad
-  double mixup = 0.0;  ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
-  PinMemory pin = {};  ///< Makes copies of batches to the device fast; may be empty
-  bool bytes = false;  ///< For a device that scales them: samples that are bytes stay bytes, unless mixed
+  double mixup = 0.0;   ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
+  double cutmix = 0.0;  ///< As mixup's
+  PinMemory pin = {};   ///< Makes copies of batches to the device fast; may be empty
+  bool bytes = false;   ///< For a device that scales them: samples that are bytes stay bytes, unless mixed
 };
 
 /// The deck's options, without sinks.
 LoaderOptions loader_options(const DataConfig& data);
 
-/// Endless: the worker's micro-batches from `start` on. `data` must outlive it. With mixup, rows 2k and 2k +
-/// 1 are mixed with each other, with one λ for all of a step: f(seed, position), the same on all workers.
+/// Endless: the worker's micro-batches from `start` on. `data` must outlive it. With mixup or CutMix, rows 2k
+/// and 2k + 1 are mixed with each other, with one PairMix for all of a step: f(seed, position), the same on
+/// all workers.
 std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler& sampler, std::int64_t worker,
                                              Position start, const LoaderOptions& options);
 

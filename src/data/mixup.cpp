@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/mixup.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -45,7 +46,38 @@ void mix(std::span<float> a, std::span<float> b, float share) {
   }
 }
 
-void check_pairs(const Sharding& sharding, std::int64_t global_batch_size) {
+PairMix draw_mix(Random& random, const MixSpec& spec, const Shape& sample) {
+  const bool cut = spec.cutmix > 0.0 && (spec.mixup == 0.0 || random.uniform() < 0.5);
+  const double partners = symmetric_beta(cut ? spec.cutmix : spec.mixup, random);  // 1 − λ
+  if (!cut) return {.share = static_cast<float>(partners)};
+  require(sample.rank() == 3, "CutMix needs images, got samples ", sample.text());
+  const auto part = [&](std::int64_t length, std::int64_t& begin, std::int64_t& count) {
+    const auto middle = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(length)));
+    const auto half = static_cast<std::int64_t>(0.5 * std::sqrt(partners) * static_cast<double>(length));
+    begin = std::max<std::int64_t>(middle - half, 0);
+    count = std::min(middle + half, length) - begin;
+  };
+  PairMix mix{.cut = true};
+  part(sample[2], mix.rectangle.x, mix.rectangle.width);
+  part(sample[1], mix.rectangle.y, mix.rectangle.height);
+  mix.share = static_cast<float>(static_cast<double>(mix.rectangle.height * mix.rectangle.width) /
+                                 static_cast<double>(sample[1] * sample[2]));
+  return mix;
+}
+
+void exchange(std::span<float> a, std::span<float> b, const Shape& image, const Box& rectangle) {
+  require(a.size() == b.size() && std::ssize(a) == image.size(), "an image ", image.text(), " has not ",
+          a.size(), " values");
+  const auto width = static_cast<std::size_t>(rectangle.width);
+  for (std::int64_t channel = 0; channel < image[0]; ++channel) {
+    for (std::int64_t y = rectangle.y; y < rectangle.y + rectangle.height; ++y) {
+      const auto begin = static_cast<std::size_t>((channel * image[1] + y) * image[2] + rectangle.x);
+      std::ranges::swap_ranges(a.subspan(begin, width), b.subspan(begin, width));
+    }
+  }
+}
+
+void check_pairs(const Sharding& sharding, std::int64_t global_batch_size, std::string_view key) {
   if (sharding.batch % 2 == 0) return;
   std::string remedy = cat("train.batch_size = ", sharding.batch + 1);
   if (sharding.batch > 1) remedy = cat("train.batch_size = ", sharding.batch - 1, " or ", sharding.batch + 1);
@@ -60,7 +92,7 @@ void check_pairs(const Sharding& sharding, std::int64_t global_batch_size) {
     }
     if (!workers.empty()) remedy += cat(", or one of these worker counts: ", workers);
   }
-  throw UserError(cat("train.mixup mixes pairs, but a worker's batch is ", sharding.batch,
+  throw UserError(cat(key, " mixes pairs, but a worker's batch is ", sharding.batch,
                       sharding.micro_steps > 1 ? " in each micro-step" : "", "; use ", remedy));
 }
 

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "kernels/random.hpp"
+#include "kernels/tensor.hpp"
+#include "src/data/images/picture.hpp"
 #include "src/data/sampler.hpp"
 
 namespace flotilla {
@@ -17,9 +20,32 @@ double symmetric_beta(double alpha, Random& random);
 /// share a.
 void mix(std::span<float> a, std::span<float> b, float share);
 
+/// How the pairs of a step are mixed.
+struct PairMix {
+  float share = 0.0F;  ///< Of the partner in the label
+  bool cut = false;    ///< CutMix: the rectangle is exchanged. Else mixup with this share
+  Box rectangle{};
+};
+
+/// Parameters of the distributions Beta(x, x) of λ; 0: off.
+struct MixSpec {
+  double mixup = 0.0;
+  double cutmix = 0.0;  ///< Only for samples (C,H,W)
+
+  bool mixes() const { return mixup > 0.0 || cutmix > 0.0; }
+};
+
+/// Draws mixup or, for images (channels, height, width), CutMix (Yun et al. 2019, section 3.1): a rectangle
+/// of √(1 − λ) times the image's sides around a random pixel, cut off at the image's borders, as
+/// torchvision's CutMix does. With both, each at a half of the steps. @param sample shape of one
+PairMix draw_mix(Random& random, const MixSpec& spec, const Shape& sample);
+
+/// Exchanges a rectangle of two images (C,H,W).
+void exchange(std::span<float> a, std::span<float> b, const Shape& image, const Box& rectangle);
+
 /// Checks that a worker's batch consists of pairs. @param global_batch_size of the deck; 0: it gives
-/// train.batch_size.
+/// train.batch_size. @param key of the deck that wants pairs
 /// @throws UserError naming valid sizes.
-void check_pairs(const Sharding& sharding, std::int64_t global_batch_size);
+void check_pairs(const Sharding& sharding, std::int64_t global_batch_size, std::string_view key);
 
 }  // namespace flotilla

@@ -51,7 +51,7 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .drop_last = config.data.last_batch == LastBatch::drop,
                           .in_order = config.data.order == SampleOrder::file};
   check_sharding(sharding);
-  if (train.mixup > 0.0) check_pairs(sharding, train.global_batch_size);
+  if (train.mixes_pairs()) check_pairs(sharding, train.global_batch_size, train.pairs_key());
   return sharding;
 }
 

@@ -55,6 +55,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
 std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
   options.mixup = config_.train.mixup;
+  options.cutmix = config_.train.cutmix;
   return make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(), position_,
                               loading_for(*run_.machine.device, options));
 }

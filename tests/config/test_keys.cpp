@@ -42,10 +42,10 @@ std::size_t count_fields(const Config& config) {
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,
                  prefetch, last_batch, order, buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m,
-                 n] = data;
+                 n, o, p, q, r] = data;
     count(all, kind, shape, mean, std, class_names, stage_to, threads, prefetch, last_batch, order, buckets,
           transform, deal);
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
       // given follows from the others, staged_below from data.stage_to, inputs from a command line
       const auto& [given, images, labels, samples, path, root, staged_below, inputs] = *source;
@@ -53,8 +53,8 @@ std::size_t count_fields(const Config& config) {
     }
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k] = train;
-    count(all, a, b, c, d, e, f, g, h, i, j, k);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = train;
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = optimizer;
@@ -223,6 +223,7 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
   const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
                                               "data.std"};
   const std::vector<std::string> image_kinds = {"image-list", "image-folder"};
+  const std::vector<std::string> grey_too = {"idx", "image-list", "image-folder"};
   for (const Key& key : all_keys()) {
     const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
                             key.table() == "strategy.outer" || key.table() == "run.emulate_straggler" ||
@@ -233,7 +234,8 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
     EXPECT_EQ(key.on_resume == OnResume::same_samples, names_samples) << key.path;
     if (may_change || names_samples) continue;
     const bool on_request = (request_tables.contains(key.table()) && key.path != "optimizer.kind") ||
-                            request_keys.contains(key.path) || key.condition.values == image_kinds;
+                            request_keys.contains(key.path) || key.condition.values == image_kinds ||
+                            key.condition.values == grey_too;
     EXPECT_EQ(key.on_resume == OnResume::on_request, on_request) << key.path;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -121,9 +122,99 @@ TEST(Mixup, SharesHaveTheBetaDistribution) {
   }
 }
 
+/// Sample i is an image (2, 6, 8) of the values i.
+class ConstantImages final : public Dataset {
+ public:
+  std::int64_t size() const override { return 64; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::string description() const override { return "constant images"; }
+  std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
+    std::ranges::fill(to, static_cast<float>(i));
+    return static_cast<std::int32_t>(i % 7);
+  }
+
+ private:
+  Shape shape_{2, 6, 8};
+};
+
+TEST(CutMix, ExchangesOneRectangleInAllPairsOfAStepOnAnyNumberOfWorkers) {
+  const ConstantImages data;
+  const Sampler alone(3, {.samples = 64, .workers = 1, .batch = 8});
+  const Sampler shared(3, {.samples = 64, .workers = 2, .batch = 4});
+  const LoaderOptions cutting{.threads = 2, .prefetch = 2, .sink = {}, .cutmix = 1.0};
+  const auto one = make_training_loader(data, alone, 0, {}, cutting);
+  const auto first = make_training_loader(data, shared, 0, {}, cutting);
+  const auto second = make_training_loader(data, shared, 1, {}, cutting);
+  const auto resumed = make_training_loader(data, alone, 0, alone.after({}, 10), cutting);
+  for (int step = 0; step < 20; ++step) {
+    const Batch& whole = one->next();
+    std::vector<float> halves;
+    for (Loader* half : {first.get(), second.get()}) {
+      const Batch& part = half->next();
+      halves.insert(halves.end(), part.images.begin(), part.images.end());
+      ASSERT_EQ(part.partner_share, whole.partner_share);
+    }
+    const std::vector<float> all(whole.images.begin(), whole.images.end());
+    ASSERT_EQ(halves, all);
+    if (step >= 10) {
+      ASSERT_TRUE(std::ranges::equal(resumed->next().images, all));
+    }
+
+    std::vector<std::int64_t> drawn(8);
+    alone.indices(alone.after({}, step), 0, 0, drawn);
+    std::vector<bool> cut;  // of the first image; the same pixels in all others and in both channels
+    for (std::size_t row = 0; row < 8; ++row) {
+      ASSERT_EQ(whole.labels[row], drawn[row] % 7);
+      ASSERT_EQ(whole.partner_labels[row], drawn[row ^ 1U] % 7);
+      for (std::size_t k = 0; k < 96; ++k) {
+        const float value = all[row * 96 + k];
+        const bool exchanged = value == static_cast<float>(drawn[row ^ 1U]);
+        ASSERT_TRUE(exchanged || value == static_cast<float>(drawn[row]));
+        if (row == 0 && k < 48) cut.push_back(exchanged);
+        ASSERT_EQ(exchanged, cut[k % 48]);
+      }
+    }
+    EXPECT_EQ(static_cast<float>(std::ranges::count(cut, true)) / 48.0F, whole.partner_share);
+  }
+}
+
+/// The rectangle of torchvision's CutMix, for its draws of λ and of the middle.
+TEST(CutMix, CutsTheRectangleOfTorchvision) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Random random(seed, random_mixup, 0);
+    const PairMix mix = draw_mix(random, {.cutmix = 1.0}, {3, 32, 48});
+    Random again(seed, random_mixup, 0);
+    const double lambda = 1.0 - symmetric_beta(1.0, again);
+    const auto r_x = static_cast<int>(again.below(48));
+    const auto r_y = static_cast<int>(again.below(32));
+    const double r = 0.5 * std::sqrt(1.0 - lambda);
+    const int x1 = std::max(r_x - static_cast<int>(r * 48), 0);
+    const int y1 = std::max(r_y - static_cast<int>(r * 32), 0);
+    const int x2 = std::min(r_x + static_cast<int>(r * 48), 48);
+    const int y2 = std::min(r_y + static_cast<int>(r * 32), 32);
+
+    ASSERT_TRUE(mix.cut);
+    EXPECT_EQ(mix.rectangle.x, x1);
+    EXPECT_EQ(mix.rectangle.y, y1);
+    EXPECT_EQ(mix.rectangle.width, x2 - x1);
+    EXPECT_EQ(mix.rectangle.height, y2 - y1);
+    EXPECT_FLOAT_EQ(mix.share, static_cast<float>((x2 - x1) * (y2 - y1)) / (32.0F * 48.0F));
+  }
+}
+
+TEST(CutMix, TakesTurnsWithMixupAtRandom) {
+  constexpr int n = 4000;
+  int cuts = 0;
+  for (std::uint64_t seed = 0; seed < n; ++seed) {
+    Random random(seed, random_mixup, 0);
+    cuts += draw_mix(random, {.mixup = 0.2, .cutmix = 1.0}, {1, 28, 28}).cut ? 1 : 0;
+  }
+  EXPECT_NEAR(cuts, n / 2, 5 * std::sqrt(n) / 2);
+}
+
 std::string refusal(const Sharding& sharding, std::int64_t global) {
   try {
-    check_pairs(sharding, global);
+    check_pairs(sharding, global, "train.mixup");
   } catch (const UserError& error) {
     return error.what();
   }

@@ -100,6 +100,36 @@ TEST_F(ImageRuns, GiveTheSameBitsForListsAndFoldersAnyThreadsAndACache) {
       << classes.output;
 }
 
+TEST_F(ImageRuns, AugmentASampleAlikeOnAnyNumberOfRanksAndAfterAResume) {
+  const std::vector<std::string> more = {
+      "data.crop_padding=3", "data.erase=0.5",        "data.color_jitter=0.1,0.1,0.1,0",
+      "train.cutmix=1",      "run.reproducible=true", "run.virtual_shards=4"};
+  const auto with = [&](const std::string& last) {
+    std::vector<std::string> all = more;
+    all.push_back(last);
+    return all;
+  };
+  const Result one = train(1, "one", more);
+  const Result two = train(2, "two", more);
+  const Result four = train(4, "four", more);
+  const Result begun = train(4, "resumed", with("train.steps=3"));
+  const Result resumed = train(1, "resumed", more);
+  const Result others = train(1, "others", with("data.erase=0"));
+
+  ASSERT_EQ(one.exit_code, 0) << one.errors;
+  ASSERT_EQ(two.exit_code, 0) << two.errors;
+  ASSERT_EQ(four.exit_code, 0) << four.errors;
+  ASSERT_EQ(begun.exit_code, 0) << begun.errors;
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  ASSERT_EQ(losses("one").size(), 6U);
+  EXPECT_EQ(losses("two"), losses("one"));
+  EXPECT_EQ(losses("four"), losses("one"));
+  EXPECT_EQ(losses("resumed"), losses("one"));
+  EXPECT_NE(losses("others"), losses("one"));
+  EXPECT_NE(one.output.find("moved by up to 3 pixels, a part erased with probability 0.5"), std::string::npos)
+      << one.output;
+}
+
 TEST_F(ImageRuns, MixNeedsAnEvenBatchOnEveryWorker) {
   const Result result = train(2, "run", {"train.global_batch_size=6"});
 

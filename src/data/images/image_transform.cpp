@@ -78,16 +78,6 @@ class OpenImage {
   Turning turning_;
 };
 
-/// (v / 255 − mean) / deviation.
-ByteScaling normalization(const ImageTransformSpec& spec) {
-  ByteScaling scaling;
-  for (std::size_t c = 0; c < 3; ++c) {
-    scaling.factor[c] = static_cast<float>(1.0 / (255.0 * double{spec.deviation[c]}));
-    scaling.offset[c] = static_cast<float>(-double{spec.mean[c]} / double{spec.deviation[c]});
-  }
-  return scaling;
-}
-
 class TransformBase : public ImageTransform {
  public:
   explicit TransformBase(const ImageTransformSpec& spec)
@@ -205,6 +195,15 @@ class ValidationTransform final : public TransformBase {
 };
 
 }  // namespace
+
+ByteScaling normalization(const ImageTransformSpec& spec) {
+  ByteScaling scaling;
+  for (std::size_t c = 0; c < 3; ++c) {
+    scaling.factor[c] = static_cast<float>(1.0 / (255.0 * double{spec.deviation[c]}));
+    scaling.offset[c] = static_cast<float>(-double{spec.mean[c]} / double{spec.deviation[c]});
+  }
+  return scaling;
+}
 
 void ImageTransform::apply_bytes(std::span<const std::byte> /*file*/, std::uint64_t /*variation*/,
                                  std::span<std::uint8_t> /*to*/) const {

@@ -61,6 +61,9 @@ class ImageTransform {
                            std::span<std::uint8_t> to) const;
 };
 
+/// (v / 255 − mean) / deviation of red, green and blue.
+ByteScaling normalization(const ImageTransformSpec& spec);
+
 /// A crop of random area, aspect and place resized to size x size, a random flip, colour jitter
 /// (torchvision's RandomResizedCrop, RandomHorizontalFlip, ColorJitter).
 std::unique_ptr<ImageTransform> make_training_transform(const ImageTransformSpec& spec);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/random.hpp"
+#include "src/data/images/picture.hpp"
+
+namespace flotilla {
+
+/// Random changes of small images in training. All 0: none.
+struct AugmentationSpec {
+  double flip = 0.0;         ///< Probability of exchanging left and right
+  std::int64_t padding = 0;  ///< Pixels added on each side, of which a crop of the old size is taken
+  double erase = 0.0;        ///< Probability of erasing a rectangle, of
+  double area_min = 0.02;    ///< a share of the area drawn from area_min … area_max, and
+  double area_max = 0.33;
+  double aspect_min =
+      0.3;  ///< a height ÷ width whose logarithm is drawn from that of aspect_min … aspect_max
+  double aspect_max = 3.3;
+
+  bool any() const { return flip > 0.0 || padding > 0 || erase > 0.0; }
+};
+
+/// What is done to one sample, in this order.
+struct Augmentation {
+  bool flip = false;
+  std::int64_t down = 0;  ///< Pixels that the image moves down and to the right; black moves in
+  std::int64_t right = 0;
+  Box erased{};  ///< Of height 0: none
+};
+
+/// Draws the augmentation of an image: torchvision's RandomHorizontalFlip, RandomCrop with padding (the
+/// images of CIFAR in He et al. 2016, section 4.2) and RandomErasing (Zhong et al. 2020: ten tries at a
+/// rectangle that is lower and narrower than the image, else none).
+Augmentation draw_augmentation(Random& random, std::int64_t image_height, std::int64_t image_width,
+                               const AugmentationSpec& spec);
+
+/// Pixels of an image or of one of its channels: rows of `width` pixels of `black.size()` values.
+template <class Value>
+struct PixelPlane {
+  std::span<Value> values;
+  std::int64_t width = 0;
+  std::span<const Value> black;   ///< A pixel that moves in
+  std::span<const Value> erased;  ///< A pixel of the erased rectangle
+};
+
+/// Changes the pixels in place. Value: float or std::uint8_t
+template <class Value>
+void augment(const Augmentation& augmentation, const PixelPlane<Value>& plane);
+
+}  // namespace flotilla
