@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ struct Arenas {
   /// Laid out as statistics: s ← μ s + (1 − μ) · this batch's, μ = statistics_momentum, in each
   /// training pass. The strategy zeroes it before a step and folds it into the running ones afterwards.
   DeviceSpan<float> step_statistics;
+  /// Offsets of statistics that training passes use and leave alone, of a batch norm both; null: none.
+  const std::set<std::int64_t>* fixed_statistics = nullptr;
 };
 
 /// The gradient of a layer's output: first + more. The gradient of a residual block's input has two parts,

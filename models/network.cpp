@@ -31,7 +31,56 @@ void Network::bind(const Arenas& arenas) {
   require(static_cast<std::int64_t>(arenas.statistics.size()) == statistics_.layout().size(),
           "a network with ", statistics_.layout().size(), " floats of statistics cannot be bound to ",
           arenas.statistics.size());
-  for (const auto& layer : layers_) layer->bind(arenas);
+  Arenas bound = arenas;
+  bound.fixed_statistics = &fixed_statistics_;
+  gradients_ = arenas.gradients;
+  for (const auto& layer : layers_) layer->bind(bound);
+}
+
+void Network::freeze(const std::vector<bool>& frozen, bool needs_input_gradient) {
+  require(frozen.size() == layout().slices().size(), "a network of ", layout().slices().size(),
+          " parameters cannot be frozen by ", frozen.size(), " values");
+  const auto layer_of = [&](const Slice& slice) {
+    std::size_t layer = layers_.size() - 1;
+    while (layers_[layer]->first_offset() > slice.offset) --layer;
+    return layer;
+  };
+  const auto trained = std::ranges::find(frozen, false);
+  require(trained != frozen.end(), "all parameters of a network are frozen");
+  first_trained_ =
+      needs_input_gradient ? 0 : layer_of(layout()[static_cast<std::size_t>(trained - frozen.begin())]);
+  frozen_.assign(layers_.size(), {});
+  for (std::size_t i = 0; i < frozen.size(); ++i) {
+    if (!frozen[i]) continue;
+    const std::int64_t begin = layout()[i].offset;
+    const std::int64_t end = i + 1 < frozen.size() ? layout()[i + 1].offset : layout().size();
+    auto& ranges = frozen_[std::max(layer_of(layout()[i]), first_trained_)];
+    if (!ranges.empty() && ranges.back().end == begin)
+      ranges.back().end = end;
+    else
+      ranges.push_back({begin, end});
+  }
+}
+
+void Network::fix_statistics(const std::vector<bool>& fixed) {
+  fixed_statistics_.clear();
+  for (std::size_t i = 0; i < fixed.size(); ++i)
+    if (fixed[i]) fixed_statistics_.insert(statistics_.layout()[i].offset);
+}
+
+void Network::clear_frozen(std::size_t layer) {
+  if (frozen_.empty()) return;
+  for (const Range& range : frozen_[layer])
+    device_.flat().fill(gradients_.subspan(static_cast<std::size_t>(range.begin),
+                                           static_cast<std::size_t>(range.end - range.begin)),
+                        0.0F);
+}
+
+/// The memory of a gradient that no layer takes any more.
+void Network::give_back(const OutputGradient& gradient) {
+  if (first_trained_ == 0) return;
+  for (const Tensor* part : {gradient.first, gradient.more})
+    if (part != nullptr) memory_.give_back(*part);
 }
 
 void Network::stage(const HostBatch& batch) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,15 @@ class Network {
 
   void bind(const Arenas& arenas);
 
+  /// Excludes parameters from training: their gradients are zero from the next bind() on, and below the first
+  /// layer with others none is computed. @param frozen of each slice of layout(), not all
+  /// @param needs_input_gradient compute it through frozen layers too
+  void freeze(const std::vector<bool>& frozen, bool needs_input_gradient);
+  /// Batch norms that normalise with their running statistics in training passes too, from the next bind()
+  /// on.
+  /// @param fixed of each slice of statistics(): both of a norm or none
+  void fix_statistics(const std::vector<bool>& fixed);
+
   /// Runs a host batch through the network and adds to sums[loss_sums] (device memory).
   void forward(const HostBatch& batch, const Targets& targets, const PassInfo& info, DeviceSpan<float> sums);
   const Tensor& logits() const { return *outputs_.back(); }
@@ -48,10 +58,12 @@ class Network {
   template <class OnReady>
   void backward(const Targets& targets, DeviceScalar<float> scale, OnReady&& on_ready) {
     OutputGradient dy{.first = &backward_loss(targets, scale)};
-    for (std::size_t i = layers_.size(); i-- > 0;) {
+    for (std::size_t i = layers_.size(); i-- > first_trained_;) {
       dy = layers_[i]->backward(input_of(i), dy);
       if (i == 0) keep_input_gradient(dy.first);
-      on_ready(layers_[i]->first_offset());
+      if (i == first_trained_) give_back(dy);
+      clear_frozen(i);
+      on_ready(i == first_trained_ ? 0 : layers_[i]->first_offset());
     }
   }
   /// The gradient of the input, (N, …), from the last call of on_ready in a backward pass until the next one.
@@ -68,6 +80,8 @@ class Network {
   void loss_forward(const Targets& targets, DeviceSpan<float> sums);
   Tensor& backward_loss(const Targets& targets, DeviceScalar<float> scale);
   void keep_input_gradient(const Tensor* gradient);
+  void give_back(const OutputGradient& gradient);
+  void clear_frozen(std::size_t layer);
   const Tensor& input_of(std::size_t layer) const { return layer == 0 ? input_ : *outputs_[layer - 1]; }
 
   Device& device_;
@@ -80,6 +94,14 @@ class Network {
   std::vector<const Tensor*> outputs_;  ///< Of each layer, in the last forward pass
   Tensor dlogits_;
   const Tensor* input_gradient_ = nullptr;
+  std::size_t first_trained_ = 0;  ///< The layer at which backward ends
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  std::vector<std::vector<Range>> frozen_;  ///< Of gradients: to clear after each layer's backward
+  std::set<std::int64_t> fixed_statistics_;
+  DeviceSpan<float> gradients_;
 };
 
 }  // namespace flotilla

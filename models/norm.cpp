@@ -45,10 +45,10 @@ Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec
 
   const std::size_t half = rounded(channels_);
   const auto channels = static_cast<std::size_t>(channels_);
-  memory_ = device_.memory().allocate(half * (exchange_ == nullptr ? 2 : 4));
+  memory_ = device_.memory().allocate(half * 4);
   batch_ = {memory_.span().subspan(0, channels), memory_.span().subspan(half, channels)};
-  if (exchange_ == nullptr) return;
   sums_ = {memory_.span().subspan(2 * half, channels), memory_.span().subspan(3 * half, channels)};
+  if (exchange_ == nullptr) return;
   host_.resize(2 * channels);
   mine_.resize(2 * channels + 1);
   all_.resize(mine_.size() * static_cast<std::size_t>(exchange_->workers()));
@@ -59,10 +59,11 @@ void Norm::bind(const Arenas& arenas) {
   gradients_ = pair_of(arenas.gradients, scale_slice_, shift_slice_);
   running_ = pair_of<const float>(arenas.statistics, mean_slice_, variance_slice_);
   step_ = pair_of(arenas.step_statistics, mean_slice_, variance_slice_);
+  fixed_ = arenas.fixed_statistics != nullptr && arenas.fixed_statistics->contains(mean_slice_.offset);
 }
 
 void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass) {
-  if (pass == Pass::inference) {
+  if (pass == Pass::inference || fixed_) {
     plan_->normalise(x, residual, weights_, running_, y);
     return;
   }
@@ -79,16 +80,20 @@ void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass
 }
 
 void Norm::replay(const Tensor& x, const Tensor* residual, Tensor& y) {
-  plan_->normalise(x, residual, weights_, batch_, y);
+  plan_->normalise(x, residual, weights_, used(), y);
 }
 
 void Norm::backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
                     Tensor* dresidual) {
-  if (exchange_ == nullptr) {
+  if (exchange_ == nullptr && !fixed_)
     plan_->backward(x, y, weights_, batch_, dy, more_dy, gradients_, dx, dresidual);
-    return;
-  }
-  plan_->backward_sums(x, y, weights_, batch_, dy, more_dy, dresidual, sums_);
+  else
+    backward_in_halves(x, y, dy, more_dy, dx, dresidual);
+}
+
+void Norm::backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy,
+                              Tensor& dx, Tensor* dresidual) {
+  plan_->backward_sums(x, y, weights_, used(), dy, more_dy, dresidual, sums_);
   // The gradients are this worker's part, as every gradient; only dx needs the sums over all.
   const auto put = [this](DeviceSpan<const float> from, DeviceSpan<float> to) {
     if (accumulate_) {
@@ -99,8 +104,13 @@ void Norm::backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Te
   };
   put(sums_.first, gradients_.first);
   put(sums_.second, gradients_.second);
-  share_sums();
-  plan_->backward_data(x, weights_, batch_, sums_, count_, dresidual == nullptr ? dy : *dresidual, dx);
+  if (fixed_) {  // Statistics that do not depend on x: dx = scale / √(variance + ε) · dz
+    device_.flat().fill(sums_.first, 0.0F);
+    device_.flat().fill(sums_.second, 0.0F);
+  } else {
+    share_sums();
+  }
+  plan_->backward_data(x, weights_, used(), sums_, count_, dresidual == nullptr ? dy : *dresidual, dx);
 }
 
 /// batch_ ← mean and variance over all workers (Chan, Golub & LeVeque 1979), added in worker order, so that

@@ -13,7 +13,8 @@ namespace flotilla {
 
 /// Batch normalisation of one tensor with its parameters and statistics: "<name>.weight", "<name>.bias",
 /// "<name>.running_mean", "<name>.running_var". Given a WorkerExchange, mean and variance are those of all
-/// workers' batches, weighted by their counts.
+/// workers' batches, weighted by their counts. Where Arenas::fixed_statistics names its statistics, training
+/// normalises with the running ones, which it leaves alone.
 class Norm {
  public:
   /// @param exchange null: statistics of this worker's batch alone
@@ -29,6 +30,10 @@ class Norm {
                 Tensor* dresidual);
 
  private:
+  /// Those of the last training pass.
+  GivenStatistics used() const { return fixed_ ? running_ : GivenStatistics(batch_); }
+  void backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy,
+                          Tensor& dx, Tensor* dresidual);
   void combine();
   void share_sums();
 
@@ -44,7 +49,8 @@ class Norm {
   ScaleShiftGradients gradients_;
   GivenStatistics running_;
   Statistics step_;
-  Storage memory_;  ///< Means, variances; with exchange two sums as well
+  bool fixed_ = false;
+  Storage memory_;  ///< Means, variances, two sums
   Statistics batch_;
   ScaleShiftGradients sums_;
   std::vector<float> host_;         ///< Two values per channel

@@ -6,11 +6,12 @@ and torchvision and pillow.
     python3 scripts/compare_torch_resnet.py prepare CASE [--depth 50] [--classes 1000]
     flotilla evaluate CASE/weights.h5 CASE/vectors.toml --vectors CASE/vectors.h5
     flotilla train CASE/steps.toml
+    flotilla train CASE/finetune.toml
     flotilla train CASE/steps.toml device.precision=bfloat16 run.output=CASE/bfloat16     # where a processor has it
     for filter in bilinear antialias; do
       flotilla evaluate CASE/identity.h5 CASE/resize.toml data.resize_filter=$filter --vectors CASE/$filter.h5
     done
-    python3 scripts/compare_torch_resnet.py compare CASE        # or one of: vectors, steps, resize
+    python3 scripts/compare_torch_resnet.py compare CASE        # or one of: vectors, steps, finetune, resize
     python3 scripts/compare_torch_resnet.py bfloat16 CASE
 
 `prepare` fills the folder CASE: a network of torchvision with random weights and running statistics (weights.h5), PNG
@@ -23,6 +24,9 @@ one is further off than its limit. Add mpirun, overrides (device.threads=2, run.
            images of 224 x 224 pixels, which no augmentation changes. The batch is the whole list, so that the order of
            samples matters for rounding only. Limits: losses 1e-3 relative; weights, and running statistics, 1e-3 in the
            norm, and of what the steps changed 1e-3 or 4 times torch's own distance from its float64.
+  finetune The steps with conv1, bn1 and layer1 frozen, ten times the learning rate for fc, and the running statistics of
+           these norms and of layer3 fixed (in torch: requires_grad, parameter groups, eval()). Limits: those of steps;
+           what is frozen or fixed keeps its bits.
   bfloat16 The same steps with bfloat16. Limit: their parameters and running statistics are at most 1.2 times as far from
            those of torch's float64, in the norm, as torch's own under autocast.
   resize   The validation transform (short side to 40, centre 32) on images of many sizes, seen through a linear layer
@@ -50,9 +54,15 @@ SIZES = [(256, 256), (256, 320), (400, 256), (256, 341), (257, 256), (511, 256),
 SMALL_SIZES = [(40, 40), (64, 64), (101, 67), (67, 101), (300, 200), (41, 40), (20, 30), (533, 400), (640, 41), (1, 1),
                (400, 867), (867, 400)]
 
+FROZEN = ("conv1.", "bn1.", "layer1.")
+FIXED = ("bn1", "layer1.", "layer3.")
+RATE_OF_FC = 10
+FINETUNING = f"""frozen = {json.dumps([name + "*" for name in FROZEN])}
+rates = ["fc.* {RATE_OF_FC}"]"""
+
 DECK = """# Made by scripts/compare_torch_resnet.py.
 [run]
-output = "{folder}/run"
+output = "{folder}/{run}"
 resume = "never"
 log_every = 1
 [device]
@@ -77,6 +87,7 @@ batch_size = {batch}
 kind = "momentum"
 momentum = 0.9
 weight_decay = 1e-4
+{optimizer}
 [schedule]
 kind = "constant"
 learning_rate = 0.01
@@ -150,10 +161,13 @@ def prepare(folder, arguments):
     for name, images, model_lines, size, short in (
         ("vectors", "images", resnet, 224, 256),
         ("steps", "squares", weights, 224, 256),
+        ("finetune", "squares", f"{weights}\nfixed_statistics = {json.dumps([name + '*' for name in FIXED])}", 224, 256),
         ("resize", "sizes", linear, SMALL, SHORT),
     ):
         with open(f"{folder}/{name}.toml", "w", encoding="utf-8") as file:
-            file.write(DECK.format(folder=folder, model=model_lines, size=size, short=short, images=images,
+            tuned = name == "finetune"
+            file.write(DECK.format(folder=folder, run=name if tuned else "run", optimizer=FINETUNING if tuned else "",
+                                   model=model_lines, size=size, short=short, images=images,
                                    steps=STEPS, batch=BATCH))
     with open(f"{folder}/case.json", "w", encoding="utf-8") as file:
         json.dump({"depth": arguments.depth, "classes": arguments.classes}, file)
@@ -212,9 +226,18 @@ def compare_vectors(folder, _):
     return verdict(f"vectors: {len(off)} images, furthest off (torch from its float64: {rounding:.2e})", max(off), 1e-4)
 
 
-def torch_steps(model, batch, labels, autocast=False):
+def torch_steps(model, batch, labels, autocast=False, tuned=False):
     model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    groups = [{"params": list(model.parameters())}]
+    if tuned:
+        for name, layer in model.named_modules():
+            if isinstance(layer, torch.nn.BatchNorm2d) and name.startswith(FIXED):
+                layer.eval()
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad = not name.startswith(FROZEN)
+        body = [p for name, p in model.named_parameters() if p.requires_grad and not name.startswith("fc.")]
+        groups = [{"params": body}, {"params": list(model.fc.parameters()), "lr": 0.01 * RATE_OF_FC}]
+    optimizer = torch.optim.SGD(groups, lr=0.01, momentum=0.9, weight_decay=1e-4)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -273,12 +296,22 @@ def compare_bfloat16(folder, arguments):
     return good
 
 
-def compare_steps(folder, arguments):
+def compare_finetune(folder, arguments):
+    good = compare_steps(folder, arguments, tuned=True)
+    begin = case_network(folder).state_dict()
+    _, ours = steps_of(arguments.run or f"{folder}/finetune")
+    changed = [name for name in begin if torch_to_hdf5.COUNTER not in name and not torch.equal(ours[name], begin[name]) and
+               name.startswith(FIXED if torch_to_hdf5.group_of(name) == "statistics" else FROZEN)]
+    print(f"frozen and fixed tensors that changed: {', '.join(changed) or 'none'}")
+    return good and not changed
+
+
+def compare_steps(folder, arguments, tuned=False):
     images, labels = list_of(folder, "squares")
     batch = torch.stack([normalised(image) for image in images])
-    losses, theirs = torch_steps(case_network(folder), batch, labels)
-    exact_losses, exact = torch_steps(case_network(folder).double(), batch.double(), labels)
-    our_losses, ours = steps_of(arguments.run or f"{folder}/run")
+    losses, theirs = torch_steps(case_network(folder), batch, labels, tuned=tuned)
+    exact_losses, exact = torch_steps(case_network(folder).double(), batch.double(), labels, tuned=tuned)
+    our_losses, ours = steps_of(arguments.run or f"{folder}/{'finetune' if tuned else 'run'}")
     print_losses(our_losses, losses, exact_losses)
     good = verdict("losses, furthest off", max(abs(a - b) / b for a, b in zip(our_losses, losses)), 1e-3)
     begin = case_network(folder).state_dict()
@@ -320,12 +353,12 @@ def compare_resize(folder, _):
 
 
 def compare(folder, arguments):
-    return all([part(folder, arguments) for part in (compare_vectors, compare_steps, compare_resize)])
+    return all([part(folder, arguments) for part in (compare_vectors, compare_steps, compare_finetune, compare_resize)])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"prepare": prepare, "vectors": compare_vectors, "steps": compare_steps, "resize": compare_resize,
+    parts = {"prepare": prepare, "vectors": compare_vectors, "steps": compare_steps, "finetune": compare_finetune, "resize": compare_resize,
              "bfloat16": compare_bfloat16, "compare": compare}
     parser.add_argument("part", choices=parts)
     parser.add_argument("folder", metavar="CASE")

@@ -13,6 +13,7 @@
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
+#include "src/optim/parameter_patterns.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/layer_plan.hpp"
 #include "src/train/loading.hpp"
@@ -174,6 +175,9 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
       for (const std::string& line :
            describe_layers(plan_layers(config.model, run.data.training->sample_shape())))
         print_line(line);
+    const Network& network = *run.model.network;
+    for (const std::string& line : describe_patterns(config, network.layout(), network.statistics().layout()))
+      print_line(line);
     print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
     print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
                            run.data.sharding.steps_per_epoch(), end_of(config.train, run.data.sharding).step,

@@ -9,6 +9,7 @@
 #include "mpi/core/host_lines.hpp"
 #include "src/checkpoint/class_names.hpp"
 #include "src/commands/version.hpp"
+#include "src/optim/parameter_patterns.hpp"
 #include "src/train/plan_notes.hpp"
 
 namespace flotilla {
@@ -70,6 +71,10 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   if (const auto& names = run.data.class_names; !names.empty())
     reporter.say(cat("classes      ", names.front(), names.size() > 1 ? cat(" … ", names.back()) : "",
                      text_of_class_names(names).empty() ? ": too many names for checkpoints to keep" : ""));
+  const Network& network = *run.model.network;
+  for (const std::string& line :
+       describe_patterns(run.config, network.layout(), network.statistics().layout()))
+    reporter.say(line);
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
   if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler));

@@ -85,6 +85,7 @@ struct ModelConfig {
   double initializer_scale = 0.0;                               ///< Bound or deviation of uniform and normal
   std::string initial_weights;                                  ///< Empty: none
   WeightNames weight_names = WeightNames::same;                 ///< How tensors of a file are matched
+  std::vector<std::string> fixed_statistics;  ///< Patterns of batch norms whose statistics are not updated
   // ctr-dnn
   std::int64_t embedding_width = 10;
   EmbeddingTables embeddings = EmbeddingTables::shared;
@@ -189,6 +190,8 @@ struct OptimizerConfig {
   Decay decay = Decay::coupled;
   std::vector<NoDecay> no_decay;
   double lars_coefficient = 0.001;
+  std::vector<std::string> frozen;  ///< Patterns of parameters that are not trained
+  std::vector<std::string> rates;   ///< "PATTERN FACTOR" of learning rates
 };
 
 struct ScheduleConfig {

@@ -121,6 +121,12 @@ std::vector<Key> model_and_data_keys() {
                "checkpoint), a checkpoint, an exported model; empty: none",
        .on_resume = on_request,
        .path_role = PathRole::input},
+      {.path = "model.fixed_statistics",
+       .field = field<&Config::model, &ModelConfig::fixed_statistics>(),
+       .help =
+           "Batch norms, by names or patterns (\"*\": all), that normalise with their running statistics in "
+           "training too and leave them as they are, as torch's eval() does",
+       .on_resume = must_match},
       {.path = "model.weight_names",
        .field = field<&Config::model, &ModelConfig::weight_names>(),
        .help =

@@ -125,6 +125,18 @@ std::vector<Key> training_keys() {
        .field = field<&Config::optimizer, &OptimizerConfig::no_decay>(),
        .help = "Parameters without weight decay",
        .on_resume = on_request},
+      {.path = "optimizer.frozen",
+       .field = field<&Config::optimizer, &OptimizerConfig::frozen>(),
+       .help =
+           "Parameters that are not trained, by names or patterns: [\"conv1.*\", \"bn1.*\", \"layer1.*\"]; "
+           "\"*\" stands for any letters, dots too (`flotilla inspect` lists the names)",
+       .on_resume = must_match},
+      {.path = "optimizer.rates",
+       .field = field<&Config::optimizer, &OptimizerConfig::rates>(),
+       .help =
+           "Factors of the learning rate, each a pattern of names and a number: [\"fc.* 10\"]; of several "
+           "that match a parameter the last one holds",
+       .on_resume = on_request},
       {.path = "optimizer.lars_coefficient",
        .field = field<&Config::optimizer, &OptimizerConfig::lars_coefficient>(),
        .rule = positive(),

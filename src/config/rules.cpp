@@ -6,6 +6,7 @@
 
 #include "src/config/keys.hpp"
 #include "src/config/layer_texts.hpp"
+#include "src/config/rate_factors.hpp"
 #include "src/config/rule_checks.hpp"
 #include "src/config/suggestions.hpp"
 
@@ -59,6 +60,22 @@ class Rules : public RuleChecks {
                                "(model.initial_weights) where shapes agree")
                          : cat("run.resume_with: ", quoted(path), " is no key or table", meant));
     }
+  }
+
+  void rates() {
+    for (const std::string& entry : config.optimizer.rates)
+      if (!rate_factor(entry))
+        mistakes.add(
+            origin({"optimizer.rates"}),
+            cat("optimizer.rates holds patterns of names with a positive factor, as \"fc.* 10\", got ",
+                quoted(entry)));
+  }
+
+  void fixed_statistics() {
+    if (config.model.fixed_statistics.empty() || config.server() == nullptr) return;
+    mistakes.add(origin({"model.fixed_statistics", "strategy.kind"}),
+                 "model.fixed_statistics is not done with parameter servers, which keep the statistics: use "
+                 "another strategy.kind");
   }
 
   void best_checkpoint() {
@@ -299,6 +316,8 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.batch_size();
   rules.end_of_training();
   rules.resume_with();
+  rules.rates();
+  rules.fixed_statistics();
   rules.best_checkpoint();
   rules.weight_average();
   rules.layers();

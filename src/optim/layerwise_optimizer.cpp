@@ -12,6 +12,12 @@ std::vector<FlatRange> without_decay(std::vector<FlatRange> ranges) {
   return ranges;
 }
 
+std::vector<float> factors_of(const std::vector<FlatRange>& ranges) {
+  std::vector<float> factors;
+  for (const FlatRange& range : ranges) factors.push_back(range.rate_factor);
+  return factors;
+}
+
 }  // namespace
 
 Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
@@ -19,6 +25,7 @@ Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& dev
       math_(device.flat()),
       parameter_norms_(ranges.size()),
       gradient_norms_(ranges.size()),
+      factors_(factors_of(ranges)),
       coefficient_(config.lars_coefficient),
       epsilon_(config.epsilon) {}
 
@@ -33,7 +40,7 @@ void Lars::update(UpdateInput in) {
     const bool scaled = decay > 0.0 && parameters > 0.0 && gradients > 0.0;
     const double factor =
         scaled ? coefficient_ * parameters / (gradients + decay * parameters + epsilon_) : 1.0;
-    ranges[i].rate_factor = static_cast<float>(factor);
+    ranges[i].rate_factor = factors_[i] * static_cast<float>(factor);
   }
   in.ranges = ranges;
   in.decay = Decay::coupled;
@@ -46,6 +53,7 @@ Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& dev
       rate_ranges_(without_decay(ranges)),
       parameter_norms_(ranges.size()),
       direction_norms_(ranges.size()),
+      factors_(factors_of(ranges)),
       direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {
   std::get<rules::LambDirection>(rule).direction = direction_.span();
 }
@@ -60,7 +68,7 @@ void Lamb::update(UpdateInput in) {
   for (std::size_t i = 0; i < rate_ranges_.size(); ++i) {
     const bool scaled = parameter_norms_[i] > 0.0 && direction_norms_[i] > 0.0;
     rate_ranges_[i].rate_factor =
-        scaled ? static_cast<float>(parameter_norms_[i] / direction_norms_[i]) : 1.0F;
+        factors_[i] * (scaled ? static_cast<float>(parameter_norms_[i] / direction_norms_[i]) : 1.0F);
   }
   updates.update({.parameters = in.parameters,
                   .gradients = direction_.span(),

@@ -19,6 +19,7 @@ class Lars : public Optimizer {
   FlatMath& math_;
   std::vector<double> parameter_norms_;
   std::vector<double> gradient_norms_;
+  std::vector<float> factors_;  ///< Of the deck: optimizer.rates
   double coefficient_;
   double epsilon_;
 };
@@ -36,6 +37,7 @@ class Lamb : public Optimizer {
   std::vector<FlatRange> rate_ranges_;  ///< Those of the update: without weight decay
   std::vector<double> parameter_norms_;
   std::vector<double> direction_norms_;
+  std::vector<float> factors_;  ///< Of the deck: optimizer.rates
   Storage direction_;
 };
 

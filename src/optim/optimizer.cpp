@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/optim/layerwise_optimizer.hpp"
+#include "src/optim/parameter_patterns.hpp"
 
 namespace flotilla {
 
@@ -98,13 +99,24 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const A
 std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,
                                      bool per_tensor) {
   std::vector<FlatRange> ranges;
+  bool joins = false;  // the slice before this one belongs to the last range
   for (const Slice& slice : layout.slices()) {
-    const float decay = decay_for(config, slice.kind);
-    if (!per_tensor && !ranges.empty() && ranges.back().weight_decay == decay) {
-      ranges.back().count = slice.offset + slice.size - ranges.back().offset;
-    } else {
-      ranges.push_back({.offset = slice.offset, .count = slice.size, .weight_decay = decay});
+    const bool frozen = is_frozen(config, slice.name);
+    if (frozen && !per_tensor) {
+      joins = false;
+      continue;
     }
+    const FlatRange range{.offset = slice.offset,
+                          .count = slice.size,
+                          .weight_decay = frozen ? 0.0F : decay_for(config, slice.kind),
+                          .rate_factor = frozen ? 0.0F : rate_factor_of(config, slice.name)};
+    joins = joins && !per_tensor && ranges.back().weight_decay == range.weight_decay &&
+            ranges.back().rate_factor == range.rate_factor;
+    if (joins)
+      ranges.back().count = slice.offset + slice.size - ranges.back().offset;
+    else
+      ranges.push_back(range);
+    joins = true;
   }
   return ranges;
 }

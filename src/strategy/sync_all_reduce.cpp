@@ -111,8 +111,10 @@ void SyncAllReduce::update_statistics() {
   if (running.empty()) return;
   const auto step = statistics_part(parts_.gradients, parts_.model);
   FlatMath& flat = parts_.device.flat();
+  if (fixed_statistics_) fixed_statistics_->take(running);
   flat.scale(running, statistics_decay_);
   flat.axpy(1.0F / static_cast<float>(averaged()), step, running);
+  if (fixed_statistics_) fixed_statistics_->put_back(running);
 }
 
 void SyncAllReduce::reduce(std::int64_t step) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "mpi/all_reduce/communication_lanes.hpp"
@@ -11,6 +12,7 @@
 #include "src/optim/optimizer.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/strategy/delayed_metrics.hpp"
+#include "src/strategy/kept_values.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/strategy/strategy.hpp"
@@ -43,6 +45,9 @@ class SyncAllReduce : public Strategy {
     double average_decay = 0.0;  ///< Of the average of the weights; 0: none is kept
   };
   explicit SyncAllReduce(Parts parts);
+  /// Statistics that steps and averagings leave alone. To be called before the first step.
+  void fix_statistics(KeptValues fixed) { fixed_statistics_ = std::move(fixed); }
+  std::optional<KeptValues>& fixed_statistics() { return fixed_statistics_; }
 
   void start() override;
   void resume(const Resumption&) override;
@@ -81,7 +86,8 @@ class SyncAllReduce : public Strategy {
   StepOutcome outcome(const StepInfo& info);
 
   Parts parts_;
-  std::int64_t averaged_;   ///< Number of summands in the sum over the workers
+  std::int64_t averaged_;  ///< Number of summands in the sum over the workers
+  std::optional<KeptValues> fixed_statistics_;
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
   bool together_ = true;

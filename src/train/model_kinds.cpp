@@ -9,6 +9,7 @@
 #include "models/ctr_dnn.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
+#include "src/optim/parameter_patterns.hpp"
 #include "src/train/layer_network.hpp"
 
 namespace flotilla {
@@ -106,6 +107,12 @@ std::unique_ptr<Network> make_network(Device& device, const Config& config, cons
           "\" makes outputs ", made.text(), " of a batch of ", network->batch(), ", not ", wanted.text());
   require(network->memory().purpose() == use.purpose, "the model \"", config.model.kind,
           "\" was not made for the purpose that was asked for (NetworkUse::purpose)");
+  if (use.purpose == Purpose::inference) return network;
+  const ArenaLayout& statistics = network->statistics().layout();
+  check_patterns(config, network->layout(), statistics);
+  if (!config.optimizer.frozen.empty())
+    network->freeze(frozen_slices(config.optimizer, network->layout()), config.model.has_embeddings());
+  network->fix_statistics(fixed_slices(config.model, statistics));
   return network;
 }
 

@@ -2,7 +2,9 @@
 #include "src/train/re_estimate.hpp"
 
 #include "kernels/host_staging.hpp"
+#include "src/optim/parameter_patterns.hpp"
 #include "src/strategy/buckets.hpp"
+#include "src/strategy/kept_values.hpp"
 
 namespace flotilla {
 
@@ -10,7 +12,11 @@ void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, s
   FlatMath& flat = run.machine.device->flat();
   const auto batchs_own = statistics_part(run.model.gradients(), model);
   run.model.train_with(model);
+  const ArenaLayout& layout = run.model.network->statistics().layout();
+  KeptValues fixed(*run.machine.device, layout, fixed_slices(run.config.model, layout));
+  fixed.take(model.statistics);
   flat.fill(model.statistics, 0.0F);
+  fixed.put_back(model.statistics);
   for (std::int64_t i = 0; i < batches; ++i) {
     run.machine.watchdog.beat("estimating statistics", i);
     run.machine.device->tensors().finish_staging();
@@ -29,6 +35,7 @@ void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, s
   HostStaging staging(*run.machine.device, model.statistics.size());
   run.machine.workers.all_reduce(staging.map(model.statistics));
   staging.unmap(model.statistics);
+  fixed.put_back(model.statistics);
 }
 
 }  // namespace flotilla

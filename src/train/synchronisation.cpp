@@ -5,6 +5,7 @@
 
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "src/job/devices.hpp"
+#include "src/optim/parameter_patterns.hpp"
 #include "src/optim/update_rule.hpp"
 #include "src/parameter_server/worker/geo.hpp"
 #include "src/parameter_server/worker/parameter_server.hpp"
@@ -137,6 +138,9 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
                            .clip_norm = config.train.gradient_clip_norm,
                            .overflow_guard = model.overflow_guard.get(),
                            .average_decay = config.train.average_decay});
+  const Network& network = *model.network;
+  const ArenaLayout& statistics = network.statistics().layout();
+  steps->fix_statistics({*machine.device, statistics, fixed_slices(config.model, statistics)});
   const LocalSgdConfig* local = config.local_sgd();
   if (local == nullptr) return steps;
   return std::make_unique<LocalSgd>(LocalSgd::Parts{
@@ -150,6 +154,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
       .consensus = model.consensus,
       .period = make_period(*local, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
       .config = *local,
+      .frozen = {*machine.device, network.layout(), frozen_slices(config.optimizer, network.layout())},
       .speaks = !step_group || step_group->workers.is_root()});
 }
 

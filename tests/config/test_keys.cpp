@@ -36,8 +36,8 @@ std::size_t count_fields(const Config& config) {
   }
   {
     // layer_places follows from layers; own models' keys come later
-    const auto& [a, b, c, layers, layer_places, d, e, f, g, h, i, j, k, l, m, n, o, p, own] = model;
-    count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    const auto& [a, b, c, layers, layer_places, d, e, f, g, h, i, j, k, l, m, n, o, p, q, own] = model;
+    count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
   }
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,
@@ -57,8 +57,8 @@ std::size_t count_fields(const Config& config) {
     count(all, a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i] = optimizer;
-    count(all, a, b, c, d, e, f, g, h, i);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = optimizer;
+    count(all, a, b, c, d, e, f, g, h, i, j, k);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i] = schedule;
@@ -233,7 +233,8 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
     EXPECT_EQ(key.on_resume == OnResume::may_change, may_change) << key.path;
     EXPECT_EQ(key.on_resume == OnResume::same_samples, names_samples) << key.path;
     if (may_change || names_samples) continue;
-    const bool on_request = (request_tables.contains(key.table()) && key.path != "optimizer.kind") ||
+    const bool on_request = (request_tables.contains(key.table()) && key.path != "optimizer.kind" &&
+                             key.path != "optimizer.frozen") ||
                             request_keys.contains(key.path) || key.condition.values == image_kinds ||
                             key.condition.values == grey_too;
     EXPECT_EQ(key.on_resume == OnResume::on_request, on_request) << key.path;

@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-/// Where a server's blocks lie in its share.
+/// Where a server's blocks lie in its share, each with the name of its tensor.
 ArenaLayout packed_layout(const ServePlan& plan, const Placement& placement, int server,
                           const mpi::ServerShare& share) {
   ArenaLayout layout;
@@ -21,8 +21,8 @@ ArenaLayout packed_layout(const ServePlan& plan, const Placement& placement, int
     if (block.server != server) continue;
     const auto begin = static_cast<std::size_t>(plan.leading + block.offset);
     for (; begin >= run->end; ++run) packed += run->end - run->begin;
-    layout.add_at(static_cast<std::int64_t>(packed + begin - run->begin), block.name, {block.size},
-                  plan.layout[block.tensor].kind);
+    layout.add_at(static_cast<std::int64_t>(packed + begin - run->begin), plan.layout[block.tensor].name,
+                  {block.size}, plan.layout[block.tensor].kind);
   }
   layout.grow_to(static_cast<std::int64_t>(share.values()));
   return layout;

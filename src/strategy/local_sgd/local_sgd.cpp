@@ -161,10 +161,25 @@ void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> value
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }
 
-/// Collective. The mean over the workers of what `model` holds. Over a half wire go the differences from what
-/// all had before, whose rounding does not matter so much, and no statistics.
+/// Collective. The mean over the workers of what `model` holds. A mean of equal values may be rounded: what
+/// training leaves alone keeps its bits.
 void LocalSgd::average_values(const Model& model) {
   if (parts_.workers.size() == 1) return;
+  KeptValues* const frozen = model.parameters.empty() ? nullptr : &parts_.frozen;
+  KeptValues* const fixed = model.statistics.empty() || !parts_.steps->fixed_statistics()
+                                ? nullptr
+                                : &*parts_.steps->fixed_statistics();
+  if (frozen != nullptr) frozen->take(model.parameters);
+  if (fixed != nullptr) fixed->take(model.statistics);
+  reduce_values(model);
+  if (frozen != nullptr) frozen->put_back(model.parameters);
+  if (fixed != nullptr) fixed->put_back(model.statistics);
+}
+
+/// Collective. The mean over the workers of what `model` holds. Over a half wire go the differences from what
+/// all had before, whose rounding does not matter so much, and no statistics.
+void LocalSgd::reduce_values(const Model& model) {
+  if (model.parameters.empty()) return all_reduce(exact(), model.statistics);
   mpi::Collectives& collectives = parts_.averaging.first();
   if (!half_wire_) return all_reduce(collectives, all_of(model));
   FlatMath& flat = parts_.device.flat();
@@ -222,7 +237,7 @@ Model LocalSgd::consensus() {
   parts_.watchdog.beat("averaging for a consensus", steps_);
   parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.consensus));
   if (parameters_alike_) {
-    all_reduce(exact(), parts_.consensus.statistics);
+    average_values({{}, parts_.consensus.statistics});
   } else {
     average_values(parts_.consensus);
   }

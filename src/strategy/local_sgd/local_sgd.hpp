@@ -31,6 +31,7 @@ class LocalSgd : public Strategy {
     Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
     std::unique_ptr<Period> period;
     const LocalSgdConfig& config;
+    KeptValues frozen;   ///< Parameters that averaging leaves alone
     bool speaks = true;  ///< Its loss sums are reported: one worker of a group, which has the sums of all
   };
   explicit LocalSgd(Parts parts);
@@ -58,6 +59,7 @@ class LocalSgd : public Strategy {
   StepOutcome synchronise(const StepInfo& info, bool averages);
   void average(const StepInfo& info);
   void average_values(const Model& model);
+  void reduce_values(const Model& model);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
   /// The all-reduce without a half wire.
