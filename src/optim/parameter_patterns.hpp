@@ -11,9 +11,8 @@
 namespace flotilla {
 
 // Which tensors the patterns of a deck name: optimizer.frozen and optimizer.rates parameters ("layer1.*"),
-// model.fixed_statistics batch norms ("layer1.0.bn1"). "*", "?" and "[…]" are as in file names of a shell,
-// and
-// "*" crosses dots.
+// model.fixed_statistics batch norms ("layer1.0.bn1"). "*", "?" and "[…]" stand for what they stand for in
+// file names of a shell; "*" crosses dots.
 
 /// Whether optimizer.frozen names the parameter.
 bool is_frozen(const OptimizerConfig& config, const std::string& parameter);
@@ -31,8 +30,8 @@ std::vector<bool> fixed_slices(const ModelConfig& config, const ArenaLayout& sta
 /// nothing is left to train
 void check_patterns(const Config& config, const ArenaLayout& parameters, const ArenaLayout& statistics);
 
-/// "513 of 11,177,025 parameters are trained, 60 of 62 tensors are frozen": lines for the start; none where
-/// the deck names no pattern.
+/// "trains       5130 of 11181642 parameters, 2 of 62 tensors (optimizer.frozen)": lines for the start; none
+/// where the deck names no pattern.
 std::vector<std::string> describe_patterns(const Config& config, const ArenaLayout& parameters,
                                            const ArenaLayout& statistics);
 
