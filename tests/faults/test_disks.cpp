@@ -107,10 +107,10 @@ TEST_F(Disk, ThatIsFullBeforeTheStartIsToldInOneSentence) {
   EXPECT_NE(result.errors.find("No space left on device"), std::string::npos) << result.errors;
 }
 
-// The digits are 7.84 MB when inflated.
+// The digits are 7.84 MB when inflated, once for both ranks.
 TEST_F(Disk, ThatIsTooSmallForInflatedDataIsToldBeforeInflating) {
   fill_disk(disk_ + "/fill");
-  fs::resize_file(disk_ + "/fill", fs::file_size(disk_ + "/fill") - (std::uintmax_t{10} << 20));
+  fs::resize_file(disk_ + "/fill", fs::file_size(disk_ + "/fill") - (std::uintmax_t{5} << 20));
   Texts command = flotilla_command(2, small_run(folder_.path("run"), {"train.steps=20"}));
   command.insert(command.begin() + 1, {"-x", "TMPDIR=" + disk_});
 

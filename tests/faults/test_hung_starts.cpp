@@ -136,7 +136,7 @@ TEST_F(HungStart, IsToldByEvaluateToo) {
 TEST_F(HungStart, IsNoneWhileItsFileSystemGoesOn) {
   const auto begin = std::chrono::steady_clock::now();
 
-  const Result result = flotilla::test::run(job(2, training(), 700));
+  const Result result = flotilla::test::run(job(2, training(), 1000));
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.errors.find("flotilla:"), std::string::npos) << result.errors;
