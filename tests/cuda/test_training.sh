@@ -57,8 +57,8 @@ it_learns_what_the_cpu_learns() {
 
 it_learns_a_network_of_the_deck() {
   local mnist=("$source/inputs/cnn_mnist.toml" train.global_batch_size=32 run.log_every=1 validation.every=0 train.steps=8
-    "model.layers=conv 8 3 stride 2, batch_norm, relu, residual projection, conv 16 3 padding 1, gelu, end, relu, max_pool 2, conv 16 2, flatten,
-      silu, linear 16, layer_norm, tanh, linear 10")
+    "model.layers=conv 8 3 stride 2, batch_norm, relu, residual projection, conv 16 3 padding 1, gelu, end, relu, $(
+    )max_pool 2, conv 16 2, flatten, silu, linear 16, layer_norm, tanh, linear 10")
   train 1 layers_cpu device.kind=cpu
   train 1 layers_gpu device.kind=cuda
   expect_close 'a network of the deck' layers_cpu layers_gpu 1e-3
