@@ -143,6 +143,17 @@ TEST(Resuming, WhatMayChangeMakesNoDifference) {
   EXPECT_EQ(difference_at_resume(saved, saved), "");
 }
 
+TEST(Resuming, CheckpointsOfIdxFilesFromBeforeFlipsGoOn) {
+  const std::string current =
+      load_deck({.path = "a.toml", .text = idx_deck, .overrides = {}}).config.resolved_text;
+  std::string saved = current;
+  const std::size_t line = saved.find("flip = 0.0\n");
+  ASSERT_NE(line, std::string::npos) << current;
+  saved.erase(line, std::string("flip = 0.0\n").size());
+
+  EXPECT_EQ(difference_at_resume(saved, current), "");
+}
+
 TEST(Resuming, ABadImageMayBeReplacedFromThenOn) {
   const auto saved_and = [](const Texts& overrides) {
     Texts all = {"data.kind=image-list", "data.train.path=l.txt"};
