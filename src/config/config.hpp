@@ -150,6 +150,8 @@ struct DataConfig {
   double erase = 0.0;
   std::vector<double> erase_area = {0.02, 0.33};
   std::vector<double> erase_aspect = {0.3, 3.3};
+  std::int64_t rand_augment = 0;  ///< Operations on each image; data/rand_augment.hpp says more
+  std::int64_t rand_augment_magnitude = 9;
   std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Of red, green, blue in [0, 1]
   std::vector<double> image_std = {0.229, 0.224, 0.225};
   bool exif_orientation = false;

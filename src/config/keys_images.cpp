@@ -54,6 +54,13 @@ std::vector<Key> image_keys() {
           "crop_padding", at_least(0, 2048),
           "Training: pixels of black that are added on each side before a crop of the old size is taken: the "
           "image moves by up to as many; for images of 32 pixels 4 is usual, with crop_area = [1, 1]")),
+      with_idx(image_key<&D::rand_augment>("rand_augment", at_least(0, 16),
+                                           "Training: operations of RandAugment on each image: rotations, "
+                                           "shifts and changes of colours, drawn "
+                                           "from 14, on bytes; 2 is usual; 0: off")),
+      with_idx(image_key<&D::rand_augment_magnitude>(
+          "rand_augment_magnitude", at_least(0, 30),
+          "Training: strength of these operations, as torchvision's with 31 bins")),
       with_idx(image_key<&D::erase>("erase", at_least(0, 1),
                                     "Training: probability of covering a rectangle with the mean colour "
                                     "(random erasing)")),

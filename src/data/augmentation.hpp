@@ -6,6 +6,7 @@
 
 #include "kernels/random.hpp"
 #include "src/data/images/picture.hpp"
+#include "src/data/rand_augment.hpp"
 
 namespace flotilla {
 
@@ -19,11 +20,12 @@ struct AugmentationSpec {
   double aspect_min =
       0.3;  ///< a height ÷ width whose logarithm is drawn from that of aspect_min … aspect_max
   double aspect_max = 3.3;
+  RandAugmentSpec operations = {};  ///< Between the crop and the erasing; on bytes
 
-  bool any() const { return flip > 0.0 || padding > 0 || erase > 0.0; }
+  bool any() const { return flip > 0.0 || padding > 0 || erase > 0.0 || operations.count > 0; }
 };
 
-/// What is done to one sample, in this order.
+/// What is done to one sample besides RandAugment, in this order.
 struct Augmentation {
   bool flip = false;
   std::int64_t down = 0;  ///< Pixels that the image moves down and to the right; black moves in

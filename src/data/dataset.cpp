@@ -77,7 +77,8 @@ std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, cons
                               .area_min = data.erase_area[0],
                               .area_max = data.erase_area[1],
                               .aspect_min = data.erase_aspect[0],
-                              .aspect_max = data.erase_aspect[1]};
+                              .aspect_max = data.erase_aspect[1],
+                              .operations = {data.rand_augment, data.rand_augment_magnitude}};
   if (!use.training || !spec.any()) return images;
   return augmented(std::move(images), spec, scaling);
 }

@@ -42,10 +42,10 @@ std::size_t count_fields(const Config& config) {
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,
                  prefetch, last_batch, order, buckets, transform, deal, a, b, c, d, e, f, g, h, i, j, k, l, m,
-                 n, o, p, q, r] = data;
+                 n, o, p, q, r, s, t] = data;
     count(all, kind, shape, mean, std, class_names, stage_to, threads, prefetch, last_batch, order, buckets,
           transform, deal);
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
       // given follows from the others, staged_below from data.stage_to, inputs from a command line
       const auto& [given, images, labels, samples, path, root, staged_below, inputs] = *source;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "src/data/augmented_dataset.hpp"
@@ -135,29 +136,79 @@ TEST(Augmentation, IsDrawnEvenlyAndWithinItsBounds) {
 
 TEST(AugmentedDataset, GivesTheSameBitsAsBytesAndAsFloats) {
   for (const std::int64_t channels : {1, 3}) {
-    const auto data =
-        augmented(std::make_unique<Pictures>(channels), {.flip = 0.5, .padding = 2, .erase = 0.7},
-                  Pictures(channels).scaling().value());
-    const auto size = static_cast<std::size_t>(data->sample_shape().size());
-    int changed = 0;
-    for (std::uint64_t variation = 0; variation < 40; ++variation) {
-      std::vector<float> floats(size);
-      std::vector<float> plain(size);
-      std::vector<std::uint8_t> bytes(size);
-      data->read(3, variation, floats);
-      data->read_bytes(3, variation, bytes);
-      Pictures(channels).read(3, 0, plain);
+    for (const std::int64_t operations : {0, 2}) {
+      const auto data = augmented(
+          std::make_unique<Pictures>(channels),
+          {.flip = 0.5, .padding = 2, .erase = 0.7, .operations = {.count = operations, .magnitude = 15}},
+          Pictures(channels).scaling().value());
+      const auto size = static_cast<std::size_t>(data->sample_shape().size());
+      int changed = 0;
+      for (std::uint64_t variation = 0; variation < 40; ++variation) {
+        std::vector<float> floats(size);
+        std::vector<float> plain(size);
+        std::vector<std::uint8_t> bytes(size);
+        data->read(3, variation, floats);
+        data->read_bytes(3, variation, bytes);
+        Pictures(channels).read(3, 0, plain);
 
-      EXPECT_EQ(test::scaled({.pixels = bytes, .shape = {1, channels, 5, 7}, .scaling = *data->scaling()}),
-                floats);
-      changed += floats != plain ? 1 : 0;
+        EXPECT_EQ(test::scaled({.pixels = bytes, .shape = {1, channels, 5, 7}, .scaling = *data->scaling()}),
+                  floats);
+        changed += floats != plain ? 1 : 0;
+      }
+      EXPECT_GT(changed, 30);
     }
-    EXPECT_GT(changed, 30);
+  }
+}
+
+/// Pictures whose values lie up to 0.4 of a byte beside the byte.
+class UnevenPictures final : public Dataset {
+ public:
+  std::int64_t size() const override { return bytes_.size(); }
+  const Shape& sample_shape() const override { return bytes_.sample_shape(); }
+  std::string description() const override { return "uneven pictures"; }
+  std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
+    const std::int32_t label = bytes_.read(i, variation, to);
+    const std::size_t plane = to.size() / 3;
+    for (std::size_t k = 0; k < to.size(); ++k)
+      to[k] += (k % 2 == 0 ? 0.4F : -0.4F) * bytes_.scaling()->factor[k / plane];
+    return label;
+  }
+
+ private:
+  Pictures bytes_{3};
+};
+
+TEST(AugmentedDataset, RoundsToBytesBeforeOperationsAndErasesAfterThem) {
+  const AugmentationSpec spec{
+      .flip = 0.5, .padding = 2, .erase = 1.0, .operations = {.count = 2, .magnitude = 15}};
+  const ByteScaling scaling = Pictures(3).scaling().value();
+  const auto uneven = augmented(std::make_unique<UnevenPictures>(), spec, scaling);
+  const auto even = augmented(std::make_unique<Pictures>(3), spec, scaling);
+  for (std::uint64_t variation = 0; variation < 40; ++variation) {
+    std::vector<float> rounded(105);
+    std::vector<float> wanted(105);
+    std::vector<std::uint8_t> step_by_step(105);
+    uneven->read(3, variation, rounded);
+    even->read(3, variation, wanted);
+    EXPECT_EQ(rounded, wanted) << variation;
+
+    Pictures(3).read_bytes(3, 0, step_by_step);
+    const std::vector<std::uint8_t> black = {0, 0, 0};
+    const std::vector<std::uint8_t> mean = {100, 150, 63};  // nearest to −offset / factor
+    Random places(variation, random_augmentation, 1);
+    Augmentation before = draw_augmentation(places, 5, 7, spec);
+    const Augmentation after{.erased = std::exchange(before.erased, {})};
+    augment<std::uint8_t>(before, {step_by_step, 7, black, mean});
+    Random operations(variation, random_augmentation, 2);
+    rand_augment(operations, spec.operations, {step_by_step, 7, 3});
+    augment<std::uint8_t>(after, {step_by_step, 7, black, mean});
+    EXPECT_EQ(test::scaled({.pixels = step_by_step, .shape = {1, 3, 5, 7}, .scaling = scaling}), wanted);
   }
 }
 
 TEST(AugmentedDataset, IsThatOfTheSampleAndTheEpochForAnyWorkers) {
-  const auto data = augmented(std::make_unique<Pictures>(1), {.flip = 0.5, .padding = 2, .erase = 0.5},
+  const auto data = augmented(std::make_unique<Pictures>(1),
+                              {.flip = 0.5, .padding = 2, .erase = 0.5, .operations = {.count = 1}},
                               Pictures(1).scaling().value());
   const Sampler alone(3, {.samples = 24, .workers = 1, .batch = 8});
   const Sampler shared(3, {.samples = 24, .workers = 2, .batch = 4});

@@ -101,9 +101,10 @@ TEST_F(ImageRuns, GiveTheSameBitsForListsAndFoldersAnyThreadsAndACache) {
 }
 
 TEST_F(ImageRuns, AugmentASampleAlikeOnAnyNumberOfRanksAndAfterAResume) {
-  const std::vector<std::string> more = {
-      "data.crop_padding=3", "data.erase=0.5",        "data.color_jitter=0.1,0.1,0.1,0",
-      "train.cutmix=1",      "run.reproducible=true", "run.virtual_shards=4"};
+  const std::vector<std::string> more = {"data.crop_padding=3", "data.rand_augment=2",
+                                         "data.erase=0.5",      "data.color_jitter=0.1,0.1,0.1,0",
+                                         "train.cutmix=1",      "run.reproducible=true",
+                                         "run.virtual_shards=4"};
   const auto with = [&](const std::string& last) {
     std::vector<std::string> all = more;
     all.push_back(last);
@@ -115,6 +116,7 @@ TEST_F(ImageRuns, AugmentASampleAlikeOnAnyNumberOfRanksAndAfterAResume) {
   const Result begun = train(4, "resumed", with("train.steps=3"));
   const Result resumed = train(1, "resumed", more);
   const Result others = train(1, "others", with("data.erase=0"));
+  const Result stronger = train(1, "stronger", with("data.rand_augment_magnitude=30"));
 
   ASSERT_EQ(one.exit_code, 0) << one.errors;
   ASSERT_EQ(two.exit_code, 0) << two.errors;
@@ -126,7 +128,10 @@ TEST_F(ImageRuns, AugmentASampleAlikeOnAnyNumberOfRanksAndAfterAResume) {
   EXPECT_EQ(losses("four"), losses("one"));
   EXPECT_EQ(losses("resumed"), losses("one"));
   EXPECT_NE(losses("others"), losses("one"));
-  EXPECT_NE(one.output.find("moved by up to 3 pixels, a part erased with probability 0.5"), std::string::npos)
+  ASSERT_EQ(stronger.exit_code, 0) << stronger.errors;
+  EXPECT_NE(losses("stronger"), losses("one"));
+  EXPECT_NE(one.output.find("moved by up to 3 pixels, RandAugment(2, 9), a part erased with probability 0.5"),
+            std::string::npos)
       << one.output;
 }
 
