@@ -143,7 +143,7 @@ struct DataConfig {
   ResizeFilter resize_filter = ResizeFilter::bilinear;
   std::vector<double> crop_area = {0.08, 1.0};
   std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
-  double flip = 0.5;                                        ///< idx as well, 0 if not given
+  double flip = 0.0;  ///< idx as well; decks of photographs: 0.5 if not given
   std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
   // Those of idx as well; data/augmentation.hpp says more.
   std::int64_t crop_padding = 0;

@@ -31,11 +31,6 @@ constexpr std::size_t most_bytes = 1048576;
 // server.max_staleness.
 constexpr std::int64_t steps_ahead = 32;
 
-/// Digits and letters have a left and a right. Checkpoints of before data.flip applied to IDX files lack it.
-void set_default_flip(const config::DeckValues& given, DataConfig& data) {
-  if (data.kind == DataKind::idx && given.find("data.flip") == nullptr) data.flip = 0.0;
-}
-
 /// Sets what follows from other keys.
 void derive(const config::DeckValues& given, Config& config) {
   const auto is_given = [](const DataSourceConfig& source) {
@@ -51,7 +46,8 @@ void derive(const config::DeckValues& given, Config& config) {
   // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
   if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)
     config.data.order = SampleOrder::file;
-  set_default_flip(given, config.data);
+  // Photographs are mirrored as torchvision's references do it; digits and letters have a left and a right.
+  if (config.data.has_images() && given.find("data.flip") == nullptr) config.data.flip = 0.5;
   if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
   auto* server = std::get_if<ServerConfig>(&config.strategy);
   if (server != nullptr && server->mode != ServerMode::sync && given.find("server.max_staleness") == nullptr)
@@ -123,9 +119,7 @@ Config read_saved_deck(const std::string& text) {
   config::Mistakes ignored("");
   config::DeckValues given;
   config::collect_deck(std::get<config::Table>(parsed), given, ignored);
-  Config config = config::merged(given);
-  set_default_flip(given, config.data);
-  return config;
+  return config::merged(given);
 }
 
 std::vector<ResumeDifference> differences_at_resume(const std::string& saved_deck,

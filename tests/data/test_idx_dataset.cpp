@@ -21,7 +21,6 @@ std::unique_ptr<Dataset> open(const std::string& images, const std::string& labe
   DataConfig data;
   data.mean = mean;
   data.std = std;
-  data.flip = 0.0;  // as decks have it for IDX files
   return open_dataset(data, {.given = true, .images = images, .labels = labels}, 10, 1);
 }
 
