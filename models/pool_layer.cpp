@@ -14,14 +14,15 @@ PoolLayer::PoolLayer(const Building& network, std::string name, const Pool2dSpec
       offset_(network.parameters.layout().size()),
       plan_(network.device.layers().pool2d(spec)),
       shape_(plan_->output_shape()) {
-  memory_.keep(shape_, y_);
+  if (spec.kind == Pooling::global_average) shape_ = {shape_[0], shape_[1]};
+  memory_.keep(plan_->output_shape(), pooled_);
+  y_ = Tensor(shape_, pooled_.span());
   memory_.plan_gradient(spec.input, dx_);
-  memory_.plan_gradient(shape_, dy_);
 }
 
 const Tensor& PoolLayer::forward(const Tensor& x, const PassInfo&) {
   const trace::Span span("pooling forward");
-  plan_->forward(x, y_);
+  plan_->forward(x, pooled_);
   return y_;
 }
 
@@ -29,17 +30,16 @@ OutputGradient PoolLayer::backward(const Tensor&, OutputGradient dy) {
   const trace::Span span("pooling backward");
   require(dy.more == nullptr, name_, " cannot add two gradients");
   Tensor& dx = memory_.take(dx_);
-  plan_->backward(*dy.first, dx);
+  plan_->backward(Tensor(plan_->output_shape(), dy.first->span()), dx);
   memory_.give_back(*dy.first);
   return {.first = &dx};
 }
 
 void PoolLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back(
-      {name_ + " forward", "pooling forward", 0.0, [this, &x] { plan_->forward(x, y_); }});
-  operations.backward.push_back(
-      {name_ + " backward", "pooling backward", 0.0,
-       [this] { plan_->backward(ActivationMemory::view(dy_, 0), ActivationMemory::view(dx_, 1)); }});
+      {name_ + " forward", "pooling forward", 0.0, [this, &x] { plan_->forward(x, pooled_); }});
+  operations.backward.push_back({name_ + " backward", "pooling backward", 0.0,
+                                 [this] { plan_->backward(pooled_, ActivationMemory::view(dx_, 0)); }});
 }
 
 }  // namespace flotilla

@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// Pooling over windows of images; global pooling, which makes rows, is AverageLayer.
+/// Pooling of images: over windows, (N,C,H,W) → (N,C,H',W'), or the average of a whole image, (N,C,H,W) → (N,C).
 class PoolLayer : public Layer {
  public:
   PoolLayer(const Building& network, std::string name, const Pool2dSpec& spec);
@@ -27,9 +27,9 @@ class PoolLayer : public Layer {
   std::int64_t offset_;
   std::unique_ptr<Pool2d> plan_;
   Shape shape_;
-  Tensor y_;
+  Tensor pooled_;  ///< (N,C,H',W') or (N,C,1,1)
+  Tensor y_;       ///< Of shape_, in the memory of pooled_
   ActivationMemory::Gradient dx_;
-  ActivationMemory::Gradient dy_;  ///< To time backward alone
 };
 
 }  // namespace flotilla
