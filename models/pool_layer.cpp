@@ -14,23 +14,28 @@ PoolLayer::PoolLayer(const Building& network, std::string name, const Pool2dSpec
       offset_(network.parameters.layout().size()),
       plan_(network.device.layers().pool2d(spec)),
       shape_(plan_->output_shape()) {
-  if (spec.kind == Pooling::global_average) shape_ = {shape_[0], shape_[1]};
-  memory_.keep(plan_->output_shape(), pooled_);
-  y_ = Tensor(shape_, pooled_.span());
+  memory_.keep(shape_, pooled_);
+  if (spec.kind == Pooling::global_average) {
+    shape_ = {shape_[0], shape_[1]};
+    rows_ = Tensor(shape_, pooled_.span());
+  }
   memory_.plan_gradient(spec.input, dx_);
 }
 
 const Tensor& PoolLayer::forward(const Tensor& x, const PassInfo&) {
   const trace::Span span("pooling forward");
   plan_->forward(x, pooled_);
-  return y_;
+  return makes_rows() ? rows_ : pooled_;
 }
 
 OutputGradient PoolLayer::backward(const Tensor&, OutputGradient dy) {
   const trace::Span span("pooling backward");
   require(dy.more == nullptr, name_, " cannot add two gradients");
   Tensor& dx = memory_.take(dx_);
-  plan_->backward(Tensor(plan_->output_shape(), dy.first->span()), dx);
+  if (makes_rows())
+    plan_->backward(Tensor(pooled_.shape(), dy.first->span()), dx);
+  else
+    plan_->backward(*dy.first, dx);
   memory_.give_back(*dy.first);
   return {.first = &dx};
 }

@@ -8,7 +8,8 @@
 
 namespace flotilla {
 
-/// Pooling of images: over windows, (N,C,H,W) → (N,C,H',W'), or the average of a whole image, (N,C,H,W) → (N,C).
+/// Pooling of images: over windows, (N,C,H,W) → (N,C,H',W'), or the average of a whole image, (N,C,H,W) →
+/// (N,C).
 class PoolLayer : public Layer {
  public:
   PoolLayer(const Building& network, std::string name, const Pool2dSpec& spec);
@@ -22,13 +23,15 @@ class PoolLayer : public Layer {
   std::int64_t first_offset() const override { return offset_; }
 
  private:
+  bool makes_rows() const { return shape_.rank() == 2; }
+
   std::string name_;
   ActivationMemory& memory_;
   std::int64_t offset_;
   std::unique_ptr<Pool2d> plan_;
   Shape shape_;
   Tensor pooled_;  ///< (N,C,H',W') or (N,C,1,1)
-  Tensor y_;       ///< Of shape_, in the memory of pooled_
+  Tensor rows_;    ///< (N,C) in the memory of pooled_, where it is to be rows
   ActivationMemory::Gradient dx_;
 };
 

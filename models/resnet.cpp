@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "kernels/error.hpp"
-#include "models/average_layer.hpp"
 #include "models/dropout_layer.hpp"
 #include "models/linear_layer.hpp"
+#include "models/pool_layer.hpp"
 #include "models/residual_block.hpp"
 #include "models/stem_layer.hpp"
 
@@ -117,7 +117,8 @@ std::unique_ptr<Network> make_resnet(Device& device, const ResnetSpec& spec) {
   recompute.check();
   check_values_per_channel(spec, shape);
 
-  auto average = std::make_unique<AverageLayer>(building, "avgpool", shape);
+  auto average = std::make_unique<PoolLayer>(building, "avgpool",
+                                             Pool2dSpec{.input = shape, .kind = Pooling::global_average});
   const Shape features = average->output_shape();
   network->append(std::move(average));
   if (spec.dropout > 0.0F)

@@ -5,7 +5,6 @@
 
 #include "kernels/error.hpp"
 #include "models/activation_layer.hpp"
-#include "models/average_layer.hpp"
 #include "models/conv_layer.hpp"
 #include "models/dropout_layer.hpp"
 #include "models/flatten_layer.hpp"
@@ -60,7 +59,9 @@ class Builder {
                 .kernel = text.kernel,
                 .stride = text.stride,
                 .padding = text.padding});
-      case Kind::global_average_pool: return std::make_unique<AverageLayer>(building_, next.name, input);
+      case Kind::global_average_pool:
+        return std::make_unique<PoolLayer>(building_, next.name,
+                                           Pool2dSpec{.input = input, .kind = Pooling::global_average});
       case Kind::batch_norm: return norm(next.name, input, takes(Activation::relu));
       case Kind::layer_norm:
         return std::make_unique<LayerNormLayer>(
