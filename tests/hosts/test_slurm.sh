@@ -50,8 +50,9 @@ follow() {
     ((SECONDS - began < 400)) || fail "job $job has not come there in $((SECONDS - began)) s: it is $state"
     if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
     shown=$("$slurm" run scontrol show job "$job" -o)
-    state=$(sed 's/.* JobState=\([A-Z_]*\) Reason=\([A-Za-z]*\).*/\1 \2/' <<< "$shown")
-    output=$(sed 's/.* StdOut=\([^ ]*\).*/\1/' <<< "$shown")
+    [[ $shown =~ JobState=([A-Z_]*)\ Reason=([A-Za-z]*) ]] || fail "no state of job $job: $shown"
+    state="${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
+    [[ $shown =~ StdOut=([^\ ]*) ]] && output=${BASH_REMATCH[1]}
     case $state in
       FAILED*)
         ended_in_mpi_init "$output" || fail "job $job is $state"
