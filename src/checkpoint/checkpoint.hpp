@@ -69,7 +69,7 @@ struct Snapshot {
 };
 
 /// @throws UserError unless `out` does not exist or is a regular file that may be replaced, in a writable
-/// folder, and is not `in`, which is still read.
+/// folder, and is neither `in`, which is still read, nor a checkpoint that a run resumes from.
 void check_output_file(const std::string& out, const std::string& in);
 
 /// Writes one dataset /`name` into a new HDF5 file, atomically (`flotilla evaluate --vectors`). @throws

@@ -45,6 +45,16 @@ std::vector<StoredTensor> without_values(std::span<const CheckpointTensor> tenso
   return stored;
 }
 
+/// Whether a run resumes from the file. Exported models and files of other programs can be made again.
+bool resumes_a_run(const std::string& path) {
+  try {
+    const CheckpointState state = hdf5::read_index(path).state;
+    return !state.deck.empty() && !state.inference_only;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void require_readable_names(std::span<const CheckpointTensor> tensors) {
@@ -131,6 +141,10 @@ void check_output_file(const std::string& out, const std::string& in) {
     throw UserError(cat("cannot write '", out, "': it is there and not a regular file; give another name"));
   if (fs::equivalent(out, in, error))
     throw UserError(cat("cannot write '", out, "': it is the file that is being read; give another name"));
+  if (fs::exists(status) && resumes_a_run(out))
+    throw UserError(
+        cat("cannot write '", out,
+            "': it is a checkpoint that a run resumes from; give another name, or remove it first"));
   if (::access(folder_of(out).c_str(), W_OK | X_OK) != 0)
     throw UserError(cat("cannot write '", out, "': ", std::strerror(errno), ": its folder '", folder_of(out),
                         "'; give a name in a folder that can be written"));

@@ -123,8 +123,9 @@ int predict_watched(const Task& task, const mpi::Communicator& world, const std:
   Inference inference(
       config, checkpoint, {world, places, watchdog},
       [&] {
-        if (world.is_root() && !arguments.output.empty())
-          check_output_file(arguments.output, checkpoint.path);
+        if (!world.is_root() || arguments.output.empty()) return;
+        check_output_file(arguments.output, checkpoint.path);
+        for (const std::string& input : arguments.inputs) check_output_file(arguments.output, input);
       },
       [&](std::int64_t samples) { return batch_of(config, samples); });
   const std::int64_t samples = inference.data().size();

@@ -50,7 +50,8 @@ void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& report
 void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   const Config& config = run.config;
   reporter.say(version_line());
-  reporter.say(cat("deck         ", start.deck_path));
+  reporter.say(cat("deck         ", start.deck_path,
+                   start.keeps_deck ? ", which stays as it is: checkpoints hold the resolved one" : ""));
   reporter.say(cat("output       ", config.run.output));
   introduce_hosts(start.machines, run, reporter);
   if (run.model.loss_scale.enabled()) reporter.say(cat("loss scale   ", run.model.loss_scale.text()));

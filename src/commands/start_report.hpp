@@ -23,6 +23,7 @@ struct StartFacts {
   const std::optional<Staged>& staged;  ///< Empty: the data stay where they are
   const LoadedWeights& loaded;          ///< Initial weights
   std::vector<std::string> warnings;
+  bool keeps_deck;  ///< See RunFolder
 };
 
 /// Collective over the workers. The lines and warnings at the start of a run, and metrics' line "start".

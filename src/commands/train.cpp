@@ -171,7 +171,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   const Continuation continuation = found ? restore_run(*found, run) : Continuation();
   const auto loaded = found ? LoadedWeights() : load_initial_weights(run, warnings);
   // 5. Files. From here on there is a folder to write a failure into.
-  folder.open(run.machine.own_place().rank, resumed);
+  folder.open(run.machine.own_place().rank, resumed, arguments.deck);
   failure.set_folder(config.run.output);
   write_roles(run.machine, config.run.output);
   // 6. One model on all workers, and a report of all that.
@@ -179,8 +179,9 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   Reporter& reporter = folder.reporter();
   std::optional<mpi::CpuProgressScope> reporting(std::in_place, watchdog, "reporting the start");
   if (const std::string warning = folder.warning(); !warning.empty()) warnings.push_back(warning);
-  report_start({arguments.deck, deck, machines, resumed, continuation, staged, loaded, warnings}, run,
-               reporter);
+  report_start(
+      {arguments.deck, deck, machines, resumed, continuation, staged, loaded, warnings, folder.keeps_deck()},
+      run, reporter);
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   reporting.reset();
   // 7. Steps.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/run_folder.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 #include "kernels/error.hpp"
 #include "src/files/folders.hpp"
 #include "src/job/failure.hpp"
@@ -41,7 +44,9 @@ RunFolder::RunFolder(const Config& config, const mpi::Communicator& workers, mpi
   });
 }
 
-void RunFolder::open(int job_rank, const LoadedCheckpoint* resumed) {
+void RunFolder::open(int job_rank, const LoadedCheckpoint* resumed, const std::string& deck) {
+  std::error_code ignored;  // One of them need not be there.
+  keeps_deck_ = std::filesystem::equivalent(deck, config_.run.output + "/deck.toml", ignored);
   const SavingWorkers saving = saving_workers(workers_);
   agree(workers_, [&] {
     if (!workers_.is_root()) return;
@@ -66,7 +71,7 @@ void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const 
                                                  .job_rank = job_rank,
                                                  .append = resumed != nullptr,
                                                  .resumed_step = resumed == nullptr ? 0 : resumed->state.step,
-                                                 .resolved_deck = config_.resolved_text});
+                                                 .resolved_deck = keeps_deck_ ? "" : config_.resolved_text});
   shared_writer_ = std::make_unique<CheckpointWriter>(checkpoints, config_.checkpoint.keep, saving);
   if (config_.checkpoint.per_rank)
     own_writer_ = std::make_unique<CheckpointWriter>(rank_file(checkpoints, workers_.rank(), ""),

@@ -34,10 +34,12 @@ class RunFolder {
 
   /// Collective over the workers. Makes the folder if need be and opens what is written into it. Metrics of
   /// steps after the checkpoint are removed. @param job_rank of this worker @param resumed null: a new run
-  void open(int job_rank, const LoadedCheckpoint* resumed);
+  /// @param deck path of the deck that was read: the resolved one does not replace it
+  void open(int job_rank, const LoadedCheckpoint* resumed, const std::string& deck);
 
   Reporter& reporter() { return *reporter_; }  ///< After open()
   Saves::Writers writers() { return {.shared = shared_writer_.get(), .own = own_writer_.get()}; }
+  bool keeps_deck() const { return keeps_deck_; }  ///< After open(): its deck.toml is the deck that was read
   std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Of the lock; empty: none
 
  private:
@@ -47,6 +49,7 @@ class RunFolder {
   const mpi::Communicator& workers_;
   mpi::Watchdog& watchdog_;
   std::optional<RunLock> lock_;  ///< On worker 0
+  bool keeps_deck_ = false;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<CheckpointWriter> shared_writer_;
   std::unique_ptr<CheckpointWriter> own_writer_;  ///< Null: not checkpoint.per_rank

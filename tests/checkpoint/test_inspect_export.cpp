@@ -123,6 +123,22 @@ TEST(Inspect, NamesTheScriptThatConvertsFilesOfPyTorch) {
   EXPECT_EQ(told.find("H5"), std::string::npos) << told;
 }
 
+TEST(Export, DoesNotReplaceACheckpointThatARunResumesFrom) {
+  const test::TemporaryFolder folder;
+  const std::string older = folder.path("step-00000300.h5");
+  const std::string model = folder.path("model.h5");
+  write_checkpoint_file(older, sample_snapshot(300));
+  write_checkpoint_file(folder.path("step-00000400.h5"), sample_snapshot(400));
+  const auto before = bytes_of(older);
+
+  const std::string refused = user_error([&] { export_model(folder.path(), older, ignore); });
+  export_model(folder.path(), model, ignore);
+  export_model(folder.path(), model, ignore);  // an exported model can be made again
+
+  EXPECT_TRUE(mentions(refused, {older, "it is a checkpoint that a run resumes from", "give another name"}));
+  EXPECT_EQ(bytes_of(older), before);
+}
+
 TEST(Export, KeepsModelAndDeckAndLeavesTheOptimizerOut) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("run"));

@@ -168,12 +168,27 @@ TEST_F(Predictions, EndAtABadImageOrTellItByTheExitCode) {
   EXPECT_FALSE(fs::exists(path("ended.csv")));
 }
 
+TEST_F(Predictions, DoNotReplaceWhatIsPredicted) {
+  save_image("only.jpg", 40);
+  const std::string before = read_file(path("only.jpg"));
+
+  const Result result = predict(2, {path("only.jpg"), "--output", path("only.jpg")});
+
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.errors.find("cannot write '" + path("only.jpg") + "': it is the file that is being read"),
+            std::string::npos)
+      << result.errors;
+  EXPECT_EQ(read_file(path("only.jpg")), before);
+}
+
 TEST_F(Predictions, NeedNoDeckAfterAnExportAndSayWhatIsMissing) {
   ASSERT_EQ(run({FLOTILLA_EXECUTABLE, "export", path("run"), path("model.h5")}).exit_code, 0);
 
   const Result exported = flotilla(1, {"predict", path("model.h5"), path("new/dog")});
   const Result missing = predict(2, {path("new/dog/11.jpg"), path("nothing.jpg")});
   const Result empty = predict(1, {path("out-of-nothing")});
+  fs::copy_file(path("new/dog/11.jpg"), path("no_ending"));
+  const Result no_ending = predict(1, {path("no_ending")});
   const Result other_classes =
       flotilla(1, {"evaluate", path("run"), "data.validation.path=" + path("renamed")});
 

@@ -48,6 +48,24 @@ TEST(Train, LearnsTheDigitsOfTheRepository) {
   EXPECT_NE(result.output.find("[Epoch 0, batch 100] loss: "), std::string::npos) << result.output;
 }
 
+TEST(Train, LeavesADeckInTheRunsFolderAsItsAuthorWroteIt) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path("run"));
+  const std::string text =
+      "# A comment\n[model]\nwidths = [4]\nclasses = 3\n[data]\nkind = \"random\"\nshape = [5]\n"
+      "train.samples = 24\n[train]\nsteps = 2\nbatch_size = 4\n[schedule]\nlearning_rate = 0.1\n";
+  write_file(folder.path("run/deck.toml"), text);
+
+  const Result result =
+      flotilla(2, {"train", folder.path("run/deck.toml"), "run.output=" + folder.path("run")});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(read_file(folder.path("run/deck.toml")), text);
+  EXPECT_NE(result.output.find("run/deck.toml, which stays as it is: checkpoints hold the resolved one"),
+            std::string::npos)
+      << result.output;
+}
+
 // The same samples in the same order: the losses differ by the rounding of sums only. After 30 steps of Adam
 // the rounding of one step (2⁻²⁴ relative) has grown by less than 30 · 64.
 TEST(Train, GivesTheSameLossesOnAnyNumberOfWorkers) {

@@ -215,6 +215,20 @@ TEST_F(Beginning, IsRefusedWhereAFileIsInThePlaceOfTheFolder) {
   EXPECT_NE(text.find("Not a directory"), std::string::npos) << text;
 }
 
+TEST_F(Beginning, IsRefusedWhereTheRunsFolderIsAFile) {
+  if (world_.is_root()) {
+    fs::remove_all(output_);
+    std::ofstream(output_) << "a file\n";
+  }
+  world_.barrier();
+
+  const std::string text = refusal();
+  world_.barrier();
+  if (world_.is_root()) fs::remove(output_);
+
+  EXPECT_NE(text.find("run.output " + output_ + " is a file; name a folder"), std::string::npos) << text;
+}
+
 // As the old version left them where the save of a server had failed.
 TEST_F(Beginning, IsTheCommonModelWhereNoCheckpointHasGoodPartsOfAllWorkers) {
   const std::vector<CheckpointPart> missing(static_cast<std::size_t>(world_.size()),
