@@ -101,10 +101,29 @@ std::optional<SyntaxMistake> unquoted_string(const std::string& line, std::int64
   return SyntaxMistake{position, cat("strings need quotes: \"", word, "\" instead of ", word)};
 }
 
+/// The mistake in a line with quotes of print instead of those of TOML; nothing: it has none.
+std::optional<SyntaxMistake> quotes_of_print(const std::string& line, std::int64_t number) {
+  for (const std::string_view quote : {"\u201c", "\u201d", "\u201e", "\u2018", "\u2019"})
+    if (const std::size_t at = line.find(quote); at < line.find_first_of("\"'"))
+      return SyntaxMistake{{number, static_cast<std::int64_t>(at) + 1},
+                           cat("strings need the quotes \" or ', not ", quote)};
+  return std::nullopt;
+}
+
+/// Whether no line of a deck may hold the letter.
+bool is_control(char letter) {
+  return std::iscntrl(static_cast<unsigned char>(letter)) != 0 && letter != '\t' && letter != '\r';
+}
+
 /// The parser's mistake, or a plainer one where it is often made.
 SyntaxMistake explained(SyntaxMistake mistake, const std::string& text) {
   const std::int64_t line = mistake.position.line;
   if (auto unquoted = unquoted_string(line_of(text, line), line)) return *unquoted;
+  if (auto printed = quotes_of_print(line_of(text, line), line)) return *printed;
+  if (mistake.text.find("control characters other than TAB") != std::string::npos &&
+      std::ranges::none_of(line_of(text, line), is_control))
+    mistake.text = "a string has no end in its line: close it with the quote that it begins with";
+  if (mistake.text.find("invalid utf-8") != std::string::npos) mistake.text += ": save the deck as UTF-8";
   if (mistake.text.find("cannot redefine existing table") != std::string::npos)
     mistake.text +=
         ": a line such as model.widths = [64] makes the table [model] too; write its keys below one [model]";

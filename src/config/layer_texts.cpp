@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 #include <span>
 
@@ -58,13 +59,26 @@ std::vector<std::string> all_words_of_layers() {
   return words;
 }
 
+/// Without what names of layers differ in elsewhere: "BatchNorm2d" and "batch_norm" are "batchnorm".
+std::string plain_word(std::string_view word) {
+  std::string plain;
+  for (const char letter : word)
+    if (letter != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  for (const std::string_view ending : {"1d", "2d"})
+    if (plain.ends_with(ending)) plain.resize(plain.size() - ending.size());
+  return plain;
+}
+
 [[noreturn]] void refuse_word(std::string_view word) {
   const std::vector<std::string> known = all_words_of_layers();
-  const auto distance = [&](const std::string& other) { return config::edit_distance(word, other); };
+  const std::string plain = plain_word(word);
+  const auto distance = [&](const std::string& other) {
+    return config::edit_distance(plain, plain_word(other));
+  };
   const auto nearest = std::ranges::min_element(known, {}, distance);
+  const bool is_near = distance(*nearest) <= std::min<std::size_t>(3, plain.size() / 2);
   std::string text = cat("no layer is called ", config::quoted(word),
-                         distance(*nearest) <= 3 ? cat("; did you mean ", config::quoted(*nearest), "?") : "",
-                         "; there are");
+                         is_near ? cat("; did you mean ", config::quoted(*nearest), "?") : "", "; there are");
   for (const std::string& each : known) text += (each == known.front() ? " " : ", ") + each;
   throw UserError(text);
 }

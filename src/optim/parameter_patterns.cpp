@@ -57,15 +57,16 @@ std::string similar(const std::string& pattern, const std::vector<std::string>& 
       candidates.insert(name.substr(0, dot) + ".*");
   std::vector<std::pair<std::size_t, std::string>> near;
   for (const std::string& candidate : candidates)
-    if (const std::size_t distance = config::edit_distance(pattern, candidate);
+    if (const std::size_t distance =
+            candidate == pattern + ".*" ? 0 : config::edit_distance(pattern, candidate);
         distance <= pattern.size() / 2)
       near.emplace_back(distance, candidate);
   std::ranges::sort(near);
   std::string text;
   for (std::size_t i = 0; i < std::min(near.size(), most_suggestions); ++i)
     text += cat(i == 0 ? "; did you mean " : " or ", config::quoted(near[i].second));
-  return cat(text, text.empty() ? "; " : "? ", "The first is ", config::quoted(names.front()), ", the last ",
-             config::quoted(names.back()));
+  return cat(text, text.empty() ? "; the first is " : "? The first is ", config::quoted(names.front()),
+             ", the last ", config::quoted(names.back()));
 }
 
 void check_each(const std::string& key, const std::vector<std::string>& patterns, const char* what,

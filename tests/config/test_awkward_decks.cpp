@@ -58,6 +58,20 @@ TEST(AwkwardDeck, WholePathsBelowATableAreCalledThat) {
       "a line such as model.widths = [64] makes the table [model] too; write its keys below one [model]");
 }
 
+TEST(AwkwardDeck, WrongQuotesAndEncodingsAreNamed) {
+  const auto told = [](const std::string& line) { return mistakes_of("[model]\n" + line + "\n"); };
+
+  expect_in(told("kind = “mlp”"), "bad.toml:2:8: strings need the quotes \" or ', not “");
+  expect_in(told("kind = ‘mlp’"), "strings need the quotes \" or ', not ‘");
+  expect_in(told("kind = 'mlp\""), "a string has no end in its line: close it");
+  expect_in(told("kind = \"mlp"), "a string has no end in its line: close it");
+  expect_in(told("kind = \"mlp'\r"), "a string has no end in its line: close it");
+  expect_in(told("name = 'ü"), "a string has no end in its line: close it");
+  expect_in(told("name = \"a\x01\""), "control characters");
+  expect_in(told("# caf\xe9"), "save the deck as UTF-8");
+  expect_in(mistakes_of("\xff\xfe[\0"s), "save the deck as UTF-8");
+}
+
 TEST(AwkwardDeck, ASyntaxErrorDoesNotHideMistakesOfOverrides) {
   const std::string mistakes = mistakes_of("[train", {"train.epochs=x", "nothing"});
 

@@ -48,7 +48,17 @@ TEST(LayerTexts, AreRefusedSayingHowToWriteThem) {
   EXPECT_EQ(refusal(" "), "an empty text is no layer");
   EXPECT_EQ(refusal("maxpool 2").substr(0, 56),
             "no layer is called \"maxpool\"; did you mean \"max_pool\"?; ");
-  EXPECT_EQ(refusal("identity").find("; did you mean"), std::string::npos);
+  for (const char* far : {"identity", "5", "softmax"})
+    EXPECT_EQ(refusal(far).find("; did you mean"), std::string::npos) << refusal(far);
+  for (const auto& [torch, own] :
+       std::vector<std::pair<std::string, std::string>>{{"ReLU", "relu"},
+                                                        {"Conv2d 8 3", "conv"},
+                                                        {"MaxPool2d 2", "max_pool"},
+                                                        {"BatchNorm2d", "batch_norm"},
+                                                        {"LayerNorm", "layer_norm"},
+                                                        {"SiLU", "silu"},
+                                                        {"Linear 10", "linear"}})
+    EXPECT_NE(refusal(torch).find("; did you mean \"" + own + "\"?"), std::string::npos) << refusal(torch);
 }
 
 TEST(LayerTexts, HaveTheirPlaceInTheDeck) {

@@ -77,6 +77,10 @@ TEST(ParameterPatterns, ThatNameNothingAreRefusedWithSimilarNames) {
                            "\"layer1.*\""),
       0U)
       << refused(config);
+  config.optimizer.frozen = {"fc"};
+  EXPECT_NE(refused(config).find("\"fc\" names no parameter of this model; did you mean \"fc.*\""),
+            std::string::npos)
+      << refused(config);
   config.optimizer.frozen = {"*"};
   EXPECT_EQ(refused(config), "optimizer.frozen names all parameters: nothing is left to train");
   config.optimizer.frozen = {};

@@ -198,6 +198,9 @@ TEST_F(Predictions, NeedNoDeckAfterAnExportAndSayWhatIsMissing) {
   EXPECT_NE(missing.errors.find("nothing.jpg: is missing; check the path"), std::string::npos)
       << missing.errors;
   EXPECT_EQ(empty.exit_code, 2) << empty.errors;
+  EXPECT_EQ(no_ending.exit_code, 2);
+  EXPECT_NE(no_ending.errors.find("or an image, whose name ends in .jpg, .jpeg or .png"), std::string::npos)
+      << no_ending.errors;
 }
 
 TEST_F(Predictions, RefuseClassFoldersOfOtherNames) {

@@ -64,16 +64,17 @@ class ListMistakes {
   std::vector<std::pair<std::uint64_t, std::string>> kept_;
 };
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, bool labelled) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     throw UserError(cat(path, ": is a folder, not a list; name a file, or use data.kind = \"image-folder\""));
   }
   std::string text = open_data_file(path).text();
   if (text.find('\0') != std::string::npos) {
-    throw UserError(cat(path,
-                        ": is not a text file in UTF-8; give a list with one image a line: path, "
-                        "white space, label"));
+    throw UserError(cat(path, ": is not a text file in UTF-8; ",
+                        labelled ? "give a list with one image a line: path, white space, label"
+                                 : "give a list with one path a line, or an image, whose name ends in .jpg, "
+                                   ".jpeg or .png"));
   }
   return text;
 }
@@ -195,7 +196,7 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
   list.source = path;
   list.is_file = true;
   list.below = options.below;
-  list.text = read_text(path);
+  list.text = read_text(path, options.labelled);
 
   const fs::path folder = fs::path(path).parent_path();
   const fs::path beside = folder / fs::path(path).stem();
