@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "kernels/out_of_memory.hpp"
 
 namespace flotilla {
 
@@ -20,8 +21,10 @@ int exit_code_of(const std::exception& error) {
 }
 
 std::string text_of(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return "out of memory (flotilla train --check prints the plan)";
+  const char* const plan = "flotilla train --check prints what a smaller model or batch takes";
+  if (const auto* array = dynamic_cast<const OutOfMemory*>(&error); array != nullptr)
+    return cat("out of memory: there is no room for an array of ", array->bytes >> 20, " MiB; ", plan);
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return cat("out of memory; ", plan);
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
     return cat("no thread can be started: ", error.what(),

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "kernels/error.hpp"
+#include "kernels/out_of_memory.hpp"
 
 namespace flotilla {
 
@@ -21,13 +22,22 @@ void prefer_huge_pages(void* memory, std::size_t bytes) {
   if (bytes >= huge_page) madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE);
 }
 
+/// @throws OutOfMemory
+void* taken_from_host(std::size_t bytes, std::align_val_t alignment) {
+  try {
+    return ::operator new(bytes, alignment);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(bytes);
+  }
+}
+
 }  // namespace
 
 Storage HostMemory::allocate(std::size_t count) const {
   if (count == 0) return {};
   const std::size_t bytes = count * sizeof(float);
   const std::align_val_t alignment{bytes >= huge_page ? huge_page : 64};
-  void* memory = ::operator new(bytes, alignment);
+  void* const memory = taken_from_host(bytes, alignment);
   prefer_huge_pages(memory, bytes);
   // Zeroed here, by the thread that will use it: pages lie near its core.
   std::memset(memory, 0, bytes);

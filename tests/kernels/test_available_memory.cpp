@@ -5,7 +5,10 @@
 #include <fstream>
 #include <string>
 
+#include "kernels/error.hpp"
+#include "kernels/error_text.hpp"
 #include "kernels/machine/available_memory.hpp"
+#include "kernels/out_of_memory.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
@@ -105,6 +108,13 @@ TEST_F(AvailableMemory, TakesVersion1sLargestLimitForNone) {
 
 TEST(AvailableMemoryOfThisMachine, IsSomething) {
   EXPECT_GT(available_memory_bytes(), 0);
+}
+
+TEST(OutOfMemory, SaysHowLargeTheArrayWas) {
+  const OutOfMemory error(std::size_t{3} << 30);
+
+  EXPECT_EQ(exit_code_of(error), exit_library_error);
+  EXPECT_EQ(text_of(error).find("out of memory: there is no room for an array of 3072 MiB; "), 0U);
 }
 
 }  // namespace
