@@ -52,7 +52,8 @@ bool has_checkpoints(const std::string& output) {
   std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
     if (entry->path().extension() == ".h5") return true;
-  if (std::filesystem::is_regular_file(output))
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(output, unknown))
     throw UserError(cat("run.output ", output, " is a file; name a folder, or one to be made"));
   if (error && error != std::errc::no_such_file_or_directory)
     throw UserError(cat("cannot determine whether ", folder, " holds checkpoints: ", error.message(),
