@@ -16,7 +16,7 @@ constexpr std::uint64_t stream = 1;
 constexpr std::uint64_t operations_stream = 2;
 
 std::uint8_t nearest_byte(float value) {
-  return static_cast<std::uint8_t>(std::clamp(std::round(value), 0.0F, 255.0F));
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F) + 0.5F);
 }
 
 class AugmentedDataset final : public Dataset {
@@ -93,11 +93,13 @@ class AugmentedDataset final : public Dataset {
   /// body(value of (C,H,W), its byte in (H,W,C), factor, offset)
   template <class Body>
   void for_each_value(std::span<float> values, std::span<std::uint8_t> bytes, const Body& body) const {
-    const std::size_t plane = values.size() / channels();
-    for (std::size_t c = 0; c < channels(); ++c) {
+    const std::size_t step = channels();
+    const std::size_t plane = values.size() / step;
+    for (std::size_t c = 0; c < step; ++c) {
+      const float factor = scaling_.factor[c];
+      const float offset = scaling_.offset[c];
       for (std::size_t pixel = 0; pixel < plane; ++pixel)
-        body(values[c * plane + pixel], bytes[pixel * channels() + c], scaling_.factor[c],
-             scaling_.offset[c]);
+        body(values[c * plane + pixel], bytes[pixel * step + c], factor, offset);
     }
   }
 

@@ -90,10 +90,17 @@ std::uint8_t blended(int other, int value, float factor) {
   return to_byte(static_cast<float>(other) + part);
 }
 
-void blend_with(const ByteImage& image, int other, float factor) {
+/// value ← result_of(value)
+template <class ResultOf>
+void map_values(const ByteImage& image, const ResultOf& result_of) {
   ValueTable table;  // not zeroed: written before it is read
-  for (std::size_t i = 0; i < table.size(); ++i) table[i] = blended(other, static_cast<int>(i), factor);
+  for (std::size_t i = 0; i < table.size(); ++i)
+    table[i] = static_cast<std::uint8_t>(result_of(static_cast<int>(i)));
   for (std::uint8_t& value : image.values) value = table[value];
+}
+
+void blend_with(const ByteImage& image, int other, float factor) {
+  map_values(image, [&](int value) { return blended(other, value, factor); });
 }
 
 /// Luma of ITU-R BT.601 in 16 bits, as PIL's; of grey the value itself.
@@ -197,11 +204,9 @@ void change_image(const ByteImage& image, ImageOperation operation, float magnit
     case ImageOperation::contrast: return blend_with(image, mean_luma(image), factor);
     case ImageOperation::sharpness: return sharpen(image, factor);
     case ImageOperation::posterize:
-      for (std::uint8_t& v : image.values) v = static_cast<std::uint8_t>(v & 0xFF << (8 - std::lround(m)));
-      return;
+      return map_values(image, [&](int value) { return value & 0xFF << (8 - std::lround(m)); });
     case ImageOperation::solarize:
-      for (std::uint8_t& v : image.values) v = v < m ? v : static_cast<std::uint8_t>(255 - v);
-      return;
+      return map_values(image, [&](int value) { return value < m ? value : 255 - value; });
     case ImageOperation::auto_contrast: return map_channels(image, stretch);
     case ImageOperation::equalize: return map_channels(image, spread);
   }
