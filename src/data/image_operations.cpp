@@ -157,7 +157,7 @@ void map_channels(const ByteImage& image, const Make& make) {
 }
 
 /// Stretches values to 0 … 255.
-void stretch(const std::array<std::int64_t, 256>& counts, ValueTable& table) {
+void full_range(const std::array<std::int64_t, 256>& counts, ValueTable& table) {
   const auto present = [](std::int64_t n) { return n > 0; };
   const auto low = std::find_if(counts.begin(), counts.end(), present) - counts.begin();
   const auto high = 255 - (std::find_if(counts.rbegin(), counts.rend(), present) - counts.rbegin());
@@ -171,7 +171,7 @@ void stretch(const std::array<std::int64_t, 256>& counts, ValueTable& table) {
 }
 
 /// Gives values equal shares of 0 … 255.
-void spread(const std::array<std::int64_t, 256>& counts, ValueTable& table) {
+void equal_shares(const std::array<std::int64_t, 256>& counts, ValueTable& table) {
   std::int64_t all = 0;
   std::int64_t last = 0;
   for (const std::int64_t n : counts) {
@@ -207,8 +207,8 @@ void change_image(const ByteImage& image, ImageOperation operation, float magnit
       return map_values(image, [&](int value) { return value & 0xFF << (8 - std::lround(m)); });
     case ImageOperation::solarize:
       return map_values(image, [&](int value) { return value < m ? value : 255 - value; });
-    case ImageOperation::auto_contrast: return map_channels(image, stretch);
-    case ImageOperation::equalize: return map_channels(image, spread);
+    case ImageOperation::auto_contrast: return map_channels(image, full_range);
+    case ImageOperation::equalize: return map_channels(image, equal_shares);
   }
   throw InternalError("an unknown operation on images");
 }
