@@ -134,6 +134,18 @@ TEST(Augmentation, IsDrawnEvenlyAndWithinItsBounds) {
   for (const auto& [shift, count] : down) EXPECT_NEAR(count, n / 9.0, 5 * std::sqrt(n / 9.0)) << shift;
 }
 
+TEST(Augmentation, ErasesRectanglesOfTheAspectAsked) {
+  const AugmentationSpec tall{
+      .erase = 1.0, .area_min = 0.1, .area_max = 0.1, .aspect_min = 2.0, .aspect_max = 3.0};
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    Random random(i, random_augmentation, 1);
+    const Box erased = draw_augmentation(random, 100, 100, tall).erased;
+    ASSERT_GT(erased.width, 0);
+    EXPECT_NEAR(static_cast<double>(erased.height) / static_cast<double>(erased.width), 2.5, 0.57);
+    EXPECT_NEAR(static_cast<double>(erased.height * erased.width), 1000, 40);  // sides are rounded
+  }
+}
+
 TEST(AugmentedDataset, GivesTheSameBitsAsBytesAndAsFloats) {
   for (const std::int64_t channels : {1, 3}) {
     for (const std::int64_t operations : {0, 2}) {

@@ -97,6 +97,9 @@ TEST(ImageOperations, SharpenWhatIsNotAtTheBorder) {
   sharp[14] = 86;
   EXPECT_EQ(coloured(ImageOperation::sharpness, -0.9F), sharp);
   EXPECT_EQ(changed({7, 9, 200, 3}, 2, 1, ImageOperation::sharpness, 0.9F), (Pixels{7, 9, 200, 3}));
+  // The mean alone: 7 / 13, rounded.
+  EXPECT_EQ(changed({7, 0, 0, 0, 0, 0, 0, 0, 0}, 3, 1, ImageOperation::sharpness, -1.0F),
+            (Pixels{7, 0, 0, 0, 1, 0, 0, 0, 0}));
 }
 
 TEST(ImageOperations, LeaveTheColourOfGreyImagesAlone) {

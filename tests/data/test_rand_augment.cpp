@@ -11,11 +11,11 @@
 namespace flotilla {
 namespace {
 
-constexpr int kinds = 14;
-constexpr std::int64_t width = 24;
+constexpr int operation_kinds = 14;
+constexpr std::int64_t noise_width = 24;
 
 std::vector<std::uint8_t> noise() {
-  std::vector<std::uint8_t> pixels(std::size_t{width * 32 * 3});
+  std::vector<std::uint8_t> pixels(std::size_t{noise_width * 32 * 3});
   Random random(1, random_data);
   for (std::uint8_t& value : pixels) value = static_cast<std::uint8_t>(20 + random.below(200));
   return pixels;
@@ -51,14 +51,14 @@ TEST(RandAugment, HasTheMagnitudesOfTorchvision) {
 TEST(RandAugment, DrawsEachOperationAndDirectionEvenly) {
   std::map<std::vector<std::uint8_t>, int> numbers;  // of images that one operation makes
   std::vector<double> shares;
-  for (int kind = 0; kind < kinds; ++kind) {
+  for (int kind = 0; kind < operation_kinds; ++kind) {
     const auto operation = static_cast<ImageOperation>(kind);
-    const float magnitude = magnitude_of(operation, 9, 32, width);
+    const float magnitude = magnitude_of(operation, 9, 32, noise_width);
     const bool signed_one = 1 <= kind && kind <= 9;
     for (const float sign : {1.0F, -1.0F}) {
       if (sign < 0 && !signed_one) continue;
       std::vector<std::uint8_t> pixels = noise();
-      change_image({pixels, width, 3}, operation, sign * magnitude);
+      change_image({pixels, noise_width, 3}, operation, sign * magnitude);
       numbers.emplace(pixels, static_cast<int>(shares.size()));
       shares.push_back(signed_one ? 1.0 / 28.0 : 1.0 / 14.0);
     }
@@ -70,7 +70,7 @@ TEST(RandAugment, DrawsEachOperationAndDirectionEvenly) {
   for (std::uint64_t seed = 0; seed < n; ++seed) {
     Random random(seed, random_augmentation, 2);
     std::vector<std::uint8_t> pixels = noise();
-    rand_augment(random, {.count = 1, .magnitude = 9}, {pixels, width, 3});
+    rand_augment(random, {.count = 1, .magnitude = 9}, {pixels, noise_width, 3});
     ASSERT_TRUE(numbers.contains(pixels));
     ++drawn[static_cast<std::size_t>(numbers.at(pixels))];
   }
@@ -82,10 +82,11 @@ TEST(RandAugment, AppliesOperationsOneAfterTheOther) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Random random(seed, random_augmentation, 2);
     std::vector<std::uint8_t> one_by_one = noise();
-    for (int i = 0; i < 3; ++i) rand_augment(random, {.count = 1, .magnitude = 20}, {one_by_one, width, 3});
+    for (int i = 0; i < 3; ++i)
+      rand_augment(random, {.count = 1, .magnitude = 20}, {one_by_one, noise_width, 3});
     Random again(seed, random_augmentation, 2);
     std::vector<std::uint8_t> at_once = noise();
-    rand_augment(again, {.count = 3, .magnitude = 20}, {at_once, width, 3});
+    rand_augment(again, {.count = 3, .magnitude = 20}, {at_once, noise_width, 3});
     EXPECT_EQ(at_once, one_by_one) << seed;
   }
 }

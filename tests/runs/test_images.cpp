@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <thread>
 
+#include "tests/data/idx_files.hpp"
 #include "tests/data/images/image_files.hpp"
 #include "tests/runs/program.hpp"
 
@@ -133,6 +135,45 @@ TEST_F(ImageRuns, AugmentASampleAlikeOnAnyNumberOfRanksAndAfterAResume) {
   EXPECT_NE(one.output.find("moved by up to 3 pixels, RandAugment(2, 9), a part erased with probability 0.5"),
             std::string::npos)
       << one.output;
+}
+
+TEST(DigitRuns, AreAugmentedWhenAskedOnAnyNumberOfRanksAndInTrainingOnly) {
+  const TemporaryFolder folder;
+  save(folder.path("images"), images(48, 8, 7));
+  save(folder.path("labels"), labels(48, 3));
+  write_file(
+      folder.path("deck.toml"),
+      "[model]\nwidths = [8]\nclasses = 3\n[data]\ntrain.images = \"images\"\ntrain.labels = \"labels\"\n"
+      "validation.images = \"images\"\nvalidation.labels = \"labels\"\n[train]\nepochs = 1\n"
+      "global_batch_size = 8\n[schedule]\nlearning_rate = 0.05\n[device]\nthreads = 1\n[run]\n"
+      "log_every = 1\nreproducible = true\nvirtual_shards = 4\n");
+  const auto losses = [&](int ranks, const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train", folder.path("deck.toml"), "run.output=" + folder.path(run)};
+    all.insert(all.end(), more.begin(), more.end());
+    const Result result = flotilla(ranks, all);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    std::vector<double> values;
+    for (const auto& step : metrics(folder.path(run), "step")) values.push_back(step.at("loss"));
+    return values;
+  };
+  const std::vector<std::string> changes = {"data.flip=0.5", "data.crop_padding=2", "data.rand_augment=2",
+                                            "data.erase=0.5"};
+  const auto plain = losses(1, "plain", {});
+  const auto changed = losses(1, "changed", changes);
+
+  EXPECT_EQ(losses(1, "not flipped", {"data.flip=0"}), plain);
+  std::set<std::vector<double>> different = {plain, changed};
+  for (const std::string& change : changes) different.insert(losses(1, change, {change}));
+  EXPECT_EQ(different.size(), 2 + changes.size());
+  EXPECT_EQ(losses(2, "two ranks", changes), changed);
+
+  const auto evaluated = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"evaluate", folder.path("changed"), "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return nlohmann::json::parse(flotilla(1, all).output).at("loss").get<double>();
+  };
+  EXPECT_EQ(evaluated({}),
+            evaluated({"data.flip=0", "data.crop_padding=0", "data.rand_augment=0", "data.erase=0"}));
 }
 
 TEST_F(ImageRuns, MixNeedsAnEvenBatchOnEveryWorker) {

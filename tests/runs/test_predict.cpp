@@ -147,7 +147,7 @@ TEST_F(Predictions, EndAtABadImageOrTellItByTheExitCode) {
   save_image("mixed/c.jpg", 200);
 
   const Result ended = predict(2, {path("mixed"), "--output", path("ended.csv")});
-  const Result csv = predict(2, {path("mixed"), "data.on_bad_image=replace"});
+  const Result csv = predict(3, {path("mixed"), "data.on_bad_image=replace", "validation.batch_size=1"});
   const Result json = predict(1, {path("mixed"), "data.on_bad_image=replace", "--format", "jsonl"});
   const Result too_many = predict(1, {path("mixed"), "data.on_bad_image=replace", "data.max_bad_images=0",
                                       "--output", path("ended.csv")});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "kernels/error.hpp"
@@ -51,9 +52,9 @@ struct Fixture {
   }
 
   Targets targets() const { return {.labels = labels, .valid = static_cast<std::int64_t>(labels.size())}; }
-  double loss(Pass pass = Pass::training) {
+  double loss(Pass pass = Pass::training, std::uint64_t draw = 5) {
     device->flat().fill(sums.span(), 0.0F);
-    network->forward(samples, targets(), {pass, 5}, sums.span());
+    network->forward(samples, targets(), {pass, draw}, sums.span());
     std::vector<float> found(loss_sums);
     device->memory().download(sums.span(), found);
     return static_cast<double>(found[sum_loss]);
@@ -199,6 +200,56 @@ TEST_P(LayerNetworks, GiveTheGradientsOfTheReferenceInBfloat16) {
   const double rounding = relative_difference(reference.step(), gradients);
   EXPECT_LT(relative_difference(cpu.step(), gradients), 2.0 * rounding + 0.01);
   EXPECT_NEAR(cpu.loss(), exact.loss(), 0.3);
+}
+
+/// PyTorch 2.15.0's losses of nn.Sequential networks of these layers without dropout, in float64: parameter
+/// k, in the order of parameters(), is 0.3 sin(0.7 k), value i of the samples cos(0.37 i); cross_entropy,
+/// summed.
+TEST_P(LayerNetworks, HaveTheLossOfPyTorch) {
+  const std::map<std::string, double> losses = {{"Convolutions", 6.543208}, {"Flattened", 6.708044},
+                                                {"Residuals", 11.535642},   {"GlobalAverageLast", 6.681953},
+                                                {"Rows", 6.759570},         {"ImagesAsRows", 7.120612}};
+  Texts layers = GetParam().layers;
+  std::erase_if(layers, [](const std::string& text) { return text.starts_with("dropout"); });
+  Fixture fixture(layers, GetParam().sample);
+  int k = 0;
+  for (const Slice& slice : fixture.network->layout().slices()) {
+    std::vector<float> values(static_cast<std::size_t>(slice.size));
+    for (std::int64_t i = 0; i < slice.shape.size(); ++i)
+      values[static_cast<std::size_t>(i)] = static_cast<float>(0.3 * std::sin(0.7 * k++));
+    fixture.device->memory().upload(values, part_of<float>(fixture.parameters.span(), slice));
+  }
+  for (std::size_t i = 0; i < fixture.samples.size(); ++i)
+    fixture.samples[i] = static_cast<float>(std::cos(0.37 * static_cast<double>(i)));
+
+  EXPECT_NEAR(fixture.loss(), losses.at(GetParam().name), 2e-5);
+}
+
+TEST(LayerNetwork, DrawsDropoutForEachStepAndNotInInference) {
+  const Shape sample{1, 6, 6};
+  Fixture with({"flatten", "linear 12", "dropout 0.5", "linear 3"}, sample);
+
+  EXPECT_NE(with.loss(Pass::training, 5), with.loss(Pass::training, 6));
+  const double inference = with.loss(Pass::inference, 5);
+  EXPECT_EQ(inference, with.loss(Pass::inference, 6));
+  EXPECT_NE(inference, with.loss(Pass::training, 5));
+}
+
+TEST(LayerNetwork, GivesEachDropoutAMaskOfItsOwn) {
+  constexpr std::int64_t values = 400;
+  Fixture fixture({"flatten", "dropout 0.5", "dropout 0.5", "linear 3"}, {1, 20, 20}, "reference",
+                  Precision::float32, 1, 1);
+  const std::vector<float> gradients = fixture.step();  // of the weights, then of the biases
+  int kept = 0;
+  for (std::size_t i = 0; i < values; ++i) kept += gradients[i] != 0.0F ? 1 : 0;
+
+  EXPECT_NEAR(kept, values / 4, 5 * std::sqrt(values * 0.25 * 0.75));  // one mask twice: values / 2
+  // A value that both keep counts 1 / 0.5 twice.
+  for (std::size_t i = 0; i < values; ++i) {
+    if (gradients[i] == 0.0F) continue;
+    EXPECT_NEAR(gradients[i] / gradients[3 * values], 4.0F * fixture.samples[i],
+                1e-4 * std::abs(fixture.samples[i]));
+  }
 }
 
 TEST_P(LayerNetworks, FinishTheirGradientsFromTheArenasEndToItsStart) {
