@@ -17,6 +17,7 @@
 #include "src/commands/inference.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/config/deck.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/images/image_folder.hpp"
@@ -44,6 +45,10 @@ void print_report(const Task& task, const Dataset& data, const Evaluation& resul
   const CheckpointState& state = task.checkpoint.state;
   print_line(cat("checkpoint  ", task.checkpoint.path,
                  state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
+  const bool has_averages =
+      !state.deck.empty() && !state.inference_only && read_saved_deck(state.deck).train.average_decay > 0.0;
+  if (has_averages)
+    print_line("weights     those that were trained; flotilla export --average writes the averaged ones");
   print_line(cat("data        ", data.description()));
   print_line(fmt::format("samples     {}", result.samples));
   print_line(fmt::format("loss        {:.5f}", result.loss));

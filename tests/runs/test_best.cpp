@@ -172,6 +172,10 @@ TEST_F(Best, CountsTheFiguresOfTheAveragedWeights) {
   char loss[32];
   std::snprintf(loss, sizeof(loss), "%.5f", validation.at("average_loss").get<double>());
   EXPECT_NE(evaluated.output.find(loss), std::string::npos) << evaluated.output << evaluated.errors;
+  const std::string note = "those that were trained; flotilla export --average writes the averaged ones";
+  EXPECT_EQ(evaluated.output.find(note), std::string::npos) << evaluated.output;
+  const Result trained = flotilla(1, {"evaluate", file("run", 10)});
+  EXPECT_NE(trained.output.find(note), std::string::npos) << trained.output << trained.errors;
 
   Texts parts = averaged;
   parts[1] = "train.steps=6";
