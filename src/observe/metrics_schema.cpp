@@ -88,7 +88,9 @@ void describe(const ValidationReport& report, Visitor& key) {
   key("best_of", report.best_of, "",
       "key of the figure by which validations are compared: checkpoint.best, else accuracy_top1, of clicks "
       "auc; with train.average_decay that of the averaged weights");
-  key("best", report.best, "", "its best value so far, also over resumes");
+  key("best", report.best, "",
+      "its best value so far, also over resumes; missing where a run ends between two validations: that one "
+      "does not count");
   key("best_epoch", report.best_epoch, "epochs", "begun before the one with that value");
   key("auc", report.auc, "", "area under the ROC curve, of clicks; so are the next ones");
   key("auc_bound", report.auc_bound, "", "how far auc may be from that without bins");

@@ -110,6 +110,7 @@ class Trainer {
     std::int64_t computed_before_ns = 0;  ///< Forward and backward of the steps before it
   };
   const Batch& take_batch(Loader& loader);
+  void wait_for_save();
   void compute(const Batch& batch, std::int64_t micro_step, const Computation& computation);
   HostBatch input_of(const Batch& batch);
   void learn_rows(const Batch& batch, Loader& loader);

@@ -239,8 +239,8 @@ void Trainer::validate() {
     std::array<double, 1> figure{best_.figure(report)};
     run_.machine.workers.broadcast(std::span<double>(figure));
     improved_ = best_.add(figure[0], report) || improved_;
+    best_.put_into(report);
   }
-  best_.put_into(report);
   parts_.reporter.validation(report);
   last_validated_step_ = step_;
   longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);

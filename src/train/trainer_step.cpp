@@ -31,6 +31,14 @@ class ComputeWatch {
 
 }  // namespace
 
+/// Until the checkpoint being written needs the model no more: a stall, which is no part of the step's time.
+void Trainer::wait_for_save() {
+  const std::int64_t stall_ns_before = times_.stall_ns;
+  saves_.wait_until_read(step_);
+  times_.stall_ns = saves_.stall_ns();
+  times_.step_ns -= times_.stall_ns - stall_ns_before;
+}
+
 StepOutcome Trainer::step(Loader& loader) {
   const Stopwatch whole(times_.step_ns);
   const Sharding& sharding = run_.data.sharding;
@@ -49,10 +57,7 @@ StepOutcome Trainer::step(Loader& loader) {
     learn_rows(batch, loader);
   }
   const Position next = sampler_.after(position_);
-  const std::int64_t stall_ns_before = times_.stall_ns;
-  saves_.wait_until_read(step_);
-  times_.stall_ns = saves_.stall_ns();
-  times_.step_ns -= times_.stall_ns - stall_ns_before;
+  wait_for_save();
   asks_clock_ = save_clock_ && save_clock_->asks_after(step_ + 1) && strategy.pace().may_synchronise;
   const bool synchronises = synchronises_at(step_ + 1, next) || asks_clock_;
   const StepOutcome outcome =

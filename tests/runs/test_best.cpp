@@ -37,12 +37,13 @@ class Best : public testing::Test {
     return flotilla(ranks, all);
   }
   std::string path(const std::string& name) const { return folder_.path(name); }
-  /// Step, loss, best and its epoch of each validation.
+  /// Step, loss, best and its epoch of each validation; null where it does not count.
   Texts validations(const std::string& name) const {
     Texts found;
     for (const auto& line : metrics(path(name), "validation"))
-      found.push_back(
-          nlohmann::json{line.at("step"), line.at("loss"), line.at("best"), line.at("best_epoch")}.dump());
+      found.push_back(nlohmann::json{line.at("step"), line.at("loss"), line.value("best", nlohmann::json()),
+                                     line.value("best_epoch", nlohmann::json())}
+                          .dump());
     return found;
   }
   std::int64_t best_step(const std::string& name) const {
@@ -129,6 +130,17 @@ TEST_F(Best, IsLeftOutWhereTheDeckDoesNotAskForIt) {
   EXPECT_FALSE(fs::exists(path("run/checkpoints/best.h5")));
   EXPECT_EQ(metrics(path("run"), "checkpoint").size(), 1U);
   EXPECT_NE(result.output.find(", best acc1: "), std::string::npos) << result.output;
+}
+
+TEST_F(Best, CountsNoValidationThatComesOnlyBecauseTheRunEnds) {
+  const Result result =
+      train(1, "run", {"checkpoint.best=none", "train.patience=0", "train.epochs=3", "validation.every=2"});
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto all = metrics(path("run"), "validation");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_TRUE(all[0].contains("best"));
+  EXPECT_FALSE(all[1].contains("best")) << all[1];
 }
 
 /// The tensors of a group of a file, one after another.
