@@ -35,7 +35,7 @@ slurm_cpu() { submit "${@:2}" "$source/jobscripts/slurm_cpu.sbatch" "${common[@]
 more=()
 
 # ended_in_mpi_init FILE: whether the last thing in a job's output is the crash of a rank that had not begun. Under srun (Slurm
-# 22.05, PMIx 4.2, Open MPI 4.1) on a busy machine about one start of 30 ends so: a rank leaves MPI_Init and sends while
+# 22.05, PMIx 4.2, Open MPI 4.1) on a busy machine 4 of some 220 starts ended so: a rank leaves MPI_Init and sends while
 # another one is still in the first of its two fences, where nothing takes messages yet.
 ended_in_mpi_init() {
   awk '/^(starting|resumed) / { runs = 1 } /^(stopped|done) after|CANCELLED/ { runs = 0 }
