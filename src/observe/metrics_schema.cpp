@@ -49,7 +49,13 @@ void describe(const StepReport& report, Visitor& key) {
   key("step_s", report.step_s, "s", "a step, mean since the last report");
   key("exposed_comm_s", report.exposed_comm_s, "s", "a step's wait for communication");
   key("input_wait_s", report.input_wait_s, "s", "a step's wait for the loader");
+  key("forward_s", report.forward_s, "s",
+      "a step's forward pass on this rank, without waits for others; of a GPU, the time to queue it, as in "
+      "the next two");
+  key("backward_s", report.backward_s, "s", "a step's backward pass");
+  key("optimizer_s", report.optimizer_s, "s", "a step's update of the model; 0 where servers do it");
   key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank in a step");
+  key("memory_bytes", report.memory_bytes, "bytes", "resident memory of this rank at the report");
   key("period", report.period, "steps", "of local SGD, from one averaging to the next");
   key("loss_scale", report.loss_scale, "", "of this rank's next step; in float16");
   key("skipped_steps", report.skipped_steps, "steps",

@@ -35,10 +35,14 @@ struct StepReport {
   double learning_rate = 0.0;
   double samples_per_s =
       0.0;  ///< All workers, since the last report, without validation, stalls and the first 10 steps
-  double step_s = 0.0;                ///< A step, mean since the last report; so are the next three
-  double exposed_comm_s = 0.0;        ///< Waiting for communication
-  double input_wait_s = 0.0;          ///< Waiting for the loader
+  double step_s = 0.0;          ///< A step, mean since the last report; so are the next six
+  double exposed_comm_s = 0.0;  ///< Waiting for communication
+  double input_wait_s = 0.0;    ///< Waiting for the loader
+  double forward_s = 0.0;       ///< Of this rank, as are the next two
+  double backward_s = 0.0;
+  double optimizer_s = 0.0;           ///< 0 where servers run the optimizer
   std::int64_t sent_bytes = 0;        ///< By this rank
+  std::int64_t memory_bytes = 0;      ///< Of this rank, resident
   std::optional<double> loss_mean{};  ///< Of the steps since the last report
   std::optional<std::int64_t> period{};
   std::optional<double> loss_scale{};  ///< Of this rank from now on; in float16, as is the next
