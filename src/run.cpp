@@ -20,9 +20,11 @@
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
 #include "src/commands/version.hpp"
+#include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/slurm.hpp"
 #include "src/job/stop_request.hpp"
+#include "src/observe/console.hpp"
 #include "src/observe/failure_report.hpp"
 #include "src/observe/print.hpp"
 
@@ -44,24 +46,31 @@ struct Overloaded : Cases... {
 std::optional<int> run_alone(const CommandLine& line) {
   const auto warn = [](const std::string& text) { flotilla::print_error_line("flotilla: warning: " + text); };
   return std::visit(
-      Overloaded{[&](const flotilla::InspectArguments& given) -> std::optional<int> {
-                   const flotilla::Inspection inspection = flotilla::inspect(
-                       given.checkpoint, {.json = given.json, .deck = given.show_deck, .on_damaged = warn});
-                   flotilla::print_line(inspection.text);
-                   if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
-                   return flotilla::exit_done;
-                 },
-                 [](const flotilla::MakeDataArguments& given) -> std::optional<int> {
-                   flotilla::print_line(flotilla::make_criteo_data(given));
-                   return flotilla::exit_done;
-                 },
-                 [&](const flotilla::ExportArguments& given) -> std::optional<int> {
-                   const std::string from =
-                       flotilla::export_model(given.checkpoint, given.output, warn, given.average);
-                   flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
-                   return flotilla::exit_done;
-                 },
-                 [](const auto&) -> std::optional<int> { return std::nullopt; }},
+      Overloaded{
+          [&](const flotilla::InspectArguments& given) -> std::optional<int> {
+            const flotilla::Inspection inspection = flotilla::inspect(
+                given.checkpoint, {.json = given.json, .deck = given.show_deck, .on_damaged = warn});
+            flotilla::print_line(inspection.text);
+            if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
+            return flotilla::exit_done;
+          },
+          [](const flotilla::MakeDataArguments& given) -> std::optional<int> {
+            flotilla::Console::of_process().use_terminal();
+            flotilla::print_line(flotilla::make_criteo_data(given));
+            return flotilla::exit_done;
+          },
+          [&](const flotilla::ExportArguments& given) -> std::optional<int> {
+            const std::string from =
+                flotilla::export_model(given.checkpoint, given.output, warn, given.average);
+            flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
+            return flotilla::exit_done;
+          },
+          [](const flotilla::KeysArguments& given) -> std::optional<int> {
+            flotilla::print_line(flotilla::explained_keys(given.what));
+            return flotilla::exit_done;
+          },
+          [](const flotilla::WatchArguments& given) -> std::optional<int> { return flotilla::watch(given); },
+          [](const auto&) -> std::optional<int> { return std::nullopt; }},
       line);
 }
 

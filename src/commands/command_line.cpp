@@ -91,6 +91,11 @@ class Parser {
         add_command(app_, "export", "Write a checkpoint's model without the state of its training",
                     [this] { return export_; });
     add_options(*exporting, export_);
+    CLI::App* watching = add_command(app_, "watch", "Show where a run stands, until it ends; from any host",
+                                     [this] { return watch_; });
+    add_options(*watching, watch_);
+    CLI::App* keys = add_command(app_, "keys", "Explain the keys of a deck", [this] { return keys_; });
+    add_options(*keys, keys_);
   }
 
   void add_bench() {
@@ -165,9 +170,8 @@ class Parser {
     for (const config::Key& key : config::all_keys())
       if (key.name() == name) keys += cat(keys.empty() ? "" : " or ", key.path, "=", value);
     throw UserError(cat("there is no option ", rest.front().substr(0, equals), "; ",
-                        keys.empty()
-                            ? "a key of the deck is set by key.path=value (inputs/reference.toml lists them)"
-                            : "write " + keys,
+                        keys.empty() ? "a key of the deck is set by key.path=value (flotilla keys lists them)"
+                                     : "write " + keys,
                         ", or see ", used_command(), " --help"));
   }
 
@@ -240,6 +244,8 @@ class Parser {
   PredictArguments predict_;
   InspectArguments inspect_;
   ExportArguments export_;
+  WatchArguments watch_;
+  KeysArguments keys_;
   BenchAllReduceArguments bench_all_reduce_;
   BenchInputArguments bench_input_;
   BenchStepArguments bench_step_;

@@ -13,6 +13,7 @@
 #include "src/commands/make_data.hpp"
 #include "src/commands/predict.hpp"
 #include "src/commands/train.hpp"
+#include "src/commands/watch.hpp"
 
 namespace flotilla {
 
@@ -28,10 +29,14 @@ struct ExportArguments {
   bool average = false;
 };
 
+struct KeysArguments {
+  std::string what;  ///< As explained_keys() takes it
+};
+
 /// The parsed command line: the command that was given, with its options.
-using CommandLine =
-    std::variant<TrainArguments, EvaluateArguments, PredictArguments, InspectArguments, ExportArguments,
-                 BenchAllReduceArguments, BenchInputArguments, BenchStepArguments, MakeDataArguments>;
+using CommandLine = std::variant<TrainArguments, EvaluateArguments, PredictArguments, InspectArguments,
+                                 ExportArguments, BenchAllReduceArguments, BenchInputArguments,
+                                 BenchStepArguments, MakeDataArguments, WatchArguments, KeysArguments>;
 
 /// A text to print before exiting with 0: help or version.
 struct PrintedText {

@@ -82,6 +82,17 @@ void add_options(CLI::App& command, ExportArguments& arguments) {
   command.add_flag("--average", arguments.average, "The averaged weights (train.average_decay)");
 }
 
+void add_options(CLI::App& command, WatchArguments& arguments) {
+  command.add_option("RUN", arguments.folder, "The run's folder (run.output); it need not be there yet")
+      ->required();
+  command.add_flag("--once", arguments.once, "Print where the run stands, and end");
+}
+
+void add_options(CLI::App& command, KeysArguments& arguments) {
+  command.add_option("PREFIX", arguments.what,
+                     "A table, a key or a name: strategy, train.epochs, learning_rate (all, a line each)");
+}
+
 void add_options(CLI::App& command, BenchAllReduceArguments& arguments, SizeTexts& sizes) {
   CLI::Option* bytes = command.add_option("--bytes", sizes.bytes, "One size: 512, 1K, 64M");
   command.add_option("--min", sizes.min, "Smallest size (1K)")->excludes(bytes);

@@ -10,6 +10,7 @@
 #include "src/job/failure.hpp"
 #include "src/job/same_data.hpp"
 #include "src/job/shared_deck.hpp"
+#include "src/observe/console.hpp"
 #include "src/parameter_server/server/row_parts.hpp"
 #include "src/parameter_server/worker/embedding_pool.hpp"
 #include "src/train/inflated_copies.hpp"
@@ -73,6 +74,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
                      const std::function<std::int64_t(std::int64_t)>& batch)
     : classes_(config.model.classes) {
   const auto& [world, places, watchdog] = ranks;
+  if (world.is_root()) Console::of_process().use_terminal();
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
   const Precision precision = find_precision(config.device, world, places);
   agree(world, places, check);

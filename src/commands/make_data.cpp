@@ -10,6 +10,7 @@
 #include "kernels/error.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/observe/progress_line.hpp"
 
 namespace flotilla {
 
@@ -45,7 +46,9 @@ std::string write_rows(const SyntheticClicks& clicks, RowRange rows, const std::
     if (truth_file) truth_file->append(truths);
     truths.clear();
   };
+  ProgressLine progress(cat("writing ", path), rows.end - rows.begin, Amount::items);
   for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+    progress.at(i - rows.begin);
     const SyntheticClicks::Truth truth = clicks.write(i, text);
     ceiling.add(truth);
     if (truth_file) fmt::format_to(std::back_inserter(truths), "{:.8g}\n", truth.probability);

@@ -19,6 +19,7 @@
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/job/time_limit.hpp"
+#include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/resume.hpp"
@@ -214,6 +215,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
     if (!arguments.check) start = look_around(deck.config, world, places, watchdog);
     return with_servers(deck.config, world, failure, watchdog,
                         [&](const mpi::Communicator& workers, ServerLink* servers) {
+                          if (workers.is_root()) Console::of_process().use_terminal();
                           if (arguments.check) return check(deck, workers, servers, failure, watchdog);
                           return train_worker(arguments, deck, start, workers, servers, failure, watchdog);
                         });

@@ -2,10 +2,12 @@
 #include "src/config/deck_text.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "kernels/error.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/keys.hpp"
+#include "src/config/suggestions.hpp"
 
 namespace flotilla {
 namespace config {
@@ -41,6 +43,12 @@ std::string condition_text(const Condition& condition) {
   return text + ".";
 }
 
+/// "learning_rate = 0.001"; behind "# " where the key has no default.
+std::string assignment(const Key& key) {
+  const bool has_default = key.presence == Necessity::has_default && key.default_text.empty();
+  return has_default ? key.name() + " = " + toml_text(default_of(key)) : "# " + key.name() + " =";
+}
+
 std::string entry(const Key& key) {
   const std::string rule = rule_text(key.rule);
   std::string facts = cat(type_name(default_of(key)), rule.empty() ? "" : ", ", rule, ".");
@@ -48,10 +56,25 @@ std::string entry(const Key& key) {
   facts += condition_text(key.condition);
   if (key.presence == Necessity::required) facts += " Must be given.";
   if (!key.default_text.empty()) facts += " Default: " + key.default_text + ".";
-  const bool has_default = key.presence == Necessity::has_default && key.default_text.empty();
-  const std::string line =
-      has_default ? key.name() + " = " + toml_text(default_of(key)) : "# " + key.name() + " =";
-  return comment(key.help + ".") + comment(facts) + line + "\n";
+  return comment(key.help + ".") + comment(facts) + assignment(key) + "\n";
+}
+
+/// The keys that `is_wanted` takes, below the names of their tables. @param each the text of a key
+std::string listed(const std::function<bool(const Key&)>& is_wanted,
+                   const std::function<std::string(const Key&)>& each, const char* between) {
+  std::string text;
+  std::string table;
+  for (const Key& key : all_keys()) {
+    if (!is_wanted(key)) continue;
+    if (key.table() != table) {
+      table = key.table();
+      text += cat(text.empty() ? "" : "\n", "[", table, "]\n");
+    } else {
+      text += between;
+    }
+    text += each(key);
+  }
+  return text;
 }
 
 }  // namespace
@@ -75,20 +98,25 @@ std::string resolved_text(const Config& config) {
 }  // namespace config
 
 std::string reference_deck() {
-  std::string text =
-      "# Every key that a deck may have, with its default. Not a deck to run: no kind knows all of them.\n"
-      "# Made from the table of keys: src/config/keys_*.cpp.\n";
-  std::string table;
-  for (const config::Key& key : config::all_keys()) {
-    if (key.table() != table) {
-      table = key.table();
-      text += "\n[" + table + "]\n";
-    } else {
-      text += "\n";
-    }
-    text += config::entry(key);
-  }
-  return text;
+  return "# Every key that a deck may have, with its default. Not a deck to run: no kind knows all of them.\n"
+         "# Made from the table of keys: src/config/keys_*.cpp.\n\n" +
+         config::listed([](const config::Key&) { return true; }, config::entry, "\n");
+}
+
+std::string explained_keys(const std::string& what) {
+  if (what.empty())
+    return config::listed([](const config::Key&) { return true; },
+                          [](const config::Key& key) { return config::assignment(key) + "\n"; }, "");
+  const auto is_wanted = [&](const config::Key& key) {
+    return key.path == what || key.name() == what || key.path.starts_with(what + ".");
+  };
+  std::string text = config::listed(is_wanted, config::entry, "\n");
+  if (!text.empty()) return text;
+  const std::size_t dot = what.rfind('.');
+  const std::string table = dot == std::string::npos ? "" : what.substr(0, dot);
+  const std::string hint = config::suggest(table, what.substr(dot + 1)).text;
+  throw UserError(cat("no key or table of a deck is called ", config::quoted(what),
+                      hint.empty() ? "; flotilla keys without a name lists all" : hint));
 }
 
 }  // namespace flotilla

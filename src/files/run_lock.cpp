@@ -18,9 +18,9 @@ namespace flotilla {
 
 namespace {
 
-/// 0, or why the lock cannot be had: EWOULDBLOCK if another process has it.
-int try_lock(int descriptor) {
-  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+/// 0, or why the lock cannot be had: EWOULDBLOCK if another process has it. @param how LOCK_EX or LOCK_SH
+int try_lock(int descriptor, int how = LOCK_EX) {
+  while (flock(descriptor, how | LOCK_NB) != 0)
     if (errno != EINTR) return errno;
   return 0;
 }
@@ -28,7 +28,7 @@ int try_lock(int descriptor) {
 std::string holder(int descriptor) {
   std::array<char, 256> text{};
   const ssize_t length = pread(descriptor, text.data(), text.size(), 0);
-  return length > 0 ? " (" + std::string(text.data(), static_cast<std::size_t>(length)) + ")" : "";
+  return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "";
 }
 
 /// "process 123 on node7", for the message of a later run.
@@ -57,12 +57,23 @@ RunLock::RunLock(const std::string& folder, double patience_s) {
   if (error != EWOULDBLOCK) return;
   const std::string by = holder(descriptor_);
   close(descriptor_);
-  throw UserError(cat("run.output ", folder, " is in use by another run", by,
+  throw UserError(cat("run.output ", folder, " is in use by another run", by.empty() ? "" : " (" + by + ")",
                       ": wait until it ends, or choose another run.output"));
 }
 
 RunLock::~RunLock() {
   if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::optional<std::string> lock_holder(const std::string& folder) {
+  const int descriptor = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  const int error = try_lock(descriptor, LOCK_SH);
+  std::optional<std::string> found;
+  if (error == 0) found = "";
+  if (error == EWOULDBLOCK) found = holder(descriptor);
+  close(descriptor);
+  return found;
 }
 
 }  // namespace flotilla

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace flotilla {
@@ -23,5 +24,9 @@ class RunLock {
   int descriptor_ = -1;
   std::string warning_;
 };
+
+/// The process that holds the lock of a run's folder now, "process 123 on node7"; "" : none does. Empty where
+/// that cannot be determined. Takes a shared lock for some microseconds.
+std::optional<std::string> lock_holder(const std::string& folder);
 
 }  // namespace flotilla

@@ -36,15 +36,15 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   }
 }
 
-/// The output of a command, without the line's end; empty if it fails.
+/// What a command writes, up to 4 KiB; empty if it fails.
 std::string output_of(const std::string& command) {
   // No fork of this process's own: popen spawns, so MPI's memory is not copied.
   FILE* pipe = popen(command.c_str(), "re");
   if (pipe == nullptr) return "";
-  std::string text(256, '\0');
+  std::string text(4096, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), pipe));
   pclose(pipe);
-  return text.substr(0, text.find_first_of(" \n"));
+  return text;
 }
 
 }  // namespace
@@ -80,11 +80,27 @@ SlurmTime slurm_time() {
     return time;
   }
   // The program blocks SIGTERM, and so does what it starts: only SIGKILL ends it.
-  const std::string left = output_of("timeout -s KILL 10 squeue -h -j " + time.job + " -o %L 2> /dev/null");
+  std::string left = output_of("timeout -s KILL 10 squeue -h -j " + time.job + " -o %L 2> /dev/null");
+  left.resize(std::min(left.size(), left.find_first_of(" \n")));
   time.left_s = slurm_duration_s(left);
   if (!time.left_s && left != "UNLIMITED")
     time.unknown = left.empty() ? "squeue did not answer" : cat("squeue says \"", left, "\"");
   return time;
+}
+
+std::vector<std::string> slurm_jobs_of_user() {
+  constexpr std::size_t most = 3;
+  const std::string lines =
+      output_of("timeout -s KILL 10 squeue --me -h -S -t -t PENDING,RUNNING -o '%i|%j|%T|%r' 2> /dev/null");
+  std::vector<std::string> jobs;
+  for (const std::string_view line : parts_of(lines, '\n')) {
+    const std::vector<std::string_view> fields = parts_of(line, '|');
+    if (fields.size() != 4 || jobs.size() == most) continue;
+    jobs.push_back(fields[2] == "PENDING"
+                       ? cat("job ", fields[0], " ", fields[1], " is pending (", fields[3], ")")
+                       : cat("job ", fields[0], " ", fields[1], " is running"));
+  }
+  return jobs;
 }
 
 bool slurm_tasks_disconnected() {

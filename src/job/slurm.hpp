@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace flotilla {
 
@@ -20,6 +21,10 @@ struct SlurmTime {
 
 /// From SLURM_JOB_END_TIME, else by asking squeue once (10 s at most): on one rank, not on all.
 SlurmTime slurm_time();
+
+/// This user's jobs that squeue lists (10 s at most), the pending ones first, each as "job 123 resnet50 is
+/// pending (Resources)" or "… is running"; at most three. Empty without Slurm.
+std::vector<std::string> slurm_jobs_of_user();
 
 /// Whether srun started several tasks as one step without a PMI that connects them: each would train alone.
 /// To be called before MPI is initialised, which may set the variables that are examined.

@@ -6,8 +6,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <utility>
 
 #include "src/files/write_fully.hpp"
 
@@ -112,19 +113,6 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left, int columns) {
-  const std::int64_t percent = total > 0 ? 100 * done / total : 0;
-  const std::string head = fmt::format("{:3} % ", percent);
-  const std::string tail = fmt::format(" {}/{} steps, {} left", done, total, duration_text(seconds_left));
-  constexpr std::size_t widest = 40;
-  const auto width = static_cast<std::size_t>(std::max(columns - 1, 0));
-  const std::size_t text = head.size() + tail.size() + 2;
-  if (width < text + 4) return (head + tail).substr(0, width);
-  const std::size_t cells = std::min(width - text, widest);
-  const std::size_t full = cells * static_cast<std::size_t>(percent) / 100;
-  return head + '[' + std::string(full, '#') + std::string(cells - full, '.') + ']' + tail;
-}
-
 int terminal_columns() {
   if (isatty(STDOUT_FILENO) != 1) return 0;
   if (const int columns = columns_of(STDOUT_FILENO); columns > 0) return columns;
@@ -136,15 +124,34 @@ int terminal_columns() {
   return columns;
 }
 
+Console& Console::of_process() {
+  static Console console(0);
+  return console;
+}
+
 void Console::line(const std::string& text) {
+  const std::lock_guard lock(mutex_);
   const std::string out = bar_.empty() ? text + '\n' : erase_line + text + '\n' + bar_;
   write_fully(STDOUT_FILENO, out);
 }
 
 void Console::bar(const std::string& text) {
-  if (columns_ == 0 || text == bar_) return;
-  bar_ = text;
+  const std::lock_guard lock(mutex_);
+  const int columns = columns_;
+  if (columns == 0) return;
+  std::string shown =
+      text.substr(0, static_cast<std::size_t>(columns - 1));  // a wrapped line cannot be erased
+  if (shown == bar_) return;
+  bar_ = std::move(shown);
   write_fully(STDOUT_FILENO, erase_line + bar_);
+}
+
+void Console::erase_bar() noexcept {
+  const std::unique_lock lock(mutex_,
+                              std::try_to_lock);  // what fails in the middle of a line is to be told too
+  if (!lock.owns_lock() || bar_.empty()) return;
+  bar_.clear();
+  write_fully(STDOUT_FILENO, erase_line);
 }
 
 }  // namespace flotilla

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "src/observe/reporter.hpp"
@@ -22,26 +24,33 @@ std::string console_line(const EndReport& report);
 std::string bytes_text(std::int64_t bytes);
 std::string duration_text(double seconds);
 
-/// " 45 % [#########...........] 45/100 steps, 1 min 20 s left", at most columns − 1 wide.
-std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left, int columns);
-
 /// The width of the terminal on stdout; 0 if stdout is no terminal. Open MPI gives its ranks a
 /// pseudo-terminal without a size even if its own output is a file, so then the launcher's stdout is
 /// examined.
 int terminal_columns();
 
-/// Lines on stdout with, on a terminal, a progress bar below them. What cannot be written is lost: a run does
-/// not end because its terminal is closed.
+/// Lines on stdout with, on a terminal, a last line that is renewed below them, the bar. What cannot be
+/// written is lost: a run does not end because its terminal is closed. Calls from several threads are taken
+/// one after another.
 class Console {
  public:
   /// @param columns of the terminal; 0: no bar.
   explicit Console(int columns) : columns_(columns) {}
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  /// The console of this process, which has no bar until use_terminal().
+  static Console& of_process();
+  /// Shows a bar if stdout is a terminal. For the one process of a job that speaks for all.
+  void use_terminal() { columns_ = terminal_columns(); }
   int columns() const { return columns_; }
   void line(const std::string& text);  ///< Prints a line above the bar.
-  void bar(const std::string& text);   ///< Shows or, with an empty text, removes the bar.
+  void bar(const std::string& text);   ///< Shows a bar in place of the one that is shown.
+  void erase_bar() noexcept;
 
  private:
-  int columns_;
+  std::atomic<int> columns_;
+  std::mutex mutex_;
   std::string bar_;
 };
 

@@ -2,9 +2,13 @@
 #include "src/observe/metrics_schema.hpp"
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 namespace flotilla {
 
@@ -12,13 +16,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The schema: each report is described once, and both the lines and the table of the documentation follow.
+template <class T, class Plain>
+concept MaybeConst = std::same_as<std::remove_const_t<T>, Plain>;
 
-template <class Visitor>
-void describe(const StartReport& report, Visitor& key) {
+// The schema: each report is described once, and the lines, their reading and the table of the documentation
+// follow.
+
+template <MaybeConst<StartReport> Report, class Visitor>
+void describe(Report& report, Visitor& key) {
   key("deck", report.deck, "", "the deck's path");
-  key("workers", std::int64_t{report.workers}, "ranks", "ranks that train");
-  key("hosts", std::int64_t{report.hosts}, "", "that the ranks run on, servers included");
+  key("workers", report.workers, "ranks", "ranks that train");
+  key("hosts", report.hosts, "", "that the ranks run on, servers included");
   key("steps", report.steps, "steps",
       "done at the end of the run: so far, and those that remain with this batch");
   key("steps_per_epoch", report.steps_per_epoch, "steps", "of an epoch");
@@ -34,8 +42,8 @@ void describe(const StartReport& report, Visitor& key) {
   key("slowest_link", report.slowest_link, "", "its hosts");
 }
 
-template <class Visitor>
-void describe(const StepReport& report, Visitor& key) {
+template <MaybeConst<StepReport> Report, class Visitor>
+void describe(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done, 1 after the first");
   key("epoch", report.epoch, "epochs", "begun before this one");
   key("batch", report.batch, "batches", "of the epoch, from 1 to steps_per_epoch");
@@ -79,8 +87,8 @@ void describe(const StepReport& report, Visitor& key) {
       "that all would have gained, had it come with the next one");
 }
 
-template <class Visitor>
-void describe(const ValidationReport& report, Visitor& key) {
+template <MaybeConst<ValidationReport> Report, class Visitor>
+void describe(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("epoch", report.epoch, "epochs", "begun before this one");
   key("loss", report.loss, "nats", "mean over the samples, with train.label_smoothing as in training");
@@ -105,8 +113,8 @@ void describe(const ValidationReport& report, Visitor& key) {
   key("calibration", report.calibration, "", "clicks predicted per click; null without clicks");
 }
 
-template <class Visitor>
-void describe(const CheckpointReport& report, Visitor& key) {
+template <MaybeConst<CheckpointReport> Report, class Visitor>
+void describe(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("path", report.path, "", "the file");
   key("bytes", report.bytes, "bytes", "of the file and its parts");
@@ -114,8 +122,8 @@ void describe(const CheckpointReport& report, Visitor& key) {
   key("write_s", report.write_s, "s", "of the writing thread");
 }
 
-template <class Visitor>
-void describe(const EndReport& report, Visitor& key) {
+template <MaybeConst<EndReport> Report, class Visitor>
+void describe(Report& report, Visitor& key) {
   key("reason", report.reason, "",
       "\"done\", \"stopped early\" (train.patience), \"stopped\" or \"time limit\"");
   key("step", report.step, "steps", "done");
@@ -149,6 +157,26 @@ struct Writer {
   template <class T>
   void operator()(const char* key, const std::optional<T>& value, const char* unit, const char* meaning) {
     if (value) (*this)(key, *value, unit, meaning);
+  }
+};
+
+/// Takes a report's values from a JSON object; those that are missing, as in a line of an earlier version,
+/// stay.
+/// @throws nlohmann::json::exception for a value of another type
+struct ReportReader {
+  const Json& line;
+
+  void operator()(const char* key, double& value, const char*, const char*) {
+    if (!line.contains(key)) return;
+    value = line.at(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : line.at(key).get<double>();
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value, const char* unit, const char* meaning) {
+    if (line.contains(key)) (*this)(key, value.emplace(), unit, meaning);
+  }
+  template <class T>
+  void operator()(const char* key, T& value, const char*, const char*) {
+    if (line.contains(key)) line.at(key).get_to(value);
   }
 };
 
@@ -203,6 +231,28 @@ std::string metrics_line(const Report& report, double time_s) {
   describe(report, writer);
   // Paths need not be UTF-8; a metric is not worth an exception.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::optional<ReadReport> read_metrics_line(std::string_view text) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object() || !line.contains("event") || !line.contains("time")) return std::nullopt;
+  ReadReport read;
+  const auto read_as = [&]<class Report>(Report report) {
+    if (line.at("event") != event_of<Report>) return false;
+    ReportReader reader{line};
+    describe(report, reader);
+    read.report = std::move(report);
+    return true;
+  };
+  try {
+    line.at("time").get_to(read.time_s);
+    if (read_as(StepReport()) || read_as(ValidationReport()) || read_as(CheckpointReport()) ||
+        read_as(StartReport()) || read_as(EndReport()))
+      return read;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 template std::string metrics_line(const StartReport&, double);

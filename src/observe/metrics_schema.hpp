@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "src/observe/reporter.hpp"
@@ -24,5 +27,15 @@ std::vector<MetricKey> metrics_schema();
 /// The line of metrics.jsonl of a report, line feed included. `time_s`: seconds since the epoch.
 template <class Report>
 std::string metrics_line(const Report& report, double time_s);
+
+/// A line of metrics.jsonl that was read.
+struct ReadReport {
+  std::variant<StartReport, StepReport, ValidationReport, CheckpointReport, EndReport> report;
+  double time_s = 0.0;  ///< When it was written, since 1970
+};
+
+/// Reads a line that metrics_line() wrote; null is NaN. Empty for every other text: an unfinished line, an
+/// event of a later version.
+std::optional<ReadReport> read_metrics_line(std::string_view line);
 
 }  // namespace flotilla

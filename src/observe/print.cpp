@@ -10,6 +10,7 @@
 #include "kernels/error.hpp"
 #include "src/files/file_error.hpp"
 #include "src/files/write_fully.hpp"
+#include "src/observe/console.hpp"
 
 namespace flotilla {
 
@@ -21,6 +22,7 @@ void print_line(std::string_view line) {
 }
 
 void print_error_line(std::string_view line) noexcept {
+  Console::of_process().erase_bar();
   try {
     std::string text;
     for (const char letter : line) (text += letter) += letter == '\n' ? "flotilla: " : "";

@@ -5,7 +5,6 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "src/files/file_error.hpp"
 #include "src/files/folders.hpp"
 #include "src/observe/console.hpp"
+#include "src/observe/live_line.hpp"
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/print.hpp"
@@ -28,6 +28,8 @@ namespace flotilla {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds between_live_lines{200};
 
 double seconds_since_epoch() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -54,7 +56,8 @@ struct Reporter::Impl {
   std::mutex mutex;
   std::unique_ptr<spdlog::logger> logger;
   std::unique_ptr<MetricsFile> metrics;  ///< Rank 0
-  Console console{0};
+  Console& console = Console::of_process();
+  Clock::time_point next_live = Clock::time_point::min();
   std::set<std::string> warned;
   StartReport facts;
   Clock::time_point started = Clock::now();
@@ -73,7 +76,6 @@ struct Reporter::Impl {
   void to_warnings(const std::string& line) {
     if (!warned.insert(line).second) return;
     if (speaks()) {
-      console.bar("");
       print_error_line("flotilla: warning: " + line);
     }
     logger->log(spdlog::level::warn, spdlog::string_view_t(line.data(), line.size()));
@@ -87,13 +89,13 @@ struct Reporter::Impl {
     }
   }
 
-  void show_progress(std::int64_t step) {
-    const std::int64_t done_now = step - facts.first_step;
+  void show(LiveStep now) {
+    const std::int64_t done_now = now.step - facts.first_step;
     if (console.columns() == 0 || done_now <= 0 || facts.steps <= 0) return;
-    const double elapsed_s = std::chrono::duration<double>(Clock::now() - started).count();
-    const double left_s = elapsed_s / static_cast<double>(done_now) *
-                          static_cast<double>(std::max<std::int64_t>(facts.steps - step, 0));
-    console.bar(progress_bar(step, facts.steps, left_s, console.columns()));
+    next_live = Clock::now() + between_live_lines;
+    now.seconds_per_step =
+        std::chrono::duration<double>(Clock::now() - started).count() / static_cast<double>(done_now);
+    console.bar(live_line(facts, now, console.columns()));
   }
 };
 
@@ -101,7 +103,6 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
   impl_->options = options;
   if (options.folder.empty()) {
     impl_->logger = std::make_unique<spdlog::logger>("flotilla");  // without a sink
-    if (impl_->speaks()) impl_->console = Console(terminal_columns());
     return;
   }
   make_output_folder(options.folder);
@@ -116,7 +117,6 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
     const std::string path = options.folder + "/metrics.jsonl";
     impl_->metrics = options.append ? std::make_unique<MetricsFile>(path, options.resumed_step)
                                     : std::make_unique<MetricsFile>(path);
-    impl_->console = Console(terminal_columns());
   }
   impl_->logger = open_log(fmt::format("{}/log/rank-{:04}.log", options.folder,
                                        options.job_rank < 0 ? options.rank : options.job_rank),
@@ -129,7 +129,7 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
 }
 
 Reporter::~Reporter() {
-  if (impl_->speaks()) impl_->console.bar("");
+  if (impl_->speaks()) impl_->console.erase_bar();
 }
 
 void Reporter::start(const StartReport& report) {
@@ -144,7 +144,15 @@ void Reporter::step(const StepReport& report) {
   const std::lock_guard lock(impl_->mutex);
   impl_->to_metrics(report);
   impl_->to_console(console_line(report));
-  impl_->show_progress(report.step);
+}
+
+bool Reporter::wants_live() const {
+  return impl_->speaks() && impl_->console.columns() > 0 && Clock::now() >= impl_->next_live;
+}
+
+void Reporter::live(const LiveStep& now) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->show(now);
 }
 
 void Reporter::validation(const ValidationReport& report) {
@@ -161,7 +169,7 @@ void Reporter::checkpoint(const CheckpointReport& report) {
 
 void Reporter::end(const EndReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->console.bar("");
+  if (impl_->speaks()) impl_->console.erase_bar();
   impl_->to_metrics(report);
   impl_->to_console(console_line(report));
   if (impl_->metrics && impl_->metrics->lost_lines() > 0) {

@@ -13,8 +13,8 @@ namespace flotilla {
 /// the JSON keys. Accuracies lie in [0, 1].
 struct StartReport {
   std::string deck{};
-  int workers = 1;
-  int hosts = 1;
+  std::int64_t workers = 1;
+  std::int64_t hosts = 1;
   std::int64_t steps = 0;  ///< At the end of the run: those done and those that remain with this batch
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  ///< > 0 after a resume
@@ -96,6 +96,8 @@ struct EndReport {
   std::optional<std::int64_t> skipped_steps{};
 };
 
+struct LiveStep;
+
 struct ReporterOptions {
   std::string folder{};           ///< The run's folder; made if need be. Empty: no files, console only
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
@@ -105,8 +107,9 @@ struct ReporterOptions {
   std::string resolved_deck{};    ///< Written as deck.toml by rank 0, unless empty
 };
 
-/// Writes a run's reports: metrics.jsonl, console lines, a progress bar on a terminal, and log/rank-0000.log.
-/// A warning is written once. Calls from several threads are taken one after another.
+/// Writes a run's reports: metrics.jsonl, console lines, a last line on a terminal that shows where the run
+/// stands, and log/rank-0000.log. A warning is written once. Calls from several threads are taken one after
+/// another.
 class Reporter {
  public:
   /// Not collective. Every rank makes the folder unless it exists; rank 0 removes a failure.json of an
@@ -118,6 +121,10 @@ class Reporter {
 
   void start(const StartReport& report);
   void step(const StepReport& report);
+  /// Whether the terminal's last line should be renewed now: five times a second where there is a terminal.
+  /// Cheap.
+  bool wants_live() const;
+  void live(const LiveStep& now);  ///< Renews the terminal's last line.
   void validation(const ValidationReport& report);
   void checkpoint(const CheckpointReport& report);
   /// @throws UserError if lines of metrics.jsonl were lost on the way (disk full); until then the run goes

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/trace.hpp"
+#include "src/observe/progress_line.hpp"
 #include "src/train/loading.hpp"
 
 namespace flotilla {
@@ -48,6 +49,7 @@ void apply(Network& network, const Dataset& data, ValidationShard shard, const L
   const auto loader =
       make_validation_loader(data, shard, network.batch(), loading_for(network.device(), options));
   std::int64_t first = shard.begin;
+  ProgressLine progress("evaluating", shard.end - shard.begin, Amount::items);
   for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
     network.device().flat().fill(sums, 0.0F);
     network.forward(inputs ? inputs(*batch) : batch->input(),
@@ -55,6 +57,7 @@ void apply(Network& network, const Dataset& data, ValidationShard shard, const L
     on_batch(*batch, first);
     network.device().tensors().finish_staging();
     first += batch->valid;
+    progress.at(first - shard.begin);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "src/job/failure.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/progress_line.hpp"
 #include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
@@ -50,10 +51,14 @@ Staging copy_here(const StagePlan& plan, const Config& config, const std::string
                   mpi::Watchdog& watchdog) {
   double spoke_s = seconds(trace::now_ns());
   std::int64_t seen = -1;
+  ProgressLine progress("staging data", plan.bytes(), Amount::bytes);
   const auto report = [&](std::int64_t done, std::int64_t all) {
     if (done != seen) watchdog.beat("staging data", -1);
     seen = done;
-    if (!speaks || seconds(trace::now_ns()) - spoke_s < between_lines_s) return;
+    progress.at(done);
+    if (!speaks || Console::of_process().columns() > 0 ||
+        seconds(trace::now_ns()) - spoke_s < between_lines_s)
+      return;
     spoke_s = seconds(trace::now_ns());
     print_line(fmt::format("staging      {} of {} on {}", bytes_text(done), bytes_text(all), host));
   };

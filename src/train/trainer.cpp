@@ -168,6 +168,7 @@ Ending Trainer::run() {
     // Where workers differ between averagings, after the next one.
     if (agreement_due_ && !run_.sync.strategy->alike().parameters.empty()) check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
+    if (parts_.reporter.wants_live()) show_live(outcome);
     if (position_.offset == 0 && clicks_) clicks_->clear();
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked

@@ -18,6 +18,7 @@
 #include "src/train/monitor/input_need.hpp"
 #include "src/train/monitor/loss_mean.hpp"
 #include "src/train/monitor/processor_waiting.hpp"
+#include "src/train/monitor/recent_rates.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
 #include "src/train/monitor/straggler_monitor.hpp"
 #include "src/train/run_parts.hpp"
@@ -102,6 +103,7 @@ class Trainer {
   void check_agreement();
   void end_epoch();
   void report(const StepOutcome& outcome);
+  void show_live(const StepOutcome& outcome);
   void estimate_statistics(const Model& model);
   /// What the micro-steps of a step have in common.
   struct Computation {
@@ -169,6 +171,7 @@ class Trainer {
     std::int64_t rated_ns = 0;
   };
   Mark mark_;
+  RecentRates recent_;                    ///< For the terminal
   LossMean losses_;                       ///< Since the last report
   std::int64_t epoch_begin_ns_ = 0;       ///< times_.step_ns when the epoch began
   bool epoch_whole_ = false;              ///< All of its steps were in this run

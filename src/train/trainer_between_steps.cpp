@@ -9,6 +9,7 @@
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/class_names.hpp"
+#include "src/observe/live_line.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/loading.hpp"
@@ -91,6 +92,22 @@ void Trainer::report(const StepOutcome& outcome) {
   }
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   saves_.report();
+}
+
+void Trainer::show_live(const StepOutcome& outcome) {
+  recent_.update({.steps = times_.steps,
+                  .step_ns = times_.step_ns,
+                  .wait_ns = times_.input_ns + run_.sync.times().exposed_comm_ns},
+                 trace::now_ns());
+  const double step_s = recent_.step_s();
+  parts_.reporter.live(
+      {.step = step_,
+       .epoch = epoch_of_last_step(),
+       .batch = run_.data.sharding.batch_before(position_),
+       .loss = outcome.loss,
+       .samples_per_s = static_cast<double>(run_.data.sharding.global_batch()) / std::max(1e-9, step_s),
+       .step_s = step_s,
+       .waiting = recent_.waiting()});
 }
 
 /// Collective. Where statistics are neither averaged nor each worker's: those of training batches, into a

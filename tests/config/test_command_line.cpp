@@ -176,11 +176,9 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
-  EXPECT_EQ(
-      refused({"trian", "a.toml"}),
-      "there is no command \"trian\"; one of train, evaluate, predict, inspect, export, bench, make-data is "
-      "needed; see flotilla "
-      "--help");
+  const std::string unknown = refused({"trian", "a.toml"});
+  EXPECT_TRUE(unknown.starts_with("there is no command \"trian\"; one of train, evaluate, ")) << unknown;
+  EXPECT_TRUE(unknown.ends_with(", make-data is needed; see flotilla --help")) << unknown;
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
   EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);
   EXPECT_NE(refused({"evaluate", "train.epochs=3"}).find("CHECKPOINT"), std::string::npos);
@@ -208,10 +206,10 @@ TEST(CommandLine, KeysGivenAsOptionsAreToldHowTheyAreWritten) {
   EXPECT_EQ(refused({"evaluate", "runs/a", "--batch-size", "8"}),
             "there is no option --batch-size; write train.batch_size=8 or validation.batch_size=8, or see "
             "flotilla evaluate --help");
-  EXPECT_EQ(
-      refused({"train", "a.toml", "--lr"}),
-      "there is no option --lr; a key of the deck is set by key.path=value (inputs/reference.toml lists "
-      "them), or see flotilla train --help");
+  EXPECT_EQ(refused({"train", "a.toml", "--lr"}),
+            "there is no option --lr; a key of the deck is set by key.path=value (flotilla keys lists them), "
+            "or see "
+            "flotilla train --help");
 }
 
 TEST(CommandLine, SizesAreBytesWithOrWithoutAUnit) {

@@ -104,5 +104,20 @@ TEST(Deck, TheReferenceInTheRepositoryIsTheKeyTable) {
   }
 }
 
+TEST(Deck, KeysAreExplainedByTableKeyOrName) {
+  const std::string table = explained_keys("run.emulate_straggler");
+  EXPECT_TRUE(table.starts_with("[run.emulate_straggler]\n# Worker that is made slow")) << table;
+  EXPECT_EQ(table.find("[run]"), std::string::npos);
+  EXPECT_NE(explained_keys("run").find("[run.emulate_straggler]"), std::string::npos);
+  EXPECT_EQ(explained_keys("run.log_every"),
+            "[run]\n# Steps between reports.\n# An integer, positive.\nlog_every = 100\n");
+  EXPECT_NE(explained_keys("learning_rate").find("[strategy.outer]\n"), std::string::npos);
+  for (const config::Key& key : config::all_keys())
+    EXPECT_NE(explained_keys("").find("\n" + key.name() + " ="),
+              explained_keys("").find("\n# " + key.name() + " ="))
+        << key.path;
+  EXPECT_THROW(explained_keys("trian"), UserError);
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -125,18 +125,6 @@ TEST(Console, WritesBytesAndDurationsForReaders) {
   EXPECT_EQ(duration_text(3780.0), "1 h 03 min");
 }
 
-TEST(ProgressBar, FillsWithTheWorkDone) {
-  EXPECT_EQ(progress_bar(45, 100, 80.0, 60), " 45 % [#########............] 45/100 steps, 1 min 20 s left");
-  EXPECT_EQ(progress_bar(0, 100, 0.0, 50), "  0 % [.................] 0/100 steps, 0.0 s left");
-  EXPECT_EQ(progress_bar(100, 100, 0.0, 50), "100 % [###############] 100/100 steps, 0.0 s left");
-}
-
-TEST(ProgressBar, StaysWithinItsColumns) {
-  for (int columns = 1; columns < 200; ++columns) {
-    EXPECT_LT(progress_bar(1234, 5678, 4000.0, columns).size(), static_cast<std::size_t>(columns));
-  }
-}
-
 TEST(Console, ShowsNoBarWithoutATerminal) {
   Console console(0);
   testing::internal::CaptureStdout();
@@ -153,11 +141,20 @@ TEST(Console, MovesTheBarBelowALineAndErasesItAtTheEnd) {
 
   console.bar("45 %");
   console.line("hello");
-  console.bar("");
+  console.erase_bar();
   console.line("end");
 
   const std::string erase = "\r\033[K";
   EXPECT_EQ(testing::internal::GetCapturedStdout(), erase + "45 %" + erase + "hello\n45 %" + erase + "end\n");
+}
+
+TEST(Console, CutsABarThatWouldNotFitItsLine) {
+  Console console(6);
+  testing::internal::CaptureStdout();
+
+  console.bar("0123456789");
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\r\033[K01234");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 
@@ -79,6 +80,31 @@ TEST(MetricsLine, KeepsTheOrderOfItsKeysAndIsOneLine) {
 TEST(MetricsLine, ReplacesWhatIsNotUtf8) {
   EXPECT_NE(metrics_line(CheckpointReport{.path = "caf\xe9.h5"}, 0.0).find("caf\xef\xbf\xbd.h5"),
             std::string::npos);
+}
+
+TEST(MetricsSchema, ReadsTheLinesThatItWrites) {
+  StepReport step{.step = 7, .loss = std::nan(""), .sent_bytes = std::int64_t{1} << 60, .period = 8};
+  step.slowest_host = "node7";
+  const std::vector<std::string> lines = {
+      metrics_line(StartReport{.deck = "a.toml", .workers = 4, .steps = 10, .network_gb_s = 12.5}, 1.25),
+      metrics_line(step, 2.0), metrics_line(ValidationReport{.accuracy_top1 = 0.5, .auc = 0.75}, 3.0),
+      metrics_line(CheckpointReport{.path = "step-1.h5", .bytes = 12}, 4.0),
+      metrics_line(EndReport{.reason = "done", .step = 10}, 5.0)};
+  for (const std::string& line : lines) {
+    const auto read = read_metrics_line(line);
+    ASSERT_TRUE(read) << line;
+    EXPECT_EQ(
+        std::visit([&](const auto& report) { return metrics_line(report, read->time_s); }, read->report),
+        line);
+  }
+}
+
+TEST(MetricsSchema, ReadsOnlyReports) {
+  for (const char* text :
+       {"", "{", "[]", "{\"event\":\"step\",\"time\":1,\"st", "{\"event\":\"of a later version\",\"time\":1}",
+        "{\"event\":\"step\"}", "{\"event\":\"step\",\"time\":1,\"step\":\"seven\"}"})
+    EXPECT_FALSE(read_metrics_line(text)) << text;
+  EXPECT_TRUE(read_metrics_line("{\"event\":\"step\",\"time\":1,\"of_a_later_version\":1}"));
 }
 
 }  // namespace

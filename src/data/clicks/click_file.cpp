@@ -10,6 +10,7 @@
 #include "src/data/data_file.hpp"
 #include "src/data/line_reader.hpp"
 #include "src/files/gzip_reader.hpp"
+#include "src/observe/progress_line.hpp"
 
 namespace flotilla {
 
@@ -37,8 +38,10 @@ class Scan {
     std::string_view line;
     std::int64_t number = 0;
     lines.seek(file.bytes, text_begin(file.bytes), file.bytes.size());
+    ProgressLine progress(cat("reading ", file.path), file.bytes.size(), Amount::bytes);
     while (lines.next(line)) {
       ++number;
+      progress.at(lines.begin());
       if (!format_.is_sample(line)) continue;
       try {
         look_at(line, file, number);

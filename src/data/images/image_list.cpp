@@ -13,6 +13,7 @@
 #include "src/data/data_file.hpp"
 #include "src/data/shown.hpp"
 #include "src/data/staging/stage_plan.hpp"
+#include "src/observe/progress_line.hpp"
 
 namespace flotilla {
 
@@ -83,7 +84,9 @@ void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mista
   const std::string_view text = list.text;
   list.entries.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
   std::size_t next = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  ProgressLine progress("reading the list of images", std::ssize(text), Amount::bytes);
   while (next < text.size()) {
+    progress.at(static_cast<std::int64_t>(next));
     std::size_t begin = next;
     std::size_t end = std::min(text.find('\n', begin), text.size());
     next = end + 1;
