@@ -25,11 +25,12 @@ install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}")
 get_directory_property(FLOTILLA_ONEDNN DIRECTORY kernels DEFINITION OneDnn_VERSION)
 get_directory_property(FLOTILLA_NCCL_FOUND DIRECTORY mpi DEFINITION Nccl_FOUND)
+get_directory_property(FLOTILLA_ONNX_FOUND DIRECTORY src/onnx DEFINITION OnnxProto_FOUND)
 configure_package_config_file(cmake/FlotillaConfig.cmake.in "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake"
                               INSTALL_DESTINATION "${package}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake"
-              cmake/FlotillaImported.cmake cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake kernels/onednn/FindOneDnn.cmake
+              cmake/FlotillaImported.cmake cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake cmake/FindOnnxProto.cmake kernels/onednn/FindOneDnn.cmake
               kernels/cudnn/FindCudnn.cmake mpi/FindNccl.cmake
         DESTINATION "${package}")
 

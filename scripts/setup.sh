@@ -23,6 +23,7 @@ packages=(
   nlohmann-json3-dev           # metrics.jsonl
   libxxhash-dev zlib1g-dev     # checksums, .gz data
   libjpeg-dev libpng-dev       # images; the former is libjpeg-turbo's
+  libonnx-dev libprotobuf-dev protobuf-compiler  # ONNX models
   libgtest-dev libbenchmark-dev  # tests, micro-benchmarks
 )
 tools=(
@@ -65,6 +66,7 @@ flotilla: this system has no apt-get, so nothing was installed. Flotilla needs, 
   CLI11, spdlog, fmt, JSON      cli11 spdlog fmt nlohmann-json
   xxHash, zlib                  xxhash zlib                  zlib
   libjpeg-turbo, libpng         libjpeg-turbo libpng         libjpeg-turbo libpng
+  ONNX >= 1.12, Protobuf        onnx protobuf                (only for `flotilla export model.onnx`)
   GoogleTest, Benchmark         googletest benchmark         (tests only: -DFLOTILLA_TESTS=OFF does without)
   Kokkos with CUDA, 4.7 or later  kokkos+cuda                kokkos (GPUs only: docs/gpu.md)
 Then build as docs/install.md shows; scripts/quickstart.sh and scripts/test.sh take --no-setup.

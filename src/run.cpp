@@ -17,7 +17,6 @@
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/command_line.hpp"
-#include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
@@ -60,8 +59,7 @@ std::optional<int> run_alone(const CommandLine& line) {
             return flotilla::exit_done;
           },
           [&](const flotilla::ExportArguments& given) -> std::optional<int> {
-            const std::string from =
-                flotilla::export_model(given.checkpoint, given.output, warn, given.average);
+            const std::string from = flotilla::export_checkpoint(given, warn);
             flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
             return flotilla::exit_done;
           },

@@ -10,6 +10,7 @@
 #include "src/commands/bench_input.hpp"
 #include "src/commands/bench_step.hpp"
 #include "src/commands/evaluate.hpp"
+#include "src/commands/export.hpp"
 #include "src/commands/make_data.hpp"
 #include "src/commands/predict.hpp"
 #include "src/commands/train.hpp"
@@ -21,12 +22,6 @@ struct InspectArguments {
   std::string checkpoint;  ///< A file or a folder
   bool json = false;
   bool show_deck = false;  ///< The deck as well
-};
-
-struct ExportArguments {
-  std::string checkpoint;  ///< A file or a folder
-  std::string output;
-  bool average = false;
 };
 
 struct KeysArguments {

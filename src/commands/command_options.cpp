@@ -78,8 +78,13 @@ void add_options(CLI::App& command, InspectArguments& arguments) {
 
 void add_options(CLI::App& command, ExportArguments& arguments) {
   command.add_option("CHECKPOINT", arguments.checkpoint, "File or a run's folder")->required();
-  command.add_option("OUT", arguments.output, "HDF5 file to write")->required();
+  command.add_option("OUT", arguments.output, "HDF5 file to write, or ONNX model where it ends in .onnx")
+      ->required();
   command.add_flag("--average", arguments.average, "The averaged weights (train.average_decay)");
+  command.add_flag("--keep-batch-norm", arguments.keep_batch_norm,
+                   "ONNX: batch norms as nodes of their own instead of folded into the weights before them");
+  command.add_flag("--with-preprocessing", arguments.with_preprocessing,
+                   "ONNX: takes images of bytes (N,H,W,C) and gives probabilities");
 }
 
 void add_options(CLI::App& command, WatchArguments& arguments) {

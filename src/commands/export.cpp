@@ -10,6 +10,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/checkpoint/row_file.hpp"
+#include "src/commands/export_onnx.hpp"
 
 namespace flotilla {
 
@@ -30,14 +31,28 @@ Snapshot read_average(const std::string& path) {
 
 }  // namespace
 
-std::string export_model(const std::string& checkpoint_or_folder, const std::string& out,
-                         const std::function<void(const std::string&)>& on_damaged, bool average) {
-  const std::string path = checkpoint_at(checkpoint_or_folder, on_damaged);
-  check_output_file(out, path);
+Snapshot read_model(const std::string& path, bool average) {
   Snapshot model = average ? read_average(path) : read_weights(path);
   if (model.state.deck.empty())
     throw UserError(cat(
         "'", path, "' has no deck, so it is not a checkpoint of a run; a file of weights needs no export"));
+  return model;
+}
+
+std::string export_checkpoint(const ExportArguments& arguments,
+                              const std::function<void(const std::string&)>& on_damaged) {
+  if (arguments.output.ends_with(".onnx")) return export_onnx(arguments, on_damaged);
+  if (arguments.keep_batch_norm || arguments.with_preprocessing)
+    throw UserError(cat(arguments.keep_batch_norm ? "--keep-batch-norm" : "--with-preprocessing",
+                        " is of ONNX models: give an output that ends in .onnx, got ", arguments.output));
+  return export_model(arguments.checkpoint, arguments.output, on_damaged, arguments.average);
+}
+
+std::string export_model(const std::string& checkpoint_or_folder, const std::string& out,
+                         const std::function<void(const std::string&)>& on_damaged, bool average) {
+  const std::string path = checkpoint_at(checkpoint_or_folder, on_damaged);
+  check_output_file(out, path);
+  Snapshot model = read_model(path, average);
   model.state.inference_only = true;
   model.state.numbers.clear();  // these and the parts are for going on
   model.state.parts.clear();

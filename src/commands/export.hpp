@@ -4,14 +4,34 @@
 #include <functional>
 #include <string>
 
+#include "src/checkpoint/checkpoint.hpp"
+
 namespace flotilla {
 
-/// `flotilla export`: writes the model of a checkpoint without optimizer state to `out`, atomically and
-/// verified, replacing what was there. A folder means its newest good checkpoint; damaged ones that are
-/// skipped are reported to `on_damaged`.
+struct ExportArguments {
+  std::string checkpoint;  ///< A file or a folder
+  std::string output;      ///< An ONNX file where it ends in ".onnx", else HDF5
+  bool average = false;    ///< The averaged weights (train.average_decay) instead of those that were trained
+  bool keep_batch_norm = false;     ///< ONNX: as nodes of their own
+  bool with_preprocessing = false;  ///< ONNX: bytes in, probabilities out
+};
+
+/// Parameters and statistics of the checkpoint of a run.
+/// @param average as ExportArguments::average
+/// @throws UserError if it cannot be read, has no averaged weights or no deck
+Snapshot read_model(const std::string& path, bool average);
+
+/// `flotilla export`, in the form that the output's name asks for. A folder means its newest good checkpoint;
+/// damaged ones that are skipped are reported to `on_damaged`.
+/// @returns the path of the checkpoint that was used. @throws UserError.
+std::string export_checkpoint(const ExportArguments& arguments,
+                              const std::function<void(const std::string&)>& on_damaged);
+
+/// Writes the model of a checkpoint without optimizer state to the HDF5 file `out`, atomically and verified,
+/// replacing what was there. A folder means its newest good checkpoint; damaged ones that are skipped are
+/// reported to `on_damaged`.
 /// @param average take the averaged weights (train.average_decay) instead of those that were trained
-/// @returns the path of the checkpoint that was used. @throws
-/// UserError.
+/// @returns the path of the checkpoint that was used. @throws UserError.
 std::string export_model(const std::string& checkpoint_or_folder, const std::string& out,
                          const std::function<void(const std::string&)>& on_damaged, bool average = false);
 

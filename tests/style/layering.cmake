@@ -30,11 +30,12 @@ endfunction()
 # Vendor headers, and a view of tensors that assumes float32, and where they may be included. tests/bench measures vendors' own calls as the ceiling.
 set(vendor_headers "mpi\\.h" "nccl\\.h" "dnnl[a-z_]*\\.hp?p?" "cudnn[a-z_0-9]*\\.h" "cuda[a-z_0-9]*\\.h" "cublas[A-Za-z_]*\\.h" "Kokkos_[A-Za-z]*\\.hpp"
                    "hdf5\\.h" "toml\\+\\+/[a-z.]*|toml\\.hpp" "jpeglib\\.h|jerror\\.h|turbojpeg\\.h" "png\\.h"
-                   "b?float(16)?_values\\.hpp")
+                   "b?float(16)?_values\\.hpp" "onnx_pb\\.h|zero_copy_stream[a-z_]*\\.h")
 set(homes "mpi/|tests/mpi/|tests/support/" "mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/" "kernels/onednn/|tests/bench/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/cudnn/|kernels/graphs/|kernels/device_loops/cuda_|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/" "kernels/cudnn/|tests/cuda/fake/"
           "kernels/device_loops/|tests/kernels/" "src/|tests/checkpoint/"
-          "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/" "kernels/|tests/")
+          "src/config/deck" "src/data/images/jpeg_|tests/data/images/" "src/data/images/png_|tests/data/images/" "kernels/|tests/"
+          "src/onnx/write_onnx\\.cpp|tests/onnx/")
 set(hdf5_users)
 set(faults "")
 foreach(file IN LISTS files)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "kernels/host_batch.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/config/config.hpp"
+#include "src/onnx/onnx_graph.hpp"
+
+namespace flotilla {
+
+/// The form of an exported model.
+struct OnnxForm {
+  Shape sample{};                ///< (C,H,W) of images, (values) of rows; of click models and MLPs not needed
+  bool keep_batch_norm = false;  ///< As nodes; else they are folded into the weights before them
+  /// The input is images of bytes (N,H,W,C) that are scaled so, the output probabilities instead of logits.
+  std::optional<ByteScaling> preprocessing{};
+};
+
+/// The inference pass of a deck's model with the weights of its checkpoint. Input `input`, (N, …) normalised;
+/// output `logits` (N, classes). Of a click model the part behind the embeddings: its input is (N, dense
+/// values + slots · embedding width). @throws UserError for a model of a user's own, or weights of another
+/// model
+OnnxGraph make_onnx_graph(const Config& config, const Snapshot& weights, const OnnxForm& form);
+
+}  // namespace flotilla
