@@ -36,7 +36,7 @@ install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR
 
 install(DIRECTORY inputs examples DESTINATION "${shared}")
 install(DIRECTORY jobscripts DESTINATION "${shared}" USE_SOURCE_PERMISSIONS)
-install(PROGRAMS scripts/make_lists.sh scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts")
+install(PROGRAMS scripts/make_lists.sh scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts")
 
 # Documents lie elsewhere than what they link to in the source tree.
 install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
