@@ -77,6 +77,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
   return std::visit(
       Overloaded{
           [&](const flotilla::TrainArguments& given) { return flotilla::train(given, world, failure); },
+          [&](const flotilla::CompareArguments& given) { return flotilla::compare(given, world, failure); },
           [&](const flotilla::EvaluateArguments& given) {
             return flotilla::evaluate_checkpoint(given, world, failure);
           },
@@ -137,7 +138,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   const bool disconnected = flotilla::slurm_tasks_disconnected();
   try {
     const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
-    if (training != nullptr && !training->check) listener.emplace();
+    const bool comparing = line && std::holds_alternative<flotilla::CompareArguments>(*line);
+    if (comparing || (training != nullptr && !training->check)) listener.emplace();
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());

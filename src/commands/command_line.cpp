@@ -78,6 +78,9 @@ class Parser {
     CLI::App* train =
         add_command(app_, "train", "Train the network of a deck", [this] { return with_deck(train_, true); });
     add_options(*train, train_, positionals_);
+    CLI::App* compare = add_command(app_, "compare", "Train a deck in several ways, and compare them",
+                                    [this] { return with_plan(); });
+    add_options(*compare, compare_, positionals_);
     CLI::App* evaluate = add_command(app_, "evaluate", "Evaluate a checkpoint on validation data",
                                      [this] { return with_deck(evaluate_, false); });
     add_options(*evaluate, evaluate_, positionals_);
@@ -215,6 +218,18 @@ class Parser {
     return arguments;
   }
 
+  CompareArguments with_plan() const {
+    CompareArguments arguments = compare_;
+    std::vector<std::string> files;
+    std::vector<std::string> written = {positionals_.first};
+    written.insert(written.end(), positionals_.others.begin(), positionals_.others.end());
+    for (const std::string& text : written) (is_override(text) ? arguments.overrides : files).push_back(text);
+    if (files.size() != 1)
+      throw UserError(cat("one PLAN is needed, got ", files.size(), "; see ", used_command(), " --help"));
+    arguments.plan = files.front();
+    return arguments;
+  }
+
   BenchInputArguments with_list_or_deck() const {
     BenchInputArguments arguments = with_deck(bench_input_, false);
     if (arguments.list.empty() == arguments.deck.empty())
@@ -240,6 +255,7 @@ class Parser {
   CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun."};
   std::function<CommandLine()> chosen_;
   TrainArguments train_;
+  CompareArguments compare_;
   EvaluateArguments evaluate_;
   PredictArguments predict_;
   InspectArguments inspect_;

@@ -9,6 +9,7 @@
 #include "src/commands/bench_all_reduce.hpp"
 #include "src/commands/bench_input.hpp"
 #include "src/commands/bench_step.hpp"
+#include "src/commands/compare.hpp"
 #include "src/commands/evaluate.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/make_data.hpp"
@@ -29,9 +30,10 @@ struct KeysArguments {
 };
 
 /// The parsed command line: the command that was given, with its options.
-using CommandLine = std::variant<TrainArguments, EvaluateArguments, PredictArguments, InspectArguments,
-                                 ExportArguments, BenchAllReduceArguments, BenchInputArguments,
-                                 BenchStepArguments, MakeDataArguments, WatchArguments, KeysArguments>;
+using CommandLine =
+    std::variant<TrainArguments, CompareArguments, EvaluateArguments, PredictArguments, InspectArguments,
+                 ExportArguments, BenchAllReduceArguments, BenchInputArguments, BenchStepArguments,
+                 MakeDataArguments, WatchArguments, KeysArguments>;
 
 /// A text to print before exiting with 0: help or version.
 struct PrintedText {

@@ -31,6 +31,14 @@ void add_options(CLI::App& command, TrainArguments& arguments, Positionals& posi
                    "epoch, and stop");
 }
 
+void add_options(CLI::App& command, CompareArguments& /*arguments*/, Positionals& positionals) {
+  command
+      .add_option("PLAN", positionals.first,
+                  "TOML file: a deck and what each run sets in it (docs/compare.md)")
+      ->required();
+  command.add_option("OVERRIDES", positionals.others, override_help);
+}
+
 void add_options(CLI::App& command, EvaluateArguments& arguments, Positionals& positionals) {
   command
       .add_option("CHECKPOINT", arguments.checkpoint, "File, or a run's folder: its newest good checkpoint")

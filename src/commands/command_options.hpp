@@ -28,6 +28,7 @@ struct SizeTexts {
 /// Options and positionals of one command, which CLI11 fills into `arguments` (and `words`) when it parses.
 /// All must outlive `command`.
 void add_options(CLI::App& command, TrainArguments& arguments, Positionals& positionals);
+void add_options(CLI::App& command, CompareArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, EvaluateArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, PredictArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, InspectArguments& arguments);

@@ -89,6 +89,12 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
   return limit;
 }
 
+/// Of steps before the checkpoint; 0 where they were not counted.
+double seconds_at(const CheckpointState& checkpoint) {
+  const auto found = checkpoint.numbers.find(trained_seconds);
+  return found == checkpoint.numbers.end() ? 0.0 : found->second;
+}
+
 /// Where the loop begins: at a checkpoint, or at zero.
 Beginning beginning_at(const LoadedCheckpoint* resumed, const Continuation& continuation,
                        const Config& config) {
@@ -99,7 +105,8 @@ Beginning beginning_at(const LoadedCheckpoint* resumed, const Continuation& cont
           .samples = resumed->state.samples,
           .checkpoint = resumed->path,
           .changes = continuation.changes,
-          .best = same_metric ? resumed->state.numbers : std::map<std::string, double>()};
+          .best = same_metric ? resumed->state.numbers : std::map<std::string, double>(),
+          .seconds = seconds_at(resumed->state)};
 }
 
 /// Collective over the workers. Trains, then reports on rows and lets the servers go.
@@ -146,13 +153,13 @@ int report_end(const Ending& ending, double seconds, const RunParts& run, Report
         "a smaller run.stop_margin_s",
         process_age_s()));
   workers.barrier();
-  if (too_short) return exit_user_error;
+  if (too_short || !ending.divergence.empty()) return exit_user_error;
   return ending.stopped ? exit_stopped : exit_done;
 }
 
-int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const StartUp& machines,
-                 const mpi::Communicator& workers, ServerLink* servers, FailureHandler& failure,
-                 mpi::Watchdog& watchdog) {
+Trained train_worker(const Training& training, const StartUp& machines, const mpi::Communicator& workers,
+                     ServerLink* servers, FailureHandler& failure, mpi::Watchdog& watchdog) {
+  const LoadedDeck& deck = training.deck;
   Config config = deck.config;
   // 1. The run's folder is this run's from before its checkpoints are read.
   RunFolder folder(config, workers, watchdog);
@@ -172,7 +179,7 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   const Continuation continuation = found ? restore_run(*found, run) : Continuation();
   const auto loaded = found ? LoadedWeights() : load_initial_weights(run, warnings);
   // 5. Files. From here on there is a folder to write a failure into.
-  folder.open(run.machine.own_place().rank, resumed, arguments.deck);
+  folder.open(run.machine.own_place().rank, resumed, training.deck_path);
   failure.set_folder(config.run.output);
   write_roles(run.machine, config.run.output);
   // 6. One model on all workers, and a report of all that.
@@ -180,9 +187,9 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
   Reporter& reporter = folder.reporter();
   std::optional<mpi::CpuProgressScope> reporting(std::in_place, watchdog, "reporting the start");
   if (const std::string warning = folder.warning(); !warning.empty()) warnings.push_back(warning);
-  report_start(
-      {arguments.deck, deck, machines, resumed, continuation, staged, loaded, warnings, folder.keeps_deck()},
-      run, reporter);
+  report_start({training.deck_path, deck, machines, resumed, continuation, staged, loaded, warnings,
+                folder.keeps_deck()},
+               run, reporter);
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   reporting.reset();
   // 7. Steps.
@@ -193,7 +200,8 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_numbers(),
-                   .limit = limit},
+                   .limit = limit,
+                   .ends_job_when_diverged = training.ends_job_when_diverged},
                   beginning_at(resumed, continuation, config));
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
   // 8. The end.
@@ -203,24 +211,40 @@ int train_worker(const TrainArguments& arguments, const LoadedDeck& deck, const 
       tracing.write();
     });
   });
-  return report_end(ending, static_cast<double>(trace::now_ns() - begin_ns) * 1e-9, run, reporter);
+  if (!ending.divergence.empty()) reporter.warn(ending.divergence);
+  return {
+      .exit_code = report_end(ending, static_cast<double>(trace::now_ns() - begin_ns) * 1e-9, run, reporter),
+      .divergence = ending.divergence};
 }
 
 }  // namespace
 
-int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
-  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+Trained train(const Training& training, const mpi::Communicator& world, FailureHandler& failure) {
+  const Config& config = training.deck.config;
+  Trained trained;
   const auto work = [&](const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
-    StartUp start;
-    if (!arguments.check) start = look_around(deck.config, world, places, watchdog);
-    return with_servers(deck.config, world, failure, watchdog,
+    const StartUp start = look_around(config, world, places, watchdog);
+    return with_servers(config, world, failure, watchdog,
                         [&](const mpi::Communicator& workers, ServerLink* servers) {
                           if (workers.is_root()) Console::of_process().use_terminal();
-                          if (arguments.check) return check(deck, workers, servers, failure, watchdog);
-                          return train_worker(arguments, deck, start, workers, servers, failure, watchdog);
+                          trained = train_worker(training, start, workers, servers, failure, watchdog);
+                          return trained.exit_code;
                         });
   };
-  return under_watch(deck.config, world, failure, work);
+  trained.exit_code = under_watch(config, world, failure, work);
+  return trained;
+}
+
+int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+  if (!arguments.check) return train({.deck_path = arguments.deck, .deck = deck}, world, failure).exit_code;
+  return under_watch(deck.config, world, failure,
+                     [&](const std::vector<mpi::Place>& /*places*/, mpi::Watchdog& watchdog) {
+                       return with_servers(deck.config, world, failure, watchdog,
+                                           [&](const mpi::Communicator& workers, ServerLink* servers) {
+                                             return check(deck, workers, servers, failure, watchdog);
+                                           });
+                     });
 }
 
 }  // namespace flotilla

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
+#include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {
@@ -14,6 +15,22 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   bool check = false;  ///< Construct everything, run two steps in memory, print the plan, write nothing
 };
+
+/// One training of a deck that all ranks have checked.
+struct Training {
+  const std::string& deck_path;
+  const LoadedDeck& deck;
+  bool ends_job_when_diverged = true;
+};
+
+/// How a training ended.
+struct Trained {
+  int exit_code = 0;
+  std::string divergence{};  ///< On workers: what diverged where; empty: nothing did
+};
+
+/// Collective. Trains. @throws AgreedFailure for the user's mistakes, on every rank
+Trained train(const Training& training, const mpi::Communicator& world, FailureHandler& failure);
 
 /// Collective. `flotilla train`. Returns the exit code. Before training starts it throws only exceptions that
 /// every rank throws.

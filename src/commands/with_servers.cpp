@@ -7,19 +7,17 @@
 
 namespace flotilla {
 
-namespace {
-
-mpi::RoleOptions options_of(const RolesConfig& roles) {
+mpi::RoleTable roles_of(const Config& config, const std::vector<mpi::Place>& places) {
+  if (config.server() == nullptr) return mpi::assign_roles({}, places);
+  const RolesConfig& roles = config.roles;
   mpi::RoleOptions options{.kind = mpi::RoleKind::symmetric,
                            .servers = static_cast<int>(roles.servers),
                            .server_ranks = roles.server_ranks,
                            .worker_ranks = roles.worker_ranks};
   if (roles.kind == RolesKind::ratio) options.kind = mpi::RoleKind::ratio;
   if (roles.kind == RolesKind::user_defined) options.kind = mpi::RoleKind::user_defined;
-  return options;
+  return mpi::assign_roles(options, places);
 }
-
-}  // namespace
 
 int with_servers(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
                  mpi::Watchdog& watchdog,
@@ -28,7 +26,7 @@ int with_servers(const Config& config, const mpi::Communicator& world, FailureHa
   watchdog.beat("giving the ranks their roles", -1);
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   mpi::RoleTable table;
-  throw_alike([&] { table = mpi::assign_roles(options_of(config.roles), places); });
+  throw_alike([&] { table = roles_of(config, places); });
   const mpi::RoleCommunicators roles(world, table);
   if (roles.is_server()) return serve(roles, config, places, failure, watchdog);
   ServerLink servers(roles, config, places);

@@ -165,9 +165,10 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  std::int64_t epochs = 0;             ///< 0: no limit. Whichever of epochs and steps ends first
-  std::int64_t steps = 0;              ///< 0: no limit
-  std::int64_t batch_size = 0;         ///< Per worker and micro-step; 0 if global_batch_size is given
+  std::int64_t epochs = 0;      ///< 0: no limit. Whichever of epochs and steps ends first
+  std::int64_t steps = 0;       ///< 0: no limit
+  double seconds = 0.0;         ///< Of steps on worker 0, without validation and checkpoints; 0: no limit
+  std::int64_t batch_size = 0;  ///< Per worker and micro-step; 0 if global_batch_size is given
   std::int64_t global_batch_size = 0;  ///< Over all workers and micro-steps; 0 if batch_size is given
   std::int64_t accumulate_steps = 1;
   Accumulation accumulate = Accumulation::average;  ///< Of the micro-steps' gradients

@@ -66,11 +66,11 @@ LoadedDeck load_deck(const DeckSource& source) {
   auto parsed = config::parse_toml(source.text);
   if (const auto* syntax = std::get_if<config::SyntaxMistake>(&parsed)) {
     mistakes.add({syntax->position, {}}, syntax->text);
-    config::collect_overrides(source.overrides, given, mistakes);
+    config::collect_overrides(source.written, source.overrides, given, mistakes);
     mistakes.throw_if_any();
   }
   config::collect_deck(std::get<config::Table>(parsed), given, mistakes);
-  config::collect_overrides(source.overrides, given, mistakes);
+  config::collect_overrides(source.written, source.overrides, given, mistakes);
 
   LoadedDeck loaded;
   loaded.notes = config::drop_what_overrides_replace(given);
@@ -92,20 +92,21 @@ LoadedDeck load_deck(const DeckSource& source) {
   return loaded;
 }
 
-std::string read_deck_file(const std::string& path) {
-  const std::string remedy = "; give a deck's path, as inputs/mnist_mlp.toml";
+std::string read_deck_file(const std::string& path, const std::string& what, const std::string& example) {
+  const std::string remedy = cat("; give a ", what, "'s path, as ", example);
+  const std::string failed = cat("cannot read the ", what, " ", path, ": ");
   std::error_code error;
-  if (fs::is_directory(path, error))
-    throw UserError("cannot read the deck " + path + ": it is a folder" + remedy);
+  if (fs::is_directory(path, error)) throw UserError(failed + "it is a folder" + remedy);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError("cannot read the deck " + path + ": " + std::strerror(errno) + remedy);
+  if (!file) throw UserError(failed + std::strerror(errno) + remedy);
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw UserError("cannot read the deck " + path + ": " + std::strerror(errno));
+  if (file.bad()) throw UserError(failed + std::strerror(errno));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > most_bytes) {
-    throw UserError(cat("the deck ", path, " has more than ", most_bytes, " bytes: is it a deck?", remedy));
+    throw UserError(
+        cat("the ", what, " ", path, " has more than ", most_bytes, " bytes: is it a ", what, "?", remedy));
   }
   return text;
 }

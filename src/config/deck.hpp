@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/config/config.hpp"
+#include "src/config/given.hpp"
 #include "src/config/keys.hpp"
 
 namespace flotilla {
@@ -13,7 +14,8 @@ namespace flotilla {
 struct DeckSource {
   std::string path;  ///< For messages, and the folder that paths in the deck are relative to
   std::string text;  ///< TOML
-  std::vector<std::string> overrides;  ///< "key.path=value", from the command line
+  std::vector<std::string> overrides;                ///< "key.path=value", from the command line
+  std::vector<config::PlacedOverride> written = {};  ///< Those of another file, between deck and command line
 };
 
 struct LoadedDeck {
@@ -23,11 +25,13 @@ struct LoadedDeck {
 };
 
 /// Reads, overlays and checks a deck. Pure apart from resolving relative paths.
-/// @throws UserError that lists all mistakes at once, each with file:line:column and a suggestion.
+/// @throws MistakesError that lists all mistakes at once, each with file:line:column and a suggestion.
 LoadedDeck load_deck(const DeckSource& source);
 
 /// The text of a deck file. @throws UserError if it cannot be read.
-std::string read_deck_file(const std::string& path);
+/// @param what is read and an example of it, for messages
+std::string read_deck_file(const std::string& path, const std::string& what = "deck",
+                           const std::string& example = "inputs/mnist_mlp.toml");
 
 /// The deck of a checkpoint, read leniently: keys that this version does not know are left out.
 /// @throws UserError if it is not TOML.

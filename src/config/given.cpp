@@ -139,8 +139,10 @@ void collect_table(const std::string& table, const Table& members, DeckValues& g
   }
 }
 
-void collect_override(const std::string& text, DeckValues& given, Mistakes& mistakes) {
-  const Origin origin{{}, text};
+/// @param place of an override that a file holds; empty: the command line
+void collect_override(const std::string& text, const std::string& place, DeckValues& given,
+                      Mistakes& mistakes) {
+  const Origin origin{{}, text, place};
   const auto equals = text.find('=');
   const std::string path = text.substr(0, equals);
   const Key* key = find_key(path);
@@ -194,8 +196,10 @@ void collect_deck(const Table& deck, DeckValues& given, Mistakes& mistakes) {
   collect_table("", deck, given, mistakes);
 }
 
-void collect_overrides(const std::vector<std::string>& overrides, DeckValues& given, Mistakes& mistakes) {
-  for (const std::string& text : overrides) collect_override(text, given, mistakes);
+void collect_overrides(const std::vector<PlacedOverride>& written, const std::vector<std::string>& overrides,
+                       DeckValues& given, Mistakes& mistakes) {
+  for (const PlacedOverride& each : written) collect_override(each.text, each.place, given, mistakes);
+  for (const std::string& text : overrides) collect_override(text, "", given, mistakes);
 }
 
 }  // namespace flotilla::config

@@ -13,6 +13,12 @@
 
 namespace flotilla::config {
 
+/// An override that a file holds.
+struct PlacedOverride {
+  std::string text;   ///< "train.epochs=3"
+  std::string place;  ///< "plan.toml:7:8", for messages
+};
+
 /// A value that the deck or the command line gives for a key.
 struct Given {
   Value value;
@@ -40,6 +46,8 @@ void collect_deck(const Table& deck, DeckValues& given, Mistakes& mistakes);
 
 /// Sorts overrides, "key.path=value", to their keys; of two for one key the last holds. Unknown keys, wrong
 /// types and broken rules become mistakes.
-void collect_overrides(const std::vector<std::string>& overrides, DeckValues& given, Mistakes& mistakes);
+/// @param written those of a file, over which the command line's are laid
+void collect_overrides(const std::vector<PlacedOverride>& written, const std::vector<std::string>& overrides,
+                       DeckValues& given, Mistakes& mistakes);
 
 }  // namespace flotilla::config

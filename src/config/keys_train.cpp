@@ -18,11 +18,18 @@ std::vector<Key> training_keys() {
       {.path = "train.epochs",
        .field = field<&Config::train, &TrainConfig::epochs>(),
        .rule = at_least(0, most_steps),
-       .help = "Passes over the training data; 0: no limit. Whichever of epochs and steps ends first holds"},
+       .help =
+           "Passes over the training data; 0: no limit. Whichever of epochs, steps and seconds ends first "
+           "holds"},
       {.path = "train.steps",
        .field = field<&Config::train, &TrainConfig::steps>(),
        .rule = at_least(0, most_steps),
        .help = "Updates of the model; 0: no limit"},
+      {.path = "train.seconds",
+       .field = field<&Config::train, &TrainConfig::seconds>(),
+       .rule = at_least(0, most_seconds),
+       .help = "Seconds that the steps of worker 0 may take, all resumes together, without validations and "
+               "checkpoints; schedules do not know of it; 0: no limit"},
       {.path = "train.batch_size",
        .field = field<&Config::train, &TrainConfig::batch_size>(),
        .rule = positive(most_count),

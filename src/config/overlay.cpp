@@ -31,7 +31,8 @@ std::vector<std::string> replaced_by(const std::string& selector, const DeckValu
 
 std::string note(const std::vector<std::string>& dropped, const Origin& origin) {
   std::string text =
-      "left out of the deck, because the command line says " + printable(origin.override) + ": ";
+      cat("left out of the deck, because ", origin.file.empty() ? "the command line" : origin.file, " says ",
+          printable(origin.override), ": ");
   for (std::size_t i = 0; i < dropped.size(); ++i) text += (i == 0 ? "" : ", ") + dropped[i];
   return text;
 }

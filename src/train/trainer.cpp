@@ -21,6 +21,7 @@ constexpr std::int64_t unrated_steps =
     10;  ///< First steps that samples_per_s leaves out: caches, page faults, JIT
 constexpr double agreement_deadline_s = 10.0;
 constexpr const char* time_limit = "time limit";
+constexpr const char* time_is_up = "time is up";
 
 }  // namespace
 
@@ -37,6 +38,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       samples_(beginning.samples),
       last_saved_step_(beginning.step),
       begin_ns_(trace::now_ns()),
+      seconds_before_(beginning.seconds),
+      time_is_up_(config_.train.seconds > 0.0 && beginning.seconds >= config_.train.seconds),
       best_(config_, beginning.best),
       saves_(parts_.run, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
@@ -106,8 +109,29 @@ bool Trainer::asked_to_stop() {
   } else if (parts_.limit.is_set() && parts_.limit.reached(trace::now_ns(), work_to_come())) {
     // One worker's clock decides, and that of the one which reports the reason.
     stop_reason_ = time_limit;
+  } else if (config_.train.seconds > 0.0 && run_.machine.workers.is_root() &&
+             trained_s() >= config_.train.seconds) {
+    stop_reason_ = time_is_up;
   }
   return !stop_reason_.empty();
+}
+
+double Trainer::trained_s() const {
+  return seconds_before_ + seconds(times_.step_ns);
+}
+
+/// Collective after a step that is the last one: worker 0's clock may have ended the training, and a worker
+/// may have diverged alone.
+void Trainer::agree_on_end() {
+  if (config_.train.seconds > 0.0) {
+    std::int32_t up = time_is_up_ || stop_reason_ == time_is_up ? 1 : 0;
+    run_.machine.workers.all_reduce(std::span(&up, 1), mpi::Op::max, step_);
+    time_is_up_ = up > 0;
+    if (time_is_up_) stop_reason_.clear();
+  }
+  if (parts_.ends_job_when_diverged) return;
+  for (const std::string& text : run_.machine.workers.all_gather(diverged_, step_))
+    if (!text.empty()) throw Divergence{text};
 }
 
 /// 0 before the first step.
@@ -139,6 +163,17 @@ WorkToCome Trainer::work_to_come() const {
 }
 
 Ending Trainer::run() {
+  try {
+    return train();
+  } catch (const Divergence& divergence) {  // on all workers, after one and the same step
+    run_.machine.watchdog.clear_deadline();
+    run_.machine.workers.barrier(step_);
+    run_.machine.watchdog.beat("ending", step_);
+    return {.reason = "diverged", .step = step_, .divergence = divergence.text};
+  }
+}
+
+Ending Trainer::train() {
   const auto loader = make_loader();
   run_.machine.device->queue().synchronize();
   queue_.emplace(flotilla::computing_threads(computing_threads()));
@@ -173,6 +208,8 @@ Ending Trainer::run() {
     if (outcome.stop) {
       if (stop_reason_.empty()) stop_reason_ = "stopped";  // another worker was asked
       run_.machine.watchdog.clear_deadline();
+      agree_on_end();
+      if (time_is_up_) break;
       save();
       if (validates_now()) {  // a resumed run would not
         validate();
@@ -186,6 +223,7 @@ Ending Trainer::run() {
     if (validates_now()) validate();
     if (is_time_to_save() || saves_at(step_) || (improved_ && keeps_best())) save();
   }
+  agree_on_end();
   const bool stopped = !done() || !stop_reason_.empty();
   if (!stopped) {
     validate();
@@ -198,9 +236,9 @@ Ending Trainer::run() {
   report_processors();
   run_.machine.workers.barrier(step_);
   run_.machine.watchdog.beat("ending", step_);
-  return {.reason = stopped                     ? stop_reason_
-                    : done_at(step_, position_) ? "done"
-                                                : "stopped early",
+  return {.reason = stopped                                    ? stop_reason_
+                    : time_is_up_ || done_at(step_, position_) ? "done"
+                                                               : "stopped early",
           .step = step_,
           .stopped = stopped,
           .too_short =

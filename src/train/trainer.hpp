@@ -35,15 +35,20 @@ struct Beginning {
   std::string checkpoint{};                      ///< The file; empty: none
   std::map<std::string, std::string> changes{};  ///< Continuation::changes
   std::map<std::string, double> best{};          ///< BestValidation::numbers(); empty: no validation yet
+  double seconds = 0.0;                          ///< That steps took before; with train.seconds
 };
 
 /// How a run ended.
 struct Ending {
-  std::string reason;  ///< "done", "stopped", "time limit"
+  std::string reason;  ///< "done", "stopped early", "stopped", "time limit", "diverged"
   std::int64_t step = 0;
-  bool stopped = false;    ///< Exit with exit_stopped
-  bool too_short = false;  ///< Slurm's limit left time for one step only; set on worker 0
+  bool stopped = false;      ///< Exit with exit_stopped
+  bool too_short = false;    ///< Slurm's limit left time for one step only; set on worker 0
+  std::string divergence{};  ///< What diverged where, equal on all workers; empty: nothing did
 };
+
+/// CheckpointState::numbers: seconds that steps took so far, with train.seconds.
+inline constexpr const char* trained_seconds = "train/seconds";
 
 /// Time of the training thread since the start, by phase, nanoseconds. Communication and optimizer:
 /// StrategyTimes.
@@ -69,8 +74,9 @@ class Trainer {
     Saves::Writers writers;
     FailureHandler& failure;
     LoaderOptions loading;
-    std::string build;  ///< For the versions in checkpoints
-    TimeLimit limit{};  ///< On worker 0; the others have none
+    std::string build;                   ///< For the versions in checkpoints
+    TimeLimit limit{};                   ///< On worker 0; the others have none
+    bool ends_job_when_diverged = true;  ///< Else run() returns how it diverged
   };
   Trainer(Parts parts, const Beginning& beginning);
 
@@ -84,7 +90,13 @@ class Trainer {
   std::unique_ptr<Loader> make_loader() const;
 
  private:
-  bool done() const { return done_at(step_, position_) || best_.out_of_patience(); }
+  struct Divergence {
+    std::string text;
+  };
+  Ending train();
+  bool done() const { return time_is_up_ || done_at(step_, position_) || best_.out_of_patience(); }
+  double trained_s() const;
+  void agree_on_end();
   void report_best();
   bool done_at(std::int64_t step, const Position& position) const;
   bool reports_at(std::int64_t step, const Position& position) const;
@@ -137,7 +149,7 @@ class Trainer {
   void check_finite(const StrategyState& state);
   void check_overflow_limit(const StepOutcome& outcome);
   [[noreturn]] void end_diverged(const std::string& what);
-  [[noreturn]] void end_diverged_alone(const std::string& what);
+  void end_diverged_alone(const std::string& what);
   std::string divergence(const std::string& what, const std::string& where) const;
   std::string where_not_finite() const;
 
@@ -161,6 +173,9 @@ class Trainer {
   std::optional<SaveClock> save_clock_;  ///< Of a run(), with checkpoint.every_s
   bool asks_clock_ = false;              ///< After the last step
   std::string stop_reason_;
+  double seconds_before_ = 0.0;  ///< Of resumed steps; with train.seconds
+  bool time_is_up_ = false;      ///< train.seconds; equal on all workers
+  std::string diverged_;         ///< On this worker alone so far
   double learning_rate_ = 0.0;
 
   PhaseTimes times_;

@@ -312,6 +312,7 @@ void Trainer::save() {
   last_saved_step_ = step_;
   counters.optimizer_step = state.optimizer_steps;
   counters.numbers = best_.numbers();
+  if (config_.train.seconds > 0.0) counters.numbers[trained_seconds] = trained_s();
   improved_ = false;
   // All workers save or none does: they exchange what became of their parts.
   if (failure.empty()) {

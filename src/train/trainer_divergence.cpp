@@ -73,18 +73,26 @@ std::string Trainer::divergence(const std::string& what, const std::string& wher
              saves_.last_good());
 }
 
-/// Collective. Ends the job once what is being written is known to be good.
+/// Collective. Ends the training, or the job, once what is being written is known to be good.
 void Trainer::end_diverged(const std::string& what) {
   saves_.finish();
+  if (!parts_.ends_job_when_diverged) throw Divergence{divergence(what, where_not_finite())};
   parts_.failure.end_job_together(divergence(what, where_not_finite()), exit_user_error,
                                   run_.machine.places.front().rank);
 }
 
-/// Ends the job where only this worker diverged: the others do not know of it, their samples may be good.
+/// Where only this worker diverged: the others do not know of it, their samples may be good. Ends the job, or
+/// asks all workers to stop.
 void Trainer::end_diverged_alone(const std::string& what) {
+  if (!diverged_.empty()) return;
   saves_.finish();
   const std::string layer = run_.model.network->first_non_finite();
   const std::string where = layer.empty() ? "" : cat("the output of ", layer, " is not finite; ");
+  if (!parts_.ends_job_when_diverged) {
+    diverged_ = divergence(what, where);
+    stop_reason_ = "diverged";
+    return;
+  }
   parts_.failure.end_job(divergence(what, where), exit_user_error);
 }
 

@@ -177,7 +177,8 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
   const std::string unknown = refused({"trian", "a.toml"});
-  EXPECT_TRUE(unknown.starts_with("there is no command \"trian\"; one of train, evaluate, ")) << unknown;
+  EXPECT_TRUE(unknown.starts_with("there is no command \"trian\"; one of train, compare, evaluate, "))
+      << unknown;
   EXPECT_TRUE(unknown.ends_with(", make-data is needed; see flotilla --help")) << unknown;
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
   EXPECT_NE(refused({"train", "train.epochs=3"}).find("DECK"), std::string::npos);

@@ -53,8 +53,8 @@ std::size_t count_fields(const Config& config) {
     }
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = train;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = train;
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = optimizer;
@@ -215,10 +215,12 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
                                              "roles",
                                              "server"};
   const std::set<std::string> free_keys = {
-      "model.recompute",        "data.stage_to",      "data.threads",        "data.prefetch",
-      "train.epochs",           "train.steps",        "train.batch_size",    "train.global_batch_size",
-      "train.accumulate_steps", "data.cache",         "data.max_bad_images", "data.max_pixels",
-      "data.on_bad_image",      "model.weight_names", "train.patience",      "data.class_names"};
+      "model.recompute",        "data.stage_to",     "data.threads",
+      "data.prefetch",          "train.epochs",      "train.steps",
+      "train.seconds",          "train.batch_size",  "train.global_batch_size",
+      "train.accumulate_steps", "data.cache",        "data.max_bad_images",
+      "data.max_pixels",        "data.on_bad_image", "model.weight_names",
+      "train.patience",         "data.class_names"};
   const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
   const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
                                               "data.std"};

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/compare.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <span>
+
+#include "kernels/error.hpp"
+#include "mpi/core/topology.hpp"
+#include "src/commands/train.hpp"
+#include "src/commands/with_servers.hpp"
+#include "src/compare/comparison_table.hpp"
+#include "src/compare/planned_trainings.hpp"
+#include "src/compare/run_figures.hpp"
+#include "src/files/atomic_file.hpp"
+#include "src/job/stop_request.hpp"
+#include "src/observe/print.hpp"
+#include "src/train/run_data.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// A plan that all ranks have read and checked, with what became of its trainings.
+struct Prepared {
+  Plan plan;
+  std::vector<PlannedTraining> trainings;
+  std::vector<Progressed> progress;   ///< By training
+  std::vector<std::string> failures;  ///< By training: why it could not be trained; empty: it could
+
+  std::string name_of(std::size_t training) const {
+    return cat(plan.runs[trainings[training].run].name, ", seed ", trainings[training].seed);
+  }
+  /// Of the whole comparison, absolute.
+  std::string folder() const {
+    return std::filesystem::path(trainings.front().deck.config.run.output).parent_path().parent_path();
+  }
+};
+
+/// The samples of a step over all workers. @throws UserError where the configuration does not fit the ranks
+std::int64_t global_batch_of(const Config& config, const std::vector<mpi::Place>& places) {
+  constexpr std::int64_t many_samples = std::numeric_limits<std::int32_t>::max();
+  const int workers = roles_of(config, places).count(mpi::Role::worker);
+  return make_sharding(config, many_samples, workers).global_batch();
+}
+
+/// Collective. Rank 0 reads plan and deck, every rank checks all runs.
+Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& world) {
+  std::string text;
+  agree(world, [&] {
+    if (world.is_root()) text = read_deck_file(arguments.plan, "plan", "inputs/plans/compare_digits.toml");
+  });
+  world.broadcast(text);
+  PlanReading reading = read_plan(arguments.plan, text);
+  std::string deck;
+  std::string unreadable;
+  if (world.is_root() && !reading.plan.deck.empty()) {
+    try {
+      deck = read_deck_file(reading.plan.deck);
+    } catch (const UserError& error) {
+      unreadable = error.what();
+    }
+  }
+  world.broadcast(deck);
+  world.broadcast(unreadable);
+  if (!unreadable.empty()) reading.mistakes.push_back(cat(arguments.plan, ": ", unreadable));
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  Prepared prepared;
+  agree(world, [&] {
+    prepared.trainings = planned_trainings(reading, deck, arguments.overrides, [&](const Config& config) {
+      return global_batch_of(config, places);
+    });
+  });
+  prepared.plan = std::move(reading.plan);
+  prepared.failures.resize(prepared.trainings.size());
+  return prepared;
+}
+
+/// Collective. Rank 0 looks at what is in the folders of all trainings. @throws AgreedFailure naming all that
+/// hold runs of other decks
+std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Communicator& world) {
+  std::vector<std::int32_t> found(prepared.trainings.size());
+  agree(world, [&] {
+    if (!world.is_root()) return;
+    std::string others;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Config& config = prepared.trainings[i].deck.config;
+      try {
+        found[i] = static_cast<std::int32_t>(progress_in(config.run.output, config.resolved_text));
+      } catch (const UserError& error) {
+        others += (others.empty() ? "" : "\n") + std::string(error.what());
+      }
+    }
+    if (!others.empty()) throw UserError(others);
+  });
+  world.broadcast(std::span(found));
+  std::vector<Progressed> progress;
+  for (const std::int32_t each : found) progress.push_back(static_cast<Progressed>(each));
+  return progress;
+}
+
+/// Collective. Whether any rank was asked to stop.
+bool asked_to_stop(const mpi::Communicator& world) {
+  std::int32_t asked = stop_signal() != 0 ? 1 : 0;
+  world.all_reduce(std::span(&asked, 1), mpi::Op::max);
+  return asked > 0;
+}
+
+/// Collective. @returns the exit code with which the comparison ends now; exit_done: it goes on
+int train_one(Prepared& prepared, std::size_t number, const mpi::Communicator& world,
+              FailureHandler& failure) {
+  if (world.is_root())
+    print_line(cat("\ncomparison   ", number + 1, " of ", prepared.trainings.size(), ": ",
+                   prepared.name_of(number)));
+  int exit_code = exit_done;
+  std::int32_t diverged = 0;
+  try {
+    const Trained trained = train({.deck_path = prepared.plan.deck,
+                                   .deck = prepared.trainings[number].deck,
+                                   .ends_job_when_diverged = false},
+                                  world, failure);
+    exit_code = trained.exit_code;
+    diverged = trained.divergence.empty() ? 0 : 1;
+  } catch (const AgreedFailure& error) {
+    if (error.exit_code != exit_user_error) throw;
+    prepared.failures[number] = cat("failed: ", error.what());
+    if (world.is_root()) print_error_line(cat("flotilla: ", prepared.name_of(number), ": ", error.what()));
+  }
+  failure.set_folder("");
+  world.all_reduce(std::span(&diverged, 1), mpi::Op::max);
+  return diverged > 0 ? static_cast<int>(exit_done) : exit_code;
+}
+
+/// "AMD EPYC 9R14 96-Core Processor"; "an unknown processor" where the system does not say.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "an unknown processor";
+}
+
+std::string describe_machine(const std::vector<mpi::Place>& places) {
+  const int hosts = mpi::hosts(places);
+  return cat(processor_name(), ", ", places.size(), places.size() == 1 ? " rank on " : " ranks on ",
+             places.front().host_cores, " cores", hosts > 1 ? cat(" of each of ", hosts, " hosts") : "");
+}
+
+Comparison results_of(const Prepared& prepared, const CompareArguments& arguments,
+                      const std::vector<mpi::Place>& places) {
+  const Plan& plan = prepared.plan;
+  Comparison comparison{.command = cat("mpirun -n ", places.size(), " flotilla compare ", arguments.plan),
+                        .machine = describe_machine(places),
+                        .equal = plan.equal,
+                        .seconds = plan.seconds,
+                        .target = plan.target};
+  for (const std::string& each : arguments.overrides) comparison.command += " " + each;
+  for (const PlannedRun& run : plan.runs) {
+    comparison.runs.push_back({.name = run.name});
+    for (const config::PlacedOverride& each : run.set) comparison.runs.back().set.push_back(each.text);
+  }
+  for (std::size_t i = 0; i < prepared.trainings.size(); ++i) {
+    const PlannedTraining& training = prepared.trainings[i];
+    ComparedTraining compared{
+        .seed = training.seed, .folder = training.deck.config.run.output, .failure = prepared.failures[i]};
+    if (compared.failure.empty()) {
+      compared.figures = read_figures(compared.folder, plan.target);
+      if (compared.figures.end == "diverged") compared.failure = "diverged";
+    }
+    comparison.runs[training.run].trainings.push_back(std::move(compared));
+  }
+  return comparison;
+}
+
+void write_results(const Prepared& prepared, const CompareArguments& arguments,
+                   const std::vector<mpi::Place>& places) {
+  const Comparison comparison = results_of(prepared, arguments, places);
+  const std::string table = markdown_of(comparison);
+  const std::string file = prepared.folder() + "/compare";
+  write_text_file_atomically(file + ".md", table);
+  write_text_file_atomically(file + ".json", json_of(comparison));
+  print_line(cat("\n", table, "\ntable        ", file, ".md and .json"));
+}
+
+}  // namespace
+
+int compare(const CompareArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  // 1. All mistakes of the plan and its runs, before anything is trained.
+  Prepared prepared = prepare(arguments, world);
+  prepared.progress = find_progress(prepared, world);
+  // 2. Each training by all ranks, in turn.
+  for (std::size_t i = 0; i < prepared.trainings.size(); ++i) {
+    if (prepared.progress[i] == Progressed::ended) continue;
+    const int exit_code = asked_to_stop(world) ? exit_stopped : train_one(prepared, i, world, failure);
+    if (exit_code == exit_done) continue;
+    if (world.is_root() && exit_code == exit_stopped)
+      print_line(cat("comparison   stopped in training ", i + 1, " of ", prepared.trainings.size(),
+                     "; start the command again to go on"));
+    return exit_code;
+  }
+  // 3. The table.
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  agree(world, [&] {
+    if (world.is_root()) write_results(prepared, arguments, places);
+  });
+  for (const std::string& each : prepared.failures)
+    if (!each.empty()) return exit_user_error;
+  return exit_done;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/config/given.hpp"
+
+namespace flotilla {
+
+/// What all trainings of a comparison have in common.
+enum class Equal {
+  samples,  ///< The number of training samples, over all workers
+  time,     ///< Seconds of training steps
+};
+
+/// One row of a comparison: the plan's deck with these overrides.
+struct PlannedRun {
+  std::string name;
+  std::string folder;  ///< Below the plan's output, made from the name: "local_sgd_8"
+  std::vector<config::PlacedOverride> set;
+};
+
+/// What `flotilla compare` is to train: a TOML file (docs/compare.md).
+struct Plan {
+  std::string path;
+  std::string
+      deck;  ///< Path of the deck; relative ones begin at the plan's folder in the file, here resolved
+  std::string output;      ///< Folder, as written; relative to the current folder
+  std::int64_t seeds = 1;  ///< Trainings of each run: with the deck's run.seed, run.seed + 1, …
+  Equal equal = Equal::samples;
+  double seconds = 0.0;                     ///< Of each training; with Equal::time
+  std::optional<double> target;             ///< Accuracy or AUC to whose first reaching the time is given
+  std::vector<config::PlacedOverride> set;  ///< For all runs
+  std::vector<PlannedRun> runs;
+};
+
+/// A plan as far as it could be read.
+struct PlanReading {
+  Plan plan;
+  std::vector<std::string> mistakes;  ///< "plan.toml:3:1: …", in the order of the text
+};
+
+/// Pure. @param text of the plan, TOML
+PlanReading read_plan(const std::string& path, const std::string& text);
+
+}  // namespace flotilla

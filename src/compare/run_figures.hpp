@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace flotilla {
+
+/// What the metrics.jsonl of a run's folder says of the whole run, resumes included.
+struct RunFigures {
+  std::string end{};     ///< Reason of the last line "end" behind all steps; empty: none, the run is to go on
+  std::string device{};  ///< What computed
+  std::int64_t workers = 0;
+  std::int64_t global_batch = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;      ///< That training saw, over all workers
+  std::string metric{};          ///< Of the next two: "accuracy_top1", of clicks "auc"; empty: no validation
+  std::optional<double> last{};  ///< Of the last validation
+  std::optional<double> best{};  ///< Of all validations
+  double loss = 0.0;             ///< Of training, at the last report
+  double seconds = 0.0;          ///< Of steps, without validation and checkpoints
+  std::optional<double> target_s{};  ///< `seconds` at the first validation that reached the target
+  double bytes_per_sample = 0.0;     ///< That worker 0 sent for each sample of its own
+  double exposed_share = 0.0;        ///< Of `seconds` that worker 0 waited for communication
+  double samples_per_s() const { return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0; }
+};
+
+/// Pure. @param metrics the text of metrics.jsonl; lines that are no JSON are left out  @param target of
+/// RunFigures::metric
+RunFigures figures_of(std::string_view metrics, std::optional<double> target);
+
+/// How far a training has come in its folder.
+enum class Progressed { not_begun, begun, ended };
+
+/// Reads metrics.jsonl and deck.toml of a run's folder. Keys that say when a job stops may differ
+/// (run.time_limit_s, run.stop_margin_s).
+/// @param resolved_deck that the folder is to hold @throws UserError if it holds a run of another deck
+Progressed progress_in(const std::string& folder, const std::string& resolved_deck);
+
+/// The figures of a run's folder. @throws UserError if they cannot be read
+RunFigures read_figures(const std::string& folder, std::optional<double> target);
+
+}  // namespace flotilla

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "tests/checkpoint/whole_files.hpp"
+#include "tests/runs/program.hpp"
+
+// flotilla compare: several trainings in one job, each as if it were alone.
+
+namespace flotilla::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Texts = std::vector<std::string>;
+
+const Texts local_sgd = {"strategy.kind=local-sgd", "strategy.period=4", "optimizer.kind=sgd"};
+const Texts served = {"strategy.kind=parameter-server", "roles.kind=ratio", "roles.servers=1"};
+
+/// "[[run]]" with these overrides.
+std::string run_text(const std::string& name, const Texts& set) {
+  std::string text = "[[run]]\nname = \"" + name + "\"\nset = [";
+  for (const std::string& each : set) text += "\"" + each + "\", ";
+  return text + "]\n";
+}
+
+class Compare : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  /// Writes a plan of the digits. @param lines before its runs
+  std::string plan(const std::string& lines, const std::string& runs) const {
+    const std::string file = path("plan.toml");
+    write_file(file, "deck = \"" + source_path("inputs/mnist_mlp.toml") + "\"\n" + lines +
+                         "set = [\"train.global_batch_size=100\", \"model.widths=16\", \"device.threads=1\", "
+                         "\"run.log_every=10\"]\n" +
+                         runs);
+    return file;
+  }
+  Texts command(const std::string& file, const std::string& output, const Texts& overrides) const {
+    Texts all = {"compare", file, "run.output=" + path(output)};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return all;
+  }
+  nlohmann::json results(const std::string& output) const {
+    return nlohmann::json::parse(read_file(path(output + "/compare.json")));
+  }
+  Snapshot model(const std::string& run) const {
+    return read_checkpoint(find_newest_good(path(run), [](const std::string&) {}).value());
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(Compare, TrainsEachRunWithEachSeedToTheBitsOfTrain) {
+  const std::string file = plan("seeds = 2\n", run_text("local", local_sgd) + run_text("served", served));
+
+  const Result result = flotilla(2, command(file, "all", {"train.epochs=0", "train.steps=40"}));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const std::string run : {"local", "served"}) {
+    for (const std::string seed : {"1", "2"}) {
+      const std::string alone = run + seed;
+      Texts train = {"train",
+                     source_path("inputs/mnist_mlp.toml"),
+                     "run.seed=" + seed,
+                     "run.output=" + path(alone),
+                     "train.epochs=0",
+                     "train.steps=40",
+                     "model.widths=16",
+                     "train.global_batch_size=100",
+                     "device.threads=1",
+                     "run.log_every=10"};
+      const Texts& own = run == "local" ? local_sgd : served;
+      train.insert(train.end(), own.begin(), own.end());
+      ASSERT_EQ(flotilla(2, train).exit_code, 0);
+      EXPECT_EQ(model("all/" + run + "/seed-" + seed).values, model(alone).values) << alone;
+    }
+  }
+  const nlohmann::json json = results("all");
+  ASSERT_EQ(json.at("runs").size(), 2U);
+  for (const auto& run : json.at("runs")) {
+    EXPECT_EQ(run.at("final").at("seeds"), 2) << run;
+    EXPECT_FALSE(run.at("final").at("standard_error").is_null());
+    for (const auto& training : run.at("trainings")) EXPECT_EQ(training.at("samples"), 4000);
+  }
+  EXPECT_EQ(count(read_file(path("all/compare.md")), "\n| local "), 1);
+  EXPECT_EQ(count(result.output, "± "), count(read_file(path("all/compare.md")), "± "));
+
+  const Result again = flotilla(2, command(file, "all", {"train.epochs=0", "train.steps=40"}));
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_EQ(count(again.output, "comparison   "), 0) << "all have ended before";
+  const Result other = flotilla(2, command(file, "all", {"train.epochs=0", "train.steps=41"}));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_EQ(count(other.errors, " holds a run of another deck (steps = 40, now steps = 41)"), 4)
+      << other.errors;
+}
+
+TEST_F(Compare, GoesOnAfterAStopToEqualResults) {
+  const std::string file = plan("", run_text("flat", {}) + run_text("local", local_sgd));
+  const Texts length = {"train.epochs=8"};
+  ASSERT_EQ(flotilla(2, command(file, "whole", length)).exit_code, 0);
+
+  Program program(flotilla_command(2, command(file, "cut", length)));
+  for (int i = 0; i < 3000 && metrics(path("cut/local/seed-1"), "step").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(program.pid(), SIGUSR1);
+  const Result stopped = program.wait();
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_NE(stopped.output.find("stopped in training 2 of 2; start the command again to go on"),
+            std::string::npos)
+      << stopped.output;
+  EXPECT_FALSE(fs::exists(path("cut/compare.json")));
+
+  const Result resumed = flotilla(2, command(file, "cut", length));
+
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(count(resumed.output, "comparison   "), 1) << "the first run has ended before";
+  for (const std::string run : {"flat", "local"}) {
+    EXPECT_EQ(model("cut/" + run + "/seed-1").values, model("whole/" + run + "/seed-1").values);
+    EXPECT_EQ(metrics(path("cut/" + run + "/seed-1"), "validation").back().at("accuracy_top1"),
+              metrics(path("whole/" + run + "/seed-1"), "validation").back().at("accuracy_top1"));
+  }
+}
+
+TEST_F(Compare, ShowsWhatDivergesAsARowAndGoesOn) {
+  // Of all workers at one step, and of one worker between two averagings.
+  const Texts hot = {"schedule.learning_rate=1e30"};
+  Texts alone = local_sgd;
+  alone.insert(alone.end(), {"schedule.learning_rate=1e30", "strategy.period=50"});
+  const std::string file =
+      plan("", run_text("hot", hot) + run_text("hot, alone", alone) + run_text("good", {}));
+
+  const Result result = flotilla(2, command(file, "all", {"train.epochs=1"}));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const nlohmann::json runs = results("all").at("runs");
+  EXPECT_EQ(runs.at(0).at("trainings").at(0).at("failure"), "diverged");
+  EXPECT_EQ(runs.at(1).at("trainings").at(0).at("failure"), "diverged");
+  EXPECT_TRUE(runs.at(2).at("trainings").at(0).at("failure").is_null());
+  EXPECT_EQ(runs.at(2).at("final").at("seeds"), 1);
+  EXPECT_EQ(count(result.errors, "training diverged, nothing more was saved"), 2) << result.errors;
+  EXPECT_EQ(metrics(path("all/hot/seed-1"), "end").back().at("reason"), "diverged");
+  EXPECT_EQ(count(flotilla(2, command(file, "all", {"train.epochs=1"})).output, "comparison   "), 0);
+}
+
+TEST_F(Compare, FindsAMistakeOfTheLastRunBeforeItTrainsTheFirst) {
+  const std::string file =
+      plan("", run_text("one", {}) + run_text("two", {}) + run_text("three", {"strategy.kind=local-sdg"}) +
+                   run_text("four", {"train.global_batch_size=99"}));
+
+  const Result result = flotilla(2, command(file, "all", {}));
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("the plan has 2 mistakes"), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("plan.toml:11:8: strategy.kind must be one of"), std::string::npos)
+      << result.errors;
+  EXPECT_NE(result.errors.find("run \"four\": train.global_batch_size = 99 cannot be divided by 2 workers"),
+            std::string::npos)
+      << result.errors;
+  EXPECT_FALSE(fs::exists(path("all")));
+}
+
+TEST_F(Compare, TrainsEachRunForEquallyLong) {
+  const std::string file = plan("equal = \"time\"\nseconds = 0.4\n",
+                                run_text("flat", {"schedule.kind=constant"}) + run_text("local", local_sgd));
+
+  const Result result = flotilla(2, command(file, "all", {}));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const auto& run : results("all").at("runs")) {
+    EXPECT_GE(run.at("seconds").at("mean"), 0.4);
+    EXPECT_EQ(run.at("final").at("seeds"), 1) << "a validation at the end";
+    const std::string folder = run.at("trainings").at(0).at("folder");
+    EXPECT_EQ(metrics(folder, "end").back().at("reason"), "done");
+    EXPECT_EQ(metrics(folder, "validation").back().at("step"), metrics(folder, "end").back().at("step"));
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::test
