@@ -32,6 +32,7 @@ tools=(
   clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
   hdf5-tools shellcheck
   mold  # Links the tests in less time
+  chromium libxml2-utils       # the page and the pictures of flotilla report
   iproute2 procps util-linux   # tests/hosts: hosts made of namespaces
   slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge  # and a Slurm over them
 )

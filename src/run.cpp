@@ -18,6 +18,7 @@
 #include "mpi/core/topology.hpp"
 #include "src/commands/command_line.hpp"
 #include "src/commands/inspect.hpp"
+#include "src/commands/report.hpp"
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
@@ -61,6 +62,10 @@ std::optional<int> run_alone(const CommandLine& line) {
           [&](const flotilla::ExportArguments& given) -> std::optional<int> {
             const std::string from = flotilla::export_checkpoint(given, warn);
             flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
+            return flotilla::exit_done;
+          },
+          [&](const flotilla::ReportArguments& given) -> std::optional<int> {
+            flotilla::print_line(flotilla::make_report(given, warn));
             return flotilla::exit_done;
           },
           [](const flotilla::KeysArguments& given) -> std::optional<int> {

@@ -99,6 +99,9 @@ class Parser {
     add_options(*watching, watch_);
     CLI::App* keys = add_command(app_, "keys", "Explain the keys of a deck", [this] { return keys_; });
     add_options(*keys, keys_);
+    CLI::App* report = add_command(app_, "report", "Write a page with the curves and figures of runs",
+                                   [this] { return report_; });
+    add_options(*report, report_);
   }
 
   void add_bench() {
@@ -262,6 +265,7 @@ class Parser {
   ExportArguments export_;
   WatchArguments watch_;
   KeysArguments keys_;
+  ReportArguments report_;
   BenchAllReduceArguments bench_all_reduce_;
   BenchInputArguments bench_input_;
   BenchStepArguments bench_step_;

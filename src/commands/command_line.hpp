@@ -14,6 +14,7 @@
 #include "src/commands/export.hpp"
 #include "src/commands/make_data.hpp"
 #include "src/commands/predict.hpp"
+#include "src/commands/report.hpp"
 #include "src/commands/train.hpp"
 #include "src/commands/watch.hpp"
 
@@ -32,8 +33,8 @@ struct KeysArguments {
 /// The parsed command line: the command that was given, with its options.
 using CommandLine =
     std::variant<TrainArguments, CompareArguments, EvaluateArguments, PredictArguments, InspectArguments,
-                 ExportArguments, BenchAllReduceArguments, BenchInputArguments, BenchStepArguments,
-                 MakeDataArguments, WatchArguments, KeysArguments>;
+                 ExportArguments, ReportArguments, BenchAllReduceArguments, BenchInputArguments,
+                 BenchStepArguments, MakeDataArguments, WatchArguments, KeysArguments>;
 
 /// A text to print before exiting with 0: help or version.
 struct PrintedText {

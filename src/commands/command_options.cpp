@@ -106,6 +106,14 @@ void add_options(CLI::App& command, KeysArguments& arguments) {
                      "A table, a key or a name: strategy, train.epochs, learning_rate (all, a line each)");
 }
 
+void add_options(CLI::App& command, ReportArguments& arguments) {
+  command.add_option("RUN", arguments.runs, "Folders of runs, also of running ones")->required();
+  command.add_option("--output", arguments.output,
+                     "The page (RUN/report.html; of several runs report.html in the current folder)");
+  command.add_option("--svg", arguments.svg, "Folder for each chart as a picture");
+  command.add_option("--csv", arguments.csv, "Folder for the steps and validations of each run as tables");
+}
+
 void add_options(CLI::App& command, BenchAllReduceArguments& arguments, SizeTexts& sizes) {
   CLI::Option* bytes = command.add_option("--bytes", sizes.bytes, "One size: 512, 1K, 64M");
   command.add_option("--min", sizes.min, "Smallest size (1K)")->excludes(bytes);

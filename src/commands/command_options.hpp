@@ -35,6 +35,7 @@ void add_options(CLI::App& command, InspectArguments& arguments);
 void add_options(CLI::App& command, ExportArguments& arguments);
 void add_options(CLI::App& command, WatchArguments& arguments);
 void add_options(CLI::App& command, KeysArguments& arguments);
+void add_options(CLI::App& command, ReportArguments& arguments);
 void add_options(CLI::App& command, BenchAllReduceArguments& arguments, SizeTexts& sizes);
 void add_options(CLI::App& command, BenchStepArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, BenchInputArguments& arguments, Positionals& positionals);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/report.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint.hpp"
+#include "src/files/atomic_file.hpp"
+#include "src/files/folders.hpp"
+#include "src/report/csv.hpp"
+#include "src/report/page_data.hpp"
+#include "src/report/read_run.hpp"
+#include "src/report/svg_chart.hpp"
+
+namespace flotilla {
+
+namespace {
+
+std::string page_path(const ReportArguments& given) {
+  if (!given.output.empty()) return given.output;
+  return given.runs.size() == 1 ? given.runs.front() + "/report.html" : "report.html";
+}
+
+void check_is_no_input(const std::string& output, const ReportArguments& given) {
+  for (const std::string& run : given.runs)
+    for (const char* input : {"/metrics.jsonl", "/deck.toml", "/failure.json"})
+      check_output_file(output, run + input);
+}
+
+/// Names of runs as parts of files' names: "a/b" becomes "a-b", and a second one "a-b-2".
+std::vector<std::string> file_names_of(const std::vector<report::RunRecord>& runs) {
+  std::vector<std::string> names;
+  for (const report::RunRecord& run : runs) {
+    std::string name = run.name;
+    std::ranges::replace(name, '/', '-');
+    std::string unique = name;
+    for (int i = 2; std::ranges::find(names, unique) != names.end(); ++i) unique = cat(name, "-", i);
+    names.push_back(unique);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string make_report(const ReportArguments& given, const std::function<void(const std::string&)>& warn) {
+  std::ranges::for_each(given.runs, report::check_is_run);
+  const std::string path = page_path(given);
+  check_is_no_input(path, given);
+  const std::vector<report::RunRecord> runs = report::read_runs(given.runs);
+  for (const report::RunRecord& run : runs) std::ranges::for_each(run.warnings, warn);
+  const std::vector<std::string> names = file_names_of(runs);
+  std::string text;
+  if (!given.svg.empty()) {
+    make_output_folder(given.svg, "--svg");
+    const auto pictures = report::pictures_of(runs, names);
+    for (const report::Picture& picture : pictures)
+      write_text_file_atomically(cat(given.svg, "/", picture.name, ".svg"), picture.svg);
+    text += cat("wrote ", pictures.size(), " pictures to ", given.svg, "\n");
+  }
+  if (!given.csv.empty()) {
+    make_output_folder(given.csv, "--csv");
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      for (const char* event : {"step", "validation"}) {
+        const std::string table = cat(given.csv, "/", names[i], "-", event, "s.csv");
+        const std::int64_t rows = report::write_csv(runs[i].folder + "/metrics.jsonl", event, table);
+        if (rows > 0) text += cat("wrote ", rows, rows == 1 ? " row to " : " rows to ", table, "\n");
+      }
+  }
+  write_text_file_atomically(path, report::page_of(runs));
+  return cat(text, "wrote ", path);
+}
+
+}  // namespace flotilla

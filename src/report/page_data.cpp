@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/page_data.hpp"
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "src/report/charts.hpp"
+#include "src/report/deck_differences.hpp"
+#include "src/report/page_parts.hpp"
+
+namespace flotilla::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// As many digits as can be seen: the page is some times smaller for it.
+double rounded(double value) {
+  std::array<char, 32> text{};
+  const auto written =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific, 6);
+  double result = value;
+  std::from_chars(text.data(), written.ptr, result);
+  return result;
+}
+
+/// A whole number without ".0".
+Json step_json(double step) {
+  return static_cast<std::int64_t>(step);
+}
+
+/// Two arrays: steps and values.
+Json series_json(const std::vector<Point>& points) {
+  Json steps = Json::array();
+  Json values = Json::array();
+  for (const Point& point : points) {
+    steps.push_back(step_json(point.step));
+    values.push_back(rounded(point.value));
+  }
+  return {std::move(steps), std::move(values)};
+}
+
+/// Seven arrays: steps and the phases' seconds.
+Json phases_json(const std::vector<PhaseReduction::Means>& phases) {
+  Json columns = Json::array();
+  for (std::size_t i = 0; i <= phase_names.size(); ++i) columns.push_back(Json::array());
+  for (const auto& mean : phases) {
+    columns[0].push_back(step_json(mean.step));
+    for (std::size_t i = 0; i < phase_names.size(); ++i) columns[i + 1].push_back(rounded(mean.values[i]));
+  }
+  return columns;
+}
+
+/// Four arrays: steps, seconds, epochs, samples.
+Json knots_json(const std::vector<Knot>& knots) {
+  Json columns = Json::array();
+  for (int i = 0; i < 4; ++i) columns.push_back(Json::array());
+  for (const Knot& knot : knots) {
+    columns[0].push_back(step_json(knot.step));
+    columns[1].push_back(rounded(knot.seconds));
+    columns[2].push_back(rounded(knot.epochs));
+    columns[3].push_back(step_json(knot.samples));
+  }
+  return columns;
+}
+
+const char* word_of(MarkKind kind) {
+  switch (kind) {
+    case MarkKind::checkpoint: return "checkpoint";
+    case MarkKind::resume: return "resume";
+    case MarkKind::straggler: return "straggler";
+    case MarkKind::fault: break;
+  }
+  return "fault";
+}
+
+Json marks_json(const std::vector<Mark>& marks) {
+  Json list = Json::array();
+  for (const Mark& mark : marks)
+    list.push_back({{"kind", word_of(mark.kind)},
+                    {"step", step_json(mark.step)},
+                    {"until", step_json(mark.until)},
+                    {"text", mark.text}});
+  return list;
+}
+
+Json totals_json(const RunTotals& totals) {
+  Json improvements = Json::array();
+  for (const Improvement& better : totals.improvements)
+    improvements.push_back({better.value, step_json(better.at.step), rounded(better.at.seconds),
+                            rounded(better.at.epochs), step_json(better.at.samples)});
+  return {{"figure", totals.figure},
+          {"improvements", std::move(improvements)},
+          {"last_figure", totals.last_figure},
+          {"best_loss", totals.best_loss},
+          {"training_loss", totals.training_loss},
+          {"step", step_json(totals.end.step)},
+          {"epochs", rounded(totals.end.epochs)},
+          {"seconds", rounded(totals.end.seconds)},
+          {"samples_per_s", rounded(totals.samples_per_s)},
+          {"sent_bytes", rounded(totals.sent_bytes)},
+          {"exposed_share", rounded(totals.exposed_share)},
+          {"memory_bytes", rounded(totals.memory_bytes)},
+          {"last_time", totals.last_time},
+          {"lines", totals.step_lines},
+          {"ending", totals.ending}};
+}
+
+Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
+  Json series = Json::object();
+  for (const Chart& chart : charts)
+    for (const ChartCurve& curve : chart.curves)
+      if (const auto found = run.series.find(curve.series); found != run.series.end())
+        series[curve.series] = series_json(found->second);
+  const RunFacts& facts = run.facts;
+  return {{"name", run.name},
+          {"folder", run.folder},
+          {"facts",
+           {{"deck", facts.deck},
+            {"device", facts.device},
+            {"all_reduce", facts.all_reduce},
+            {"workers", facts.workers},
+            {"hosts", facts.hosts},
+            {"planned_steps", facts.planned_steps},
+            {"global_batch", facts.global_batch},
+            {"parameters", facts.parameters}}},
+          {"series", std::move(series)},
+          {"phases", phases_json(run.phases)},
+          {"knots", knots_json(run.knots)},
+          {"marks", marks_json(run.marks)},
+          {"totals", totals_json(run.totals)},
+          {"deck", run.deck},
+          {"warnings", run.warnings}};
+}
+
+Json chart_json(const Chart& chart) {
+  Json curves = Json::array();
+  for (const ChartCurve& curve : chart.curves)
+    curves.push_back(
+        {{"series", curve.series}, {"label", curve.label}, {"thin", curve.style == CurveStyle::thin}});
+  return {{"name", chart.name},
+          {"title", chart.title},
+          {"unit", chart.unit},
+          {"from_zero", chart.from_zero},
+          {"curves", std::move(curves)}};
+}
+
+/// Text between others: what `mark` stands for is put in its place.
+void put_in(std::string& page, std::string_view mark, std::string_view text) {
+  page.replace(page.find(mark), mark.size(), text);
+}
+
+}  // namespace
+
+std::string page_data(const std::vector<RunRecord>& runs) {
+  Json data;
+  const std::vector<Chart> charts = charts_of(runs);
+  data["charts"] = Json::array();
+  for (const Chart& chart : charts) data["charts"].push_back(chart_json(chart));
+  data["phases"] = phase_names;
+  data["runs"] = Json::array();
+  std::vector<std::string> decks;
+  for (const RunRecord& run : runs) {
+    data["runs"].push_back(run_json(run, charts));
+    if (!run.deck.empty()) decks.push_back(run.deck);
+  }
+  data["differences"] = Json::array();
+  if (decks.size() == runs.size())
+    for (const DeckDifference& row : deck_differences(decks))
+      data["differences"].push_back({{"key", row.key}, {"values", row.values}});
+  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  for (const char c : text) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string page_of(const std::vector<RunRecord>& runs) {
+  std::string page(page_html);
+  put_in(page, "/*style*/", page_css);
+  put_in(page, "/*script*/", page_js);
+  put_in(page, "/*data*/", page_data(runs));
+  return page;
+}
+
+}  // namespace flotilla::report

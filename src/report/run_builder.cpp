@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/run_builder.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.hpp"
+
+namespace flotilla::report {
+
+namespace {
+
+double number_of(const nlohmann::json& line, const char* key, double otherwise = no_value) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+std::int64_t count_of(const nlohmann::json& line, const char* key) {
+  return static_cast<std::int64_t>(number_of(line, key, 0.0));
+}
+
+std::string text_of(const nlohmann::json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// The series that are drawn as they are; the phases are summed up beside them.
+constexpr std::array drawn_keys = {
+    step_key("accuracy_top1"), step_key("accuracy_top5"), step_key("auc"),
+    step_key("batch_auc"),     step_key("learning_rate"), step_key("samples_per_s"),
+    step_key("step_s"),        step_key("memory_bytes"),  step_key("period")};
+
+constexpr std::array phase_keys = {step_key("input_wait_s"), step_key("forward_s"), step_key("backward_s"),
+                                   step_key("exposed_comm_s"), step_key("optimizer_s")};
+
+/// Marks beyond this number would hide the curves.
+constexpr std::size_t most_stragglers = 400;
+
+}  // namespace
+
+void RunBuilder::take(const MetricsLine& line) {
+  if (line.is_step) {
+    if (counts(line.step.number(step_key("step")))) step(line.step);
+    return;
+  }
+  const auto json = nlohmann::json::parse(line.text, nullptr, false);
+  if (!json.is_object()) return;
+  const std::string event = text_of(json, "event");
+  if (event == "start") start(json);
+  if (!counts(number_of(json, "step", 0.0))) return;
+  totals_.last_time = std::max(totals_.last_time, number_of(json, "time", 0.0));
+  if (event == "validation") validation(json);
+  if (event == "checkpoint") checkpoint(json);
+  if (event == "end") end(json);
+}
+
+bool RunBuilder::counts(double step) const {
+  return counted_.empty() || step <= counted_[first_steps_.size()];
+}
+
+void RunBuilder::begin_attempt(double time) {
+  attempt_begun_ = true;
+  attempt_time_ = time;
+  attempt_seconds_ = seconds_;
+}
+
+void RunBuilder::start(const nlohmann::json& line) {
+  const double first = number_of(line, "first_step", 0.0);
+  overlaps_ = overlaps_ || (totals_.step_lines > 0 && first < last_.step);
+  first_steps_.push_back(first);
+  begin_attempt(number_of(line, "time", 0.0));
+  facts_ = {.deck = text_of(line, "deck"),
+            .device = text_of(line, "device"),
+            .all_reduce = text_of(line, "all_reduce"),
+            .workers = count_of(line, "workers"),
+            .hosts = count_of(line, "hosts"),
+            .planned_steps = count_of(line, "steps"),
+            .steps_per_epoch = count_of(line, "steps_per_epoch"),
+            .global_batch = count_of(line, "global_batch_size"),
+            .parameters = count_of(line, "parameters")};
+  totals_.ending.clear();
+  const Knot begin = knot_at(std::max(first, last_.step), attempt_time_);
+  if (first > 0.0)
+    others_.push_back({MarkKind::resume, first, first,
+                       cat("resumed after step ", static_cast<std::int64_t>(first), " with ", facts_.workers,
+                           facts_.workers == 1 ? " worker" : " workers")});
+  last_ = begin;
+  if (knots_.items().empty()) knots_.add(begin);
+}
+
+Knot RunBuilder::knot_at(double step, double time) const {
+  const double steps = step - last_.step;
+  const double seconds =
+      std::isfinite(time) ? attempt_seconds_ + std::max(0.0, time - attempt_time_) : seconds_;
+  const double epochs =
+      facts_.steps_per_epoch > 0 ? steps / static_cast<double>(facts_.steps_per_epoch) : 0.0;
+  return {.step = step,
+          .seconds = seconds,
+          .epochs = last_.epochs + epochs,
+          .samples = last_.samples + steps * static_cast<double>(facts_.global_batch)};
+}
+
+void RunBuilder::step(const StepLine& line) {
+  const double number = line.number(step_key("step"));
+  const double time = line.number(step_key("time"), no_value);
+  if (!attempt_begun_) begin_attempt(time);
+  if (totals_.step_lines > 0 && number <= last_.step) {
+    overlaps_ = overlaps_ || counted_.empty();
+    if (!counted_.empty()) return;
+  }
+  Knot knot = knot_at(number, time);
+  if (facts_.steps_per_epoch > 0 && line.has(step_key("epoch")) && line.has(step_key("batch")))
+    knot.epochs = line.number(step_key("epoch")) +
+                  line.number(step_key("batch")) / static_cast<double>(facts_.steps_per_epoch);
+  const double loss = line.number(step_key("loss"));
+  losses_->add({number, line.number(step_key("loss_mean"), loss)});
+  for (const std::size_t key : drawn_keys) {
+    if (!line.has(key)) continue;
+    if (step_series_[key] == nullptr) step_series_[key] = &series_[cat("step.", step_keys[key])];
+    step_series_[key]->add({number, line.values[key]});
+  }
+  const double steps = std::max(1.0, number - last_.step);
+  const double seconds = steps * line.number(step_key("step_s"));
+  if (line.has(step_key("forward_s"))) add_phases(line);
+  add_straggler(line, seconds);
+  if (std::isnan(loss) && (totals_.step_lines == 0 || !std::isnan(totals_.training_loss)))
+    others_.push_back({MarkKind::fault, number, number, "the loss is not finite"});
+  totals_.training_loss = loss;
+  totals_.sent_bytes += steps * line.number(step_key("sent_bytes"));
+  totals_.memory_bytes = std::max(totals_.memory_bytes, line.number(step_key("memory_bytes")));
+  ++totals_.step_lines;
+  trained_s_ += seconds;
+  trained_samples_ += steps * static_cast<double>(facts_.global_batch);
+  exposed_s_ += steps * line.number(step_key("exposed_comm_s"));
+  last_ = knot;
+  seconds_ = std::max(seconds_, knot.seconds);
+  totals_.last_time = std::max(totals_.last_time, time);
+  knots_.add(knot);
+}
+
+void RunBuilder::add_phases(const StepLine& line) {
+  std::array<double, phase_names.size()> seconds{};
+  double rest = line.number(step_key("step_s"));
+  for (std::size_t i = 0; i < phase_keys.size(); ++i) {
+    seconds[i] = line.number(phase_keys[i]);
+    rest -= seconds[i];
+  }
+  seconds.back() = std::max(0.0, rest);
+  phases_.add(line.number(step_key("step")), seconds);
+}
+
+/// A worker that cost the others more than 0.1 s and 5 % of the time since the last report.
+void RunBuilder::add_straggler(const StepLine& line, double seconds) {
+  const double cost = line.number(step_key("slowest_cost_s"));
+  if (!(cost > 0.1 && cost > 0.05 * seconds)) return;
+  const double step = line.number(step_key("step"));
+  const auto rank = static_cast<std::int64_t>(line.number(step_key("slowest_rank")));
+  stragglers_.push_back(
+      {MarkKind::straggler, last_.step, step,
+       cat("rank ", rank, " came last and cost the others ", std::round(cost * 10.0) / 10.0, " s")});
+  if (stragglers_.size() == 2 * most_stragglers) {
+    for (std::size_t i = 0; i < most_stragglers; ++i) stragglers_[i] = stragglers_[2 * i];
+    stragglers_.resize(most_stragglers);
+  }
+}
+
+void RunBuilder::validation(const nlohmann::json& line) {
+  const Knot knot = knot_at(number_of(line, "step", 0.0), number_of(line, "time"));
+  if (knot.step > last_.step) knots_.add(knot);
+  seconds_ = std::max(seconds_, knot.seconds);
+  for (const char* key : {"loss", "accuracy_top1", "accuracy_top5", "auc", "average_loss",
+                          "average_accuracy_top1", "average_accuracy_top5"})
+    if (line.contains(key)) series_[cat("validation.", key)].add({knot.step, number_of(line, key)});
+  const double loss = number_of(line, "loss");
+  if (std::isnan(totals_.best_loss) || loss < totals_.best_loss) totals_.best_loss = loss;
+  if (totals_.figure.empty()) {
+    totals_.figure = text_of(line, "best_of");
+    if (totals_.figure.empty() || totals_.figure.ends_with("loss"))
+      totals_.figure = line.contains("auc") ? "auc" : "accuracy_top1";
+  }
+  totals_.last_figure = number_of(line, totals_.figure.c_str());
+  if (totals_.improvements.empty() ? !std::isnan(totals_.last_figure)
+                                   : totals_.last_figure > totals_.improvements.back().value)
+    totals_.improvements.push_back({totals_.last_figure, knot});
+}
+
+void RunBuilder::checkpoint(const nlohmann::json& line) {
+  const double step = number_of(line, "step", 0.0);
+  const double stall = number_of(line, "stall_s", 0.0);
+  checkpoints_.add({MarkKind::checkpoint, step, step,
+                    cat("checkpoint, ", std::round(number_of(line, "bytes", 0.0) * 1e-5) / 10.0,
+                        " MB; training waited ", std::round(stall * 1e3) / 1e3, " s")});
+}
+
+void RunBuilder::end(const nlohmann::json& line) {
+  totals_.ending = text_of(line, "reason");
+  const Knot knot = knot_at(number_of(line, "step", 0.0), number_of(line, "time"));
+  seconds_ = std::max(seconds_, knot.seconds);
+  if (knot.step > last_.step) {
+    knots_.add(knot);
+    last_ = knot;
+  }
+}
+
+void RunBuilder::finish(RunRecord& record) {
+  for (auto& [key, reduction] : series_) record.series[key] = reduction.points();
+  record.phases = phases_.means();
+  record.knots = knots_.items();
+  record.marks = checkpoints_.items();
+  record.marks.insert(record.marks.end(), stragglers_.begin(), stragglers_.end());
+  record.marks.insert(record.marks.end(), others_.begin(), others_.end());
+  std::ranges::stable_sort(record.marks, {}, &Mark::step);
+  record.facts = facts_;
+  totals_.end = last_;
+  totals_.end.seconds = seconds_;
+  totals_.samples_per_s = trained_s_ > 0.0 ? trained_samples_ / trained_s_ : no_value;
+  totals_.exposed_share = trained_s_ > 0.0 ? exposed_s_ / trained_s_ : no_value;
+  if (totals_.ending.empty()) totals_.ending = "not ended";
+  record.totals = totals_;
+}
+
+}  // namespace flotilla::report

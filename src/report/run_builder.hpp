@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/report/metrics_reader.hpp"
+#include "src/report/run_record.hpp"
+
+namespace flotilla::report {
+
+/// Makes the record of a run from the lines of metrics.jsonl, in memory that their number does not change.
+class RunBuilder {
+ public:
+  /// @param counted last_counted_steps(); empty: all lines count
+  explicit RunBuilder(std::vector<double> counted) : counted_(std::move(counted)) {}
+  void take(const MetricsLine& line);
+  /// `first_step` of each start so far.
+  const std::vector<double>& first_steps() const { return first_steps_; }
+  /// Whether an attempt did steps again that lines before it are about.
+  bool overlaps() const { return overlaps_; }
+  /// Puts what the lines told into the record.
+  void finish(RunRecord& record);
+
+ private:
+  bool counts(double step) const;
+  void start(const nlohmann::json& line);
+  void step(const StepLine& line);
+  void add_phases(const StepLine& line);
+  void add_straggler(const StepLine& line, double seconds);
+  void validation(const nlohmann::json& line);
+  void checkpoint(const nlohmann::json& line);
+  void end(const nlohmann::json& line);
+  void begin_attempt(double time);
+  Knot knot_at(double step, double time) const;
+
+  std::vector<double> counted_;
+  std::vector<double> first_steps_;
+  bool overlaps_ = false;
+  std::map<std::string, Reduction, std::less<>> series_;
+  Reduction* losses_ = &series_["step.loss"];
+  std::array<Reduction*, step_keys.size()> step_series_{};  ///< Null: no line had the key yet
+  PhaseReduction phases_;
+  Thinning<Knot> knots_;
+  Thinning<Mark> checkpoints_;
+  std::vector<Mark> stragglers_;
+  std::vector<Mark> others_;
+  RunFacts facts_;
+  RunTotals totals_;
+
+  Knot last_;                     ///< At the last line that counts
+  double attempt_time_ = 0.0;     ///< When it began, or its first line
+  double attempt_seconds_ = 0.0;  ///< Of running before it
+  bool attempt_begun_ = false;
+  double seconds_ = 0.0;  ///< Of running, at the last line
+  double trained_s_ = 0.0;
+  double trained_samples_ = 0.0;
+  double exposed_s_ = 0.0;
+};
+
+}  // namespace flotilla::report

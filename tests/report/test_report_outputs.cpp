@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "src/report/charts.hpp"
+#include "src/report/csv.hpp"
+#include "src/report/deck_differences.hpp"
+#include "src/report/page_data.hpp"
+#include "src/report/read_run.hpp"
+#include "src/report/svg_chart.hpp"
+#include "tests/report/metrics_text.hpp"
+
+namespace flotilla::report {
+namespace {
+
+RunRecord small_run(const std::string& name) {
+  const test::TemporaryFolder folder;
+  write_into(folder, "metrics.jsonl",
+             start_line(0, 1000) + step_line(10, 1001, "2.0", R"(,"accuracy_top1":0.25)") +
+                 step_line(20, 1002, "null", R"(,"accuracy_top1":0.5)") + validation_line(20, 1003, 0.5));
+  return read_run(folder.path(), name);
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A parser of the elements of an XML document, as strict as the pictures need it. @returns what is wrong
+std::string xml_mistake(const std::string& text) {
+  std::vector<std::string> open;
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
+    const std::size_t end = text.find('>', at);
+    if (end == std::string::npos) return "an element does not end";
+    std::string inside = text.substr(at + 1, end - at - 1);
+    if (inside.starts_with('?')) continue;
+    if (inside.find('<') != std::string::npos || std::ranges::count(inside, '"') % 2 != 0) return inside;
+    const std::string name = inside.substr(inside.starts_with('/') ? 1 : 0,
+                                           inside.find_first_of(" /", 1) - (inside.starts_with('/') ? 1 : 0));
+    if (inside.starts_with('/')) {
+      if (open.empty() || open.back() != name) return "closes " + name;
+      open.pop_back();
+    } else if (!inside.ends_with('/')) {
+      open.push_back(name);
+    }
+  }
+  for (std::size_t at = text.find('&'); at != std::string::npos; at = text.find('&', at + 1))
+    if (!text.substr(at).starts_with("&lt;") && !text.substr(at).starts_with("&gt;") &&
+        !text.substr(at).starts_with("&amp;"))
+      return "a bare &";
+  return open.empty() ? "" : "leaves open " + open.back();
+}
+
+TEST(Pictures, AreWellFormedWhateverARunIsCalled) {
+  const std::vector<RunRecord> runs = {small_run("<a> & \"b\"</svg>"), small_run("c\x01")};
+  const std::vector<Picture> pictures = pictures_of(runs, {"a", "c"});
+
+  std::vector<std::string> names;
+  for (const Picture& picture : pictures) {
+    names.push_back(picture.name);
+    EXPECT_EQ(xml_mistake(picture.svg), "") << picture.name;
+    EXPECT_EQ(picture.svg.find("nan"), std::string::npos) << picture.name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"loss", "accuracy", "learning_rate", "samples_per_s", "step_s",
+                                             "memory", "phases-a", "phases-c"}));
+  EXPECT_NE(pictures[0].svg.find("Loss (nats)"), std::string::npos);
+  EXPECT_NE(pictures[0].svg.find("&lt;a&gt; &amp; \"b\"&lt;/svg&gt;"), std::string::npos);
+}
+
+TEST(Pictures, HaveRoundTicks) {
+  EXPECT_EQ(round_ticks(0.0, 10.0, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(round_ticks(0.0, 0.9, 6).size(), 5U);
+}
+
+TEST(Charts, LeaveOutWhatNoRunReports) {
+  RunRecord clicks = small_run("clicks");
+  clicks.series["validation.auc"] = {{1, 0.5}};
+  std::vector<std::string> names;
+  for (const Chart& chart : charts_of({clicks})) names.push_back(chart.name);
+
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"loss", "auc", "learning_rate", "samples_per_s", "step_s", "memory"}));
+}
+
+TEST(DeckDifferences, AreTheKeysWithoutOneValueWhatOnlySomeHaveLast) {
+  const std::string first =
+      "[run]\noutput = \"a\"\nseed = 1\n[model]\nwidths = [64, 64]\n[strategy]\nperiod = 8\n";
+  const std::string second = "[run]\noutput = \"b\"\nseed = 1\n[model]\nwidths = [64]\n[train]\nrate = 0.1\n";
+  const std::vector<DeckDifference> rows = deck_differences({first, second});
+
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].key, "model.widths");
+  EXPECT_EQ(rows[0].values, (std::vector<std::string>{"[64, 64]", "[64]"}));
+  EXPECT_EQ(rows[1].key, "strategy.period");
+  EXPECT_EQ(rows[1].values, (std::vector<std::string>{"8", ""}));
+  EXPECT_EQ(rows[2].values, (std::vector<std::string>{"", "0.1"}));
+  EXPECT_TRUE(deck_differences({first, first}).empty());
+  EXPECT_TRUE(deck_differences({first}).empty());
+}
+
+TEST(PageData, HoldsTheRunsAndNoMarkup) {
+  RunRecord run = small_run("</script><script>alert(1)</script>");
+  run.deck = "# <!-- </script>\n[run]\nseed = 1\n";
+  const std::string text = page_data({run, run});
+
+  EXPECT_EQ(text.find('<'), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["runs"][0]["name"], run.name);
+  EXPECT_EQ(json["runs"][0]["deck"], run.deck);
+  EXPECT_EQ(json["runs"][0]["series"]["step.loss"], nlohmann::json::parse("[[10,20],[2.0,null]]"));
+  EXPECT_EQ(json["runs"][0]["knots"],
+            nlohmann::json::parse("[[0,10,20],[0.0,1.0,2.0],[0.0,1.0,2.0],[0,640,1280]]"));
+  EXPECT_TRUE(json["differences"].empty());
+}
+
+TEST(Page, NeedsNoOtherFile) {
+  const std::string page = page_of({small_run("a")});
+
+  for (const char* other : {"http:", "https:", "src=", "href=", "@import", "url(h"}) {
+    const std::size_t found = page.find(other);
+    EXPECT_TRUE(found == std::string::npos ||
+                page.substr(found, 40).find("www.w3.org/2000/svg") != std::string::npos)
+        << page.substr(found, 60);
+  }
+  for (const char* place : {"/*style*/", "/*script*/", "/*data*/"})
+    EXPECT_EQ(page.find(place), std::string::npos);
+}
+
+TEST(PageScript, IsShort) {
+  const std::string script = text_of_file(FLOTILLA_SOURCE_DIR "/src/report/page/report.js");
+  EXPECT_FALSE(script.empty());
+  EXPECT_LT(std::ranges::count(script, '\n'), 600);
+}
+
+TEST(Csv, HasEveryKeyAndNumbersAsTheyAreWritten) {
+  const test::TemporaryFolder folder;
+  write_into(folder, "metrics.jsonl",
+             "{\"event\":\"start\",\"first_step\":0}\n"
+             "{\"event\":\"step\",\"step\":1,\"loss\":0.10000000000000001,\"host\":\"a,\\\"b\\\"\\nc\"}\n"
+             "{\"event\":\"step\",\"step\":2,\"loss\":null}\n"
+             "{\"event\":\"validation\",\"step\":2}\n"
+             "{\"event\":\"start\",\"first_step\":1}\n"
+             "{\"event\":\"step\",\"step\":2,\"auc\":5,\"loss\":1e-9}\n"
+             "{\"event\":\"step\",\"st");
+
+  EXPECT_EQ(write_csv(folder.path("metrics.jsonl"), "step", folder.path("out.csv")), 2);
+  EXPECT_EQ(text_of_file(folder.path("out.csv")),
+            "step,loss,host,auc\r\n1,0.10000000000000001,\"a,\"\"b\"\"\nc\",\r\n2,1e-9,,5\r\n");
+  EXPECT_EQ(write_csv(folder.path("metrics.jsonl"), "checkpoint", folder.path("none.csv")), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("none.csv")));
+}
+
+}  // namespace
+}  // namespace flotilla::report

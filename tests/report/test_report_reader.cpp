@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "src/report/metrics_line.hpp"
+#include "src/report/read_run.hpp"
+#include "tests/report/metrics_text.hpp"
+
+namespace flotilla::report {
+namespace {
+
+RunRecord record_of(const std::string& metrics, const std::string& failure = "") {
+  const test::TemporaryFolder folder;
+  write_into(folder, "metrics.jsonl", metrics);
+  if (!failure.empty()) write_into(folder, "failure.json", failure);
+  return read_run(folder.path(), "run");
+}
+
+std::string error_of(const std::string& metrics) {
+  try {
+    record_of(metrics);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<double> steps_of(const std::vector<Point>& points) {
+  std::vector<double> steps;
+  for (const Point& point : points) steps.push_back(point.step);
+  return steps;
+}
+
+TEST(MetricsLineSplit, FindsKeysAndValuesAndRefusesWhatIsCutOff) {
+  std::vector<MetricValue> values;
+  const std::string line = R"({"a":1.5e-3, "b" : "x\"},{" ,"c":null,"d":[1,{"e":"]"}],"f":{}})";
+  ASSERT_TRUE(split_metrics_line(line, values));
+  ASSERT_EQ(values.size(), 5U);
+  EXPECT_EQ(values[0].key, "a");
+  EXPECT_EQ(metric_number(values[0].text), 1.5e-3);
+  EXPECT_EQ(metric_text(values[1].text), "x\"},{");
+  EXPECT_TRUE(std::isnan(metric_number(values[2].text).value()));
+  EXPECT_EQ(values[3].text, R"([1,{"e":"]"}])");
+  EXPECT_EQ(values[4].text, "{}");
+  EXPECT_FALSE(metric_number("1.5x"));
+  EXPECT_FALSE(metric_number(""));
+  for (std::size_t length = 0; length < line.size(); ++length)
+    EXPECT_FALSE(split_metrics_line(line.substr(0, length), values)) << length;
+  EXPECT_FALSE(split_metrics_line(line + "}", values));
+}
+
+TEST(ReadRun, TakesSeriesTotalsAndPlaces) {
+  const RunRecord run = record_of(start_line(0, 1000) + step_line(5, 1001, "2.0") +
+                                  step_line(10, 1002, "1.5") + validation_line(10, 1003, 0.5) +
+                                  step_line(20, 1005, "1.0") + validation_line(20, 1006, 0.75) +
+                                  R"({"event":"end","time":1007,"reason":"done","step":20,"seconds":7})"
+                                  "\n");
+
+  EXPECT_EQ(run.series.at("step.loss"), (std::vector<Point>{{5, 2.0}, {10, 1.5}, {20, 1.0}}));
+  EXPECT_EQ(run.series.at("validation.accuracy_top1"), (std::vector<Point>{{10, 0.5}, {20, 0.75}}));
+  EXPECT_FALSE(run.series.contains("step.period"));
+  EXPECT_EQ(run.totals.ending, "done");
+  EXPECT_EQ(run.totals.figure, "accuracy_top1");
+  ASSERT_EQ(run.totals.improvements.size(), 2U);
+  EXPECT_EQ(run.totals.improvements[1].value, 0.75);
+  EXPECT_EQ(run.totals.improvements[1].at.seconds, 6.0);
+  EXPECT_EQ(run.totals.improvements[1].at.epochs, 2.0);
+  EXPECT_EQ(run.totals.end.seconds, 7.0);
+  EXPECT_EQ(run.totals.end.samples, 20.0 * 64.0);
+  EXPECT_EQ(run.totals.sent_bytes, 20.0 * 100.0);
+  EXPECT_NEAR(run.totals.exposed_share, 0.25, 1e-12);
+  EXPECT_NEAR(run.totals.samples_per_s, 640.0, 1e-9);
+  ASSERT_EQ(run.phases.size(), 3U);
+  EXPECT_NEAR(run.phases[0].values.back(), 0.01, 1e-12);  // what the five phases leave of 0.1 s
+}
+
+TEST(ReadRun, LeavesOutStepsThatALaterAttemptDidAgainAndTheTimeBetween) {
+  const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9") + step_line(20, 1002, "8") +
+                                  step_line(30, 1003, "7") + start_line(20, 5000) + step_line(30, 5001, "5") +
+                                  step_line(40, 5002, "4"));
+
+  EXPECT_EQ(run.series.at("step.loss"), (std::vector<Point>{{10, 9}, {20, 8}, {30, 5}, {40, 4}}));
+  EXPECT_EQ(run.totals.end.seconds, 4.0);
+  EXPECT_EQ(run.totals.ending, "not ended");
+  ASSERT_EQ(run.marks.size(), 1U);
+  EXPECT_EQ(run.marks[0].kind, MarkKind::resume);
+  EXPECT_EQ(run.marks[0].step, 20.0);
+}
+
+TEST(ReadRun, ForgetsWhatWasBeforeAnAttemptFromTheStart) {
+  const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9") + step_line(20, 1002, "8") +
+                                  start_line(0, 5000) + step_line(5, 5001, "5"));
+
+  EXPECT_EQ(steps_of(run.series.at("step.loss")), std::vector<double>{5});
+}
+
+TEST(ReadRun, CountsOnlyTheStepsBeforeTheEarliestLaterStart) {
+  const double all = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(last_counted_steps({0, 30, 10, 20}), (std::vector<double>{0, 10, 10, 20, all}));
+  EXPECT_EQ(last_counted_steps({}), std::vector<double>{all});
+}
+
+TEST(ReadRun, TakesAnIncompleteLastLineForARunUnderWay) {
+  const std::string whole = start_line(0, 1000) + step_line(10, 1001, "9");
+  const std::string last = step_line(20, 1002, "8");
+  for (const std::size_t length : {std::size_t{1}, last.size() / 2, last.size() - 2}) {
+    const RunRecord run = record_of(whole + last.substr(0, length));
+    EXPECT_TRUE(run.warnings.empty()) << length;
+    EXPECT_EQ(steps_of(run.series.at("step.loss")), std::vector<double>{10}) << length;
+  }
+  const RunRecord run = record_of(whole + last.substr(0, last.size() - 1));  // only its line feed is missing
+  EXPECT_EQ(steps_of(run.series.at("step.loss")), (std::vector<double>{10, 20}));
+}
+
+TEST(ReadRun, CountsDamagedLinesAndNamesTheFirst) {
+  const RunRecord run =
+      record_of(start_line(0, 1000) + "{\"event\":\"step\",\"ti\n" + step_line(10, 1001, "9") +
+                std::string(3, '\0') + "\n" + step_line(20, 1002, "eight") + step_line(30, 1003, "7"));
+
+  EXPECT_EQ(steps_of(run.series.at("step.loss")), (std::vector<double>{10, 30}));
+  ASSERT_EQ(run.warnings.size(), 1U);
+  EXPECT_NE(run.warnings[0].find("metrics.jsonl:2: 3 lines are damaged, this is the first"),
+            std::string::npos)
+      << run.warnings[0];
+}
+
+TEST(ReadRun, MarksLossesThatAreNotFiniteStragglersAndTheFailure) {
+  const RunRecord run = record_of(
+      start_line(0, 1000) + step_line(10, 1001, "9", R"(,"slowest_rank":1,"slowest_cost_s":0.5)") +
+          step_line(20, 1002, "8", R"(,"slowest_rank":1,"slowest_cost_s":0.04)") +
+          step_line(30, 1003, "null") + step_line(40, 1004, "null"),
+      R"({"time":1005,"rank":1,"ranks":2,"host":"n1","step":40,"what":"<b>gone</b>","exit_code":3})");
+
+  ASSERT_EQ(run.marks.size(), 3U);
+  EXPECT_EQ(run.marks[0].kind, MarkKind::straggler);
+  EXPECT_EQ(run.marks[0].step, 0.0);
+  EXPECT_EQ(run.marks[0].until, 10.0);
+  EXPECT_EQ(run.marks[1].step, 30.0);
+  EXPECT_EQ(run.marks[2].text, "rank 1 on n1: <b>gone</b>");
+  EXPECT_EQ(run.totals.ending, "failed");
+}
+
+TEST(ReadRun, ReadsManyBlocksInTheirOrder) {
+  std::string metrics = start_line(0, 1000);
+  while (metrics.size() < (9U << 20U)) {  // more than two blocks
+    const auto step = static_cast<int>(metrics.size() / 200);
+    metrics += step_line(step, 1000 + step, std::to_string(step));
+  }
+  const RunRecord run = record_of(metrics);
+
+  EXPECT_TRUE(run.warnings.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(run.series.at("step.loss"), {}, &Point::value));
+  EXPECT_EQ(static_cast<std::size_t>(run.totals.step_lines),
+            static_cast<std::size_t>(std::ranges::count(metrics, '\n')) - 1);
+}
+
+TEST(ReadRun, RefusesWhatIsNoRun) {
+  const test::TemporaryFolder folder;
+  write_into(folder, "file", "");
+  for (const auto& [path, part] : {std::pair(folder.path("none"), "there is no run"),
+                                   std::pair(folder.path("file"), "is a file: give the folder"),
+                                   std::pair(folder.path(), "it holds no metrics.jsonl")}) {
+    try {
+      read_run(path, "run");
+      ADD_FAILURE() << path;
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+  for (const std::string& text : {std::string(), start_line(0, 1), std::string("not a line\n")})
+    EXPECT_NE(error_of(text).find("has not reported a step yet"), std::string::npos) << error_of(text);
+  write_into(folder, "metrics.jsonl", start_line(0, 1) + step_line(1, 2, "1"));
+  EXPECT_THROW(read_runs({folder.path(), folder.path() + "/."}), UserError);
+}
+
+TEST(UniqueNames, TakeAsManyPartsOfAPathAsItTakes) {
+  EXPECT_EQ(unique_names({"runs/a/", "runs/b"}), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(unique_names({"/x/one/run", "/x/two/run", "/x/c"}),
+            (std::vector<std::string>{"one/run", "two/run", "c"}));
+  EXPECT_EQ(unique_names({"/a/z/run", "/b/z/run"}), (std::vector<std::string>{"a/z/run", "b/z/run"}));
+}
+
+}  // namespace
+}  // namespace flotilla::report
