@@ -116,7 +116,7 @@ RunNews RunWatch::look(int columns, double now_s) {
     news.lines.push_back(failure_line(*failure));
     news.exit_code = failure->exit_code;
   } else if (end_) {
-    news.exit_code = end_->reason == "done" || end_->reason == "stopped early" ? exit_done : exit_stopped;
+    news.exit_code = end_->reason == "stopped" || end_->reason == "time limit" ? exit_stopped : exit_done;
   }
   if (run_ && step_) {
     LiveStep now = live_step(*step_);

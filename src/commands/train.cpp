@@ -22,6 +22,7 @@
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/trace_file.hpp"
+#include "src/train/mlperf_facts.hpp"
 #include "src/train/resume.hpp"
 #include "src/train/run_folder.hpp"
 #include "src/train/run_parts.hpp"
@@ -93,6 +94,15 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
 double seconds_at(const CheckpointState& checkpoint) {
   const auto found = checkpoint.numbers.find(trained_seconds);
   return found == checkpoint.numbers.end() ? 0.0 : found->second;
+}
+
+/// mlperf.log on worker 0, where the deck asks for it, after its lines about the start; else null.
+std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
+  if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
+  const std::int64_t epochs = resumed == nullptr ? 0 : resumed->state.position.epoch;
+  auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", resumed != nullptr, epochs);
+  if (resumed == nullptr) log->run_starts(mlperf_facts(run), process_age_s());
+  return log;
 }
 
 /// Where the loop begins: at a checkpoint, or at zero.
@@ -191,6 +201,8 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                 folder.keeps_deck()},
                run, reporter);
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
+  std::unique_ptr<MlperfLog> mlperf;
+  agree(workers, [&] { mlperf = make_mlperf_log(run, resumed); });
   reporting.reset();
   // 7. Steps.
   const std::int64_t begin_ns = trace::now_ns();
@@ -201,12 +213,14 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                    .loading = tracing.loading(),
                    .build = version_numbers(),
                    .limit = limit,
-                   .ends_job_when_diverged = training.ends_job_when_diverged},
+                   .ends_job_when_diverged = training.ends_job_when_diverged,
+                   .mlperf = mlperf.get()},
                   beginning_at(resumed, continuation, config));
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
   // 8. The end.
   write_last<AgreedFailure>(ending, reporter, [&] {
     agree(workers, [&] {
+      if (mlperf) mlperf->write();
       const mpi::CpuProgressScope working(watchdog, "writing the trace", ending.step);
       tracing.write();
     });

@@ -119,7 +119,7 @@ Progressed progress_in(const std::string& folder, const std::string& resolved_de
                         "): remove that folder, or give the plan another output"));
   }
   const std::string end = read_figures(folder, std::nullopt).end;
-  const bool ended = end == "done" || end == "stopped early" || end == "diverged";
+  const bool ended = end == "done" || end == "target reached" || end == "stopped early" || end == "diverged";
   return ended ? Progressed::ended : Progressed::begun;
 }
 

@@ -29,6 +29,7 @@ struct RunConfig {
   std::vector<std::string> resume_with;  ///< Keys and tables that may differ from the checkpoint's
   std::int64_t log_every = 100;          ///< steps
   bool trace = false;
+  bool mlperf_log = false;         ///< Write mlperf.log (docs/mlperf.md)
   double watchdog_s = 300.0;       ///< 0: off
   bool check_network = true;       ///< Measure the network at the start, with several hosts
   bool check_collectives = false;  ///< Compare each collective call before it is made
@@ -178,6 +179,7 @@ struct TrainConfig {
   double gradient_clip_norm = 0.0;  ///< 0: none
   double average_decay = 0.0;       ///< Of the exponential moving average of the weights; 0: none
   std::int64_t patience = 0;        ///< Validations without improvement that end training; 0: never
+  double target = 0.0;              ///< Of checkpoint.best, which ends training; 0: none
 
   bool mixes_pairs() const { return mixup > 0.0 || cutmix > 0.0; }
   const char* pairs_key() const { return mixup > 0.0 ? "train.mixup" : "train.cutmix"; }

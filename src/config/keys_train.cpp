@@ -88,6 +88,11 @@ std::vector<Key> training_keys() {
        .rule = at_least(0, most_steps),
        .help = "Validations in a row without improvement of checkpoint.best after which training ends; 0: it "
                "does not"},
+      {.path = "train.target",
+       .field = field<&Config::train, &TrainConfig::target>(),
+       .rule = at_least(0),
+       .help = "Training ends after a validation whose figure checkpoint.best is at least this (a loss: at "
+               "most); 0: none"},
       {.path = "optimizer.kind",
        .field = field<&Config::optimizer, &OptimizerConfig::kind>(),
        .help = "The update rule",

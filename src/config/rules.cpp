@@ -79,16 +79,23 @@ class Rules : public RuleChecks {
   }
 
   void best_checkpoint() {
-    if (!usable({"checkpoint.best", "train.patience"})) return;
+    if (!usable({"checkpoint.best", "train.patience", "train.target"})) return;
     const BestMetric best = config.checkpoint.best;
     if (config.train.patience > 0 && config.validation.every == 0)
       mistakes.add(
           origin({"train.patience", "validation.every"}),
           "train.patience counts validations, and validation.every = 0 asks for none before the end");
+    if (config.train.target > 0 && config.validation.every == 0)
+      mistakes.add(origin({"train.target", "validation.every"}),
+                   "train.target is looked for in validations, and validation.every = 0 asks for none before "
+                   "the end");
     if (best == BestMetric::none) {
       if (config.train.patience > 0)
         mistakes.add(origin({"train.patience"}),
                      "train.patience needs checkpoint.best, the figure of a validation that is to improve");
+      if (config.train.target > 0)
+        mistakes.add(origin({"train.target"}),
+                     "train.target needs checkpoint.best, the figure of a validation that is to reach it");
       return;
     }
     if (!config.data.validation.given)
@@ -98,6 +105,15 @@ class Rules : public RuleChecks {
       mistakes.add(origin({"checkpoint.best"}),
                    cat("checkpoint.best = ", quoted(word(best)),
                        " needs model.kind = \"ctr-dnn\", which predicts clicks"));
+  }
+
+  void mlperf_log() {
+    if (!config.run.mlperf_log || !usable({"model.kind", "checkpoint.best", "train.target"})) return;
+    if (config.model.kind != "resnet" || config.checkpoint.best != BestMetric::accuracy_top1 ||
+        config.train.target == 0.0)
+      mistakes.add(origin({"run.mlperf_log"}),
+                   "run.mlperf_log is of runs to an accuracy: it needs model.kind = \"resnet\", "
+                   "checkpoint.best = \"accuracy_top1\" and train.target");
   }
 
   void weight_average() {
@@ -320,6 +336,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.fixed_statistics();
   rules.best_checkpoint();
   rules.weight_average();
+  rules.mlperf_log();
   rules.layers();
   rules.warm_up();
   rules.precision();

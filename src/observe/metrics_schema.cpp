@@ -125,7 +125,8 @@ void describe(Report& report, Visitor& key) {
 template <MaybeConst<EndReport> Report, class Visitor>
 void describe(Report& report, Visitor& key) {
   key("reason", report.reason, "",
-      "\"done\", \"stopped early\" (train.patience), \"stopped\", \"time limit\" or, of a comparison, "
+      "\"done\", \"target reached\" (train.target), \"stopped early\" (train.patience), \"stopped\", \"time "
+      "limit\" or, of a comparison, "
       "\"diverged\"");
   key("step", report.step, "steps", "done");
   key("seconds", report.seconds, "s", "from start to end");

@@ -89,7 +89,7 @@ struct CheckpointReport {
   double write_s = 0.0;
 };
 struct EndReport {
-  std::string reason{};  ///< "done", "stopped early", "stopped", "time limit", "diverged"
+  std::string reason{};  ///< "done", "target reached", "stopped early", "stopped", "time limit", "diverged"
   std::int64_t step = 0;
   double seconds = 0.0;
   std::int64_t peak_memory_bytes = 0;  ///< The largest of all ranks

@@ -227,6 +227,7 @@ Ending Trainer::train() {
   const bool stopped = !done() || !stop_reason_.empty();
   if (!stopped) {
     validate();
+    if (parts_.mlperf != nullptr) parts_.mlperf->run_stops(best_.reached_target());
     save();
   }
   saves_.finish_last(step_);
@@ -237,6 +238,7 @@ Ending Trainer::train() {
   run_.machine.workers.barrier(step_);
   run_.machine.watchdog.beat("ending", step_);
   return {.reason = stopped                                    ? stop_reason_
+                    : best_.reached_target()                   ? "target reached"
                     : time_is_up_ || done_at(step_, position_) ? "done"
                                                                : "stopped early",
           .step = step_,

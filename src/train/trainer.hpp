@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/job/time_limit.hpp"
+#include "src/observe/mlperf_log.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/optim/schedule.hpp"
 #include "src/train/monitor/agreement.hpp"
@@ -40,7 +41,7 @@ struct Beginning {
 
 /// How a run ended.
 struct Ending {
-  std::string reason;  ///< "done", "stopped early", "stopped", "time limit", "diverged"
+  std::string reason;  ///< EndReport::reason
   std::int64_t step = 0;
   bool stopped = false;      ///< Exit with exit_stopped
   bool too_short = false;    ///< Slurm's limit left time for one step only; set on worker 0
@@ -77,6 +78,7 @@ class Trainer {
     std::string build;                   ///< For the versions in checkpoints
     TimeLimit limit{};                   ///< On worker 0; the others have none
     bool ends_job_when_diverged = true;  ///< Else run() returns how it diverged
+    MlperfLog* mlperf = nullptr;         ///< On worker 0, with run.mlperf_log
   };
   Trainer(Parts parts, const Beginning& beginning);
 
@@ -94,7 +96,9 @@ class Trainer {
     std::string text;
   };
   Ending train();
-  bool done() const { return time_is_up_ || done_at(step_, position_) || best_.out_of_patience(); }
+  bool done() const {
+    return time_is_up_ || done_at(step_, position_) || best_.out_of_patience() || best_.reached_target();
+  }
   double trained_s() const;
   void agree_on_end();
   void report_best();

@@ -215,6 +215,7 @@ void Trainer::validate() {
   if (!run_.data.validation || last_validated_step_ == step_) return;
   const std::int64_t begin_ns = trace::now_ns();
   const Stopwatch watch(times_.validation_ns);
+  if (parts_.mlperf != nullptr) parts_.mlperf->validation_starts(epoch_of_last_step() + 1);
   saves_.wait_until_read(step_);
   run_.machine.watchdog.beat("validating", step_);
   const Model model = run_.sync.strategy->consensus();
@@ -263,6 +264,7 @@ void Trainer::validate() {
     best_.put_into(report);
   }
   parts_.reporter.validation(report);
+  if (parts_.mlperf != nullptr) parts_.mlperf->validation_stops(report.accuracy_top1);
   last_validated_step_ = step_;
   longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);
 }
@@ -271,9 +273,10 @@ void Trainer::validate() {
 void Trainer::report_best() {
   if (!keeps_best() || !best_.is_known() || parts_.writers.shared == nullptr) return;
   parts_.reporter.say(cat("best         ", best_.text(), ": ", config_.run.output, "/checkpoints/best.h5",
-                          best_.out_of_patience() ? cat("; no better one in ", config_.train.patience,
-                                                        " validations (train.patience)")
-                                                  : ""));
+                          best_.reached_target()    ? "; train.target is reached"
+                          : best_.out_of_patience() ? cat("; no better one in ", config_.train.patience,
+                                                          " validations (train.patience)")
+                                                    : ""));
 }
 
 /// Collective after a step at which the workers have synchronised to ask the clock.

@@ -107,7 +107,8 @@ TEST(RunWatch, TakesALineOnceItIsWhole) {
 TEST(RunWatch, EndsWithTheExitCodeOfTheRun) {
   for (const auto& [reason, exit_code] :
        {std::pair("done", exit_done), std::pair("stopped early", exit_done),
-        std::pair("stopped", exit_stopped), std::pair("time limit", exit_stopped)}) {
+        std::pair("target reached", exit_done), std::pair("stopped", exit_stopped),
+        std::pair("time limit", exit_stopped)}) {
     WrittenRun run;
     run.start(100.0);
     run.write(EndReport{.reason = reason, .step = 100, .seconds = 2.0}, 102.0);

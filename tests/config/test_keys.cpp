@@ -23,8 +23,8 @@ std::size_t count_fields(const Config& config) {
   const auto& [run, device, model, data, train, optimizer, schedule, reduction, strategy, roles, checkpoint,
                validation, resolved_text] = config;
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, straggler] = run;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, straggler] = run;
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
     const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
     count(all, rank, slow_factor, pause_s, every, take_turns);
   }
@@ -53,8 +53,8 @@ std::size_t count_fields(const Config& config) {
     }
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = train;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = train;
+    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = optimizer;
@@ -220,7 +220,7 @@ TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
       "train.seconds",          "train.batch_size",  "train.global_batch_size",
       "train.accumulate_steps", "data.cache",        "data.max_bad_images",
       "data.max_pixels",        "data.on_bad_image", "model.weight_names",
-      "train.patience",         "data.class_names"};
+      "train.patience",         "data.class_names",  "train.target"};
   const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
   const std::set<std::string> request_keys = {"model.dropout", "model.initial_weights", "data.mean",
                                               "data.std"};

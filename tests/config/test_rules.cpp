@@ -344,23 +344,6 @@ TEST(Rules, AsynchronousWorkersPartByAsManyPushesAs32StepsMake) {
   EXPECT_EQ(bound({}), 0);
 }
 
-TEST(Rules, TheBestCheckpointIsOneOfValidationsThatTakePlace) {
-  const std::string with_validation = test::good_deck + "[data.validation]\nsamples = 10\n";
-  EXPECT_NO_THROW(test::load(with_validation, {"checkpoint.best=loss", "train.patience=3"}));
-  EXPECT_NE(test::mistakes_of(test::good_deck, {"checkpoint.best=loss"}).find("name data.validation"),
-            std::string::npos);
-  EXPECT_NE(
-      test::mistakes_of(with_validation, {"train.patience=3"}).find("train.patience needs checkpoint.best"),
-      std::string::npos);
-  EXPECT_NE(
-      test::mistakes_of(with_validation, {"checkpoint.best=auc"}).find("needs model.kind = \"ctr-dnn\""),
-      std::string::npos);
-  EXPECT_NE(
-      test::mistakes_of(with_validation, {"checkpoint.best=loss", "train.patience=3", "validation.every=0"})
-          .find("asks for none before the end"),
-      std::string::npos);
-}
-
 TEST(Rules, WeightsAreAveragedWhereAllWorkersHoldOneModel) {
   EXPECT_NO_THROW(test::load(test::good_deck, {"train.average_decay=0.999"}));
   EXPECT_NE(test::mistakes_of(test::good_deck, {"train.average_decay=0.999", "strategy.kind=local-sgd"})

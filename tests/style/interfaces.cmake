@@ -9,7 +9,7 @@ flotilla_files(files FOLDERS src kernels models mpi PATTERNS *.hpp *.cpp)
 set(most_virtuals 10)
 set(most_members 15)
 # Lists of what a user can write or read, one member for each key, option or column.
-set(lists ModelConfig DataConfig StrategyConfig StepReport ValidationReport)
+set(lists ModelConfig DataConfig RunConfig StepReport ValidationReport)
 set(not_a_member "(using|friend|static|typedef|template|virtual|enum|class|struct|explicit|operator|return|constexpr|inline) ")
 set(faults "")
 

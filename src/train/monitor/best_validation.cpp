@@ -24,7 +24,7 @@ BestMetric compared_metric(const Config& config) {
 }  // namespace
 
 BestValidation::BestValidation(const Config& config, const std::map<std::string, double>& numbers)
-    : metric_(compared_metric(config)), patience_(config.train.patience) {
+    : metric_(compared_metric(config)), patience_(config.train.patience), target_(config.train.target) {
   const auto number = [&](const char* name, double otherwise) {
     const auto found = numbers.find(name);
     return found == numbers.end() ? otherwise : found->second;
@@ -58,6 +58,10 @@ bool BestValidation::add(double figure, const ValidationReport& report) {
   step_ = report.step;
   epoch_ = report.epoch;
   return true;
+}
+
+bool BestValidation::reached_target() const {
+  return target_ > 0.0 && is_known() && !is_better(metric_, target_, value_);
 }
 
 void BestValidation::put_into(ValidationReport& report) const {

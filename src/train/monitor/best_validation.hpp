@@ -26,6 +26,7 @@ class BestValidation {
   std::int64_t step() const { return step_; }  ///< Of the best; −1: none
   /// Whether as many validations as train.patience were not better than the best before them.
   bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
+  bool reached_target() const;  ///< Whether the best is at least train.target, of a loss at most
   /// "accuracy_top1 0.91250 in epoch 7"
   std::string text() const;
   /// For a checkpoint's numbers.
@@ -34,6 +35,7 @@ class BestValidation {
  private:
   BestMetric metric_;
   std::int64_t patience_;
+  double target_;
   double value_ = 0.0;
   std::int64_t step_ = -1;
   std::int64_t epoch_ = 0;

@@ -47,6 +47,31 @@ TEST(BestValidation, LosesPatienceAfterSoManyWithoutImprovement) {
   EXPECT_TRUE(best.out_of_patience());
 }
 
+TEST(BestValidation, ReachesATargetFromItsBetterSideAndKeepsIt) {
+  const auto with_target = [](BestMetric metric) {
+    Config config = config_of(metric, 0);
+    config.train.target = 0.5;
+    return BestValidation(config, {});
+  };
+  BestValidation loss = with_target(BestMetric::loss);
+  BestValidation accuracy = with_target(BestMetric::accuracy_top1);
+  EXPECT_FALSE(loss.reached_target());
+  add(loss, 10, 0.6);
+  add(accuracy, 10, 0.0, 0.4);
+  EXPECT_FALSE(loss.reached_target());
+  EXPECT_FALSE(accuracy.reached_target());
+  add(loss, 20, 0.5);
+  add(accuracy, 20, 0.0, 0.5);
+  EXPECT_TRUE(loss.reached_target());
+  EXPECT_TRUE(accuracy.reached_target());
+  add(accuracy, 30, 0.0, 0.3);
+  EXPECT_TRUE(accuracy.reached_target());
+
+  BestValidation none(config_of(BestMetric::loss, 0), {});
+  add(none, 10, 0.0);
+  EXPECT_FALSE(none.reached_target());
+}
+
 TEST(BestValidation, GoesOnWhereItWasSaved) {
   BestValidation before(config_of(BestMetric::loss, 2), {});
   add(before, 10, 0.3);

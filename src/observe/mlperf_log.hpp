@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace flotilla {
+
+/// Values of MLPerf's keys about a run ("global_batch_size", 256), in order. std::monostate: it has none.
+using MlperfFacts =
+    std::vector<std::pair<std::string, std::variant<std::monostate, std::int64_t, double, std::string>>>;
+
+/// mlperf.log: the events of a run in the lines that the compliance checker of MLCommons' package
+/// mlperf-logging reads (docs/mlperf.md). A block is what is trained between two validations. The file is
+/// written whole at each validation; where that fails, the lines are kept and written at the next one. Behind
+/// the end of a run nothing is added, where it is started again.
+class MlperfLog {
+ public:
+  /// @param resumed go on in the file that is there  @param epochs done so far
+  MlperfLog(std::string path, bool resumed, std::int64_t epochs);
+
+  /// Initialisation, which began `age_s` seconds ago, the facts, and the start of the run.
+  /// @throws UserError if the file cannot be written
+  void run_starts(const MlperfFacts& facts, double age_s);
+  /// @param epochs begun so far
+  void validation_starts(std::int64_t epochs);
+  void validation_stops(double accuracy);
+  /// At the end of all training.
+  void run_stops(bool reached_target);
+  void write() const;  ///< @throws UserError if the file cannot be written
+
+ private:
+  enum class Kind { point, begin, end };
+  struct Event;
+  void add(const Event& event);
+  void try_to_write() const;
+
+  std::string path_;
+  std::string text_;
+  bool ended_ = false;               ///< run_stop is there
+  std::int64_t epochs_;              ///< Validated or, at the start, done
+  std::int64_t block_begin_ms_ = 0;  ///< Since 1970
+};
+
+}  // namespace flotilla

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What asks for validations: the best checkpoint, patience, a target.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/config/deck_support.hpp"
+
+namespace flotilla {
+namespace {
+
+TEST(ValidationRules, TheBestCheckpointIsOneOfValidationsThatTakePlace) {
+  const std::string with_validation = test::good_deck + "[data.validation]\nsamples = 10\n";
+  EXPECT_NO_THROW(test::load(with_validation, {"checkpoint.best=loss", "train.patience=3"}));
+  EXPECT_NE(test::mistakes_of(test::good_deck, {"checkpoint.best=loss"}).find("name data.validation"),
+            std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(with_validation, {"train.patience=3"}).find("train.patience needs checkpoint.best"),
+      std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(with_validation, {"checkpoint.best=auc"}).find("needs model.kind = \"ctr-dnn\""),
+      std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(with_validation, {"checkpoint.best=loss", "train.patience=3", "validation.every=0"})
+          .find("asks for none before the end"),
+      std::string::npos);
+}
+
+TEST(ValidationRules, ATargetNeedsValidationsAndMlperfATarget) {
+  const std::string deck = test::good_deck + "[data.validation]\nsamples = 10\n";
+  const std::string best = "checkpoint.best=accuracy_top1";
+  EXPECT_NO_THROW(test::load(deck, {best, "train.target=0.5"}));
+  EXPECT_NE(test::mistakes_of(deck, {"train.target=0.5"}).find("train.target needs checkpoint.best"),
+            std::string::npos);
+  EXPECT_NE(test::mistakes_of(deck, {best, "train.target=0.5", "validation.every=0"})
+                .find("train.target is looked for in validations"),
+            std::string::npos);
+  const std::string resnet = "model.kind=resnet";
+  const std::string log = "run.mlperf_log=true";
+  EXPECT_NO_THROW(test::load(deck, {log, resnet, best, "train.target=0.5"}));
+  for (const std::vector<std::string>& given :
+       std::vector<std::vector<std::string>>{{log, best, "train.target=0.5"},
+                                             {log, resnet, best},
+                                             {log, resnet, "checkpoint.best=loss", "train.target=0.5"}})
+    EXPECT_NE(test::mistakes_of(deck, given).find("run.mlperf_log is of runs to an accuracy"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.hpp"
+#include "src/observe/mlperf_log.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+using nlohmann::json;
+
+std::vector<json> events(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<json> all;
+  for (std::string line; std::getline(file, line);) {
+    EXPECT_EQ(line.substr(0, 10), ":::MLLOG {") << line;
+    all.push_back(json::parse(line.substr(9)));
+  }
+  return all;
+}
+
+/// "INTERVAL_START block_start null {...}"
+std::string text_of(const json& event) {
+  return event.at("event_type").get<std::string>() + " " + event.at("key").get<std::string>() + " " +
+         event.at("value").dump() + " " + event.at("metadata").dump();
+}
+
+class MlperfLogFile : public testing::Test {
+ protected:
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_.path("mlperf.log");
+  const MlperfFacts facts_ = {{"submission_benchmark", "resnet"},
+                              {"seed", std::int64_t{7}},
+                              {"sgd_opt_end_learning_rate", 0.0001},
+                              {"sgd_opt_learning_rate_decay_poly_power", std::monostate()}};
+};
+
+TEST_F(MlperfLogFile, HoldsTheEventsOfARunInOrder) {
+  MlperfLog log(path_, false, 0);
+  log.run_starts(facts_, 1.5);
+  log.validation_starts(2);
+  log.validation_stops(0.25);
+  log.validation_starts(4);
+  log.validation_stops(0.875);
+  log.run_stops(true);
+
+  const std::vector<json> all = events(path_);
+  std::vector<std::string> texts;
+  for (const json& event : all) texts.push_back(text_of(event));
+  EXPECT_EQ(texts, (std::vector<std::string>{
+                       "POINT_IN_TIME cache_clear false {}", "INTERVAL_START init_start null {}",
+                       "POINT_IN_TIME submission_benchmark \"resnet\" {}", "POINT_IN_TIME seed 7 {}",
+                       "POINT_IN_TIME sgd_opt_end_learning_rate 0.0001 {}",
+                       "POINT_IN_TIME sgd_opt_learning_rate_decay_poly_power null {}",
+                       "INTERVAL_END init_stop null {}", "INTERVAL_START run_start null {}",
+                       "INTERVAL_START block_start null {\"epoch_count\":2,\"first_epoch_num\":1}",
+                       "INTERVAL_END block_stop null {\"epoch_count\":2,\"first_epoch_num\":1}",
+                       "INTERVAL_START eval_start null {\"epoch_num\":2}",
+                       "POINT_IN_TIME eval_accuracy 0.25 {\"epoch_num\":2}",
+                       "INTERVAL_END eval_stop null {\"epoch_num\":2}",
+                       "INTERVAL_START block_start null {\"epoch_count\":2,\"first_epoch_num\":3}",
+                       "INTERVAL_END block_stop null {\"epoch_count\":2,\"first_epoch_num\":3}",
+                       "INTERVAL_START eval_start null {\"epoch_num\":4}",
+                       "POINT_IN_TIME eval_accuracy 0.875 {\"epoch_num\":4}",
+                       "INTERVAL_END eval_stop null {\"epoch_num\":4}",
+                       "INTERVAL_END run_stop null {\"epoch_num\":4,\"status\":\"success\"}"}));
+  const auto time = [&](std::size_t i) { return all[i].at("time_ms").get<std::int64_t>(); };
+  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_GE(time(i), time(i - 1)) << texts[i];
+  EXPECT_GE(time(2) - time(1), 1500);
+}
+
+TEST_F(MlperfLogFile, GoesOnAfterAResumeAndEndsOnce) {
+  {
+    MlperfLog log(path_, false, 0);
+    log.run_starts(facts_, 0.0);
+    log.validation_starts(1);
+    log.validation_stops(0.25);
+  }
+  MlperfLog log(path_, true, 2);
+  log.validation_starts(3);
+  log.validation_stops(0.5);
+  log.run_stops(false);
+  MlperfLog again(path_, true, 3);
+  again.validation_starts(3);
+  again.validation_stops(0.75);
+  again.run_stops(true);
+
+  const std::vector<json> all = events(path_);
+  const auto count = [&](const std::string& key) {
+    return std::ranges::count_if(all, [&](const json& event) { return event.at("key") == key; });
+  };
+  EXPECT_EQ(count("run_start"), 1);
+  EXPECT_EQ(count("eval_accuracy"), 2);
+  EXPECT_EQ(text_of(all[all.size() - 5]),
+            "INTERVAL_END block_stop null {\"epoch_count\":1,\"first_epoch_num\":3}");
+  EXPECT_EQ(text_of(all.back()), "INTERVAL_END run_stop null {\"epoch_num\":3,\"status\":\"aborted\"}");
+}
+
+TEST_F(MlperfLogFile, KeepsItsLinesWhereTheyCannotBeWrittenUntilTheEnd) {
+  MlperfLog log(folder_.path("run/mlperf.log"), false, 0);
+  log.run_starts(facts_, 0.0);
+  std::filesystem::remove_all(folder_.path("run"));
+  std::ofstream(folder_.path("run")) << "no folder";
+  log.validation_starts(1);
+  log.validation_stops(0.25);
+  log.run_stops(true);
+  EXPECT_THROW(log.write(), UserError);
+  std::filesystem::remove(folder_.path("run"));
+  log.write();
+  EXPECT_EQ(events(folder_.path("run/mlperf.log")).back().at("key"), "run_stop");
+}
+
+}  // namespace
+}  // namespace flotilla
