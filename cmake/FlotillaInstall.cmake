@@ -12,17 +12,17 @@ set(modules "${CMAKE_INSTALL_DATADIR}/modulefiles/flotilla")
 # Libraries are looked for beside the executable, then where they were when it was linked.
 file(RELATIVE_PATH to_libraries "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(flotilla PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}" INSTALL_RPATH_USE_LINK_PATH TRUE)
-install(TARGETS flotilla RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS flotilla RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
 
 install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIBRARIES} EXPORT FlotillaTargets
-        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${headers}")
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development INCLUDES DESTINATION "${headers}")
 # Headers that include a vendor's headers are private to the library.
-install(DIRECTORY kernels models mpi src DESTINATION "${headers}" FILES_MATCHING PATTERN "*.hpp"
+install(DIRECTORY kernels models mpi src DESTINATION "${headers}" COMPONENT development FILES_MATCHING PATTERN "*.hpp"
         REGEX "/kernels/(cudnn|device_loops|flat|graphs|onednn|processor|reference)$" EXCLUDE
         REGEX "/mpi/(core/(backoff|native|shared_group|shared_window)|push_pull/push_pull_requests|watchdog/(mismatch_detector|small_messages)|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
         REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|commands/(inspect_rows|value_statistics)|report/run_builder)[.]hpp$"
         EXCLUDE)
-install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}")
+install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}" COMPONENT development)
 get_directory_property(FLOTILLA_ONEDNN DIRECTORY kernels DEFINITION OneDnn_VERSION)
 get_directory_property(FLOTILLA_NCCL_FOUND DIRECTORY mpi DEFINITION Nccl_FOUND)
 get_directory_property(FLOTILLA_ONNX_FOUND DIRECTORY src/onnx DEFINITION OnnxProto_FOUND)
@@ -30,17 +30,19 @@ configure_package_config_file(cmake/FlotillaConfig.cmake.in "${PROJECT_BINARY_DI
                               INSTALL_DESTINATION "${package}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake"
-              cmake/FlotillaImported.cmake cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake cmake/FindOnnxProto.cmake kernels/onednn/FindOneDnn.cmake
-              kernels/cudnn/FindCudnn.cmake mpi/FindNccl.cmake
-        DESTINATION "${package}")
+              cmake/FlotillaImported.cmake cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake cmake/FindOnnxProto.cmake
+              kernels/onednn/FindOneDnn.cmake kernels/cudnn/FindCudnn.cmake mpi/FindNccl.cmake
+        DESTINATION "${package}" COMPONENT development)
 
-install(DIRECTORY inputs examples DESTINATION "${shared}")
-install(DIRECTORY jobscripts DESTINATION "${shared}" USE_SOURCE_PERMISSIONS)
-install(PROGRAMS scripts/make_lists.sh scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts")
+install(DIRECTORY inputs examples DESTINATION "${shared}" COMPONENT program)
+install(DIRECTORY jobscripts DESTINATION "${shared}" COMPONENT program USE_SOURCE_PERMISSIONS)
+install(PROGRAMS scripts/make_lists.sh DESTINATION "${shared}/scripts" COMPONENT program)
+# For python3 FILE: no package of the program depends on Python.
+install(FILES scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts" COMPONENT program)
 
 # Documents lie elsewhere than what they link to in the source tree.
-install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "*.md" EXCLUDE)
+install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program PATTERN "*.md" EXCLUDE)
 file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS README.md "docs/*.md")
 file(RELATIVE_PATH to_shared "/${CMAKE_INSTALL_DOCDIR}" "/${shared}")
 foreach(document IN LISTS documents)
@@ -49,9 +51,11 @@ foreach(document IN LISTS documents)
   string(REGEX REPLACE "\\]\\(((\\.\\./)?)(inputs|examples)/" "](\\1${to_shared}/\\3/" text "${text}")
   file(WRITE "${PROJECT_BINARY_DIR}/installed/${document}" "${text}")
   cmake_path(GET document PARENT_PATH folder)
-  install(FILES "${PROJECT_BINARY_DIR}/installed/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+  install(FILES "${PROJECT_BINARY_DIR}/installed/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}"
+          COMPONENT program)
 endforeach()
 
 file(RELATIVE_PATH to_prefix "/${modules}" "/")
 configure_file(cmake/modulefile.in "${PROJECT_BINARY_DIR}/modulefile" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${modules}" RENAME "${PROJECT_VERSION}")
+install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${modules}" COMPONENT program
+        RENAME "${PROJECT_VERSION}")

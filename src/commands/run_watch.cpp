@@ -12,6 +12,7 @@
 
 #include "kernels/error.hpp"
 #include "src/files/file.hpp"
+#include "src/files/folders.hpp"
 #include "src/files/run_lock.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/failure_report.hpp"
@@ -20,15 +21,8 @@ namespace flotilla {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr double least_quiet_s = 10.0;
 constexpr double quiet_intervals = 5.0;
-
-bool can_be_seen(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 /// Which file a path leads to; 0: none.
 std::uint64_t identity_of(const std::string& path) {
@@ -39,7 +33,7 @@ std::uint64_t identity_of(const std::string& path) {
 /// failure.json of a run's folder. Empty where there is none, or none that was written since `begin_s`.
 std::optional<Failure> failure_since(const std::string& folder, double begin_s) {
   const std::string path = folder + "/failure.json";
-  if (!can_be_seen(path)) return std::nullopt;
+  if (!is_there(path)) return std::nullopt;
   const auto json = nlohmann::json::parse(File::open(path).text(), nullptr, false);
   if (!json.is_object() || json.value("time", 0.0) < begin_s) return std::nullopt;
   return Failure{.rank = json.value("rank", 0),
@@ -130,7 +124,7 @@ RunNews RunWatch::look(int columns, double now_s) {
 
 /// What keeps the run from writing its next line; empty: nothing does.
 std::string RunWatch::what_is_missing(double now_s, double& quiet_s) {
-  if (!can_be_seen(folder_)) return cat("waiting for ", folder_, ", which is not there yet", queue());
+  if (!is_there(folder_)) return cat("waiting for ", folder_, ", which is not there yet", queue());
   if (run_ && now_s - line_s_ < std::max(least_quiet_s, quiet_intervals * interval_s_)) return "";
   const std::optional<std::string> holder = lock_holder(folder_);
   if (!holder || !holder->empty()) {
