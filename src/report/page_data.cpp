@@ -112,8 +112,9 @@ Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
   Json series = Json::object();
   for (const Chart& chart : charts)
     for (const ChartCurve& curve : chart.curves)
-      if (const auto found = run.series.find(curve.series); found != run.series.end())
-        series[curve.series] = series_json(found->second);
+      for (const std::string& key : {curve.series, mean_of(curve.series)})
+        if (const auto found = run.series.find(key); found != run.series.end())
+          series[key] = series_json(found->second);
   const RunFacts& facts = run.facts;
   return {{"name", run.name},
           {"folder", run.folder},

@@ -5,17 +5,26 @@
 
 namespace flotilla::report {
 
-void Reduction::Bucket::add(const Point& point) {
-  if (std::isnan(point.value)) return;
-  if (std::isnan(low.value) || point.value < low.value) low = point;
-  if (std::isnan(high.value) || point.value > high.value) high = point;
+void Reduction::Bucket::add(const Bucket& later) {
+  last_step = later.last_step;
+  if (later.finite == 0) return;
+  if (std::isnan(low.value) || later.low.value < low.value) low = later.low;
+  if (std::isnan(high.value) || later.high.value > high.value) high = later.high;
+  sum += later.sum;
+  finite += later.finite;
 }
 
 void Reduction::add(Point point) {
   if (buckets_.empty()) first_ = point;
   last_ = point;
+  const bool is_finite = std::isfinite(point.value);
+  const Bucket own{.low = point,
+                   .high = point,
+                   .last_step = point.step,
+                   .sum = is_finite ? point.value : 0.0,
+                   .finite = is_finite ? 1 : 0};
   if (!buckets_.empty() && in_last_ < width_) {
-    buckets_.back().add(point);
+    buckets_.back().add(own);
     ++in_last_;
     return;
   }
@@ -24,7 +33,7 @@ void Reduction::add(Point point) {
     add(point);
     return;
   }
-  buckets_.push_back({point, point});
+  buckets_.push_back(own);
   in_last_ = 1;
 }
 
@@ -32,8 +41,7 @@ void Reduction::add(Point point) {
 void Reduction::halve() {
   for (std::size_t i = 0; 2 * i < buckets_.size(); ++i) {
     Bucket joined = buckets_[2 * i];
-    joined.add(buckets_[2 * i + 1].low);
-    joined.add(buckets_[2 * i + 1].high);
+    joined.add(buckets_[2 * i + 1]);
     buckets_[i] = joined;
   }
   buckets_.resize(buckets_.size() / 2);
@@ -54,6 +62,16 @@ std::vector<Point> Reduction::points() const {
     put(falls ? bucket.low : bucket.high);
   }
   put(last_);
+  return all;
+}
+
+std::vector<Point> Reduction::means() const {
+  std::vector<Point> all;
+  if (width_ == 1) return all;
+  for (const Bucket& bucket : buckets_) {
+    const double mean = bucket.sum / static_cast<double>(bucket.finite);  // NaN where nothing is finite
+    all.push_back({bucket.last_step, mean});
+  }
   return all;
 }
 

@@ -25,13 +25,18 @@ class Reduction {
   void add(Point point);
   /// In the order of the steps, the first and the last point among them: at most 2 · most_buckets + 2.
   std::vector<Point> points() const;
+  /// The mean of each bucket, at its last step, where the points are not kept as they are; else nothing.
+  std::vector<Point> means() const;
   std::int64_t per_bucket() const { return width_; }
 
  private:
   struct Bucket {
     Point low;
     Point high;
-    void add(const Point& point);
+    double last_step = 0.0;
+    double sum = 0.0;
+    std::int64_t finite = 0;
+    void add(const Bucket& later);
   };
   void halve();
 

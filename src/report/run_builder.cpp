@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
@@ -34,7 +35,7 @@ constexpr std::array drawn_keys = {
 constexpr std::array phase_keys = {step_key("input_wait_s"), step_key("forward_s"), step_key("backward_s"),
                                    step_key("exposed_comm_s"), step_key("optimizer_s")};
 
-/// Marks beyond this number would hide the curves.
+/// More bands would hide the curves: those that cost most are kept.
 constexpr std::size_t most_stragglers = 400;
 
 }  // namespace
@@ -154,15 +155,15 @@ void RunBuilder::add_phases(const StepLine& line) {
 void RunBuilder::add_straggler(const StepLine& line, double seconds) {
   const double cost = line.number(step_key("slowest_cost_s"));
   if (!(cost > 0.1 && cost > 0.05 * seconds)) return;
-  const double step = line.number(step_key("step"));
   const auto rank = static_cast<std::int64_t>(line.number(step_key("slowest_rank")));
-  stragglers_.push_back(
-      {MarkKind::straggler, last_.step, step,
-       cat("rank ", rank, " came last and cost the others ", std::round(cost * 10.0) / 10.0, " s")});
-  if (stragglers_.size() == 2 * most_stragglers) {
-    for (std::size_t i = 0; i < most_stragglers; ++i) stragglers_[i] = stragglers_[2 * i];
-    stragglers_.resize(most_stragglers);
-  }
+  if (late_.empty() || late_.back().rank != rank || late_.back().until != last_.step)
+    late_.push_back({.rank = rank, .step = last_.step, .until = last_.step, .cost_s = 0.0});
+  late_.back().until = line.number(step_key("step"));
+  late_.back().cost_s += cost;
+  if (late_.size() < 2 * most_stragglers) return;
+  std::ranges::nth_element(late_, late_.begin() + most_stragglers, std::ranges::greater(), &Late::cost_s);
+  late_.resize(most_stragglers);
+  std::ranges::sort(late_, {}, &Late::step);
 }
 
 void RunBuilder::validation(const nlohmann::json& line) {
@@ -204,12 +205,19 @@ void RunBuilder::end(const nlohmann::json& line) {
 }
 
 void RunBuilder::finish(RunRecord& record) {
-  for (auto& [key, reduction] : series_) record.series[key] = reduction.points();
+  for (const auto& [key, reduction] : series_) {
+    record.series[key] = reduction.points();
+    if (std::vector<Point> means = reduction.means(); !means.empty())
+      record.series[mean_of(key)] = std::move(means);
+  }
   record.phases = phases_.means();
   record.knots = knots_.items();
   record.marks = checkpoints_.items();
-  record.marks.insert(record.marks.end(), stragglers_.begin(), stragglers_.end());
   record.marks.insert(record.marks.end(), others_.begin(), others_.end());
+  for (const Late& late : late_)
+    record.marks.push_back({MarkKind::straggler, late.step, late.until,
+                            cat("rank ", late.rank, " came last and cost the others ",
+                                std::round(late.cost_s * 10.0) / 10.0, " s")});
   std::ranges::stable_sort(record.marks, {}, &Mark::step);
   record.facts = facts_;
   totals_.end = last_;

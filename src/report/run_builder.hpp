@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -47,7 +48,14 @@ class RunBuilder {
   PhaseReduction phases_;
   Thinning<Knot> knots_;
   Thinning<Mark> checkpoints_;
-  std::vector<Mark> stragglers_;
+  /// A worker that was late in several reports one after another.
+  struct Late {
+    std::int64_t rank = 0;
+    double step = 0.0;
+    double until = 0.0;
+    double cost_s = 0.0;
+  };
+  std::vector<Late> late_;
   std::vector<Mark> others_;
   RunFacts facts_;
   RunTotals totals_;

@@ -75,6 +75,11 @@ struct RunTotals {
   std::string ending{};  ///< "done", "time limit", …; "failed"; "not ended"
 };
 
+/// The key of a series' means, which a series has that was reduced.
+inline std::string mean_of(std::string_view series) {
+  return "mean " + std::string(series);
+}
+
 /// A run as its folder tells it.
 struct RunRecord {
   std::string name{};  ///< Unique among the runs of a report

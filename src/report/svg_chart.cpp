@@ -46,7 +46,7 @@ std::string escaped(std::string_view text) {
 std::string tick_text(double value) {
   constexpr std::array<std::string_view, 5> prefixes = {"", "k", "M", "G", "T"};
   std::size_t power = 0;
-  while (std::abs(value) >= 10000.0 - 1e-6 && power + 1 < prefixes.size()) {
+  while (std::abs(value) >= 1000.0 - 1e-6 && power + 1 < prefixes.size()) {
     value /= 1000.0;
     ++power;
   }
@@ -135,6 +135,15 @@ std::string line_style(std::size_t run, CurveStyle style) {
                      dash.empty() ? "" : fmt::format(R"( stroke-dasharray="{}")", dash));
 }
 
+/// What tells runs from one another without their colours: a circle, a square, a triangle or a diamond.
+std::string marker_of(std::size_t run, double x, double y) {
+  constexpr std::array<std::string_view, 4> shapes = {"m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0Z",
+                                                      "m-3.6,-3.6h7.2v7.2h-7.2Z", "m0,-5l4.6,8.2h-9.2Z",
+                                                      "m0,-5.2l5,5.2l-5,5.2l-5,-5.2Z"};
+  return fmt::format(R"(<path d="M{:.2f},{:.2f}{}" fill="{}"/>)", x, y, shapes[run % shapes.size()],
+                     run_colors[run % run_colors.size()]);
+}
+
 std::string path_of(const Drawing& drawing, const std::vector<Point>& points) {
   std::string path;
   bool drawing_on = false;
@@ -148,6 +157,37 @@ std::string path_of(const Drawing& drawing, const std::vector<Point>& points) {
     drawing_on = true;
   }
   return path;
+}
+
+/// A line, with markers where they leave room between them.
+void draw_curve(Drawing& drawing, const std::vector<Point>& points, std::size_t run, CurveStyle style) {
+  constexpr std::size_t most_markers = 40;
+  drawing.add(cat("<path d=\"", path_of(drawing, points), "\" ", line_style(run, style), "/>"));
+  if (style == CurveStyle::thin || points.size() > most_markers) return;
+  for (const Point& point : points)
+    if (std::isfinite(point.value))
+      drawing.add(marker_of(run, drawing.x(point.step), drawing.y(point.value)));
+}
+
+/// The colour of a run's band: a third of its own, the rest white.
+std::string pale_color(std::size_t run) {
+  const auto rgb = std::stoul(std::string(run_colors[run % run_colors.size()].substr(1)), nullptr, 16);
+  const auto pale = [&](int shift) { return 255 - (255 - (rgb >> shift & 255U)) / 3; };
+  return fmt::format("#{:02x}{:02x}{:02x}", pale(16), pale(8), pale(0));
+}
+
+/// The values of a reduced series, below all lines.
+void draw_band(Drawing& drawing, const RunRecord& run, const ChartCurve& curve, std::size_t index) {
+  if (run.series.contains(mean_of(curve.series)))
+    drawing.add(cat("<path d=\"", path_of(drawing, run.series.find(curve.series)->second),
+                    "\" fill=\"none\" stroke=\"", pale_color(index), "\"/>"));
+}
+
+/// The line of a series: its means, if it was reduced.
+void draw_line(Drawing& drawing, const RunRecord& run, const ChartCurve& curve, std::size_t index) {
+  const auto means = run.series.find(mean_of(curve.series));
+  const auto line = means != run.series.end() ? means : run.series.find(curve.series);
+  if (line != run.series.end()) draw_curve(drawing, line->second, index, curve.style);
 }
 
 /// The limits of what a chart shows, with room around it. Nothing finite: 0 to 1.
@@ -182,7 +222,8 @@ std::vector<LegendEntry> legend_of(const Chart& chart, const std::vector<RunReco
   std::vector<LegendEntry> legend;
   if (runs.size() > 1)
     for (std::size_t i = 0; i < runs.size(); ++i)
-      legend.push_back({runs[i].name, cat("<path d=\"M0,0H30\" ", line_style(i, CurveStyle::strong), "/>")});
+      legend.push_back({runs[i].name, cat("<path d=\"M0,0H30\" ", line_style(i, CurveStyle::strong), "/>",
+                                          marker_of(i, 15.0, 0.0))});
   if (chart.curves.size() > 1)
     for (const ChartCurve& curve : chart.curves)
       legend.push_back({curve.label, fmt::format(R"(<path d="M0,0H30" stroke="#000000" stroke-width="{}"/>)",
@@ -193,11 +234,9 @@ std::vector<LegendEntry> legend_of(const Chart& chart, const std::vector<RunReco
 std::string picture_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   Drawing drawing(steps_of(runs), range_of(chart, runs), legend_of(chart, runs));
   drawing.draw_axes("step", label_of(chart));
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    for (const ChartCurve& curve : chart.curves)
-      if (const auto found = runs[i].series.find(curve.series); found != runs[i].series.end())
-        drawing.add(
-            cat("<path d=\"", path_of(drawing, found->second), "\" ", line_style(i, curve.style), "/>"));
+  for (const auto& draw : {draw_band, draw_line})
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      for (const ChartCurve& curve : chart.curves) draw(drawing, runs[i], curve, i);
   return drawing.text();
 }
 
@@ -214,6 +253,7 @@ std::string picture_of_phases(const RunRecord& run) {
     most = std::max(most, sum);
   }
   Drawing drawing({0.0, std::max(1.0, run.phases.back().step)}, {0.0, std::max(1e-6, 1.05e3 * most)}, legend);
+  drawing.draw_axes("step", "Time of a step (ms)");
   std::vector<double> base(run.phases.size());
   for (std::size_t phase = 0; phase < phase_names.size(); ++phase) {
     std::string upper;
@@ -230,7 +270,6 @@ std::string picture_of_phases(const RunRecord& run) {
     }
     drawing.add(fmt::format(R"(<path d="{}{}Z" fill="{}"/>)", upper, lower, phase_colors[phase]));
   }
-  drawing.draw_axes("step", "Time of a step (ms)");
   return drawing.text();
 }
 

@@ -60,6 +60,15 @@ TEST(Reduction, LeavesAGapOnlyWhereNothingIsFinite) {
   EXPECT_TRUE(std::isnan(kept[1].value));
 }
 
+TEST(Reduction, HasTheMeanOfWhatIsFiniteInEachBucket) {
+  Reduction reduction(2);
+  for (const double value : {1.0, 5.0}) reduction.add({value, value});
+  EXPECT_TRUE(reduction.means().empty());
+  for (const double value : {6.0, nan}) reduction.add({value > 0 ? value : 7.0, value});
+
+  EXPECT_EQ(reduction.means(), (std::vector<Point>{{5.0, 3.0}, {7.0, 6.0}}));
+}
+
 TEST(MeanReduction, IsTheMeanOfEachBucket) {
   MeanReduction<2> reduction(4);
   for (int step = 1; step <= 16; ++step) reduction.add(step, {1.0 * step, 1.0});

@@ -124,18 +124,21 @@ TEST(ReadRun, CountsDamagedLinesAndNamesTheFirst) {
 }
 
 TEST(ReadRun, MarksLossesThatAreNotFiniteStragglersAndTheFailure) {
+  const auto late = [](const std::string& cost) { return R"(,"slowest_rank":1,"slowest_cost_s":)" + cost; };
   const RunRecord run = record_of(
-      start_line(0, 1000) + step_line(10, 1001, "9", R"(,"slowest_rank":1,"slowest_cost_s":0.5)") +
-          step_line(20, 1002, "8", R"(,"slowest_rank":1,"slowest_cost_s":0.04)") +
-          step_line(30, 1003, "null") + step_line(40, 1004, "null"),
+      start_line(0, 1000) + step_line(10, 1001, "9", late("0.5")) + step_line(20, 1002, "8", late("0.25")) +
+          step_line(30, 1003, "null", late("0.04")) + step_line(40, 1004, "null", late("0.5")),
       R"({"time":1005,"rank":1,"ranks":2,"host":"n1","step":40,"what":"<b>gone</b>","exit_code":3})");
 
-  ASSERT_EQ(run.marks.size(), 3U);
+  ASSERT_EQ(run.marks.size(), 4U);
   EXPECT_EQ(run.marks[0].kind, MarkKind::straggler);
   EXPECT_EQ(run.marks[0].step, 0.0);
-  EXPECT_EQ(run.marks[0].until, 10.0);
+  EXPECT_EQ(run.marks[0].until, 20.0);  // 0.04 s at the next report are not worth a mark
+  EXPECT_EQ(run.marks[0].text, "rank 1 came last and cost the others 0.8 s");
+  EXPECT_EQ(run.marks[1].text, "the loss is not finite");
   EXPECT_EQ(run.marks[1].step, 30.0);
-  EXPECT_EQ(run.marks[2].text, "rank 1 on n1: <b>gone</b>");
+  EXPECT_EQ(run.marks[2].until, 40.0);
+  EXPECT_EQ(run.marks[3].text, "rank 1 on n1: <b>gone</b>");
   EXPECT_EQ(run.totals.ending, "failed");
 }
 

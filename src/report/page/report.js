@@ -116,7 +116,8 @@ window.addEventListener('error', (event) => {
     if (!placed.has(key)) placed.set(key, steps.map((step) => place(run, step)));
     return [placed.get(key), ys];
   }
-  const wholeRange = () => [0, Math.max(...shownRuns().map((run) => place(run, run.totals.step)), 1e-9)];
+  const lastStep = (run) => Math.max(run.totals.step, ...run.marks.map((mark) => mark.until));
+  const wholeRange = () => [0, Math.max(...shownRuns().map((run) => place(run, lastStep(run))), 1e-9)];
 
   // ---- Scales ---------------------------------------------------------------------------------------------
   function niceTicks(from, to, count) {
@@ -152,8 +153,7 @@ window.addEventListener('error', (event) => {
         svg('text', { x: f.left - 7, y: f.y(tick) + 4, 'text-anchor': 'end' }, format(tick)));
     }
     const [scale, timeName] = view.axis.name === 'time' ? timeUnit(view.to) : [1, ''];
-    const count = Math.max(2, Math.floor((f.right - f.left) / 85));
-    for (const tick of niceTicks(view.from / scale, view.to / scale, count)) {
+    for (const tick of niceTicks(view.from / scale, view.to / scale, Math.max(2, (f.right - f.left) / 85))) {
       const x = f.x(tick * scale);
       root.append(svg('line', { class: 'base', x1: x, x2: x, y1: f.bottom, y2: f.bottom + 4 }),
         svg('text', { x, y: f.bottom + 17, 'text-anchor': 'middle' },
@@ -187,12 +187,15 @@ window.addEventListener('error', (event) => {
     }
     return path;
   }
-  /** The curves to draw. */
+  /** The curves to draw: of a reduced series, the band of its values and its mean. */
   function curvesOf(chart) {
-    return shownRuns().flatMap((run) => chart.curves.filter((curve) => run.series[curve.series]).map((curve) => {
+    return shownRuns().flatMap((run) => chart.curves.flatMap((curve) => {
+      const mean = { ...curve, series: `mean ${curve.series}`, label: `${curve.label} mean`.trim() };
+      return run.series[mean.series] ? [{ ...curve, band: true }, mean] : run.series[curve.series] ? [curve] : [];
+    }).map((curve) => {
       const [xs, ys] = pointsOf(run, curve.series);
       return { run, curve, xs, ys };
-    }));
+    })).sort((a, b) => Boolean(b.curve.band) - Boolean(a.curve.band)); // bands below all lines
   }
   function drawChart(chart) {
     const root = chart.svg;
@@ -220,9 +223,10 @@ window.addEventListener('error', (event) => {
     if (view.marks) drawMarks(f, shownRuns());
     for (const { run, curve, xs, ys } of curves) {
       const span = visible(xs);
-      const dash = run.dash || (curve.series.includes('average_') ? '5 3' : undefined);
-      f.plot.append(svg('path', { class: curve.thin ? 'curve thin' : 'curve', d: pathOf(f, xs, ys, span), stroke: run.color, 'stroke-dasharray': dash }));
-      if (span[1] - span[0] > (curve.series.startsWith('step.') ? 1 : 40)) continue;
+      f.plot.append(svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`,
+        d: pathOf(f, xs, ys, span), stroke: curve.band ? `color-mix(in srgb, ${run.color} 35%, var(--card))` : run.color,
+        'stroke-dasharray': run.dash || (curve.series.includes('average_') && '5 3') }));
+      if (span[1] - span[0] > (curve.series.includes('step.') ? 1 : 40)) continue;
       for (let i = span[0]; i < span[1]; ++i)
         if (ys[i] !== null && !(f.log && ys[i] <= 0))
           f.plot.append(svg('path', { class: 'dot', d: run.shape(f.x(xs[i]), f.y(ys[i]), 3.6), fill: run.color }));
@@ -456,18 +460,18 @@ window.addEventListener('error', (event) => {
     return html('th', { scope: 'col', class: text && 'text', 'aria-sort': sorted && (sorting.down ? 'descending' : 'ascending') },
       html('button', { type: 'button', onclick: () => sortBy(column) }, title + (sorted ? sorting.down ? ' ↓' : ' ↑' : '')));
   }
+  const fails = (column, run) => column.title === 'Ended' && run.totals.ending === 'failed';
   function resultCell(column, run) {
     const value = column.of(run);
     const all = runs.map(column.of).filter((each) => each !== null);
     const wanted = column.best || column.figure;
     const isBest = wanted && runs.length > 1 && value !== null && value === Math[wanted > 0 ? 'max' : 'min'](...all);
-    const fails = column.title === 'Ended' && value === 'failed';
-    return html('td', { class: fails ? 'text fault' : column.text ? 'text' : isBest && 'best' }, column.show(value));
+    return html('td', { class: fails(column, run) ? 'text fault' : column.text ? 'text' : isBest && 'best' }, column.show(value));
   }
   function drawResults() {
     const content = runs.length === 1
       ? html('dl', { class: 'tiles' }, ...columns.map((column) => html('div', { class: 'tile' },
-        html('dt', {}, column.title), html('dd', {}, column.show(column.of(runs[0]))))))
+        html('dt', {}, column.title), html('dd', { class: fails(column, runs[0]) && 'fault' }, column.show(column.of(runs[0]))))))
       : html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'results-title' },
         html('table', {}, html('thead', {}, html('tr', {}, header('name', 'Run', true),
           ...columns.map((column) => header(column, column.title, column.text)))),
@@ -494,7 +498,7 @@ window.addEventListener('error', (event) => {
       html('tr', {}, cell(html('code', {}, row.key)), ...row.values.map((value) => cell(value || '–')))));
     const events = runs.flatMap((run) => run.marks.filter((mark) => mark.kind !== 'checkpoint').map((mark) => [run, mark]));
     table('events', ['Run', 'Step', 'What', ''], events.slice(0, 200).map(([run, mark]) => html('tr', {},
-      cell(swatch(run.color), run.name), cell(number(mark.until, 9)),
+      cell(swatch(run.color), run.name), cell([...new Set([mark.step, mark.until])].map((step) => number(step, 9)).join(' – ')),
       html('td', { class: mark.kind === 'fault' ? 'text fault' : 'text' }, mark.kind), html('td', { class: 'text' }, mark.text))));
     byId('decks').hidden = runs.every((run) => !run.deck);
     for (const run of runs)
@@ -522,7 +526,7 @@ window.addEventListener('error', (event) => {
     const labels = chart.curves.filter((curve) => curve.label);
     if (labels.length)
       chart.svg.before(html('div', { class: 'keys' }, ...labels.map((curve) => html('span', {}, svg('svg', { width: 26, height: 10, class: 'chart', style: 'width:26px' },
-        svg('path', { class: curve.thin ? 'curve thin' : 'curve', d: 'M0,5H26', stroke: 'currentColor',
+        svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`, d: 'M0,5H26', stroke: 'currentColor',
           'stroke-dasharray': curve.series.includes('average_') ? '5 3' : undefined }),
         curve.thin ? null : svg('path', { d: shapes[0](13, 5, 3.2), fill: 'currentColor' })), curve.label))));
     return chart;
@@ -575,9 +579,7 @@ window.addEventListener('error', (event) => {
     const facts = runs.length > 1 ? [] : [`${workers} ${workers === 1 ? 'worker' : 'workers'}`, device, allReduce,
       `${number(parameters, 9)} parameters`, `batch ${number(batch, 9)}`];
     byId('subtitle').textContent = [...facts, `up to ${last.slice(0, 16).replace('T', ' ')} UTC`].join(' · ');
-    const reduced = runs.some((run) => run.totals.lines > 2048);
-    byId('footer').textContent = reduced ? 'Of long runs each point stands for several reports: curves go through the lowest and the '
-      + 'highest of them, so that every peak is seen; phases are their means.' : '';
+    byId('footer').hidden = runs.every((run) => run.totals.lines <= 2048);
   }
 
   const dark = location.hash.includes('dark') || (matchMedia('(prefers-color-scheme: dark)').matches && !location.hash.includes('light'));
