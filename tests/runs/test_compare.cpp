@@ -100,6 +100,23 @@ TEST_F(Compare, TrainsEachRunWithEachSeedToTheBitsOfTrain) {
       << other.errors;
 }
 
+TEST_F(Compare, GivesAllRunsOfASeedOneInitialModel) {
+  Texts on_servers = served;
+  on_servers.insert(on_servers.end(), {"server.mode=async"});
+  const std::string file = plan(
+      "seeds = 2\n", run_text("flat", {}) + run_text("local", local_sgd) + run_text("served", on_servers));
+
+  const Result result = flotilla(
+      2, command(file, "all",
+                 {"train.epochs=0", "train.steps=1", "optimizer.kind=sgd", "schedule.learning_rate=1e-30"}));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto parameters = model("all/flat/seed-1").values;
+  EXPECT_EQ(model("all/local/seed-1").values, parameters);
+  EXPECT_EQ(model("all/served/seed-1").values, parameters);
+  EXPECT_NE(model("all/flat/seed-2").values, parameters);
+}
+
 TEST_F(Compare, GoesOnAfterAStopToEqualResults) {
   const std::string file = plan("", run_text("flat", {}) + run_text("local", local_sgd));
   const Texts length = {"train.epochs=8"};
