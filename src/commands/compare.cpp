@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/topology.hpp"
+#include "src/commands/report.hpp"
 #include "src/commands/train.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/compare/comparison_table.hpp"
@@ -172,6 +173,17 @@ Comparison results_of(const Prepared& prepared, const CompareArguments& argument
   return comparison;
 }
 
+/// The curves of all trainings that have reported a step, as one page.
+void write_page(const Comparison& comparison, const std::string& file) {
+  ReportArguments report;
+  report.output = file;
+  for (const ComparedRun& run : comparison.runs)
+    for (const ComparedTraining& training : run.trainings)
+      if (training.figures.steps > 0) report.runs.push_back(training.folder);
+  if (report.runs.empty()) return;
+  make_report(report, [](const std::string& text) { print_error_line(cat("flotilla: warning: ", text)); });
+}
+
 void write_results(const Prepared& prepared, const CompareArguments& arguments,
                    const std::vector<mpi::Place>& places) {
   const Comparison comparison = results_of(prepared, arguments, places);
@@ -179,7 +191,8 @@ void write_results(const Prepared& prepared, const CompareArguments& arguments,
   const std::string file = prepared.folder() + "/compare";
   write_text_file_atomically(file + ".md", table);
   write_text_file_atomically(file + ".json", json_of(comparison));
-  print_line(cat("\n", table, "\ntable        ", file, ".md and .json"));
+  write_page(comparison, file + ".html");
+  print_line(cat("\n", table, "\ntable        ", file, ".md and .json; curves: ", file, ".html"));
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ std::string refusal(const std::string& path, bool one_run) {
     return "a comparison resumes by itself what it has begun";
   if (!one_run) return {};
   if (path == "run.seed") return "all runs train with the same seeds: set it for all runs, beside deck";
-  if (path == "train.epochs" || path == "train.steps" || path == "train.seconds" || path == "train.patience")
+  if (path == "train.epochs" || path == "train.steps" || path == "train.seconds" ||
+      path == "train.patience" || path == "train.target")
     return "the plan's equal says when a run ends: set it for all runs, beside deck";
   const bool data = path.starts_with("data.train.") || path.starts_with("data.validation.");
   if (data || path == "data.kind" || path == "data.shape")

@@ -99,11 +99,16 @@ class Trainings {
         add_of_run(run, cat("schedule.kind = ", config::quoted(word(config.schedule.kind)),
                             " decays over a whole run, whose length equal = \"time\" leaves open; use "
                             "\"constant\" or \"piecewise\", or equal = \"samples\""));
-      if (plan_.equal == Equal::samples && (config.train.patience > 0 || config.train.seconds > 0.0))
-        add_of_run(run,
-                   cat(config.train.patience > 0 ? "train.patience" : "train.seconds",
-                       " may end it early, and equal = \"samples\" says that all runs see as many; leave "
-                       "it out"));
+      if (plan_.equal == Equal::samples)
+        for (const auto& [key, value] :
+             {std::pair("train.patience", static_cast<double>(config.train.patience)),
+              std::pair("train.target", config.train.target),
+              std::pair("train.seconds", config.train.seconds)})
+          if (value > 0.0)
+            add_of_run(run,
+                       cat(key,
+                           " may end it early, and equal = \"samples\" says that all runs see as many; leave "
+                           "it out"));
       return config;
     } catch (const config::MistakesError& error) {
       for (const std::string& line : error.lines) {

@@ -89,6 +89,7 @@ TEST_F(Compare, TrainsEachRunWithEachSeedToTheBitsOfTrain) {
     for (const auto& training : run.at("trainings")) EXPECT_EQ(training.at("samples"), 4000);
   }
   EXPECT_EQ(count(read_file(path("all/compare.md")), "\n| local "), 1);
+  EXPECT_TRUE(fs::exists(path("all/compare.html")));
   EXPECT_EQ(count(result.output, "± "), count(read_file(path("all/compare.md")), "± "));
 
   const Result again = flotilla(2, command(file, "all", {"train.epochs=0", "train.steps=40"}));
