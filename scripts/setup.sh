@@ -23,7 +23,7 @@ packages=(
   nlohmann-json3-dev           # metrics.jsonl
   libxxhash-dev zlib1g-dev     # checksums, .gz data
   libjpeg-dev libpng-dev       # images; the former is libjpeg-turbo's
-  libonnx-dev libprotobuf-dev protobuf-compiler  # ONNX models
+  libonnx-dev libprotobuf-dev  # ONNX models
   libgtest-dev libbenchmark-dev  # tests, micro-benchmarks
 )
 tools=(
