@@ -26,8 +26,7 @@ struct PlannedRun {
 /// What `flotilla compare` is to train: a TOML file (docs/compare.md).
 struct Plan {
   std::string path;
-  std::string
-      deck;  ///< Path of the deck; relative ones begin at the plan's folder in the file, here resolved
+  std::string deck;        ///< Path
   std::string output;      ///< Folder, as written; relative to the current folder
   std::int64_t seeds = 1;  ///< Trainings of each run: with the deck's run.seed, run.seed + 1, …
   Equal equal = Equal::samples;

@@ -139,6 +139,19 @@ TEST(Plan, NeedsADeckAndRuns) {
              "plans/p.toml: it has no runs: [[run]] with name = \"…\" and set = [\"key.path=value\", …]"}));
 }
 
+TEST(Plan, ThoseOfTheRepositoryAreGood) {
+  for (const std::string name : {"digits", "photos"}) {
+    const std::string path = std::string(FLOTILLA_SOURCE_DIR) + "/inputs/plans/compare_" + name + ".toml";
+    const PlanReading reading = read_plan(path, read_deck_file(path));
+    const auto all = planned_trainings(reading, read_deck_file(reading.plan.deck), {},
+                                       [](const Config& config) { return config.train.global_batch_size; });
+    EXPECT_EQ(reading.plan.runs.size(), 14U);
+    EXPECT_EQ(std::ssize(all), 14 * reading.plan.seeds);
+    for (const PlannedTraining& each : all)
+      EXPECT_EQ(each.deck.config.train.global_batch_size, all[0].deck.config.train.global_batch_size);
+  }
+}
+
 constexpr const char* two_runs = R"(deck = "d.toml"
 seeds = 2
 set = ["run.seed=5", "optimizer.kind=adam"]
