@@ -163,6 +163,8 @@ TEST_F(Compare, ShowsWhatDivergesAsARowAndGoesOn) {
   EXPECT_EQ(runs.at(2).at("final").at("seeds"), 1);
   EXPECT_EQ(count(result.errors, "training diverged, nothing more was saved"), 2) << result.errors;
   EXPECT_EQ(metrics(path("all/hot/seed-1"), "end").back().at("reason"), "diverged");
+  EXPECT_LT(metrics(path("all/hot_alone/seed-1"), "end").back().at("step"), 50)
+      << "it waited for an averaging";
   EXPECT_EQ(count(flotilla(2, command(file, "all", {"train.epochs=1"})).output, "comparison   "), 0);
 }
 
