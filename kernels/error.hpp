@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <new>
 #include <source_location>
 #include <sstream>
 #include <stdexcept>
@@ -8,7 +10,7 @@
 
 namespace flotilla {
 
-/// Exit codes of the executable (README, "Exit codes").
+/// Exit codes of the executable (docs/reference.md, "Exit codes").
 enum ExitCode : int {
   exit_done = 0,
   exit_user_error = 2,
@@ -37,6 +39,12 @@ struct LibraryError : std::runtime_error {
   LibraryError(const char* call, const std::string& reason,
                std::source_location at = std::source_location::current())
       : std::runtime_error(cat(call, " failed: ", reason, " [", at.file_name(), ":", at.line(), "]")) {}
+};
+
+/// The host has no memory for one array. Exit code 3.
+struct OutOfMemory : std::bad_alloc {
+  explicit OutOfMemory(std::size_t array_bytes) : bytes(array_bytes) {}
+  std::size_t bytes;
 };
 
 /// A defect of Flotilla: one of its own contracts does not hold. Exit code 4.

@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
-#include "kernels/out_of_memory.hpp"
 
 namespace flotilla {
 

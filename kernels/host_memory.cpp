@@ -8,7 +8,6 @@
 #include <new>
 
 #include "kernels/error.hpp"
-#include "kernels/out_of_memory.hpp"
 
 namespace flotilla {
 

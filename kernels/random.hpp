@@ -48,6 +48,11 @@ class Random {
   int used_ = 4;
 };
 
+/// random.below() of a signed bound: uniform in 0 … bound − 1. bound > 0.
+inline std::int64_t below(Random& random, std::int64_t bound) {
+  return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(bound)));
+}
+
 /// Purposes of random streams, so that streams of one seed are independent.
 enum RandomPurpose : std::uint32_t {
   random_weights = 1,

@@ -13,7 +13,7 @@ namespace flotilla::mpi {
 namespace {
 
 // So that a block of the sum stays in the first-level cache while the arrays pass by.
-constexpr std::size_t block = 2048;
+constexpr std::size_t sum_block = 2048;
 
 void sum_two(float* __restrict a, float* __restrict b, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -34,7 +34,7 @@ constexpr std::size_t most_arrays = std::size_t{1} << levels;
 
 /// The sum of a block, with room for the right half of each level of the tree.
 struct Blocks {
-  alignas(64) std::array<float, block*(levels + 1)> values;  // not initialised
+  alignas(64) std::array<float, sum_block*(levels + 1)> values;  // not initialised
 
   float* sum(Arrays arrays, std::size_t begin, std::size_t count) {
     sum_tree(arrays, begin, count, values.data());
@@ -56,15 +56,15 @@ struct Blocks {
     const std::size_t left = std::bit_floor(arrays.size() - 1);
     sum_tree(arrays.first(left), begin, count, to);
     if (arrays.size() == left + 1) return add(arrays[left] + begin, to, count);
-    sum_tree(arrays.subspan(left), begin, count, to + block);
-    add(to + block, to, count);
+    sum_tree(arrays.subspan(left), begin, count, to + sum_block);
+    add(to + sum_block, to, count);
   }
 };
 
 /// f(begin, count) for the blocks of [begin, end).
 template <class F>
 void for_each_block(std::size_t begin, std::size_t end, F&& f) {
-  for (std::size_t at = begin; at < end; at += block) f(at, std::min(block, end - at));
+  for (std::size_t at = begin; at < end; at += sum_block) f(at, std::min(sum_block, end - at));
 }
 
 void check_number(std::size_t arrays) {
@@ -106,8 +106,8 @@ void sum_into(std::span<float* const> arrays, std::size_t one, std::size_t begin
 }
 
 void copy_to_others(std::span<float* const> arrays, std::size_t one, std::size_t begin, std::size_t end) {
-  for (std::size_t at = begin; at < end; at += block) {
-    const std::size_t count = std::min(block, end - at);
+  for (std::size_t at = begin; at < end; at += sum_block) {
+    const std::size_t count = std::min(sum_block, end - at);
     for (std::size_t other = 0; other < arrays.size(); ++other)
       if (other != one) std::memcpy(arrays[other] + at, arrays[one] + at, count * sizeof(float));
   }

@@ -14,8 +14,8 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<CollectiveHistory>, "travels as bytes");
 
-std::mutex mutex;
-CollectiveLog* newest = nullptr;  // under mutex
+std::mutex log_mutex;
+CollectiveLog* newest_log = nullptr;  // under log_mutex
 std::atomic<bool> checks{false};
 
 /// A number for each thread that calls collectives.
@@ -61,14 +61,14 @@ CollectiveCall CollectiveLog::Entry::call() const {
 }
 
 CollectiveLog::CollectiveLog(std::uint64_t communicator) : communicator_(communicator) {
-  const std::lock_guard lock(mutex);
-  next_ = newest;
-  newest = this;
+  const std::lock_guard lock(log_mutex);
+  next_ = newest_log;
+  newest_log = this;
 }
 
 CollectiveLog::~CollectiveLog() {
-  const std::lock_guard lock(mutex);
-  CollectiveLog** link = &newest;
+  const std::lock_guard lock(log_mutex);
+  CollectiveLog** link = &newest_log;
   while (*link != this) link = &(*link)->next_;
   *link = next_;
 }
@@ -112,17 +112,17 @@ CollectiveHistory CollectiveLog::history() const {
 }
 
 std::vector<CollectiveHistory> CollectiveLog::all() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(log_mutex);
   std::vector<CollectiveHistory> histories;
-  for (const CollectiveLog* log = newest; log != nullptr; log = log->next_)
+  for (const CollectiveLog* log = newest_log; log != nullptr; log = log->next_)
     histories.push_back(log->history());
   return histories;
 }
 
 std::vector<std::pair<std::uint64_t, std::int64_t>> CollectiveLog::waiting() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(log_mutex);
   std::vector<std::pair<std::uint64_t, std::int64_t>> calls;
-  for (const CollectiveLog* log = newest; log != nullptr; log = log->next_)
+  for (const CollectiveLog* log = newest_log; log != nullptr; log = log->next_)
     if (log->waiting_.load(std::memory_order_relaxed))
       calls.emplace_back(log->communicator_, log->begun_.load(std::memory_order_relaxed));
   return calls;

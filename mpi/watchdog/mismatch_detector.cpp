@@ -11,7 +11,7 @@ namespace flotilla::mpi {
 
 namespace {
 
-constexpr int request_tag = 5;
+constexpr int mismatch_request_tag = 5;
 constexpr int question_tag = 6;
 constexpr int answer_tag = 7;
 constexpr double waited_long_s = 1.0;
@@ -59,7 +59,7 @@ void MismatchDetector::poll(double quiet_s) {
   const bool waits = has_waited(now_s, quiet_s);
   if (waits) requested_s_ = now_s;
   if (rank_ != 0) {
-    if (waits) messages_.send(std::byte{}, 0, request_tag);
+    if (waits) messages_.send(std::byte{}, 0, mismatch_request_tag);
     return answer_questions();
   }
   requested_ = requested_ || waits;
@@ -71,7 +71,7 @@ void MismatchDetector::poll(double quiet_s) {
 }
 
 void MismatchDetector::take_requests() {
-  while (messages_.receive<std::byte>(request_tag)) requested_ = true;
+  while (messages_.receive<std::byte>(mismatch_request_tag)) requested_ = true;
 }
 
 /// Begins a round.

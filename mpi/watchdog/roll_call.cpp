@@ -19,9 +19,9 @@ namespace flotilla::mpi {
 
 namespace {
 
-constexpr int question_tag = 3;
-constexpr int answer_tag = 4;
-constexpr std::size_t most_named = 8;
+constexpr int roll_question_tag = 3;
+constexpr int roll_answer_tag = 4;
+constexpr std::size_t most_named_ranks = 8;
 constexpr std::int64_t least_patience_ns = 500'000'000;
 
 }  // namespace
@@ -74,9 +74,9 @@ struct RollCall::Impl {
 
 std::string RollCall::Impl::places(const std::vector<std::size_t>& ranks) const {
   std::string text;
-  for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i)
+  for (std::size_t i = 0; i < std::min(ranks.size(), most_named_ranks); ++i)
     text += (i == 0 ? "" : ", ") + place(ranks[i]);
-  if (ranks.size() > most_named) text += cat(" and ", ranks.size() - most_named, " more");
+  if (ranks.size() > most_named_ranks) text += cat(" and ", ranks.size() - most_named_ranks, " more");
   return text;
 }
 
@@ -99,11 +99,11 @@ void RollCall::set_time(double now_s) {
 
 void RollCall::answer(const Presence& mine) {
   impl_->messages.release_sent();
-  while (const auto question = impl_->messages.receive<Presence>(question_tag)) {
+  while (const auto question = impl_->messages.receive<Presence>(roll_question_tag)) {
     impl_->note(question->first, question->second);  // a question holds the state of its sender
-    impl_->messages.send(mine, question->first, answer_tag);
+    impl_->messages.send(mine, question->first, roll_answer_tag);
   }
-  while (const auto reply = impl_->messages.receive<Presence>(answer_tag)) {
+  while (const auto reply = impl_->messages.receive<Presence>(roll_answer_tag)) {
     impl_->note(reply->first, reply->second);
     impl_->owing[static_cast<std::size_t>(reply->first)] = false;
   }
@@ -117,7 +117,7 @@ const std::string& RollCall::mismatch() const {
 void RollCall::call(const Presence& mine) {
   for (std::size_t rank = 0; rank < impl_->answers.size(); ++rank) {
     if (impl_->is_mine(rank) || impl_->owing[rank]) continue;
-    impl_->messages.send(mine, static_cast<int>(rank), question_tag);
+    impl_->messages.send(mine, static_cast<int>(rank), roll_question_tag);
     impl_->owing[rank] = true;
   }
 }
@@ -198,13 +198,13 @@ std::string RollCall::text(const Presence& mine, const std::vector<int>& missing
     parts.push_back(impl_->places(silent) + (silent.size() == 1 ? " does not answer" : " do not answer"));
   if (silent.size() == 1 && impl_->last[silent.front()])
     parts.back() += ", last heard of: " + impl_->last[silent.front()]->text();
-  for (std::size_t i = 0; i < std::min(elsewhere.size(), most_named); ++i) {
+  for (std::size_t i = 0; i < std::min(elsewhere.size(), most_named_ranks); ++i) {
     const Presence& there = *impl_->answers[elsewhere[i]];
     parts.push_back(cat(impl_->place(elsewhere[i]), " is elsewhere: ", there.text(), ", for ",
                         std::llround(there.quiet_s), " s"));
   }
-  if (elsewhere.size() > most_named)
-    parts.push_back(cat(elsewhere.size() - most_named, " more are elsewhere"));
+  if (elsewhere.size() > most_named_ranks)
+    parts.push_back(cat(elsewhere.size() - most_named_ranks, " more are elsewhere"));
   if (!not_arrived.empty())
     parts.push_back(impl_->places(not_arrived) + (not_arrived.size() == 1 ? " has" : " have") +
                     " not arrived there");

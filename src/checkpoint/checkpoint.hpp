@@ -44,6 +44,9 @@ struct CheckpointState {
   std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same
   std::int64_t training_samples = 0;           ///< Of data.train; 0: not known
   std::vector<CheckpointPart> server_parts{};  ///< One per server, in their order; empty: no sparse tables
+
+  /// Whether a run resumes from it: neither an exported model nor weights of another program.
+  bool resumes() const { return !deck.empty() && !inference_only; }
 };
 
 /// What the values of a dataset are.
@@ -69,8 +72,8 @@ struct Snapshot {
 };
 
 /// @throws UserError unless `out` does not exist or is a regular file that may be replaced, in a writable
-/// folder, and is neither `in`, which is still read, nor a checkpoint that a run resumes from.
-void check_output_file(const std::string& out, const std::string& in);
+/// folder, and is neither one of `inputs`, which are still read, nor a checkpoint that a run resumes from.
+void check_output_file(const std::string& out, const std::vector<std::string>& inputs);
 
 /// Writes one dataset /`name` into a new HDF5 file, atomically (`flotilla evaluate --vectors`). @throws
 /// UserError.

@@ -48,8 +48,7 @@ std::vector<StoredTensor> without_values(std::span<const CheckpointTensor> tenso
 /// Whether a run resumes from the file. Exported models and files of other programs can be made again.
 bool resumes_a_run(const std::string& path) {
   try {
-    const CheckpointState state = hdf5::read_index(path).state;
-    return !state.deck.empty() && !state.inference_only;
+    return hdf5::read_index(path).state.resumes();
   } catch (const UserError&) {
     return false;
   }
@@ -132,15 +131,16 @@ void NewFile::give_name() {
   sync_folder(folder_of(file_.path()));
 }
 
-void check_output_file(const std::string& out, const std::string& in) {
+void check_output_file(const std::string& out, const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
   // Renaming onto a device (/dev/null) would replace it for all processes.
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw UserError(cat("cannot write '", out, "': it is there and not a regular file; give another name"));
-  if (fs::equivalent(out, in, error))
-    throw UserError(cat("cannot write '", out, "': it is the file that is being read; give another name"));
+  for (const std::string& in : inputs)
+    if (fs::equivalent(out, in, error))
+      throw UserError(cat("cannot write '", out, "': it is the file that is being read; give another name"));
   if (fs::exists(status) && resumes_a_run(out))
     throw UserError(
         cat("cannot write '", out,

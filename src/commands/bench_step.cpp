@@ -70,11 +70,12 @@ void time_steps(Device& device, std::int64_t count, const Step& step, std::vecto
 }
 
 /// The phases of a step that are reported one by one.
-constexpr std::array<const char*, 5> phase_names = {"input", "forward", "backward", "exposed_comm",
-                                                    "optimizer"};
+constexpr std::array<const char*, 5> step_phase_names = {"input", "forward", "backward", "exposed_comm",
+                                                         "optimizer"};
 
 /// Seconds of each phase since the start of training.
-std::array<double, phase_names.size()> phase_totals(const PhaseTimes& times, const StrategyTimes& strategy) {
+std::array<double, step_phase_names.size()> phase_totals(const PhaseTimes& times,
+                                                         const StrategyTimes& strategy) {
   return {seconds(times.input_ns), seconds(times.forward_ns), seconds(times.backward_ns),
           seconds(strategy.exposed_comm_ns), seconds(strategy.optimizer_ns)};
 }
@@ -109,7 +110,7 @@ void time_alone(Device& device, std::vector<Operation>& operations, std::int64_t
 }
 
 /// Operations taken together.
-struct Kind {
+struct OperationKind {
   std::string name;
   int count = 0;
   double seconds = 0.0;  ///< Sum of medians
@@ -117,11 +118,11 @@ struct Kind {
 };
 
 /// In the order in which their first operations stand.
-std::vector<Kind> kinds_of(const std::vector<Operation>& operations) {
-  std::vector<Kind> kinds;
+std::vector<OperationKind> kinds_of(const std::vector<Operation>& operations) {
+  std::vector<OperationKind> kinds;
   for (const Operation& operation : operations) {
-    auto kind = std::ranges::find(kinds, operation.what.kind, &Kind::name);
-    if (kind == kinds.end()) kind = kinds.insert(kind, Kind{.name = operation.what.kind});
+    auto kind = std::ranges::find(kinds, operation.what.kind, &OperationKind::name);
+    if (kind == kinds.end()) kind = kinds.insert(kind, OperationKind{.name = operation.what.kind});
     ++kind->count;
     kind->seconds += operation.median_s();
     kind->flop += operation.what.flop;
@@ -175,7 +176,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
   constexpr std::int64_t rounds = 20;
   std::vector<double> step_s;
-  std::array<std::vector<double>, phase_names.size()> phase_s;
+  std::array<std::vector<double>, step_phase_names.size()> phase_s;
   const PhaseTimes before = trainer.times();
   auto phases_before = phase_totals(before, run.sync.times());
   for (std::int64_t round = 0; round < rounds; ++round) {
@@ -206,16 +207,16 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   const double step_median_s = median(step_s);
   // With the rest they are the median step; few steps wait for a checkpoint, so that the median would be 0.
   std::vector<std::pair<std::string, double>> phases;
-  for (std::size_t i = 0; i < phase_names.size(); ++i)
-    phases.emplace_back(phase_names[i], median(phase_s[i]));
+  for (std::size_t i = 0; i < step_phase_names.size(); ++i)
+    phases.emplace_back(step_phase_names[i], median(phase_s[i]));
   const double waits_s = phases[0].second + phases[3].second;
   phases.emplace_back("checkpoint_stall", stall_mean_s);
   double rest_s = step_median_s;
   for (const auto& phase : phases) rest_s -= phase.second;
   phases.emplace_back("rest", rest_s);
-  const std::vector<Kind> kinds = kinds_of(operations);
+  const std::vector<OperationKind> kinds = kinds_of(operations);
   double alone_s = 0.0;
-  for (const Kind& kind : kinds) alone_s += kind.seconds;
+  for (const OperationKind& kind : kinds) alone_s += kind.seconds;
   const double samples_per_s = static_cast<double>(run.data.sharding.global_batch()) / step_median_s;
   nlohmann::ordered_json json{{"deck", arguments.deck},
                               {"workers", world.size()},
@@ -229,7 +230,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   if (run.model.loss_scale.enabled()) json["skipped_steps"] = run.model.loss_scale.skipped();
   json["step_mean_us"] = step_mean_s * 1e6;
   for (const auto& [phase, time_s] : phases) json[cat(phase, "_us")] = time_s * 1e6;
-  for (const Kind& kind : kinds)
+  for (const OperationKind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},
                              {"count", kind.count},
                              {"us", kind.seconds * 1e6},
@@ -247,7 +248,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
                    servers == nullptr ? run.sync.reduction.description : word(config.server()->mode)));
     const StepTable table(step_median_s);
     print_line("operations alone, sums of medians");
-    for (const Kind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);
+    for (const OperationKind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);
     table.row("  all of them", alone_s, static_cast<int>(operations.size()));
     table.row("  step less these and its waits", step_median_s - alone_s - waits_s);
     if (arguments.operations) {

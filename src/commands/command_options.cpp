@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/command_options.hpp"
 
-#include <CLI/CLI.hpp>
-
 namespace flotilla {
 namespace {
 

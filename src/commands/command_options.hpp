@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "src/commands/command_line.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace flotilla {
 

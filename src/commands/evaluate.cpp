@@ -45,8 +45,7 @@ void print_report(const Task& task, const Dataset& data, const Evaluation& resul
   const CheckpointState& state = task.checkpoint.state;
   print_line(cat("checkpoint  ", task.checkpoint.path,
                  state.deck.empty() ? " (weights only)" : cat(" (step ", state.step, ")")));
-  const bool has_averages =
-      !state.deck.empty() && !state.inference_only && read_saved_deck(state.deck).train.average_decay > 0.0;
+  const bool has_averages = state.resumes() && read_saved_deck(state.deck).train.average_decay > 0.0;
   if (has_averages)
     print_line("weights     those that were trained; flotilla export --average writes the averaged ones");
   print_line(cat("data        ", data.description()));
@@ -133,7 +132,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
         check_class_folders(config, class_names_of(checkpoint.state));
         if (!world.is_root()) return;
         for (const std::string& path : {arguments.vectors, arguments.output})
-          if (!path.empty()) check_output_file(path, checkpoint.path);
+          if (!path.empty()) check_output_file(path, {checkpoint.path});
       },
       [&](std::int64_t /*samples*/) {
         if (config.validation.batch_size > 0) return config.validation.batch_size;

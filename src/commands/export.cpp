@@ -51,7 +51,7 @@ std::string export_checkpoint(const ExportArguments& arguments,
 std::string export_model(const std::string& checkpoint_or_folder, const std::string& out,
                          const std::function<void(const std::string&)>& on_damaged, bool average) {
   const std::string path = checkpoint_at(checkpoint_or_folder, on_damaged);
-  check_output_file(out, path);
+  check_output_file(out, {path});
   Snapshot model = read_model(path, average);
   model.state.inference_only = true;
   model.state.numbers.clear();  // these and the parts are for going on

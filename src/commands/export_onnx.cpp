@@ -60,7 +60,7 @@ std::string export_onnx(const ExportArguments& arguments,
                         const std::function<void(const std::string&)>& on_damaged) {
   check_onnx();
   std::string path = checkpoint_at(arguments.checkpoint, on_damaged);
-  check_output_file(arguments.output, path);
+  check_output_file(arguments.output, {path});
   const Snapshot model = read_model(path, arguments.average);
   const Config config = load_deck({.path = path, .text = model.state.deck, .overrides = {}}).config;
   OnnxForm form{.keep_batch_norm = arguments.keep_batch_norm};

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t largest_default_batch = 64;
 
 /// The arguments of a prediction.
-struct Task {
+struct PredictionTask {
   const PredictArguments& arguments;
   const LoadedCheckpoint& checkpoint;
   const Config& config;
@@ -67,8 +67,8 @@ struct Lines {
 };
 
 /// @throws UserError naming the first sample whose outputs are not finite
-Lines lines_of(const Task& task, Inference& inference, ValidationShard shard, const PredictionLayout& layout,
-               const std::function<void()>& beat) {
+Lines lines_of(const PredictionTask& task, Inference& inference, ValidationShard shard,
+               const PredictionLayout& layout, const std::function<void()>& beat) {
   const Dataset& data = inference.data();
   LoaderOptions options = loader_options(task.config.data);
   options.keep_bad = task.config.data.on_bad_image == OnBadImage::replace;
@@ -117,15 +117,16 @@ Lines gathered(const Lines& mine, const mpi::Communicator& world) {
 }
 
 /// Collective.
-int predict_watched(const Task& task, const mpi::Communicator& world, const std::vector<mpi::Place>& places,
-                    mpi::Watchdog& watchdog) {
+int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
+                    const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   const auto& [arguments, checkpoint, config, names] = task;
   Inference inference(
       config, checkpoint, {world, places, watchdog},
       [&] {
         if (!world.is_root() || arguments.output.empty()) return;
-        check_output_file(arguments.output, checkpoint.path);
-        for (const std::string& input : arguments.inputs) check_output_file(arguments.output, input);
+        std::vector<std::string> inputs = arguments.inputs;
+        inputs.push_back(checkpoint.path);
+        check_output_file(arguments.output, inputs);
       },
       [&](std::int64_t samples) { return batch_of(config, samples); });
   const std::int64_t samples = inference.data().size();
@@ -173,7 +174,7 @@ int predict(const PredictArguments& arguments, const mpi::Communicator& world, F
         checkpoint.path, " keeps no names of classes: they are numbers (data.class_names=FILE names them)"));
   if (world.is_root())
     for (const std::string& warning : warnings) print_error_line(cat("flotilla: warning: ", warning));
-  const Task task{arguments, checkpoint, deck.config, names};
+  const PredictionTask task{arguments, checkpoint, deck.config, names};
   return under_watch(deck.config, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
     return predict_watched(task, world, places, watchdog);
   });

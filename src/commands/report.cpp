@@ -23,9 +23,10 @@ std::string page_path(const ReportArguments& given) {
 }
 
 void check_is_no_input(const std::string& output, const ReportArguments& given) {
+  std::vector<std::string> inputs;
   for (const std::string& run : given.runs)
-    for (const char* input : {"/metrics.jsonl", "/deck.toml", "/failure.json"})
-      check_output_file(output, run + input);
+    for (const char* input : {"/metrics.jsonl", "/deck.toml", "/failure.json"}) inputs.push_back(run + input);
+  check_output_file(output, inputs);
 }
 
 /// Names of runs as parts of files' names: "a/b" becomes "a-b", and a second one "a-b-2".

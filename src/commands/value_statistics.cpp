@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-std::string text_of(std::optional<double> value) {
+std::string value_text(std::optional<double> value) {
   std::ostringstream text;
   if (value)
     text << std::setprecision(5) << *value;
@@ -61,7 +61,7 @@ nlohmann::json ValueStatistics::as_json() const {
 }
 
 std::vector<std::string> ValueStatistics::words() const {
-  return {text_of(mean()), text_of(rms()), text_of(over_finite(min_)), text_of(over_finite(max_)),
+  return {value_text(mean()), value_text(rms()), value_text(over_finite(min_)), value_text(over_finite(max_)),
           std::to_string(non_finite_)};
 }
 

@@ -16,7 +16,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::chrono::milliseconds between_looks{500};
+constexpr std::chrono::milliseconds between_news{500};
 constexpr std::chrono::seconds between_questions{15};  // to Slurm, which many users ask
 constexpr int columns_of_a_file = 160;
 
@@ -50,7 +50,7 @@ int watch(const WatchArguments& arguments) {
   const bool on_terminal = console.columns() > 0 && !arguments.once;
   RunWatch run(arguments.folder, JobQueue());
   std::string said;
-  for (;; std::this_thread::sleep_for(between_looks)) {
+  for (;; std::this_thread::sleep_for(between_news)) {
     const RunNews news = run.look(on_terminal ? console.columns() : columns_of_a_file, now_s());
     for (const std::string& line : news.lines) console.line(line);
     if (news.exit_code) {

@@ -12,15 +12,15 @@ namespace flotilla {
 
 namespace {
 
-using Lines = std::vector<std::string>;
+using Overrides = std::vector<std::string>;
 
 /// More than any training takes; with train.seconds.
 constexpr std::int64_t endless_steps = 1000000000;
 
 /// What one training sets by itself, after all other overrides.
-Lines own_overrides(const Plan& plan, const std::string& output, std::size_t run, std::int64_t seed) {
-  Lines own = {cat("run.seed=", seed), cat("run.output=", output, "/", plan.runs[run].folder, "/seed-", seed),
-               "run.resume=auto"};
+Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t run, std::int64_t seed) {
+  Overrides own = {cat("run.seed=", seed),
+                   cat("run.output=", output, "/", plan.runs[run].folder, "/seed-", seed), "run.resume=auto"};
   if (plan.equal == Equal::time)
     for (const std::string& each : {cat("train.seconds=", plan.seconds), std::string("train.epochs=0"),
                                     cat("train.steps=", endless_steps)})
@@ -29,7 +29,7 @@ Lines own_overrides(const Plan& plan, const std::string& output, std::size_t run
 }
 
 /// The value of the last override of the key; else `otherwise`.
-std::string overridden(const Lines& overrides, const std::string& key, const std::string& otherwise) {
+std::string overridden(const Overrides& overrides, const std::string& key, const std::string& otherwise) {
   std::string value = otherwise;
   for (const std::string& text : overrides)
     if (text.starts_with(key + "=")) value = text.substr(key.size() + 1);
@@ -38,12 +38,12 @@ std::string overridden(const Lines& overrides, const std::string& key, const std
 
 class Trainings {
  public:
-  Trainings(const PlanReading& reading, const std::string& deck_text, const Lines& overrides)
+  Trainings(const PlanReading& reading, const std::string& deck_text, const Overrides& overrides)
       : plan_(reading.plan), deck_text_(deck_text), overrides_(overrides), lines_(reading.mistakes) {}
 
   std::vector<PlannedTraining> make(const std::function<std::int64_t(const Config&)>& global_batch_of) {
     if (plan_.deck.empty() || deck_text_.empty()) refuse();
-    const Lines of_all = mistakes_of_all();
+    const Overrides of_all = mistakes_of_all();
     std::vector<std::optional<Config>> configs;
     for (std::size_t run = 0; run < plan_.runs.size(); ++run) configs.push_back(check(run, of_all));
     const std::vector<std::int64_t> batches = global_batches(configs, global_batch_of);
@@ -53,7 +53,7 @@ class Trainings {
     for (std::int64_t i = 0; i < plan_.seeds; ++i) {
       for (std::size_t run = 0; run < plan_.runs.size(); ++run) {
         const std::int64_t seed = configs[run]->run.seed + i;
-        Lines own = own_overrides(plan_, output, run, seed);
+        Overrides own = own_overrides(plan_, output, run, seed);
         const std::int64_t steps = configs[0]->train.steps;
         if (plan_.equal == Equal::samples && steps > 0 && batches[run] != batches[0])
           own.push_back(cat("train.steps=", (steps * batches[0] + batches[run] - 1) / batches[run]));
@@ -64,7 +64,7 @@ class Trainings {
   }
 
  private:
-  LoadedDeck load(const std::vector<config::PlacedOverride>& set, const Lines& own) const {
+  LoadedDeck load(const std::vector<config::PlacedOverride>& set, const Overrides& own) const {
     DeckSource source{.path = plan_.deck, .text = deck_text_, .overrides = overrides_, .written = plan_.set};
     source.written.insert(source.written.end(), set.begin(), set.end());
     source.overrides.insert(source.overrides.end(), own.begin(), own.end());
@@ -72,7 +72,7 @@ class Trainings {
   }
 
   /// Those of the deck without any run's overrides.
-  Lines mistakes_of_all() const {
+  Overrides mistakes_of_all() const {
     try {
       load({}, {});
     } catch (const config::MistakesError& error) {
@@ -90,7 +90,7 @@ class Trainings {
   }
 
   /// @returns nothing where the run has mistakes
-  std::optional<Config> check(std::size_t run, const Lines& of_all) {
+  std::optional<Config> check(std::size_t run, const Overrides& of_all) {
     try {
       const Config config = load(plan_.runs[run].set, {}).config;
       const bool whole =
@@ -146,8 +146,8 @@ class Trainings {
 
   const Plan& plan_;
   const std::string& deck_text_;
-  const Lines& overrides_;
-  Lines lines_;
+  const Overrides& overrides_;
+  Overrides lines_;
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ std::string condition_text(const Condition& condition) {
   std::string text = " Only for " + condition.selector + " = ";
   for (std::size_t i = 0; i < condition.values.size(); ++i) {
     const std::string& value = condition.values[i];
-    (text += i == 0 ? "" : ", ") += value == "true" ? value : quoted(value);
+    (text += i == 0 ? "" : ", ") += value == "true" ? value : config::quoted(value);
   }
   return text + ".";
 }

@@ -13,7 +13,7 @@ namespace {
 /// Choices as readers see them: one of "a", "b".
 std::string choices_text(const std::vector<std::string>& choices) {
   std::string text = choices.size() == 1 ? "" : "one of ";
-  for (std::size_t i = 0; i < choices.size(); ++i) text += (i == 0 ? "" : ", ") + quoted(choices[i]);
+  for (std::size_t i = 0; i < choices.size(); ++i) text += (i == 0 ? "" : ", ") + config::quoted(choices[i]);
   return text;
 }
 

@@ -46,7 +46,7 @@ std::string needs_text(const Condition& condition, const Config& config) {
   const bool is_text = std::holds_alternative<std::string>(now);
   for (std::size_t i = 0; i < condition.values.size(); ++i) {
     const std::string& value = condition.values[i];
-    (text += i == 0 ? "" : ", ") += is_text ? quoted(value) : value;
+    (text += i == 0 ? "" : ", ") += is_text ? config::quoted(value) : value;
   }
   return text + ", it is " + toml_text(now);
 }

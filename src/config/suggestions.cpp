@@ -61,7 +61,7 @@ Suggestion suggest(std::string_view table, std::string_view name) {
       best = &other;
     }
   }
-  if (best != nullptr) return {prefix + *best, "; did you mean " + quoted(*best) + "?"};
+  if (best != nullptr) return {prefix + *best, "; did you mean " + config::quoted(*best) + "?"};
 
   // In other tables: the whole path with a slip in it, or the name itself.
   std::vector<std::string> found;

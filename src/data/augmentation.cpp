@@ -8,7 +8,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr int draws = 10;
+constexpr int erase_draws = 10;
 
 template <class Value>
 class Rows {
@@ -72,15 +72,11 @@ class Rows {
   std::size_t height_;
 };
 
-std::int64_t below(Random& random, std::int64_t bound) {
-  return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(bound)));
-}
-
 Box draw_rectangle(Random& random, std::int64_t image_height, std::int64_t image_width,
                    const AugmentationSpec& spec) {
   const auto uniform = [&](double from, double end) { return from + (end - from) * random.uniform(); };
   const double whole = static_cast<double>(image_height) * static_cast<double>(image_width);
-  for (int draw = 0; draw < draws; ++draw) {
+  for (int draw = 0; draw < erase_draws; ++draw) {
     const double area = whole * uniform(spec.area_min, spec.area_max);
     const double aspect = std::exp(uniform(std::log(spec.aspect_min), std::log(spec.aspect_max)));
     const std::int64_t height = std::llround(std::sqrt(area * aspect));

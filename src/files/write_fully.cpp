@@ -48,7 +48,7 @@ class NoPipeSignal {
 int write_fully(int descriptor, std::string_view text) noexcept {
   NoPipeSignal guard;
   while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno != EINTR) {

@@ -82,7 +82,7 @@ StopListener::StopListener() {
 
 StopListener::~StopListener() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));  // cannot fail on a new eventfd
+  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof(one));  // cannot fail on a new eventfd
   thread_.join();
   close(wake_);
   close(signals_);

@@ -18,11 +18,11 @@ namespace flotilla {
 namespace {
 
 /// A step or a checkpoint may take longer than any so far.
-constexpr double safety = 1.5;
+constexpr double safety_factor = 1.5;
 /// Slurm shows jobs without a limit as ones of a year.
 constexpr double as_good_as_none_s = 300.0 * 86400.0;
 
-std::string shown(double duration_s) {
+std::string seconds_text(double duration_s) {
   const auto whole = static_cast<std::int64_t>(std::max(0.0, duration_s));
   if (whole >= 3600) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
   if (whole >= 60) return fmt::format("{} min {} s", whole / 60, whole % 60);
@@ -37,20 +37,21 @@ TimeLimit::TimeLimit(const RunConfig& config, const SlurmTime& slurm, double age
   };
   if (slurm.left_s && *slurm.left_s < as_good_as_none_s) {
     slurm_ = end_after(*slurm.left_s, config.stop_margin_s);
-    text_ = cat("Slurm's, of job ", slurm.job, ", in ", shown(*slurm.left_s));
+    text_ = cat("Slurm's, of job ", slurm.job, ", in ", seconds_text(*slurm.left_s));
   }
   if (config.time_limit_s > 0.0) {
     own_ = end_after(config.time_limit_s - age_s, 0.0);
-    text_ += cat(text_.empty() ? "" : "; ", "run.time_limit_s, in ", shown(config.time_limit_s - age_s));
+    text_ +=
+        cat(text_.empty() ? "" : "; ", "run.time_limit_s, in ", seconds_text(config.time_limit_s - age_s));
   }
   if (!text_.empty()) text_ += ": saves and stops before";
 }
 
 bool TimeLimit::reached(std::int64_t now_ns, const WorkToCome& work) const {
-  const double needed_s = safety * (static_cast<double>(work.steps) * work.step_s +
-                                    static_cast<double>(work.catch_up_steps) * work.mean_step_s +
-                                    static_cast<double>(work.saves) * work.save_s +
-                                    static_cast<double>(work.validations) * work.validation_s);
+  const double needed_s = safety_factor * (static_cast<double>(work.steps) * work.step_s +
+                                           static_cast<double>(work.catch_up_steps) * work.mean_step_s +
+                                           static_cast<double>(work.saves) * work.save_s +
+                                           static_cast<double>(work.validations) * work.validation_s);
   const auto too_late = [&](const std::optional<End>& end) {
     return end && seconds(end->at_ns - now_ns) <= std::max(end->margin_s, needed_s);
   };

@@ -23,7 +23,7 @@ concept MaybeConst = std::same_as<std::remove_const_t<T>, Plain>;
 // follow.
 
 template <MaybeConst<StartReport> Report, class Visitor>
-void describe(Report& report, Visitor& key) {
+void visit_keys(Report& report, Visitor& key) {
   key("deck", report.deck, "", "the deck's path");
   key("workers", report.workers, "ranks", "ranks that train");
   key("hosts", report.hosts, "", "that the ranks run on, servers included");
@@ -43,7 +43,7 @@ void describe(Report& report, Visitor& key) {
 }
 
 template <MaybeConst<StepReport> Report, class Visitor>
-void describe(Report& report, Visitor& key) {
+void visit_keys(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done, 1 after the first");
   key("epoch", report.epoch, "epochs", "begun before this one");
   key("batch", report.batch, "batches", "of the epoch, from 1 to steps_per_epoch");
@@ -88,7 +88,7 @@ void describe(Report& report, Visitor& key) {
 }
 
 template <MaybeConst<ValidationReport> Report, class Visitor>
-void describe(Report& report, Visitor& key) {
+void visit_keys(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("epoch", report.epoch, "epochs", "begun before this one");
   key("loss", report.loss, "nats", "mean over the samples, with train.label_smoothing as in training");
@@ -114,7 +114,7 @@ void describe(Report& report, Visitor& key) {
 }
 
 template <MaybeConst<CheckpointReport> Report, class Visitor>
-void describe(Report& report, Visitor& key) {
+void visit_keys(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("path", report.path, "", "the file");
   key("bytes", report.bytes, "bytes", "of the file and its parts");
@@ -123,7 +123,7 @@ void describe(Report& report, Visitor& key) {
 }
 
 template <MaybeConst<EndReport> Report, class Visitor>
-void describe(Report& report, Visitor& key) {
+void visit_keys(Report& report, Visitor& key) {
   key("reason", report.reason, "",
       "\"done\", \"target reached\" (train.target), \"stopped early\" (train.patience), \"stopped\", \"time "
       "limit\" or, of a comparison, "
@@ -209,7 +209,7 @@ void list(std::vector<MetricKey>& keys) {
   keys.push_back({event_of<Report>, "event", "text", "", "the name of the event"});
   keys.push_back({event_of<Report>, "time", "number", "s", "since 1970 (UTC), when the line was written"});
   Lister lister{event_of<Report>, keys};
-  describe(report, lister);
+  visit_keys(report, lister);
 }
 
 }  // namespace
@@ -230,7 +230,7 @@ std::string metrics_line(const Report& report, double time_s) {
   line["event"] = event_of<Report>;
   line["time"] = std::round(time_s * 1e3) / 1e3;
   Writer writer{line};
-  describe(report, writer);
+  visit_keys(report, writer);
   // Paths need not be UTF-8; a metric is not worth an exception.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
@@ -242,7 +242,7 @@ std::optional<ReadReport> read_metrics_line(std::string_view text) {
   const auto read_as = [&]<class Report>(Report report) {
     if (line.at("event") != event_of<Report>) return false;
     ReportReader reader{line};
-    describe(report, reader);
+    visit_keys(report, reader);
     read.report = std::move(report);
     return true;
   };

@@ -50,14 +50,14 @@ class Buffer : public trace::Sink {
 };
 
 /// A JSON string, quotes included.
-std::string quoted(const std::string& text) {
+std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 /// A metadata event ("ph": "M") that names a process or thread.
 std::string name_event(const char* what, int rank, std::size_t thread, const std::string& name) {
   return fmt::format(R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})", what, rank, thread,
-                     quoted(name));
+                     json_string(name));
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ void TraceFile::write() {
       // The format counts in microseconds.
       fmt::format_to(out,
                      ",\n{{\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
-                     quoted(entry.name), impl_->rank, thread,
+                     json_string(entry.name), impl_->rank, thread,
                      static_cast<double>(entry.begin_ns - impl_->clock_offset_ns) * 1e-3,
                      static_cast<double>(entry.end_ns - entry.begin_ns) * 1e-3);
       if (text.size() >= piece_bytes) {

@@ -42,7 +42,7 @@ void check_size(const std::string& path, const OnnxGraph& graph) {
             "in .h5"));
 }
 
-void describe(const OnnxValue& value, onnx::ValueInfoProto& to) {
+void fill(const OnnxValue& value, onnx::ValueInfoProto& to) {
   to.set_name(value.name);
   onnx::TypeProto_Tensor& type = *to.mutable_type()->mutable_tensor_type();
   type.set_elem_type(value.element == OnnxElement::uint8 ? onnx::TensorProto::UINT8
@@ -52,7 +52,7 @@ void describe(const OnnxValue& value, onnx::ValueInfoProto& to) {
     type.mutable_shape()->add_dim()->set_dim_value(value.sample[axis]);
 }
 
-void describe(const std::string& name, const OnnxAttributes::mapped_type& value, onnx::AttributeProto& to) {
+void fill(const std::string& name, const OnnxAttributes::mapped_type& value, onnx::AttributeProto& to) {
   to.set_name(name);
   if (const auto* number = std::get_if<std::int64_t>(&value)) {
     to.set_type(onnx::AttributeProto::INT);
@@ -66,15 +66,15 @@ void describe(const std::string& name, const OnnxAttributes::mapped_type& value,
   }
 }
 
-void describe(const OnnxNode& node, onnx::NodeProto& to) {
+void fill(const OnnxNode& node, onnx::NodeProto& to) {
   to.set_op_type(node.operation);
   to.set_name(node.output);
   for (const std::string& input : node.inputs) to.add_input(input);
   to.add_output(node.output);
-  for (const auto& [name, value] : node.attributes) describe(name, value, *to.add_attribute());
+  for (const auto& [name, value] : node.attributes) fill(name, value, *to.add_attribute());
 }
 
-void describe(const OnnxTensor& tensor, onnx::TensorProto& to) {
+void fill(const OnnxTensor& tensor, onnx::TensorProto& to) {
   to.set_name(tensor.name);
   to.set_data_type(onnx::TensorProto::FLOAT);
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) to.add_dims(tensor.shape[axis]);
@@ -95,10 +95,10 @@ onnx::ModelProto model_of(const OnnxGraph& graph, const std::string& version) {
   }
   onnx::GraphProto& to = *model.mutable_graph();
   to.set_name(graph.name);
-  describe(graph.input, *to.add_input());
-  describe(graph.output, *to.add_output());
-  for (const OnnxNode& node : graph.nodes) describe(node, *to.add_node());
-  for (const OnnxTensor& tensor : graph.tensors) describe(tensor, *to.add_initializer());
+  fill(graph.input, *to.add_input());
+  fill(graph.output, *to.add_output());
+  for (const OnnxNode& node : graph.nodes) fill(node, *to.add_node());
+  for (const OnnxTensor& tensor : graph.tensors) fill(tensor, *to.add_initializer());
   return model;
 }
 

@@ -14,6 +14,7 @@ namespace flotilla {
 /// and the votes to stop. The step's statistics (Arenas::step_statistics) follow, then the gradients. Header
 /// and statistics are part of the last bucket, so that they need no collective of their own.
 inline constexpr std::int64_t header_floats = ArenaLayout::alignment;
+inline constexpr auto header_size = static_cast<std::size_t>(header_floats);  ///< For spans
 /// Index of a worker's vote to stop in the header.
 inline constexpr std::size_t header_stop = 8;
 
@@ -26,7 +27,7 @@ inline constexpr std::size_t header_skip = 9;
 
 /// Floats before the gradients in the gradient array of this model.
 inline std::size_t leading_floats(const Model& model) {
-  return static_cast<std::size_t>(header_floats) + model.statistics.size();
+  return header_size + model.statistics.size();
 }
 /// Header and statistics of an array that is laid out as the gradient array.
 inline DeviceSpan<float> leading_part(DeviceSpan<float> array, const Model& model) {

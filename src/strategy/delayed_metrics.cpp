@@ -5,16 +5,10 @@
 
 namespace flotilla {
 
-namespace {
-
-constexpr auto floats = static_cast<std::size_t>(header_floats);
-
-}  // namespace
-
 DelayedMetrics::DelayedMetrics(Device& device)
     : device_(device),
       lane_(device.queue().copy_lane()),
-      kept_{device.memory().allocate(floats), device.memory().allocate(floats)} {}
+      kept_{device.memory().allocate(header_size), device.memory().allocate(header_size)} {}
 
 void DelayedMetrics::exchange(DeviceSpan<const float> sums, std::span<float> before) {
   device_.flat().copy(sums, kept_[next_].span());
@@ -30,7 +24,7 @@ void DelayedMetrics::exchange(DeviceSpan<const float> sums, std::span<float> bef
 
 void DelayedMetrics::forget() {
   if (!mark_) return;
-  std::array<float, floats> unread{};
+  std::array<float, header_size> unread{};
   lane_->download(*mark_, kept_[1 - next_].span(), unread);
   mark_.reset();
 }

@@ -8,7 +8,7 @@ namespace flotilla {
 namespace {
 
 /// Steps may be slower than those so far.
-constexpr double safety = 3.0;
+constexpr double catch_up_margin = 3.0;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ MetricSync::MetricSync(const mpi::Communicator& workers)
 bool MetricSync::stops_after(const StepInfo& info, mpi::Watchdog& watchdog) {
   watchdog.beat("waiting to agree on a stop", info.step);
   const bool stops = consensus_.must_gather(info.step + 1, info.mean_step_s);
-  if (!agreed_) watchdog.postpone_deadline(safety * consensus_.catch_up_s());
+  if (!agreed_) watchdog.postpone_deadline(catch_up_margin * consensus_.catch_up_s());
   agreed_ = true;
   return stops;
 }

@@ -64,7 +64,7 @@ void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
-  const std::size_t summed_count = static_cast<std::size_t>(header_floats) + model_count;
+  const std::size_t summed_count = header_size + model_count;
   const bool served = machine.servers != nullptr;
   const std::size_t held = served ? summed_count : averages ? 2 * model_count : model_count;
   const bool automatic = config.reduction.all_reduce == AllReduceKind::automatic;

@@ -8,7 +8,6 @@
 #include "kernels/error.hpp"
 #include "kernels/error_text.hpp"
 #include "kernels/machine/available_memory.hpp"
-#include "kernels/out_of_memory.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-std::array<float, 3> colours(const std::vector<double>& values) {
+std::array<float, 3> three_colours(const std::vector<double>& values) {
   require(values.size() == 3, "three colours have three values, got ", values.size());
   return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
 }
@@ -75,8 +75,8 @@ ImageTransformSpec transform_spec(const DataConfig& data) {
                      .contrast = data.color_jitter[1],
                      .saturation = data.color_jitter[2],
                      .hue = data.color_jitter[3]},
-          .mean = colours(data.image_mean),
-          .deviation = colours(data.image_std),
+          .mean = three_colours(data.image_mean),
+          .deviation = three_colours(data.image_std),
           .exif_orientation = data.exif_orientation,
           .max_pixels = data.max_pixels};
 }

@@ -8,14 +8,10 @@ namespace flotilla {
 
 namespace {
 
-constexpr int draws = 10;
+constexpr int crop_draws = 10;
 
 double uniform(Random& random, double from, double to) {
   return from + (to - from) * random.uniform();
-}
-
-std::int64_t below(Random& random, std::int64_t bound) {
-  return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(bound)));
 }
 
 Box central_crop(const Extent& image, double aspect_min, double aspect_max) {
@@ -35,7 +31,7 @@ Box central_crop(const Extent& image, double aspect_min, double aspect_max) {
 
 Box random_crop(Random& random, const Extent& image, const ImageTransformSpec& spec) {
   const double whole = static_cast<double>(image.width) * static_cast<double>(image.height);
-  for (int draw = 0; draw < draws; ++draw) {
+  for (int draw = 0; draw < crop_draws; ++draw) {
     const double area = whole * uniform(random, spec.area_min, spec.area_max);
     const double aspect = std::exp(uniform(random, std::log(spec.aspect_min), std::log(spec.aspect_max)));
     const std::int64_t width = std::llround(std::sqrt(area * aspect));

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_reports{100};
 constexpr const char* manifest_name = "/.manifest";
-constexpr const char* unfinished_name = "/.unfinished";
+constexpr const char* unfinished_folder = "/.unfinished";
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -44,7 +44,7 @@ void make_folder(const fs::path& folder) {
                         "; set data.stage_to to a folder that can be written on every host"));
 }
 
-bool is_there(const StagedFile& file, const std::string& copy) {
+bool is_copied(const StagedFile& file, const std::string& copy) {
   struct stat status {};
   return ::stat(copy.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == file.bytes &&
          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec == file.changed_ns;
@@ -130,7 +130,7 @@ class Manifest {
 
 Staging stage_files(const StagePlan& plan, const std::string& folder, const StagingOptions& options) {
   const std::string below = folder + "/" + plan.name();
-  const std::string unfinished = below + unfinished_name;
+  const std::string unfinished = below + unfinished_folder;
   make_folder(unfinished);
   remove_stale_copies(unfinished);
   const Manifest manifest(below + manifest_name);
@@ -140,7 +140,7 @@ Staging stage_files(const StagePlan& plan, const std::string& folder, const Stag
   for (const std::string& wanted : plan.folders) parents.insert(below + wanted);
   for (std::size_t i = 0; i < plan.files.size(); ++i) {
     const StagedFile& file = plan.files[i];
-    if (is_there(file, below + file.path)) continue;
+    if (is_copied(file, below + file.path)) continue;
     missing[i] = 1;
     needed += file.bytes;
     parents.insert(fs::path(below + file.path).parent_path().string());

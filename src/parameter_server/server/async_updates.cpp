@@ -15,8 +15,6 @@ namespace flotilla {
 
 namespace {
 
-constexpr auto header_size = static_cast<std::size_t>(header_floats);
-
 /// 0, 1, 2, 3–4, 5–8 …
 std::size_t bin_of(std::int64_t updates) {
   if (updates <= 1) return static_cast<std::size_t>(updates);

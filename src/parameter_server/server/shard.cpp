@@ -47,7 +47,6 @@ Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& 
 
 DeviceSpan<float> Shard::statistics() {
   if (leading_ == 0) return {};
-  const auto header_size = static_cast<std::size_t>(header_floats);
   return values_.span().subspan(header_size, leading_ - header_size);
 }
 

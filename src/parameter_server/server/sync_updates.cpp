@@ -128,7 +128,6 @@ void SyncUpdates::update(std::size_t end) {
   const DeviceSpan<const float> gradients = sum(updated_, end);
   const double share = 1.0 / static_cast<double>(pushed_);
   const bool begins = updated_ == 0 && shard.leading() > 0;
-  const auto header_size = static_cast<std::size_t>(header_floats);
   if (begins) flat.copy(gradients.subspan(0, header_size), shard.values().subspan(0, header_size));
   const std::size_t begin = std::exchange(updated_, end);
   if (skips()) return;

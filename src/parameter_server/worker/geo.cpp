@@ -10,12 +10,6 @@
 
 namespace flotilla {
 
-namespace {
-
-constexpr auto header_size = static_cast<std::size_t>(header_floats);
-
-}  // namespace
-
 Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
     : parts_(worker),
       optimizer_(optimizer),

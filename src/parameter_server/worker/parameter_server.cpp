@@ -11,12 +11,6 @@
 
 namespace flotilla {
 
-namespace {
-
-constexpr auto header_size = static_cast<std::size_t>(header_floats);
-
-}  // namespace
-
 ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
     : parts_(worker),
       slots_(slots),

@@ -27,7 +27,7 @@ double loss_of(std::span<const float> logits, bool clicked) {
   return std::log1p(std::exp(-std::abs(lead))) + std::max(-lead, 0.0);
 }
 
-struct Totals {
+struct ClickTotals {
   double clicked = 0.0;
   double others = 0.0;
 };
@@ -36,7 +36,7 @@ double number(std::int64_t count) {
   return static_cast<double>(count);
 }
 
-Totals totals_of(std::span<const std::int64_t> cells) {
+ClickTotals click_totals(std::span<const std::int64_t> cells) {
   std::int64_t clicked = 0;
   std::int64_t others = 0;
   for (std::size_t cell = 0; cell < cells.size(); cell += 2) {
@@ -57,7 +57,7 @@ std::size_t click_cell(double p, bool clicked) {
 }
 
 double auc_of(std::span<const std::int64_t> cells) {
-  const Totals all = totals_of(cells);
+  const ClickTotals all = click_totals(cells);
   if (all.clicked == 0.0 || all.others == 0.0) return 0.5;
   double area = 0.0;
   double above = 0.0;  // Clicked samples in the bins above
@@ -70,7 +70,7 @@ double auc_of(std::span<const std::int64_t> cells) {
 }
 
 double auc_bound_of(std::span<const std::int64_t> cells) {
-  const Totals all = totals_of(cells);
+  const ClickTotals all = click_totals(cells);
   if (all.clicked == 0.0 || all.others == 0.0) return 0.0;
   double pairs = 0.0;
   for (std::size_t cell = 0; cell < cells.size(); cell += 2)
@@ -79,7 +79,7 @@ double auc_bound_of(std::span<const std::int64_t> cells) {
 }
 
 double pr_auc_of(std::span<const std::int64_t> cells) {
-  const Totals all = totals_of(cells);
+  const ClickTotals all = click_totals(cells);
   if (all.clicked == 0.0) return 0.0;
   double area = 0.0;
   double clicked = 0.0;
@@ -116,7 +116,7 @@ void ClickCounts::merge(const mpi::Communicator& workers) {
 ClickMetrics ClickCounts::metrics() const {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   if (counts_[sum_not_a_number] > 0) return {nan, nan, nan, nan, nan};
-  const Totals all = totals_of(cells());
+  const ClickTotals all = click_totals(cells());
   return {.auc = auc_of(cells()),
           .auc_bound = auc_bound_of(cells()),
           .pr_auc = pr_auc_of(cells()),
