@@ -37,6 +37,7 @@ for tool in dpkg-deb dpkg-shlibdeps help2man; do
     fail 2 "package: there is no $tool; install it first (apt-get install dpkg-dev help2man)"
 done
 
+mkdir -p "$build"
 # Libraries of the distribution are found without paths in the executable.
 cmake --preset cpu -B "$build" -DFLOTILLA_ARCHITECTURE=x86-64-v3 -DFLOTILLA_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr \
   -DCMAKE_SKIP_INSTALL_RPATH=ON >"$build.log" 2>&1 || { tail -n 20 "$build.log" >&2; fail 1 "package: configuring failed"; }
