@@ -71,7 +71,7 @@ void for_each_line(std::string_view text, const Take& take) {
 /// Lines of one event have their keys in one order: the place of a key in a line mostly says which it is.
 class StepParser {
  public:
-  /// @returns false if a value that should be a number is none
+  /// @returns false if a value that should be a number is none, or no step is given
   bool parse(const std::vector<MetricValue>& values, StepLine& line) {
     line.given = 0;
     if (known_.size() < values.size()) known_.resize(values.size());
@@ -86,7 +86,8 @@ class StepParser {
       if (!number) return false;
       line.set(key, *number);
     }
-    return line.has(step_key("step"));
+    const double step = line.number(step_key("step"), -1.0);
+    return step >= 0.0 && step < 1e15;
   }
 
  private:

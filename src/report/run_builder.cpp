@@ -27,10 +27,9 @@ std::string text_of(const nlohmann::json& line, const char* key) {
 }
 
 /// The series that are drawn as they are; the phases are summed up beside them.
-constexpr std::array drawn_keys = {
-    step_key("accuracy_top1"), step_key("accuracy_top5"), step_key("auc"),
-    step_key("batch_auc"),     step_key("learning_rate"), step_key("samples_per_s"),
-    step_key("step_s"),        step_key("memory_bytes"),  step_key("period")};
+constexpr std::array drawn_keys = {step_key("accuracy_top1"), step_key("auc"),    step_key("learning_rate"),
+                                   step_key("samples_per_s"), step_key("step_s"), step_key("memory_bytes"),
+                                   step_key("period")};
 
 constexpr std::array phase_keys = {step_key("input_wait_s"), step_key("forward_s"), step_key("backward_s"),
                                    step_key("exposed_comm_s"), step_key("optimizer_s")};
@@ -71,12 +70,9 @@ void RunBuilder::start(const nlohmann::json& line) {
   overlaps_ = overlaps_ || (totals_.step_lines > 0 && first < last_.step);
   first_steps_.push_back(first);
   begin_attempt(number_of(line, "time", 0.0));
-  facts_ = {.deck = text_of(line, "deck"),
-            .device = text_of(line, "device"),
+  facts_ = {.device = text_of(line, "device"),
             .all_reduce = text_of(line, "all_reduce"),
             .workers = count_of(line, "workers"),
-            .hosts = count_of(line, "hosts"),
-            .planned_steps = count_of(line, "steps"),
             .steps_per_epoch = count_of(line, "steps_per_epoch"),
             .global_batch = count_of(line, "global_batch_size"),
             .parameters = count_of(line, "parameters")};
@@ -170,8 +166,7 @@ void RunBuilder::validation(const nlohmann::json& line) {
   const Knot knot = knot_at(number_of(line, "step", 0.0), number_of(line, "time"));
   if (knot.step > last_.step) knots_.add(knot);
   seconds_ = std::max(seconds_, knot.seconds);
-  for (const char* key : {"loss", "accuracy_top1", "accuracy_top5", "auc", "average_loss",
-                          "average_accuracy_top1", "average_accuracy_top5"})
+  for (const char* key : {"loss", "accuracy_top1", "auc", "average_loss", "average_accuracy_top1"})
     if (line.contains(key)) series_[cat("validation.", key)].add({knot.step, number_of(line, key)});
   const double loss = number_of(line, "loss");
   if (std::isnan(totals_.best_loss) || loss < totals_.best_loss) totals_.best_loss = loss;

@@ -45,12 +45,9 @@ struct Improvement {
 
 /// What the last start of a run said of it.
 struct RunFacts {
-  std::string deck{};
   std::string device{};
   std::string all_reduce{};
   std::int64_t workers = 0;
-  std::int64_t hosts = 0;
-  std::int64_t planned_steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t global_batch = 0;
   std::int64_t parameters = 0;

@@ -114,11 +114,14 @@ TEST(ReadRun, TakesAnIncompleteLastLineForARunUnderWay) {
 TEST(ReadRun, CountsDamagedLinesAndNamesTheFirst) {
   const RunRecord run =
       record_of(start_line(0, 1000) + "{\"event\":\"step\",\"ti\n" + step_line(10, 1001, "9") +
-                std::string(3, '\0') + "\n" + step_line(20, 1002, "eight") + step_line(30, 1003, "7"));
+                std::string(3, '\0') + "\n" + step_line(20, 1002, "eight") +
+                R"({"event":"step","step":null,"loss":1})"
+                "\n" +
+                step_line(30, 1003, "7"));
 
   EXPECT_EQ(steps_of(run.series.at("step.loss")), (std::vector<double>{10, 30}));
   ASSERT_EQ(run.warnings.size(), 1U);
-  EXPECT_NE(run.warnings[0].find("metrics.jsonl:2: 3 lines are damaged, this is the first"),
+  EXPECT_NE(run.warnings[0].find("metrics.jsonl:2: 4 lines are damaged, this is the first"),
             std::string::npos)
       << run.warnings[0];
 }
