@@ -58,13 +58,14 @@ What to try next:
   export PATH="\$PWD/$build:\$PATH"
   flotilla --help
   mpirun -n 2 flotilla evaluate $output                             # the newest checkpoint on the test digits
+  flotilla report $output                                           # its curves, as a page for a browser
   flotilla inspect $output/checkpoints/step-*.h5                    # what is in it
   mpirun -n 2 flotilla train inputs/mnist_mlp.toml --check          # what a run would do, without running
   mpirun -n 2 flotilla train inputs/mnist_mlp.toml optimizer.kind=momentum schedule.learning_rate=0.05 run.output=runs/momentum
   mpirun -n 2 flotilla train inputs/mlp_random.toml                 # no data needed
   mpirun -n 2 flotilla bench all-reduce                             # how fast ranks add their gradients here
   jobscripts/local.sh inputs/mnist_mlp.toml                         # ranks and threads to fit this machine
-Every key of a deck is explained in inputs/reference.toml.
+Every key of a deck is explained by: flotilla keys [PREFIX]
 END
 if (($(id -u) == 0)); then
   echo "As root Open MPI wants: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
