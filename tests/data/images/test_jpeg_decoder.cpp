@@ -35,10 +35,6 @@ std::string name(const test::JpegForm& form) {
              form.restart_rows);
 }
 
-std::int64_t below(Random& random, std::int64_t bound) {
-  return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(bound)));
-}
-
 Box random_region(Random& random, int width, int height) {
   Box box;
   box.width = 1 + below(random, width);
