@@ -16,6 +16,7 @@
 #include "src/compare/run_figures.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/stop_request.hpp"
+#include "src/job/time_limit.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/run_data.hpp"
 
@@ -29,6 +30,9 @@ struct Prepared {
   std::vector<PlannedTraining> trainings;
   std::vector<Progressed> progress;   ///< By training
   std::vector<std::string> failures;  ///< By training: why it could not be trained; empty: it could
+  std::vector<mpi::Place> places;     ///< Of all ranks
+  bool begun = false;                 ///< Whether this process has begun a training
+  bool advanced = false;              ///< Whether a training has come to its end in this process
 
   std::string name_of(std::size_t training) const {
     return cat(plan.runs[trainings[training].run].name, ", seed ", trainings[training].seed);
@@ -66,11 +70,11 @@ Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& wor
   world.broadcast(deck);
   world.broadcast(unreadable);
   if (!unreadable.empty()) reading.mistakes.push_back(cat(arguments.plan, ": ", unreadable));
-  const std::vector<mpi::Place> places = mpi::find_topology(world);
   Prepared prepared;
+  prepared.places = mpi::find_topology(world);
   agree(world, [&] {
     prepared.trainings = planned_trainings(reading, deck, arguments.overrides, [&](const Config& config) {
-      return global_batch_of(config, places);
+      return global_batch_of(config, prepared.places);
     });
   });
   prepared.plan = std::move(reading.plan);
@@ -79,7 +83,7 @@ Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& wor
 }
 
 /// Collective. Rank 0 looks at what is in the folders of all trainings. @throws AgreedFailure naming all that
-/// hold runs of other decks
+/// hold runs of other decks or of other numbers of workers
 std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Communicator& world) {
   std::vector<std::int32_t> found(prepared.trainings.size());
   agree(world, [&] {
@@ -88,7 +92,8 @@ std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Commu
     for (std::size_t i = 0; i < found.size(); ++i) {
       const Config& config = prepared.trainings[i].deck.config;
       try {
-        found[i] = static_cast<std::int32_t>(progress_in(config.run.output, config.resolved_text));
+        const int workers = roles_of(config, prepared.places).count(mpi::Role::worker);
+        found[i] = static_cast<std::int32_t>(progress_in(config.run.output, config.resolved_text, workers));
       } catch (const UserError& error) {
         others += (others.empty() ? "" : "\n") + std::string(error.what());
       }
@@ -116,19 +121,25 @@ int train_one(Prepared& prepared, std::size_t number, const mpi::Communicator& w
                    prepared.name_of(number)));
   int exit_code = exit_done;
   std::int32_t diverged = 0;
+  const double begin_age_s = prepared.begun ? process_age_s() : 0.0;
+  prepared.begun = true;
   try {
     const Trained trained = train({.deck_path = prepared.plan.deck,
                                    .deck = prepared.trainings[number].deck,
-                                   .ends_job_when_diverged = false},
+                                   .ends_job_when_diverged = false,
+                                   .job_has_advanced = prepared.advanced,
+                                   .begin_age_s = begin_age_s},
                                   world, failure);
     exit_code = trained.exit_code;
     diverged = trained.divergence.empty() ? 0 : 1;
+    prepared.advanced = true;
   } catch (const AgreedFailure& error) {
     if (error.exit_code != exit_user_error) throw;
     prepared.failures[number] = cat("failed: ", error.what());
     if (world.is_root()) print_error_line(cat("flotilla: ", prepared.name_of(number), ": ", error.what()));
   }
   failure.set_folder("");
+  failure.set_step(-1);
   world.all_reduce(std::span(&diverged, 1), mpi::Op::max);
   return diverged > 0 ? static_cast<int>(exit_done) : exit_code;
 }
@@ -147,14 +158,14 @@ std::string describe_machine(const std::vector<mpi::Place>& places) {
              places.front().host_cores, " cores", hosts > 1 ? cat(" of each of ", hosts, " hosts") : "");
 }
 
-Comparison results_of(const Prepared& prepared, const CompareArguments& arguments,
-                      const std::vector<mpi::Place>& places) {
+Comparison results_of(const Prepared& prepared, const CompareArguments& arguments) {
   const Plan& plan = prepared.plan;
-  Comparison comparison{.command = cat("mpirun -n ", places.size(), " flotilla compare ", arguments.plan),
-                        .machine = describe_machine(places),
-                        .equal = plan.equal,
-                        .seconds = plan.seconds,
-                        .target = plan.target};
+  Comparison comparison{
+      .command = cat("mpirun -n ", prepared.places.size(), " flotilla compare ", arguments.plan),
+      .machine = describe_machine(prepared.places),
+      .equal = plan.equal,
+      .seconds = plan.seconds,
+      .target = plan.target};
   for (const std::string& each : arguments.overrides) comparison.command += " " + each;
   for (const PlannedRun& run : plan.runs) {
     comparison.runs.push_back({.name = run.name});
@@ -173,7 +184,7 @@ Comparison results_of(const Prepared& prepared, const CompareArguments& argument
   return comparison;
 }
 
-/// The curves of all trainings that have reported a step, as one page.
+/// The curves of all trainings that have reported a step, as one page; a warning where it cannot be written.
 void write_page(const Comparison& comparison, const std::string& file) {
   ReportArguments report;
   report.output = file;
@@ -181,18 +192,24 @@ void write_page(const Comparison& comparison, const std::string& file) {
     for (const ComparedTraining& training : run.trainings)
       if (training.figures.steps > 0) report.runs.push_back(training.folder);
   if (report.runs.empty()) return;
-  make_report(report, [](const std::string& text) { print_error_line(cat("flotilla: warning: ", text)); });
+  const auto warn = [](const std::string& text) { print_error_line(cat("flotilla: warning: ", text)); };
+  try {
+    make_report(report, warn);
+    print_line(cat("curves       ", file));
+  } catch (const std::exception& error) {
+    warn(cat("no page of the curves: ", error.what()));
+  }
 }
 
-void write_results(const Prepared& prepared, const CompareArguments& arguments,
-                   const std::vector<mpi::Place>& places) {
-  const Comparison comparison = results_of(prepared, arguments, places);
+void write_results(const Prepared& prepared, const CompareArguments& arguments) {
+  const Comparison comparison = results_of(prepared, arguments);
   const std::string table = markdown_of(comparison);
+  print_line("\n" + table);
   const std::string file = prepared.folder() + "/compare";
   write_text_file_atomically(file + ".md", table);
   write_text_file_atomically(file + ".json", json_of(comparison));
+  print_line(cat("table        ", file, ".md and .json"));
   write_page(comparison, file + ".html");
-  print_line(cat("\n", table, "\ntable        ", file, ".md and .json; curves: ", file, ".html"));
 }
 
 }  // namespace
@@ -212,9 +229,8 @@ int compare(const CompareArguments& arguments, const mpi::Communicator& world, F
     return exit_code;
   }
   // 3. The table.
-  const std::vector<mpi::Place> places = mpi::find_topology(world);
   agree(world, [&] {
-    if (world.is_root()) write_results(prepared, arguments, places);
+    if (world.is_root()) write_results(prepared, arguments);
   });
   for (const std::string& each : prepared.failures)
     if (!each.empty()) return exit_user_error;

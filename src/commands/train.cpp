@@ -97,11 +97,12 @@ double seconds_at(const CheckpointState& checkpoint) {
 }
 
 /// mlperf.log on worker 0, where the deck asks for it, after its lines about the start; else null.
-std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
+std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed,
+                                           double begin_age_s) {
   if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
   const std::int64_t epochs = resumed == nullptr ? 0 : resumed->state.position.epoch;
   auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", resumed != nullptr, epochs);
-  if (resumed == nullptr) log->run_starts(mlperf_facts(run), process_age_s());
+  if (resumed == nullptr) log->run_starts(mlperf_facts(run), process_age_s() - begin_age_s);
   return log;
 }
 
@@ -143,7 +144,8 @@ void write_last(const Ending& ending, Reporter& reporter, Write write) {
 }
 
 /// Collective over the workers. The end in metrics and on the console. @returns the exit code
-int report_end(const Ending& ending, double seconds, const RunParts& run, Reporter& reporter) {
+int report_end(const Ending& ending, double seconds, const RunParts& run, Reporter& reporter,
+               bool job_has_advanced) {
   const mpi::Communicator& workers = run.machine.workers;
   std::array<std::int64_t, 2> largest{peak_memory_bytes(), static_cast<std::int64_t>(ending.too_short)};
   workers.all_reduce(std::span<std::int64_t>(largest), mpi::Op::max);
@@ -155,7 +157,7 @@ int report_end(const Ending& ending, double seconds, const RunParts& run, Report
                   .peak_memory_bytes = largest[0],
                   .skipped_steps = scale.enabled() ? std::optional(scale.skipped()) : std::nullopt});
   });
-  const bool too_short = largest[1] > 0;
+  const bool too_short = largest[1] > 0 && !job_has_advanced;
   if (too_short && workers.is_root())
     print_error_line(fmt::format(
         "flotilla: the time limit left time for one step only, {:.0f} s after the start; the checkpoint is "
@@ -202,7 +204,7 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                run, reporter);
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   std::unique_ptr<MlperfLog> mlperf;
-  agree(workers, [&] { mlperf = make_mlperf_log(run, resumed); });
+  agree(workers, [&] { mlperf = make_mlperf_log(run, resumed, training.begin_age_s); });
   reporting.reset();
   // 7. Steps.
   const std::int64_t begin_ns = trace::now_ns();
@@ -226,9 +228,9 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
     });
   });
   if (!ending.divergence.empty()) reporter.warn(ending.divergence);
-  return {
-      .exit_code = report_end(ending, static_cast<double>(trace::now_ns() - begin_ns) * 1e-9, run, reporter),
-      .divergence = ending.divergence};
+  return {.exit_code = report_end(ending, static_cast<double>(trace::now_ns() - begin_ns) * 1e-9, run,
+                                  reporter, training.job_has_advanced),
+          .divergence = ending.divergence};
 }
 
 }  // namespace

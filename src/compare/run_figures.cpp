@@ -108,7 +108,7 @@ RunFigures figures_of(std::string_view metrics, std::optional<double> target) {
   return figures;
 }
 
-Progressed progress_in(const std::string& folder, const std::string& resolved_deck) {
+Progressed progress_in(const std::string& folder, const std::string& resolved_deck, std::int64_t workers) {
   if (!is_there(folder + "/deck.toml") || !is_there(folder + "/metrics.jsonl")) return Progressed::not_begun;
   const std::vector<std::string> there = compared_lines(File::open(folder + "/deck.toml").text());
   const std::vector<std::string> wanted = compared_lines(resolved_deck);
@@ -118,7 +118,13 @@ Progressed progress_in(const std::string& folder, const std::string& resolved_de
                         ", now ", now == wanted.end() ? "" : *now,
                         "): remove that folder, or give the plan another output"));
   }
-  const std::string end = read_figures(folder, std::nullopt).end;
+  const RunFigures figures = read_figures(folder, std::nullopt);
+  if (figures.workers > 0 && figures.workers != workers)
+    throw UserError(cat(folder, " holds a run of ", figures.workers, " worker",
+                        figures.workers == 1 ? "" : "s", ", and this job has ", workers,
+                        ": start as many ranks as give ", figures.workers,
+                        ", or give the plan another output"));
+  const std::string& end = figures.end;
   const bool ended = end == "done" || end == "target reached" || end == "stopped early" || end == "diverged";
   return ended ? Progressed::ended : Progressed::begun;
 }

@@ -36,8 +36,9 @@ enum class Progressed { not_begun, begun, ended };
 
 /// Reads metrics.jsonl and deck.toml of a run's folder. Keys that say when a job stops may differ
 /// (run.time_limit_s, run.stop_margin_s).
-/// @param resolved_deck that the folder is to hold @throws UserError if it holds a run of another deck
-Progressed progress_in(const std::string& folder, const std::string& resolved_deck);
+/// @param resolved_deck that the folder is to hold  @param workers of this job
+/// @throws UserError if it holds a run of another deck, or one that other numbers of workers began
+Progressed progress_in(const std::string& folder, const std::string& resolved_deck, std::int64_t workers);
 
 /// The figures of a run's folder. @throws UserError if they cannot be read
 RunFigures read_figures(const std::string& folder, std::optional<double> target);

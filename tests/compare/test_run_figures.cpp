@@ -65,21 +65,32 @@ class Progress : public testing::Test {
 
 TEST_F(Progress, IsReadFromTheFolder) {
   const std::string deck = "[run]\nseed = 1\ntime_limit_s = 9\n";
-  EXPECT_EQ(progress_in(run(), deck), Progressed::ended);
-  EXPECT_EQ(progress_in(run() + "/none", deck), Progressed::not_begun);
+  EXPECT_EQ(progress_in(run(), deck, 2), Progressed::ended);
+  EXPECT_EQ(progress_in(run() + "/none", deck, 2), Progressed::not_begun);
   const std::string text = resumed_run;
   write_text_file_atomically(run() + "/metrics.jsonl", text.substr(0, text.rfind("{\"event\":\"end\"")));
-  EXPECT_EQ(progress_in(run(), deck), Progressed::begun);
+  EXPECT_EQ(progress_in(run(), deck, 2), Progressed::begun);
 }
 
 TEST_F(Progress, OfAnotherDeckIsRefused) {
   try {
-    progress_in(run(), "[run]\nseed = 2\n");
+    progress_in(run(), "[run]\nseed = 2\n", 2);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_EQ(error.what(), run() +
                                 " holds a run of another deck (seed = 1, now seed = 2): remove that folder, "
                                 "or give the plan another output");
+  }
+}
+
+TEST_F(Progress, OfAnotherNumberOfWorkersIsRefused) {
+  try {
+    progress_in(run(), "[run]\nseed = 1\n", 4);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.what(), run() +
+                                " holds a run of 2 workers, and this job has 4: start as many ranks as "
+                                "give 2, or give the plan another output");
   }
 }
 

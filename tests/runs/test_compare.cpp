@@ -134,6 +134,10 @@ TEST_F(Compare, GoesOnAfterAStopToEqualResults) {
       << stopped.output;
   EXPECT_FALSE(fs::exists(path("cut/compare.json")));
 
+  const Result alone = flotilla(1, command(file, "cut", length));
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_EQ(count(alone.errors, " holds a run of 2 workers, and this job has 1: "), 2) << alone.errors;
+
   const Result resumed = flotilla(2, command(file, "cut", length));
 
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
@@ -143,6 +147,25 @@ TEST_F(Compare, GoesOnAfterAStopToEqualResults) {
     EXPECT_EQ(metrics(path("cut/" + run + "/seed-1"), "validation").back().at("accuracy_top1"),
               metrics(path("whole/" + run + "/seed-1"), "validation").back().at("accuracy_top1"));
   }
+}
+
+TEST_F(Compare, IsToBeSubmittedAgainWhereSlurmsLimitComesAtTheStartOfALaterTraining) {
+  const std::string file = plan("", run_text("fits", {}) + run_text("does not", {"run.stop_margin_s=20000"}));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto end_s = std::chrono::duration_cast<std::chrono::seconds>(now).count() + 10'000;
+  Texts in_slurm = {"env", "SLURM_JOB_ID=7", "SLURM_JOB_END_TIME=" + std::to_string(end_s),
+                    FLOTILLA_EXECUTABLE};
+  const Texts arguments = command(file, "all", {"train.epochs=1"});
+  in_slurm.insert(in_slurm.end(), arguments.begin(), arguments.end());
+
+  const Result first = run(in_slurm);
+  EXPECT_EQ(first.exit_code, 75) << first.errors;
+  EXPECT_EQ(count(first.errors, "will not help"), 0) << first.errors;
+  EXPECT_EQ(metrics(path("all/does_not/seed-1"), "end").back().at("reason"), "time limit");
+
+  const Result second = run(in_slurm);
+  EXPECT_EQ(second.exit_code, 2) << "nothing advanced but by one step";
+  EXPECT_EQ(count(second.errors, "resubmitting unchanged will not help"), 1) << second.errors;
 }
 
 TEST_F(Compare, ShowsWhatDivergesAsARowAndGoesOn) {
@@ -188,10 +211,13 @@ TEST_F(Compare, FindsAMistakeOfTheLastRunBeforeItTrainsTheFirst) {
 TEST_F(Compare, TrainsEachRunForEquallyLong) {
   const std::string file = plan("equal = \"time\"\nseconds = 0.4\n",
                                 run_text("flat", {"schedule.kind=constant"}) + run_text("local", local_sgd));
+  fs::create_directories(path("all/compare.html"));
 
   const Result result = flotilla(2, command(file, "all", {}));
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(count(result.errors, "flotilla: warning: no page of the curves: "), 1) << result.errors;
+  EXPECT_EQ(count(result.output, "\n| local "), 1) << result.output;
   for (const auto& run : results("all").at("runs")) {
     EXPECT_GE(run.at("seconds").at("mean"), 0.4);
     EXPECT_EQ(run.at("final").at("seeds"), 1) << "a validation at the end";
