@@ -16,7 +16,6 @@
 #include "src/compare/run_figures.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/stop_request.hpp"
-#include "src/job/time_limit.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/run_data.hpp"
 
@@ -31,7 +30,6 @@ struct Prepared {
   std::vector<Progressed> progress;   ///< By training
   std::vector<std::string> failures;  ///< By training: why it could not be trained; empty: it could
   std::vector<mpi::Place> places;     ///< Of all ranks
-  bool begun = false;                 ///< Whether this process has begun a training
   bool advanced = false;              ///< Whether a training has come to its end in this process
 
   std::string name_of(std::size_t training) const {
@@ -121,14 +119,11 @@ int train_one(Prepared& prepared, std::size_t number, const mpi::Communicator& w
                    prepared.name_of(number)));
   int exit_code = exit_done;
   std::int32_t diverged = 0;
-  const double begin_age_s = prepared.begun ? process_age_s() : 0.0;
-  prepared.begun = true;
   try {
     const Trained trained = train({.deck_path = prepared.plan.deck,
                                    .deck = prepared.trainings[number].deck,
                                    .ends_job_when_diverged = false,
-                                   .job_has_advanced = prepared.advanced,
-                                   .begin_age_s = begin_age_s},
+                                   .job_has_advanced = prepared.advanced},
                                   world, failure);
     exit_code = trained.exit_code;
     diverged = trained.divergence.empty() ? 0 : 1;

@@ -97,12 +97,11 @@ double seconds_at(const CheckpointState& checkpoint) {
 }
 
 /// mlperf.log on worker 0, where the deck asks for it, after its lines about the start; else null.
-std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed,
-                                           double begin_age_s) {
+std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
   if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
   const std::int64_t epochs = resumed == nullptr ? 0 : resumed->state.position.epoch;
   auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", resumed != nullptr, epochs);
-  if (resumed == nullptr) log->run_starts(mlperf_facts(run), process_age_s() - begin_age_s);
+  if (resumed == nullptr) log->run_starts(mlperf_facts(run), process_age_s());
   return log;
 }
 
@@ -204,7 +203,7 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                run, reporter);
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   std::unique_ptr<MlperfLog> mlperf;
-  agree(workers, [&] { mlperf = make_mlperf_log(run, resumed, training.begin_age_s); });
+  agree(workers, [&] { mlperf = make_mlperf_log(run, resumed); });
   reporting.reset();
   // 7. Steps.
   const std::int64_t begin_ns = trace::now_ns();

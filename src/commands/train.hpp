@@ -22,7 +22,6 @@ struct Training {
   const LoadedDeck& deck;
   bool ends_job_when_diverged = true;
   bool job_has_advanced = false;  ///< In a training before: the job's time is not too short in itself
-  double begin_age_s = 0.0;       ///< Age of the process at the beginning; 0: the process was started for it
 };
 
 /// How a training ended.

@@ -43,28 +43,6 @@ std::string folder_name(const std::string& name) {
   return folder;
 }
 
-/// Why no override of a plan may set the key; empty: it may.
-/// @param one_run it is a run's, not all runs'
-std::string refusal(const std::string& path, bool one_run) {
-  if (path == "run.output") return "the plan's output says where its runs go";
-  if (path == "run.resume" || path == "run.resume_with")
-    return "a comparison resumes by itself what it has begun";
-  if (!one_run) return {};
-  if (path == "run.seed") return "all runs train with the same seeds: set it for all runs, beside deck";
-  if (path == "train.epochs" || path == "train.steps" || path == "train.seconds" ||
-      path == "train.patience" || path == "train.target")
-    return "the plan's equal says when a run ends: set it for all runs, beside deck";
-  const bool data = path.starts_with("data.train.") || path.starts_with("data.validation.");
-  if (data || path == "data.kind" || path == "data.shape")
-    return "all runs train on the same data: set it for all runs, beside deck";
-  const config::Key* key = config::find_key(path);
-  const bool of_model = path.starts_with("model.") && !path.starts_with("model.batch_norm");
-  if (path == "model.initial_weights" ||
-      (of_model && key != nullptr && key->on_resume == config::OnResume::must_match))
-    return "all runs begin with the same model: set it for all runs, beside deck";
-  return {};
-}
-
 /// Reads a plan's tree into a Plan.
 class PlanReader {
  public:
@@ -231,6 +209,26 @@ class PlanReader {
 };
 
 }  // namespace
+
+std::string refusal(const std::string& path, bool one_run) {
+  if (path == "run.output") return "the plan's output says where its runs go";
+  if (path == "run.resume" || path == "run.resume_with")
+    return "a comparison resumes by itself what it has begun";
+  if (!one_run) return {};
+  if (path == "run.seed") return "all runs train with the same seeds: set it for all runs, beside deck";
+  if (path == "train.epochs" || path == "train.steps" || path == "train.seconds" ||
+      path == "train.patience" || path == "train.target")
+    return "the plan's equal says when a run ends: set it for all runs, beside deck";
+  const bool data = path.starts_with("data.train.") || path.starts_with("data.validation.");
+  if (data || path == "data.kind" || path == "data.shape")
+    return "all runs train on the same data: set it for all runs, beside deck";
+  const config::Key* key = config::find_key(path);
+  const bool of_model = path.starts_with("model.") && !path.starts_with("model.batch_norm");
+  if (path == "model.initial_weights" ||
+      (of_model && key != nullptr && key->on_resume == config::OnResume::must_match))
+    return "all runs begin with the same model: set it for all runs, beside deck";
+  return {};
+}
 
 PlanReading read_plan(const std::string& path, const std::string& text) {
   PlanReading reading;

@@ -42,6 +42,10 @@ struct PlanReading {
   std::vector<std::string> mistakes;  ///< "plan.toml:3:1: …", in the order of the text
 };
 
+/// Pure. Why no override may set the key; empty: it may.
+/// @param path of the key  @param one_run the override is a run's, not all runs'
+std::string refusal(const std::string& path, bool one_run);
+
 /// Pure. @param text of the plan, TOML
 PlanReading read_plan(const std::string& path, const std::string& text);
 

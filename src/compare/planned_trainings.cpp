@@ -22,8 +22,8 @@ Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t
   Overrides own = {cat("run.seed=", seed),
                    cat("run.output=", output, "/", plan.runs[run].folder, "/seed-", seed), "run.resume=auto"};
   if (plan.equal == Equal::time)
-    for (const std::string& each : {cat("train.seconds=", plan.seconds), std::string("train.epochs=0"),
-                                    cat("train.steps=", endless_steps)})
+    for (const std::string& each : {cat("train.seconds=", config::toml_text(plan.seconds)),
+                                    std::string("train.epochs=0"), cat("train.steps=", endless_steps)})
       own.push_back(each);
   return own;
 }
@@ -42,6 +42,7 @@ class Trainings {
       : plan_(reading.plan), deck_text_(deck_text), overrides_(overrides), lines_(reading.mistakes) {}
 
   std::vector<PlannedTraining> make(const std::function<std::int64_t(const Config&)>& global_batch_of) {
+    for (const std::string& text : overrides_) add_refusal(text);
     if (plan_.deck.empty() || deck_text_.empty()) refuse();
     const Overrides of_all = mistakes_of_all();
     std::vector<std::optional<Config>> configs;
@@ -89,6 +90,27 @@ class Trainings {
     add(cat(plan_.path, ": run ", config::quoted(plan_.runs[run].name), ": ", text));
   }
 
+  /// Of an override of the command line, which is laid under what each training sets by itself.
+  void add_refusal(const std::string& text) {
+    const std::string path = text.substr(0, text.find('='));
+    const std::string refused = path == "run.output" ? "" : refusal(path, false);
+    if (!refused.empty()) add(cat(config::place_of(plan_.path, {{}, text}), ": ", refused));
+  }
+
+  /// Keys that would end a run at another time than the plan's `equal` says.
+  void add_other_ends(std::size_t run, const Config& config) {
+    const bool timed = plan_.equal == Equal::time;
+    const std::string why =
+        timed ? " is set, and equal = \"time\" says that each run trains for the plan's "
+                "seconds; leave it out"
+              : " may end it early, and equal = \"samples\" says that all runs see as many; "
+                "leave it out";
+    for (const auto& [key, value] :
+         {std::pair("train.patience", static_cast<double>(config.train.patience)),
+          std::pair("train.target", config.train.target), std::pair("train.seconds", config.train.seconds)})
+      if (value > 0.0) add_of_run(run, key + why);
+  }
+
   /// @returns nothing where the run has mistakes
   std::optional<Config> check(std::size_t run, const Overrides& of_all) {
     try {
@@ -99,16 +121,7 @@ class Trainings {
         add_of_run(run, cat("schedule.kind = ", config::quoted(word(config.schedule.kind)),
                             " decays over a whole run, whose length equal = \"time\" leaves open; use "
                             "\"constant\" or \"piecewise\", or equal = \"samples\""));
-      if (plan_.equal == Equal::samples)
-        for (const auto& [key, value] :
-             {std::pair("train.patience", static_cast<double>(config.train.patience)),
-              std::pair("train.target", config.train.target),
-              std::pair("train.seconds", config.train.seconds)})
-          if (value > 0.0)
-            add_of_run(run,
-                       cat(key,
-                           " may end it early, and equal = \"samples\" says that all runs see as many; leave "
-                           "it out"));
+      add_other_ends(run, config);
       return config;
     } catch (const config::MistakesError& error) {
       for (const std::string& line : error.lines) {

@@ -2,38 +2,61 @@
 #include "src/compare/run_figures.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cmath>
 #include <sstream>
+#include <variant>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "src/files/file.hpp"
 #include "src/files/folders.hpp"
+#include "src/observe/metrics_schema.hpp"
 
 namespace flotilla {
 
 namespace {
-
-using MetricsLine = nlohmann::json;
-
-std::optional<double> number_at(const MetricsLine& line, const char* key) {
-  const auto found = line.find(key);
-  if (found == line.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
 
 /// Adds up the lines of metrics.jsonl in their order.
 class Adder {
  public:
   Adder(RunFigures& figures, std::optional<double> target) : figures_(figures), target_(target) {}
 
-  void add(const MetricsLine& line) {
-    const std::string event = line.value("event", "");
-    if (event == "start") add_start(line);
-    if (event == "step") add_step(line);
-    if (event == "validation") add_validation(line);
-    if (event == "end") figures_.end = line.value("reason", "");
+  void add(const StartReport& report) {
+    figures_.device = report.device;
+    figures_.workers = report.workers;
+    figures_.global_batch = report.global_batch_size;
+    figures_.end.clear();
   }
+
+  void add(const StepReport& report) {
+    const auto steps = static_cast<double>(report.step - figures_.steps);
+    // A validation between two reports: at their pace.
+    if (reached_step_ > figures_.steps)
+      reached_s_ +=
+          static_cast<double>(std::min(report.step, reached_step_) - figures_.steps) * report.step_s;
+    figures_.samples += (report.step - figures_.steps) * figures_.global_batch;
+    figures_.steps = report.step;
+    figures_.seconds += steps * report.step_s;
+    exposed_s_ += steps * report.exposed_comm_s;
+    bytes_ += steps * static_cast<double>(report.sent_bytes);
+    figures_.loss = report.loss_mean.value_or(report.loss);
+  }
+
+  /// By the figure that train.target looks at: with train.average_decay that of the averaged weights.
+  void add(const ValidationReport& report) {
+    figures_.metric = report.auc ? "auc" : "accuracy_top1";
+    const double figure = report.auc.value_or(report.average_accuracy_top1.value_or(report.accuracy_top1));
+    figures_.last.reset();
+    if (!std::isfinite(figure)) return;
+    figures_.last = figure;
+    figures_.best = std::max(figures_.best.value_or(figure), figure);
+    if (reached_step_ >= 0 || !target_ || figure < *target_) return;
+    reached_step_ = report.step;
+    reached_s_ = figures_.seconds;
+  }
+
+  void add(const CheckpointReport& /*report*/) {}
+  void add(const EndReport& report) { figures_.end = report.reason; }
 
   void finish() {
     const double samples = std::max(1.0, static_cast<double>(figures_.samples));
@@ -43,39 +66,6 @@ class Adder {
   }
 
  private:
-  void add_start(const MetricsLine& line) {
-    figures_.device = line.value("device", "");
-    figures_.workers = line.value("workers", std::int64_t{0});
-    figures_.global_batch = line.value("global_batch_size", std::int64_t{0});
-    figures_.end.clear();
-  }
-
-  void add_step(const MetricsLine& line) {
-    const auto step = line.value("step", std::int64_t{0});
-    const auto steps = static_cast<double>(step - figures_.steps);
-    const double step_s = number_at(line, "step_s").value_or(0.0);
-    // A validation between two reports: at their pace.
-    if (reached_step_ > figures_.steps)
-      reached_s_ += static_cast<double>(std::min(step, reached_step_) - figures_.steps) * step_s;
-    figures_.samples += (step - figures_.steps) * figures_.global_batch;
-    figures_.steps = step;
-    figures_.seconds += steps * step_s;
-    exposed_s_ += steps * number_at(line, "exposed_comm_s").value_or(0.0);
-    bytes_ += steps * number_at(line, "sent_bytes").value_or(0.0);
-    const auto loss = number_at(line, "loss_mean");
-    figures_.loss = loss ? *loss : number_at(line, "loss").value_or(0.0);
-  }
-
-  void add_validation(const MetricsLine& line) {
-    figures_.metric = line.contains("auc") ? "auc" : "accuracy_top1";
-    figures_.last = number_at(line, figures_.metric.c_str());
-    if (!figures_.last) return;
-    figures_.best = std::max(figures_.best.value_or(*figures_.last), *figures_.last);
-    if (reached_step_ >= 0 || !target_ || *figures_.last < *target_) return;
-    reached_step_ = line.value("step", std::int64_t{0});
-    reached_s_ = figures_.seconds;
-  }
-
   RunFigures& figures_;
   std::optional<double> target_;
   double exposed_s_ = 0.0;
@@ -100,8 +90,8 @@ RunFigures figures_of(std::string_view metrics, std::optional<double> target) {
   Adder adder(figures, target);
   while (!metrics.empty()) {
     const std::size_t length = std::min(metrics.find('\n'), metrics.size());
-    const MetricsLine line = MetricsLine::parse(metrics.substr(0, length), nullptr, false);
-    if (line.is_object()) adder.add(line);
+    if (const auto read = read_metrics_line(metrics.substr(0, length)))
+      std::visit([&](const auto& report) { adder.add(report); }, read->report);
     metrics.remove_prefix(std::min(length + 1, metrics.size()));
   }
   adder.finish();

@@ -15,19 +15,20 @@ struct RunFigures {
   std::int64_t workers = 0;
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;
-  std::int64_t samples = 0;      ///< That training saw, over all workers
-  std::string metric{};          ///< Of the next two: "accuracy_top1", of clicks "auc"; empty: no validation
-  std::optional<double> last{};  ///< Of the last validation
-  std::optional<double> best{};  ///< Of all validations
-  double loss = 0.0;             ///< Of training, at the last report
-  double seconds = 0.0;          ///< Of steps, without validation and checkpoints
+  std::int64_t samples = 0;  ///< That training saw, over all workers
+  std::string metric{};      ///< Of the next two: "accuracy_top1" (of averaged weights where there are some),
+                             ///< of clicks "auc"; empty: no validation
+  std::optional<double> last{};      ///< Of the last validation
+  std::optional<double> best{};      ///< Of all validations
+  double loss = 0.0;                 ///< Of training, at the last report
+  double seconds = 0.0;              ///< Of steps, without validation and checkpoints
   std::optional<double> target_s{};  ///< `seconds` at the first validation that reached the target
   double bytes_per_sample = 0.0;     ///< That worker 0 sent for each sample of its own
   double exposed_share = 0.0;        ///< Of `seconds` that worker 0 waited for communication
   double samples_per_s() const { return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0; }
 };
 
-/// Pure. @param metrics the text of metrics.jsonl; lines that are no JSON are left out  @param target of
+/// Pure. @param metrics the text of metrics.jsonl; lines that no report wrote are left out  @param target of
 /// RunFigures::metric
 RunFigures figures_of(std::string_view metrics, std::optional<double> target);
 

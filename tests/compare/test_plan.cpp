@@ -132,6 +132,17 @@ TEST(Plan, RefusesWhatLeavesTheLengthOpen) {
             "all runs see as many; leave it out"});
 }
 
+TEST(Plan, RefusesWhatATrainingWouldReplace) {
+  const std::string timed = "deck = 'd.toml'\nequal = 'time'\nseconds = 3\n[[run]]\nname = 'x'\n";
+  const std::string why =
+      " is set, and equal = \"time\" says that each run trains for the plan's seconds; leave it out";
+  EXPECT_EQ(mistakes(timed, {"train.seconds=5"}), Texts{"plans/p.toml: run \"x\": train.seconds" + why});
+  EXPECT_EQ(mistakes(timed, {"train.target=0.5", "checkpoint.best=accuracy_top1"}),
+            Texts{"plans/p.toml: run \"x\": train.target" + why});
+  EXPECT_EQ(mistakes("deck = 'd.toml'\n[[run]]\nname = 'x'\n", {"run.resume=none"}),
+            Texts{"command line: run.resume=none: a comparison resumes by itself what it has begun"});
+}
+
 TEST(Plan, NeedsADeckAndRuns) {
   EXPECT_EQ(
       mistakes(""),
@@ -187,10 +198,10 @@ TEST(PlannedTrainings, SeeEquallyManySamplesWhateverTheirBatch) {
 }
 
 TEST(PlannedTrainings, OfEqualTimeEndByTheirClock) {
-  const std::string plan = "deck = 'd.toml'\nequal = 'time'\nseconds = 2.5\n[[run]]\nname = 'x'\n";
+  const std::string plan = "deck = 'd.toml'\nequal = 'time'\nseconds = 1234567.25\n[[run]]\nname = 'x'\n";
 
   const TrainConfig train = trainings(plan).at(0).deck.config.train;
-  EXPECT_EQ(train.seconds, 2.5);
+  EXPECT_EQ(train.seconds, 1234567.25) << "all digits";
   EXPECT_EQ(train.epochs, 0);
   EXPECT_GT(train.steps, 1000000);
 }

@@ -10,15 +10,16 @@ namespace flotilla::test {
 namespace {
 
 /// 2 workers, batch 20; resumed after step 20; 0.1 s a step and then 0.2 s.
-constexpr const char* resumed_run = R"({"event":"start","device":"d","workers":2,"global_batch_size":20}
-{"event":"step","step":10,"loss":9,"loss_mean":3,"step_s":0.1,"exposed_comm_s":0.05,"sent_bytes":40}
-{"event":"validation","step":15,"accuracy_top1":0.7}
-{"event":"step","step":20,"loss":9,"loss_mean":2,"step_s":0.1,"exposed_comm_s":0.05,"sent_bytes":40}
-{"event":"end","reason":"stopped","step":20}
-{"event":"start","device":"d","workers":2,"global_batch_size":20}
-{"event":"step","step":30,"loss":1.5,"step_s":0.2,"exposed_comm_s":0.0,"sent_bytes":10}
-{"event":"validation","step":30,"accuracy_top1":0.6}
-{"event":"end","reason":"done","step":30}
+constexpr const char* resumed_run =
+    R"({"event":"start","time":1,"device":"d","workers":2,"global_batch_size":20}
+{"event":"step","time":1,"step":10,"loss":9,"loss_mean":3,"step_s":0.1,"exposed_comm_s":0.05,"sent_bytes":40}
+{"event":"validation","time":1,"step":15,"accuracy_top1":0.7}
+{"event":"step","time":1,"step":20,"loss":9,"loss_mean":2,"step_s":0.1,"exposed_comm_s":0.05,"sent_bytes":40}
+{"event":"end","time":1,"reason":"stopped","step":20}
+{"event":"start","time":1,"device":"d","workers":2,"global_batch_size":20}
+{"event":"step","time":1,"step":30,"loss":1.5,"step_s":0.2,"exposed_comm_s":0.0,"sent_bytes":10}
+{"event":"validation","time":1,"step":30,"accuracy_top1":0.6}
+{"event":"end","time":1,"reason":"done","step":30}
 )";
 
 TEST(RunFigures, AreThoseOfTheWholeRun) {
@@ -42,13 +43,27 @@ TEST(RunFigures, AreThoseOfTheWholeRun) {
 }
 
 TEST(RunFigures, TakeTheAreaUnderTheCurveOfClicksAndLeaveOutHalfLines) {
-  const RunFigures figures =
-      figures_of("{\"event\":\"validation\",\"step\":1,\"accuracy_top1\":0.9,\"auc\":0.75}\n{\"event\":\"en",
-                 std::nullopt);
+  const RunFigures figures = figures_of(
+      R"({"event":"validation","time":1,"step":1,"accuracy_top1":0.9,"auc":0.75}
+{"event":"en)",
+      std::nullopt);
 
   EXPECT_EQ(figures.metric, "auc");
   EXPECT_EQ(figures.last, 0.75);
   EXPECT_EQ(figures.end, "");
+}
+
+TEST(RunFigures, AreThoseOfTheAveragedWeightsWhereThereAreSomeAndLeaveOutLinesOfOtherTypes) {
+  const RunFigures figures = figures_of(
+      R"({"event":"validation","time":1,"step":1,"accuracy_top1":0.9,"average_accuracy_top1":0.5}
+{"event":7,"time":1}
+{"event":"validation","time":1,"step":"two","accuracy_top1":0.9}
+)",
+      0.8);
+
+  EXPECT_EQ(figures.last, 0.5);
+  EXPECT_EQ(figures.best, 0.5);
+  EXPECT_FALSE(figures.target_s.has_value());
 }
 
 class Progress : public testing::Test {
