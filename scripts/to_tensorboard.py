@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import pathlib
-import shutil
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -25,7 +24,11 @@ if len({run.resolve().name for run in options.runs}) < len(options.runs):
     parser.error("two runs have the same name; give them in two calls with another --output each")
 for run in options.runs:
     folder = options.output / run.resolve().name
-    shutil.rmtree(folder, ignore_errors=True)
+    old = list(folder.iterdir()) if folder.is_dir() else []
+    if any(not file.name.startswith("events.out.tfevents.") for file in old):
+        parser.error(f"{folder} holds other files than TensorBoard's; give another --output")
+    for file in old:
+        file.unlink()
     writer, scalars = EventFileWriter(str(folder)), 0
     for line in (run / "metrics.jsonl").read_text().splitlines():
         event = json.loads(line)

@@ -35,13 +35,28 @@ std::optional<Failure> failure_since(const std::string& folder, double begin_s) 
   const std::string path = folder + "/failure.json";
   if (!is_there(path)) return std::nullopt;
   const auto json = nlohmann::json::parse(File::open(path).text(), nullptr, false);
-  if (!json.is_object() || json.value("time", 0.0) < begin_s) return std::nullopt;
-  return Failure{.rank = json.value("rank", 0),
-                 .ranks = json.value("ranks", 1),
-                 .host = json.value("host", ""),
-                 .step = json.value("step", std::int64_t{-1}),
-                 .what = json.value("what", ""),
-                 .exit_code = json.value("exit_code", exit_library_error)};
+  try {
+    if (!json.is_object() || json.value("time", 0.0) < begin_s) return std::nullopt;
+    return Failure{.rank = json.value("rank", 0),
+                   .ranks = json.value("ranks", 1),
+                   .host = json.value("host", ""),
+                   .step = json.value("step", std::int64_t{-1}),
+                   .what = json.value("what", ""),
+                   .exit_code = json.value("exit_code", int{exit_library_error})};
+  } catch (const nlohmann::json::exception&) {  // not a file of Flotilla's
+    return std::nullopt;
+  }
+}
+
+int exit_code_of(const EndReport& end) {
+  if (end.reason == "diverged") return exit_user_error;
+  return end.reason == "stopped" || end.reason == "time limit" ? exit_stopped : exit_done;
+}
+
+/// @param holder lock_holder() of the run's folder; empty: not known
+std::string starting(const std::string& holder) {
+  return cat("the run", holder.empty() ? "" : " (" + holder + ")",
+             " is starting: it stages or reads data, or compares its ranks");
 }
 
 LiveStep live_step(const StepReport& report) {
@@ -61,23 +76,60 @@ LiveStep live_step(const StepReport& report) {
 RunWatch::RunWatch(std::string folder, std::function<std::vector<std::string>()> jobs)
     : folder_(std::move(folder)), jobs_(std::move(jobs)) {}
 
-/// Whole lines only: the last one may be half written.
-std::vector<ReadReport> RunWatch::read_new() {
+/// Calls `use` with each line that is whole and was not read before, in blocks: files may be larger than
+/// memory.
+void RunWatch::read_new(const std::function<void(std::string_view)>& use) {
+  constexpr std::size_t block_bytes = std::size_t{4} << 20;
   const std::string path = folder_ + "/metrics.jsonl";
   const std::uint64_t id = identity_of(path);
-  if (id == 0) return {};
+  if (id == 0) return;
   const File file = File::open(path);
   if (id != std::exchange(file_id_, id) || file.size() < read_bytes_) read_bytes_ = 0;
-  std::string text(static_cast<std::size_t>(file.size() - read_bytes_), '\0');
-  text.resize(file.read_some(read_bytes_, std::as_writable_bytes(std::span(text))));
-  text.resize(text.find_last_of('\n') + 1);
-  read_bytes_ += std::ssize(text);
-  std::vector<ReadReport> reports;
-  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
-    end = text.find('\n', begin);
-    if (auto read = read_metrics_line(std::string_view(text).substr(begin, end - begin)))
-      reports.push_back(std::move(*read));
+  std::string text;  // From read_bytes_ on
+  for (bool more = true; more;) {
+    const std::size_t kept = text.size();
+    text.resize(kept + block_bytes);
+    const std::int64_t begin = read_bytes_ + static_cast<std::int64_t>(kept);
+    const std::size_t got = file.read_some(begin, std::as_writable_bytes(std::span(text).subspan(kept)));
+    text.resize(kept + got);
+    more = got == block_bytes;
+    const std::size_t whole = text.find_last_of('\n') + 1;
+    for (std::size_t at = 0, end = 0; at < whole; at = end + 1) {
+      end = text.find('\n', at);
+      use(std::string_view(text).substr(at, end - at));
+    }
+    read_bytes_ += static_cast<std::int64_t>(whole);
+    text.erase(0, whole);
   }
+}
+
+/// The last line of each kind that metrics.jsonl holds, in their order. Of steps only the last two before
+/// another event are parsed.
+std::vector<ReadReport> RunWatch::read_first() {
+  std::vector<ReadReport> reports;
+  std::array<std::string, 2> steps;  // The last ones, not yet taken
+  const auto add = [&](std::string_view line) {
+    auto read = read_metrics_line(line);
+    if (!read) return;
+    take(*read);
+    std::erase_if(reports,
+                  [&](const ReadReport& other) { return other.report.index() == read->report.index(); });
+    reports.push_back(std::move(*read));
+  };
+  const auto add_steps = [&] {
+    for (std::string& line : steps)
+      if (!line.empty()) add(std::exchange(line, {}));
+  };
+  read_new([&](std::string_view line) {
+    if (line.starts_with(R"({"event":"step",)")) {
+      steps[0].swap(steps[1]);
+      steps[1] = line;
+    } else {
+      add_steps();
+      add(line);
+    }
+  });
+  add_steps();
   return reports;
 }
 
@@ -96,21 +148,30 @@ void RunWatch::take(const ReadReport& read) {
 
 RunNews RunWatch::look(int columns, double now_s) {
   RunNews news;
-  const std::vector<ReadReport> reports = read_new();
-  std::array<std::size_t, std::variant_size_v<decltype(ReadReport::report)>> last{};
-  for (std::size_t i = 0; i < reports.size(); ++i) last.at(reports[i].report.index()) = i;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    take(reports[i]);
-    if (first_ && last.at(reports[i].report.index()) != i) continue;
-    news.lines.push_back(
-        std::visit([](const auto& report) { return console_line(report); }, reports[i].report));
+  std::vector<ReadReport> reports;
+  if (std::exchange(first_, false)) {
+    reports = read_first();
+  } else {
+    read_new([&](std::string_view line) {
+      auto read = read_metrics_line(line);
+      if (!read) return;
+      take(*read);
+      reports.push_back(std::move(*read));
+    });
   }
-  first_ = false;
-  if (const auto failure = failure_since(folder_, start_s_)) {
-    news.lines.push_back(failure_line(*failure));
-    news.exit_code = failure->exit_code;
-  } else if (end_) {
-    news.exit_code = end_->reason == "stopped" || end_->reason == "time limit" ? exit_stopped : exit_done;
+  for (const ReadReport& read : reports)
+    news.lines.push_back(std::visit([](const auto& report) { return console_line(report); }, read.report));
+  const std::optional<Failure> failure = failure_since(folder_, start_s_);
+  if (failure || end_) {
+    // A process that holds the folder is about to leave it, or starts the next attempt.
+    const std::string holder = lock_holder(folder_).value_or("");
+    if (holder.empty()) {
+      if (failure) news.lines.push_back(failure_line(*failure));
+      news.exit_code = failure ? failure->exit_code : exit_code_of(*end_);
+    } else {
+      news.waiting = starting(holder);
+    }
+    return news;
   }
   if (run_ && step_) {
     LiveStep now = live_step(*step_);
@@ -118,7 +179,7 @@ RunNews RunWatch::look(int columns, double now_s) {
       now.seconds_per_step = (line_s_ - start_s_) / static_cast<double>(step_->step - run_->first_step);
     news.live = live_line(*run_, now, columns);
   }
-  if (!news.exit_code) news.waiting = what_is_missing(now_s, news.quiet_s);
+  news.waiting = what_is_missing(now_s, news.quiet_s);
   return news;
 }
 
@@ -129,9 +190,8 @@ std::string RunWatch::what_is_missing(double now_s, double& quiet_s) {
   const std::optional<std::string> holder = lock_holder(folder_);
   if (!holder || !holder->empty()) {
     quiet_s = run_ ? now_s - line_s_ : 0.0;
-    const std::string who = holder && !holder->empty() ? cat(" (", *holder, ")") : "";
-    return run_ ? cat("no new line of the run", who)
-                : cat("the run", who, " is starting: it stages or reads data, or compares its ranks");
+    if (!run_) return starting(holder.value_or(""));
+    return cat("no new line of the run", holder && !holder->empty() ? cat(" (", *holder, ")") : "");
   }
   if (!run_) return cat("waiting for a run in ", folder_, ": no process holds it", queue());
   return cat("no process holds ", folder_, ": the run ended without its last line",

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/observe/live_line.hpp"
@@ -18,7 +19,7 @@ struct RunNews {
   std::string waiting;             ///< What is waited for; empty: the run goes on
   double quiet_s = 0.0;          ///< Time since the run's last line, where that is what is waited for; else 0
   std::string live;              ///< live_line() of the last report; empty: none since the start
-  std::optional<int> exit_code;  ///< Of the run, once it has ended
+  std::optional<int> exit_code;  ///< Of the run, once it has ended and left its folder
 };
 
 /// Follows a run by the files in its folder, from any host that sees them.
@@ -34,7 +35,8 @@ class RunWatch {
   RunNews look(int columns, double now_s);
 
  private:
-  std::vector<ReadReport> read_new();
+  void read_new(const std::function<void(std::string_view)>& use);
+  std::vector<ReadReport> read_first();
   void take(const ReadReport& read);
   std::string what_is_missing(double now_s, double& quiet_s);
   std::string queue();

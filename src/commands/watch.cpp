@@ -11,6 +11,7 @@
 #include "src/commands/run_watch.hpp"
 #include "src/job/slurm.hpp"
 #include "src/observe/console.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 
@@ -19,10 +20,6 @@ namespace {
 constexpr std::chrono::milliseconds between_news{500};
 constexpr std::chrono::seconds between_questions{15};  // to Slurm, which many users ask
 constexpr int columns_of_a_file = 160;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// slurm_jobs_of_user(), asked at most every 15 s.
 class JobQueue {
@@ -51,7 +48,7 @@ int watch(const WatchArguments& arguments) {
   RunWatch run(arguments.folder, JobQueue());
   std::string said;
   for (;; std::this_thread::sleep_for(between_news)) {
-    const RunNews news = run.look(on_terminal ? console.columns() : columns_of_a_file, now_s());
+    const RunNews news = run.look(on_terminal ? console.columns() : columns_of_a_file, seconds_since_epoch());
     for (const std::string& line : news.lines) console.line(line);
     if (news.exit_code) {
       console.erase_bar();

@@ -51,8 +51,9 @@ std::vector<ResumeDifference> differences_at_resume(const std::string& saved_dec
 /// inputs/reference.toml: every key with its default, type, rule and help, made from the key table.
 std::string reference_deck();
 
-/// The part of reference_deck() about a table ("strategy", with "strategy.outer"), a key ("train.epochs") or
-/// all keys of a name ("learning_rate"). Empty: a line for each key, with its default.
+/// The part of reference_deck() about the keys whose paths begin so ("strategy", "train.ep") or that are
+/// called so
+/// ("learning_rate"). Empty: a line for each key, with its default.
 /// @throws UserError for another text, with what is alike
 std::string explained_keys(const std::string& what);
 

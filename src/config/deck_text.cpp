@@ -108,7 +108,7 @@ std::string explained_keys(const std::string& what) {
     return config::listed([](const config::Key&) { return true; },
                           [](const config::Key& key) { return config::assignment(key) + "\n"; }, "");
   const auto is_wanted = [&](const config::Key& key) {
-    return key.path == what || key.name() == what || key.path.starts_with(what + ".");
+    return key.path == what || key.name() == what || key.path.starts_with(what);
   };
   std::string text = config::listed(is_wanted, config::entry, "\n");
   if (!text.empty()) return text;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/observe/failure_report.hpp"
 
-#include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 
@@ -15,7 +15,7 @@ namespace {
 
 void write_failure_file(const Failure& failure, const std::string& folder) {
   nlohmann::ordered_json json;
-  json["time"] = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  json["time"] = seconds_since_epoch();
   json["rank"] = failure.rank;
   json["ranks"] = failure.ranks;
   json["host"] = failure.host;

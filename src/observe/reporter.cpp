@@ -22,6 +22,7 @@
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 
@@ -30,10 +31,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_live_lines{200};
-
-double seconds_since_epoch() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 std::unique_ptr<spdlog::logger> open_log(const std::string& path, bool append) {
   try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "kernels/trace.hpp"
@@ -22,6 +23,11 @@ class Stopwatch {
 
 inline double seconds(std::int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
+}
+
+/// The time of day: seconds since 1970, UTC.
+inline double seconds_since_epoch() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace flotilla

@@ -52,7 +52,7 @@ void RunFolder::open(int job_rank, const LoadedCheckpoint* resumed, const std::s
     if (!workers_.is_root()) return;
     if (!lock_) {
       make_output_folder(config_.run.output);
-      lock_.emplace(config_.run.output);
+      lock_.emplace(config_.run.output, patience_with_lock_s);
     }
     open_files(job_rank, resumed, saving);
   });

@@ -108,7 +108,7 @@ TEST(RunWatch, EndsWithTheExitCodeOfTheRun) {
   for (const auto& [reason, exit_code] :
        {std::pair("done", exit_done), std::pair("stopped early", exit_done),
         std::pair("target reached", exit_done), std::pair("stopped", exit_stopped),
-        std::pair("time limit", exit_stopped)}) {
+        std::pair("time limit", exit_stopped), std::pair("diverged", exit_user_error)}) {
     WrittenRun run;
     run.start(100.0);
     run.write(EndReport{.reason = reason, .step = 100, .seconds = 2.0}, 102.0);
@@ -173,6 +173,47 @@ TEST(RunWatch, ReadsAFileThatWasWrittenAnewFromItsBeginning) {
   run.start(200.0);
 
   EXPECT_EQ(watch.look(80, 200.0).lines, Texts{"starting at step 0 of 100"});
+}
+
+TEST(RunWatch, WaitsForTheNextAttemptThatHoldsTheFolder) {
+  WrittenRun run;
+  run.start(100.0);
+  run.write(EndReport{.reason = "stopped", .step = 50, .seconds = 2.0}, 102.0);
+  RunWatch watch(run.folder(), no_jobs);
+  {
+    const RunLock lock(run.folder());
+    const RunNews news = watch.look(80, 110.0);
+    EXPECT_FALSE(news.exit_code.has_value());
+    EXPECT_NE(news.waiting.find("is starting"), std::string::npos) << news.waiting;
+  }
+  EXPECT_EQ(watch.look(80, 111.0).exit_code, exit_stopped);
+}
+
+TEST(RunWatch, ReadsFilesOfManyBlocks) {
+  WrittenRun run;
+  run.start(100.0);
+  std::string lines;
+  for (int i = 1; i <= 20000; ++i)
+    lines += metrics_line(StepReport{.step = i, .batch = i, .loss = 0.5, .step_s = 0.5}, 100.0 + i);
+  run.text(lines);  // some 10 MB
+  RunWatch watch(run.folder(), no_jobs);
+
+  const RunNews first = watch.look(80, 20100.0);
+
+  ASSERT_EQ(first.lines.size(), 2U);
+  EXPECT_EQ(first.lines[0], "starting at step 0 of 100");
+  EXPECT_NE(first.live.find("step 20000/100"), std::string::npos) << first.live;
+  run.text(lines);
+  EXPECT_EQ(watch.look(80, 20100.0).lines.size(), 20000U);
+}
+
+TEST(RunWatch, LeavesOutAFailureThatItCannotRead) {
+  WrittenRun run;
+  run.start(100.0);
+  std::ofstream(run.folder() + "/failure.json") << R"({"time": 200, "step": null, "what": 3})";
+  RunWatch watch(run.folder(), no_jobs);
+
+  EXPECT_FALSE(watch.look(80, 101.0).exit_code.has_value());
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ TEST(Deck, KeysAreExplainedByTableKeyOrName) {
     EXPECT_NE(explained_keys("").find("\n" + key.name() + " ="),
               explained_keys("").find("\n# " + key.name() + " ="))
         << key.path;
+  EXPECT_TRUE(explained_keys("run.log_e").starts_with("[run]\n# Steps between reports."));
   EXPECT_THROW(explained_keys("trian"), UserError);
 }
 
