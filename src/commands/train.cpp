@@ -100,8 +100,9 @@ double seconds_at(const CheckpointState& checkpoint) {
 std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
   if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
   const std::int64_t epochs = resumed == nullptr ? 0 : resumed->state.position.epoch;
-  auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", resumed != nullptr, epochs);
-  if (resumed == nullptr) log->run_starts(mlperf_facts(run), process_age_s());
+  const std::int64_t step = resumed == nullptr ? 0 : resumed->state.step;
+  auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", step, epochs);
+  log->run_starts(mlperf_facts(run), process_age_s());
   return log;
 }
 

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
@@ -13,6 +15,8 @@
 namespace flotilla {
 
 namespace {
+
+constexpr std::string_view prefix = ":::MLLOG ";
 
 std::int64_t milliseconds_since_1970() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -36,13 +40,35 @@ struct MlperfLog::Event {
   std::int64_t time_ms = milliseconds_since_1970();
 };
 
-MlperfLog::MlperfLog(std::string path, bool resumed, std::int64_t epochs)
+MlperfLog::MlperfLog(std::string path, std::int64_t resumed_step, std::int64_t epochs)
     : path_(std::move(path)), epochs_(epochs), block_begin_ms_(milliseconds_since_1970()) {
-  if (resumed && std::filesystem::exists(path_)) text_ = File::open(path_).text();
-  ended_ = text_.find("\"run_stop\"") != std::string::npos;
+  if (resumed_step > 0 && std::filesystem::exists(path_)) take_over(File::open(path_).text(), resumed_step);
+}
+
+void MlperfLog::take_over(const std::string& text, std::int64_t resumed_step) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json =
+        nlohmann::json::parse(line.substr(std::min(line.size(), prefix.size())), nullptr, false);
+    if (!json.is_object() || !json.contains("metadata") || !json.at("metadata").is_object()) continue;
+    const auto& metadata = json.at("metadata");
+    const std::int64_t step = metadata.value("step", nlohmann::json()).is_number_integer()
+                                  ? metadata.at("step").get<std::int64_t>()
+                                  : 0;
+    if (step > resumed_step) continue;
+    step_ = std::max(step_, step);
+    if (json.value("key", nlohmann::json()) == "run_stop") {
+      stop_ = line + '\n';
+      ended_ = metadata.value("status", nlohmann::json()) == "success";
+    } else {
+      text_ += line + '\n';
+    }
+  }
+  if (ended_) text_ += stop_;
 }
 
 void MlperfLog::run_starts(const MlperfFacts& facts, double age_s) {
+  if (!text_.empty()) return;
   const std::int64_t init_ms = milliseconds_since_1970() - static_cast<std::int64_t>(age_s * 1e3);
   add({.key = "cache_clear", .value = false, .time_ms = init_ms});
   add({.kind = Kind::begin, .key = "init_start", .time_ms = init_ms});
@@ -53,17 +79,22 @@ void MlperfLog::run_starts(const MlperfFacts& facts, double age_s) {
   write();
 }
 
-void MlperfLog::validation_starts(std::int64_t epochs) {
+void MlperfLog::validation_starts(std::int64_t epochs, std::int64_t step) {
+  is_repeated_ = step <= step_;
+  if (is_repeated_) return;
+  step_ = step;
   const nlohmann::ordered_json block = {{"first_epoch_num", epochs_ + 1},
-                                        {"epoch_count", std::max<std::int64_t>(1, epochs - epochs_)}};
+                                        {"epoch_count", std::max<std::int64_t>(1, epochs - epochs_)},
+                                        {"step", step_}};
   add({.kind = Kind::begin, .key = "block_start", .metadata = block, .time_ms = block_begin_ms_});
   add({.kind = Kind::end, .key = "block_stop", .metadata = block});
   epochs_ = epochs;
-  add({.kind = Kind::begin, .key = "eval_start", .metadata = {{"epoch_num", epochs_}}});
+  add({.kind = Kind::begin, .key = "eval_start", .metadata = {{"epoch_num", epochs_}, {"step", step_}}});
 }
 
 void MlperfLog::validation_stops(double accuracy) {
-  const nlohmann::ordered_json epoch = {{"epoch_num", epochs_}};
+  if (is_repeated_) return;
+  const nlohmann::ordered_json epoch = {{"epoch_num", epochs_}, {"step", step_}};
   add({.key = "eval_accuracy", .value = accuracy, .metadata = epoch});
   add({.kind = Kind::end, .key = "eval_stop", .metadata = epoch});
   block_begin_ms_ = milliseconds_since_1970();
@@ -71,9 +102,13 @@ void MlperfLog::validation_stops(double accuracy) {
 }
 
 void MlperfLog::run_stops(bool reached_target) {
-  add({.kind = Kind::end,
-       .key = "run_stop",
-       .metadata = {{"status", reached_target ? "success" : "aborted"}, {"epoch_num", epochs_}}});
+  if (stop_.empty())
+    stop_ = line_of(
+        {.kind = Kind::end,
+         .key = "run_stop",
+         .metadata = {
+             {"status", reached_target ? "success" : "aborted"}, {"epoch_num", epochs_}, {"step", step_}}});
+  if (!ended_) text_ += stop_;
   ended_ = true;
   try_to_write();
 }
@@ -91,6 +126,11 @@ void MlperfLog::try_to_write() const {
 
 void MlperfLog::add(const Event& event) {
   if (ended_) return;
+  stop_.clear();
+  text_ += line_of(event);
+}
+
+std::string MlperfLog::line_of(const Event& event) {
   constexpr const char* kinds[] = {"POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"};
   const nlohmann::ordered_json line = {{"namespace", ""},
                                        {"time_ms", event.time_ms},
@@ -98,7 +138,7 @@ void MlperfLog::add(const Event& event) {
                                        {"key", event.key},
                                        {"value", event.value},
                                        {"metadata", event.metadata}};
-  text_ += ":::MLLOG " + line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return std::string(prefix) + line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace flotilla

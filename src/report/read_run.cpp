@@ -2,6 +2,7 @@
 #include "src/report/read_run.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -34,11 +35,19 @@ void read_failure(RunRecord& record) {
     record.warnings.push_back(cat(path, " is not JSON: it is left out"));
     return;
   }
-  const double step = std::max(0.0, json.value("step", 0.0));
+  const auto text = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto number = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  const double step = std::max(0.0, number("step"));
   record.totals.ending = "failed";
   record.marks.push_back(
       {MarkKind::fault, step, step,
-       cat("rank ", json.value("rank", 0), " on ", json.value("host", ""), ": ", json.value("what", ""))});
+       cat("rank ", static_cast<std::int64_t>(number("rank")), " on ", text("host"), ": ", text("what"))});
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ void RunBuilder::take(const MetricsLine& line) {
 }
 
 bool RunBuilder::counts(double step) const {
-  return counted_.empty() || step <= counted_[first_steps_.size()];
+  // A run under way may have begun another attempt since its starts were counted.
+  return counted_.empty() || (first_steps_.size() < counted_.size() && step <= counted_[first_steps_.size()]);
 }
 
 void RunBuilder::begin_attempt(double time) {
@@ -174,6 +175,8 @@ void RunBuilder::validation(const nlohmann::json& line) {
     totals_.figure = text_of(line, "best_of");
     if (totals_.figure.empty() || totals_.figure.ends_with("loss"))
       totals_.figure = line.contains("auc") ? "auc" : "accuracy_top1";
+    // Where the weights are averaged, best_of means the figure of the averaged ones.
+    if (line.contains("average_" + totals_.figure)) totals_.figure.insert(0, "average_");
   }
   totals_.last_figure = number_of(line, totals_.figure.c_str());
   if (totals_.improvements.empty() ? !std::isnan(totals_.last_figure)

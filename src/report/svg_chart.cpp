@@ -276,13 +276,17 @@ std::string picture_of_phases(const RunRecord& run) {
 }  // namespace
 
 std::vector<double> round_ticks(double from, double to, int count) {
-  const double raw = (to - from) / count;
+  // In a narrower range, which only rounding leaves, ticks could not be told apart.
+  const double narrowest = 1e-12 * std::max(std::abs(from), std::abs(to));
+  const double raw = std::max(to - from, narrowest) / count;
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
   double step = 10.0 * power;
   for (const double factor : {5.0, 2.0, 1.0})
     if (factor * power >= 0.999 * raw) step = factor * power;
   std::vector<double> ticks;
-  for (double i = std::ceil(from / step - 1e-9); i * step <= to + 1e-9 * step; ++i) ticks.push_back(i * step);
+  const double first = std::ceil(from / step - 1e-9);
+  for (int i = 0; i <= count && (first + i) * step <= to + 1e-9 * step; ++i)
+    ticks.push_back((first + i) * step);
   return ticks;
 }
 

@@ -215,7 +215,7 @@ void Trainer::validate() {
   if (!run_.data.validation || last_validated_step_ == step_) return;
   const std::int64_t begin_ns = trace::now_ns();
   const Stopwatch watch(times_.validation_ns);
-  if (parts_.mlperf != nullptr) parts_.mlperf->validation_starts(epoch_of_last_step() + 1);
+  if (parts_.mlperf != nullptr) parts_.mlperf->validation_starts(epoch_of_last_step() + 1, step_);
   saves_.wait_until_read(step_);
   run_.machine.watchdog.beat("validating", step_);
   const Model model = run_.sync.strategy->consensus();
@@ -264,7 +264,7 @@ void Trainer::validate() {
     best_.put_into(report);
   }
   parts_.reporter.validation(report);
-  if (parts_.mlperf != nullptr) parts_.mlperf->validation_stops(report.accuracy_top1);
+  if (parts_.mlperf != nullptr) parts_.mlperf->validation_stops(best_.figure(report));
   last_validated_step_ = step_;
   longest_validation_ns_ = std::max(longest_validation_ns_, trace::now_ns() - begin_ns);
 }

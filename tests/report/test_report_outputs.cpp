@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "src/report/charts.hpp"
@@ -71,6 +72,7 @@ TEST(Pictures, AreWellFormedWhateverARunIsCalled) {
 TEST(Pictures, HaveRoundTicks) {
   EXPECT_EQ(round_ticks(0.0, 10.0, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(round_ticks(0.0, 0.9, 6).size(), 5U);
+  EXPECT_LE(round_ticks(1.0, std::nextafter(1.0, 2.0), 6).size(), 1U);
 }
 
 TEST(Charts, LeaveOutWhatNoRunReports) {

@@ -145,6 +145,28 @@ TEST(ReadRun, MarksLossesThatAreNotFiniteStragglersAndTheFailure) {
   EXPECT_EQ(run.totals.ending, "failed");
 }
 
+TEST(ReadRun, TakesAFailureWhoseValuesHaveOtherTypes) {
+  const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9"),
+                                  R"({"rank":"1","host":null,"step":null,"what":"gone"})");
+
+  ASSERT_EQ(run.marks.size(), 1U);
+  EXPECT_EQ(run.marks[0].text, "rank 0 on : gone");
+  EXPECT_EQ(run.totals.ending, "failed");
+}
+
+TEST(ReadRun, ComparesByTheAveragedWeightsWhereThereAreSome) {
+  const RunRecord run =
+      record_of(start_line(0, 1000) + step_line(10, 1001, "9") +
+                R"({"event":"validation","time":1002,"step":10,"loss":1,"accuracy_top1":0.5,)"
+                R"("average_loss":0.9,"average_accuracy_top1":0.75,"best_of":"accuracy_top1"})"
+                "\n");
+
+  EXPECT_EQ(run.totals.figure, "average_accuracy_top1");
+  EXPECT_EQ(run.totals.last_figure, 0.75);
+  ASSERT_EQ(run.totals.improvements.size(), 1U);
+  EXPECT_EQ(run.totals.improvements[0].value, 0.75);
+}
+
 TEST(ReadRun, ReadsManyBlocksInTheirOrder) {
   std::string metrics = start_line(0, 1000);
   while (metrics.size() < (9U << 20U)) {  // more than two blocks

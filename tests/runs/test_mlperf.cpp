@@ -60,7 +60,7 @@ TEST(Mlperf, ARunEndsAtItsTargetAndLogsItOnce) {
         R"("key":"sgd_opt_base_learning_rate","value":0.02)",
         R"("key":"sgd_opt_end_learning_rate","value":0.0001)",
         R"("key":"sgd_opt_learning_rate_decay_steps","value":6)",
-        R"("key":"run_stop","value":null,"metadata":{"status":"success","epoch_num":1})"})
+        R"("key":"run_stop","value":null,"metadata":{"status":"success","epoch_num":1,"step":2})"})
     EXPECT_EQ(count(log, part), 1) << part << " in\n" << log;
   EXPECT_EQ(count(log, R"("key":"eval_accuracy","value":)" + value), 1) << log;
 }

@@ -121,7 +121,7 @@ window.addEventListener('error', (event) => {
 
   // ---- Scales ---------------------------------------------------------------------------------------------
   function niceTicks(from, to, count) {
-    const raw = (to - from) / count;
+    const raw = Math.max(to - from, 1e-12 * Math.max(Math.abs(from), Math.abs(to))) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999);
     const ticks = [];
