@@ -42,13 +42,30 @@ std::vector<std::string> file_names_of(const std::vector<report::RunRecord>& run
   return names;
 }
 
+/// Of several folders the runs that have reported a step: `runs/*` names others too.
+std::vector<report::RunRecord> read_given(const std::vector<std::string>& folders,
+                                          const std::function<void(const std::string&)>& warn) {
+  if (folders.size() == 1) return report::read_runs(folders);
+  std::vector<std::string> left;
+  for (const std::string& folder : folders) {
+    try {
+      report::check_has_step(folder);
+      left.push_back(folder);
+    } catch (const UserError& error) {
+      warn(cat(error.what(), "; it is left out"));
+    }
+  }
+  if (left.empty()) throw UserError("none of the folders is a run that has reported a step: check the paths");
+  return report::read_runs(left);
+}
+
 }  // namespace
 
 std::string make_report(const ReportArguments& given, const std::function<void(const std::string&)>& warn) {
-  std::ranges::for_each(given.runs, report::check_is_run);
+  if (given.runs.size() == 1) report::check_is_run(given.runs.front());
   const std::string path = page_path(given);
   check_is_no_input(path, given);
-  const std::vector<report::RunRecord> runs = report::read_runs(given.runs);
+  const std::vector<report::RunRecord> runs = read_given(given.runs, warn);
   for (const report::RunRecord& run : runs) std::ranges::for_each(run.warnings, warn);
   const std::vector<std::string> names = file_names_of(runs);
   std::string text;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstddef>
 
 #include "kernels/error.hpp"
@@ -128,7 +129,7 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
   StartReport report{.deck = start.deck_path,
                      .workers = run.machine.workers.size(),
                      .hosts = mpi::hosts(start.machines.places),
-                     .steps = end.step,
+                     .steps = std::isfinite(end.epochs) ? end.step : 0,
                      .steps_per_epoch = sharding.steps_per_epoch(),
                      .first_step = begin.step,
                      .global_batch_size = sharding.global_batch(),

@@ -34,10 +34,18 @@ class Rules : public RuleChecks {
   }
 
   void end_of_training() {
-    if (!usable({"train.epochs", "train.steps"})) return;
+    if (!usable({"train.epochs", "train.steps", "train.seconds", "schedule.kind"})) return;
     if (config.train.epochs > 0 || config.train.steps > 0) return;
-    mistakes.add(origin({"train.epochs", "train.steps"}),
-                 "train.epochs or train.steps must be given and positive: else training has no end");
+    const ScheduleKind kind = config.schedule.kind;
+    if (config.train.seconds <= 0.0) {
+      mistakes.add(
+          origin({"train.epochs", "train.steps"}),
+          "train.epochs, train.steps or train.seconds must be given and positive: else training has no end");
+    } else if (kind != ScheduleKind::constant && kind != ScheduleKind::piecewise) {
+      mistakes.add(origin({"schedule.kind"}),
+                   "schedule.kind decays to an end that train.seconds alone does not tell: give train.epochs "
+                   "or train.steps as well, or schedule.kind = \"constant\"");
+    }
   }
 
   void resume_with() {

@@ -40,8 +40,9 @@ int columns_of(int descriptor) {
 }  // namespace
 
 std::string console_line(const StartReport& report) {
-  return fmt::format("{} {} of {}", report.first_step > 0 ? "resuming after step" : "starting at step",
-                     report.first_step, report.steps);
+  const std::string begin = fmt::format(
+      "{} {}", report.first_step > 0 ? "resuming after step" : "starting at step", report.first_step);
+  return report.steps > 0 ? fmt::format("{} of {}", begin, report.steps) : begin;
 }
 
 std::string console_line(const StepReport& report) {

@@ -52,7 +52,27 @@ std::string line_with_bar(double share, const std::vector<std::string>& fields, 
   return with_bar(share, ranked, columns);
 }
 
+namespace {
+
+/// Of a run that a time ends: neither its steps nor what is left of them is known.
+std::string line_without_end(const LiveStep& now, int columns) {
+  std::vector<Field> fields{
+      {1, fmt::format("epoch {}", now.epoch)},
+      {0, fmt::format("step {}", now.step)},
+      {0, fmt::format("loss {:.5f}", now.loss)},
+      {2, fmt::format("{:.{}f} samples/s", now.samples_per_s, now.samples_per_s < 100.0 ? 2 : 0)}};
+  if (now.waiting) fields.push_back({3, fmt::format("waiting {:.0f} %", 100.0 * *now.waiting)});
+  const auto width = static_cast<std::size_t>(std::max(columns - 1, 0));
+  int highest = 3;
+  std::string text = joined(fields, highest);
+  while (highest > 0 && text.size() > width) text = joined(fields, --highest);
+  return text.substr(0, width);
+}
+
+}  // namespace
+
 std::string live_line(const StartReport& run, const LiveStep& now, int columns) {
+  if (run.steps == 0) return line_without_end(now, columns);
   const auto left = static_cast<double>(std::max<std::int64_t>(run.steps - now.step, 0));
   const std::int64_t left_of_epoch = std::max<std::int64_t>(run.steps_per_epoch - now.batch, 0);
   const double epochs_to_come =
@@ -71,8 +91,7 @@ std::string live_line(const StartReport& run, const LiveStep& now, int columns) 
   fields.push_back(
       {0, fmt::format("run {} left", duration_text(left * now.seconds_per_step.value_or(now.step_s)))});
   if (now.waiting) fields.push_back({5, fmt::format("waiting {:.0f} %", 100.0 * *now.waiting)});
-  const double done = run.steps > 0 ? static_cast<double>(now.step) / static_cast<double>(run.steps) : 0.0;
-  return with_bar(done, fields, columns);
+  return with_bar(static_cast<double>(now.step) / static_cast<double>(run.steps), fields, columns);
 }
 
 }  // namespace flotilla

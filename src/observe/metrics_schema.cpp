@@ -28,7 +28,8 @@ void visit_keys(Report& report, Visitor& key) {
   key("workers", report.workers, "ranks", "ranks that train");
   key("hosts", report.hosts, "", "that the ranks run on, servers included");
   key("steps", report.steps, "steps",
-      "done at the end of the run: so far, and those that remain with this batch");
+      "done at the end of the run: so far, and those that remain with this batch; 0: not known, where "
+      "train.seconds ends the run");
   key("steps_per_epoch", report.steps_per_epoch, "steps", "of an epoch");
   key("first_step", report.first_step, "steps", "done before; more than 0 after a resume");
   key("global_batch_size", report.global_batch_size, "samples", "over all workers and micro-steps");

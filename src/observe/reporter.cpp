@@ -88,7 +88,7 @@ struct Reporter::Impl {
 
   void show(LiveStep now) {
     const std::int64_t done_now = now.step - facts.first_step;
-    if (console.columns() == 0 || done_now <= 0 || facts.steps <= 0) return;
+    if (console.columns() == 0 || done_now <= 0) return;
     next_live = Clock::now() + between_live_lines;
     now.seconds_per_step =
         std::chrono::duration<double>(Clock::now() - started).count() / static_cast<double>(done_now);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -50,6 +51,11 @@ void read_failure(RunRecord& record) {
        cat("rank ", static_cast<std::int64_t>(number("rank")), " on ", text("host"), ": ", text("what"))});
 }
 
+[[noreturn]] void refuse_without_step(const std::string& folder) {
+  throw UserError(
+      cat("the run '", folder, "' has not reported a step yet (run.log_every): wait, or leave it out"));
+}
+
 }  // namespace
 
 void check_is_run(const std::string& folder) {
@@ -59,6 +65,14 @@ void check_is_run(const std::string& folder) {
   if (!is_there(folder + "/metrics.jsonl"))
     throw UserError(
         cat("'", folder, "' is no folder of a run: it holds no metrics.jsonl; give what run.output named"));
+}
+
+void check_has_step(const std::string& folder) {
+  check_is_run(folder);
+  std::ifstream metrics(folder + "/metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);)
+    if (line.find("\"event\":\"step\"") != line.npos) return;
+  refuse_without_step(folder);
 }
 
 std::vector<double> last_counted_steps(const std::vector<double>& first_steps) {
@@ -84,9 +98,7 @@ RunRecord read_run(const std::string& folder, const std::string& name) {
                                   ? cat(path, ":", damaged.first, ": a line is damaged: it is left out")
                                   : cat(path, ":", damaged.first, ": ", damaged.count,
                                         " lines are damaged, this is the first: they are left out"));
-  if (record.totals.step_lines == 0)
-    throw UserError(
-        cat("the run '", folder, "' has not reported a step yet (run.log_every): wait, or leave it out"));
+  if (record.totals.step_lines == 0) refuse_without_step(folder);
   read_failure(record);
   if (is_there(folder + "/deck.toml")) record.deck = File::open(folder + "/deck.toml").text();
   return record;

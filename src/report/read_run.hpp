@@ -11,6 +11,9 @@ namespace flotilla::report {
 /// @throws UserError if the folder holds no metrics.jsonl
 void check_is_run(const std::string& folder);
 
+/// @throws UserError if the folder holds no run, or one that has not reported a step
+void check_has_step(const std::string& folder);
+
 /// Reads metrics.jsonl, failure.json and deck.toml of a run's folder. The run may be under way. Lines of
 /// steps that a later attempt did again are left out; so are damaged lines, with a warning that counts them.
 /// @throws UserError if the folder holds no run, or one that has not reported a step

@@ -2,6 +2,7 @@
 #include "src/train/run_data.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "kernels/error.hpp"
@@ -99,6 +100,9 @@ double epochs_at(const Sharding& sharding, const Position& position) {
 
 RunEnd end_of(const TrainConfig& train, const Sharding& sharding, std::int64_t step,
               const Position& position) {
+  if (train.epochs == 0 && train.steps == 0)
+    return {.step = std::numeric_limits<std::int64_t>::max(),
+            .epochs = std::numeric_limits<double>::infinity()};
   const std::int64_t by_epochs = sharding.steps_until(position, train.epochs);
   const std::int64_t by_steps = std::max<std::int64_t>(train.steps - step, 0);
   if (train.epochs == 0)

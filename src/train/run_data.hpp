@@ -43,7 +43,7 @@ struct RunData {
 /// Epochs up to `position`, a fraction in the midst of one.
 double epochs_at(const Sharding& sharding, const Position& position);
 
-/// The end of a run.
+/// The end of a run. Where train.seconds alone ends it: the largest step, and endless epochs.
 struct RunEnd {
   std::int64_t step = 0;  ///< Steps done then: that of train.epochs or train.steps, whichever comes first
   /// Over which learning rates decay. With train.epochs these: train.steps then only cuts the run short, so

@@ -45,8 +45,11 @@ TEST(Rules, AnOverrideOfOneBatchSizeReplacesTheOther) {
 TEST(Rules, TrainingHasAnEnd) {
   EXPECT_EQ(mistakes_of(good_deck, {"train.epochs=0"}),
             one("command line: train.epochs=0",
-                "train.epochs or train.steps must be given and positive: else training has no end"));
+                "train.epochs, train.steps or train.seconds must be given and positive: else training has "
+                "no end"));
   EXPECT_EQ(mistakes_of(good_deck, {"train.epochs=0", "train.steps=1"}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {"train.epochs=0", "train.seconds=60", "schedule.kind=constant"}), "");
+  EXPECT_NE(mistakes_of(good_deck, {"train.epochs=0", "train.seconds=60", "schedule.kind=cosine"}), "");
 }
 
 TEST(Rules, TheWarmUpEndsBeforeTheTraining) {

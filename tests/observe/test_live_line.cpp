@@ -34,13 +34,12 @@ TEST(LiveLine, SaysNothingOfTheEpochsEndInTheLastOne) {
             "run 1 min 10 s left");
 }
 
-TEST(LiveLine, CountsNoEpochsWhereTheirLengthIsNotKnown) {
-  const StartReport endless{.steps = 0, .steps_per_epoch = 0};
+TEST(LiveLine, SaysNothingOfAnEndThatIsNotKnown) {
+  const StartReport endless{.steps = 0, .steps_per_epoch = 79};
 
-  EXPECT_EQ(
-      live_line(endless, {.step = 5, .loss = 1.0, .samples_per_s = 12.345}, 200),
-      "  0 % [........................] epoch 0 of 1, step 5/0, loss 1.00000, 12.35 samples/s, run 0.0 s "
-      "left");
+  EXPECT_EQ(live_line(endless, now, 200), "epoch 2, step 203, loss 0.12342, 111483 samples/s, waiting 12 %");
+  EXPECT_EQ(live_line(endless, now, 40), "epoch 2, step 203, loss 0.12342");
+  EXPECT_EQ(live_line(endless, now, 10), "step 203,");
 }
 
 TEST(LiveLine, LeavesOutWhatMattersLeastWhereTheTerminalIsNarrow) {

@@ -163,6 +163,27 @@ TEST(Report, DrawsEveryPointAndEscapesWhatFilesSay) {
   EXPECT_EQ(count(between(dom.output, "id=\"events\"", "</section>"), "<tr>"), 1 + 2);
 }
 
+TEST(Report, LeavesOutFoldersWithoutAStepWhereSeveralAreGiven) {
+  const TemporaryFolder folder;
+  for (const char* name : {"run", "new", "data"}) std::filesystem::create_directories(folder.path(name));
+  write_file(folder.path("run/metrics.jsonl"), R"({"event":"step","time":1,"step":1,"loss":1})"
+                                               "\n");
+  write_file(folder.path("new/metrics.jsonl"), "");
+  const std::string page = folder.path("page.html");
+
+  const Result made = run({FLOTILLA_EXECUTABLE, "report", folder.path("new"), folder.path("run"),
+                           folder.path("data"), "--output", page});
+  EXPECT_EQ(made.exit_code, 0) << made.errors;
+  EXPECT_EQ(count(made.errors, "it is left out\n"), 2) << made.errors;
+  EXPECT_NE(made.errors.find("'" + folder.path("data") + "' is no folder of a run"), std::string::npos)
+      << made.errors;
+  EXPECT_TRUE(std::filesystem::exists(page));
+
+  const Result refused = run({FLOTILLA_EXECUTABLE, "report", folder.path("new"), folder.path("data")});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("none of the folders is a run"), std::string::npos) << refused.errors;
+}
+
 TEST(Report, NamesTheMistakeAndWritesNothing) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path("run"));
