@@ -14,16 +14,13 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-/// More than any training takes; with train.seconds.
-constexpr std::int64_t endless_steps = 1000000000;
-
 /// What one training sets by itself, after all other overrides.
 Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t run, std::int64_t seed) {
   Overrides own = {cat("run.seed=", seed),
                    cat("run.output=", output, "/", plan.runs[run].folder, "/seed-", seed), "run.resume=auto"};
   if (plan.equal == Equal::time)
     for (const std::string& each : {cat("train.seconds=", config::toml_text(plan.seconds)),
-                                    std::string("train.epochs=0"), cat("train.steps=", endless_steps)})
+                                    std::string("train.epochs=0"), std::string("train.steps=0")})
       own.push_back(each);
   return own;
 }
