@@ -77,7 +77,7 @@ TEST(Deck, MissingKeysAreToldWithTheirHelp) {
     EXPECT_NE(mistakes.find("  bad.toml: " + std::string(key) + " is missing ("), std::string::npos) << key;
   }
   EXPECT_NE(mistakes.find("train.batch_size or train.global_batch_size must be given"), std::string::npos);
-  EXPECT_NE(mistakes.find("train.epochs or train.steps must be given"), std::string::npos);
+  EXPECT_NE(mistakes.find("train.epochs, train.steps or train.seconds must be given"), std::string::npos);
 }
 
 TEST(Deck, TheDecksInTheRepositoryAreGood) {
