@@ -43,12 +43,10 @@ void expect_one_model(TrainingRun& run) {
   }
 }
 
-TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
-  // Small steps: rounding must not grow. Gradients of the first step differ by rounding alone (1e-5 of their
-  // norm, 1e-4 with Winograd's algorithm, measured). Later a sum on the edge of a ReLU may fall to either
-  // side, which moves the gradients before it by 1 / √(values of the tensor), 0.6 % for the smaller ones; ten
-  // steps see a few.
-  const Overrides slow = {"schedule.learning_rate=1e-5"};
+/// Ten small steps of all workers together and, on worker 0, of one alone.
+/// @returns relative_difference() after the first one, on all workers
+double distance_from_one_worker(const std::string& seed) {
+  const Overrides slow = {"schedule.learning_rate=1e-5", "run.seed=" + seed};
   TrainingRun together(mpi::Communicator::world(), resnet_deck,
                        buckets + slow + Overrides{"model.batch_norm=synchronised"});
   const mpi::Communicator self = together.world.split(together.world.rank());
@@ -56,19 +54,33 @@ TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
   if (together.world.is_root()) alone.emplace(self.collective_clone(), resnet_deck, slow);
   const std::vector<float> parameters = together.parameters();
   const std::vector<float> statistics = together.statistics();
+  double first = 0.0;
   for (int step = 0; step < 10; ++step) {
     const double loss = together.step().loss;
     if (alone) {
       EXPECT_NEAR(loss, alone->step().loss, 1e-4);
       const double apart = relative_difference(together.parameters(), alone->parameters(), parameters);
-      EXPECT_LT(apart, step == 0 ? 5e-4 : 3e-2);
+      EXPECT_LT(apart, 3e-2);
+      if (step == 0) first = apart;
     }
   }
   expect_one_model(together);
   if (alone) {
     EXPECT_LT(relative_difference(together.statistics(), alone->statistics(), statistics), 1e-4);
   }
-  together.world.barrier();
+  together.world.broadcast(std::span<double>(&first, 1));
+  return first;
+}
+
+TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
+  // Small steps: rounding must not grow. Gradients of the first step differ by rounding alone (1e-5 of their
+  // norm, 1e-4 with Winograd's algorithm or AVX2, measured), unless a sum on the edge of a ReLU falls to
+  // either side, which moves the gradients before it by 1 / √(values of the tensor), 0.6 % for the smaller
+  // ones. Ten steps see a few; the first one saw it with 1 of 12 pairs of seed and workers. A mistake shows
+  // with each seed.
+  for (const char* seed : {"1", "2", "3"})
+    if (distance_from_one_worker(seed) < 5e-4) return;
+  ADD_FAILURE() << "the first step differs from that of one worker with all seeds";
 }
 
 TEST(ResnetWorkers, AverageTheirLocalStatistics) {
