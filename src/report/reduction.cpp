@@ -39,12 +39,7 @@ void Reduction::add(Point point) {
 
 /// Joins each two neighbours; all buckets are full.
 void Reduction::halve() {
-  for (std::size_t i = 0; 2 * i < buckets_.size(); ++i) {
-    Bucket joined = buckets_[2 * i];
-    joined.add(buckets_[2 * i + 1]);
-    buckets_[i] = joined;
-  }
-  buckets_.resize(buckets_.size() / 2);
+  join_neighbours(buckets_);
   width_ *= 2;
   in_last_ = width_;
 }

@@ -8,6 +8,17 @@
 
 namespace flotilla::report {
 
+/// Joins each two neighbours, so that half as many buckets are left. @param buckets an even number of them
+template <class Bucket>
+void join_neighbours(std::vector<Bucket>& buckets) {
+  for (std::size_t i = 0; 2 * i < buckets.size(); ++i) {
+    Bucket joined = buckets[2 * i];
+    joined.add(buckets[2 * i + 1]);
+    buckets[i] = joined;
+  }
+  buckets.resize(buckets.size() / 2);
+}
+
 /// A value of a series; NaN where it was not finite.
 struct Point {
   double step = 0.0;
@@ -84,12 +95,7 @@ class MeanReduction {
     }
   };
   void halve() {
-    for (std::size_t i = 0; 2 * i < buckets_.size(); ++i) {
-      Bucket joined = buckets_[2 * i];
-      joined.add(buckets_[2 * i + 1]);
-      buckets_[i] = joined;
-    }
-    buckets_.resize(buckets_.size() / 2);
+    join_neighbours(buckets_);
     width_ *= 2;
   }
 
