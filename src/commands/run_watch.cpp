@@ -48,11 +48,6 @@ std::optional<Failure> failure_since(const std::string& folder, double begin_s) 
   }
 }
 
-int exit_code_of(const EndReport& end) {
-  if (end.reason == "diverged") return exit_user_error;
-  return end.reason == "stopped" || end.reason == "time limit" ? exit_stopped : exit_done;
-}
-
 /// @param holder lock_holder() of the run's folder; empty: not known
 std::string starting(const std::string& holder) {
   return cat("the run", holder.empty() ? "" : " (" + holder + ")",
@@ -167,7 +162,7 @@ RunNews RunWatch::look(int columns, double now_s) {
     const std::string holder = lock_holder(folder_).value_or("");
     if (holder.empty()) {
       if (failure) news.lines.push_back(failure_line(*failure));
-      news.exit_code = failure ? failure->exit_code : exit_code_of(*end_);
+      news.exit_code = failure ? failure->exit_code : exit_code_of_reason(end_->reason);
     } else {
       news.waiting = starting(holder);
     }

@@ -11,7 +11,7 @@ struct WatchArguments {
 };
 
 /// Prints what the run in a folder reports, until it ends; on a terminal with a last line that is renewed.
-/// Also for a run on other hosts, or one that is still queued.
+/// The run may be on other hosts, or queued.
 /// @returns the run's exit code; with `once` 0 while it runs
 int watch(const WatchArguments& arguments);
 

@@ -114,8 +114,7 @@ Progressed progress_in(const std::string& folder, const std::string& resolved_de
                         figures.workers == 1 ? "" : "s", ", and this job has ", workers,
                         ": start as many ranks as give ", figures.workers,
                         ", or give the plan another output"));
-  const std::string& end = figures.end;
-  const bool ended = end == "done" || end == "target reached" || end == "stopped early" || end == "diverged";
+  const bool ended = !figures.end.empty() && exit_code_of_reason(figures.end) != exit_stopped;
   return ended ? Progressed::ended : Progressed::begun;
 }
 

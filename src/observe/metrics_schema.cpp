@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/error.hpp"
+
 namespace flotilla {
 
 namespace {
@@ -256,6 +258,11 @@ std::optional<ReadReport> read_metrics_line(std::string_view text) {
     return std::nullopt;
   }
   return std::nullopt;
+}
+
+int exit_code_of_reason(const std::string& reason) {
+  if (reason == "diverged") return exit_user_error;
+  return reason == "stopped" || reason == "time limit" ? exit_stopped : exit_done;
 }
 
 template std::string metrics_line(const StartReport&, double);

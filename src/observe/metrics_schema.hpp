@@ -38,4 +38,8 @@ struct ReadReport {
 /// event of a later version.
 std::optional<ReadReport> read_metrics_line(std::string_view line);
 
+/// The exit code of a run whose last line is an "end" with this reason: exit_stopped where it is to be
+/// started again.
+int exit_code_of_reason(const std::string& reason);
+
 }  // namespace flotilla

@@ -72,9 +72,7 @@ struct Reporter::Impl {
 
   void to_warnings(const std::string& line) {
     if (!warned.insert(line).second) return;
-    if (speaks()) {
-      print_error_line("flotilla: warning: " + line);
-    }
+    if (speaks()) print_error_line("flotilla: warning: " + line);
     logger->log(spdlog::level::warn, spdlog::string_view_t(line.data(), line.size()));
   }
 

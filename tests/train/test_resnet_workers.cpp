@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -78,9 +79,10 @@ TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
   // either side, which moves the gradients before it by 1 / √(values of the tensor), 0.6 % for the smaller
   // ones. Ten steps see a few; the first one saw it with 1 of 12 pairs of seed and workers. A mistake shows
   // with each seed.
-  for (const char* seed : {"1", "2", "3"})
-    if (distance_from_one_worker(seed) < 5e-4) return;
-  ADD_FAILURE() << "the first step differs from that of one worker with all seeds";
+  double nearest = distance_from_one_worker("1");
+  for (const char* seed : {"2", "3"})
+    if (nearest >= 5e-4) nearest = std::min(nearest, distance_from_one_worker(seed));
+  EXPECT_LT(nearest, 5e-4);
 }
 
 TEST(ResnetWorkers, AverageTheirLocalStatistics) {
