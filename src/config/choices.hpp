@@ -25,9 +25,10 @@ enum class BatchNormKind { local, synchronised };
 enum class InitialWeights { xavier_uniform, xavier_normal, he_uniform, he_normal, uniform, normal };
 enum class WeightNames { same, order };  ///< Tensors of a file of weights: by name, by order and shape
 enum class EmbeddingTables { shared, per_slot };
-enum class DataKind { idx, image_list, image_folder, criteo, libsvm, random };
+enum class ModelLoss { softmax, mse, mae, huber, binary };
+enum class DataKind { idx, image_list, image_folder, webdataset, hdf5, numpy, cifar, criteo, libsvm, random };
 enum class LastBatch { wrap, drop };
-enum class SampleOrder { shuffled, file };
+enum class SampleOrder { shuffled, file, blocks };
 enum class OnBadImage { error, replace };
 enum class CachedFiles { none, files };
 enum class Accumulation { average, sum };
@@ -78,7 +79,7 @@ enum class Split {
 /// The words of an enum, as decks, messages and resolved decks have them, in the order of the enumerators.
 template <class E>
 struct Words {
-  std::array<std::string_view, 8> words;  ///< Empty ones behind the last
+  std::array<std::string_view, 10> words;  ///< Empty ones behind the last
 };
 
 template <class... E>
@@ -98,9 +99,11 @@ inline constexpr Table all_words = {
     Words<InitialWeights>{"xavier-uniform", "xavier-normal", "he-uniform", "he-normal", "uniform", "normal"},
     Words<WeightNames>{"same", "order"},
     Words<EmbeddingTables>{"shared", "per-slot"},
-    Words<DataKind>{"idx", "image-list", "image-folder", "criteo", "libsvm", "random"},
+    Words<ModelLoss>{"softmax", "mse", "mae", "huber", "binary"},
+    Words<DataKind>{"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo",
+                    "libsvm", "random"},
     Words<LastBatch>{"wrap", "drop"},
-    Words<SampleOrder>{"shuffled", "file"},
+    Words<SampleOrder>{"shuffled", "file", "blocks"},
     Words<OnBadImage>{"error", "replace"},
     Words<CachedFiles>{"none", "files"},
     Words<Accumulation>{"average", "sum"},

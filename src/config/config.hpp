@@ -81,7 +81,10 @@ struct ModelConfig {
   BatchNormKind batch_norm = BatchNormKind::local;  ///< resnet
   std::int64_t batch_norm_group = 0;                ///< Workers whose batches are normalised together; 0: all
   double dropout = 0.0;
-  std::int64_t classes = 0;
+  ModelLoss loss = ModelLoss::softmax;
+  std::int64_t classes = 0;  ///< softmax: labels are 0 … classes − 1
+  std::int64_t outputs = 0;  ///< The other losses: numbers that are predicted for a sample
+  double huber_delta = 1.0;  ///< huber: errors beyond it count linearly
   InitialWeights initializer = InitialWeights::xavier_uniform;  ///< mlp
   double initializer_scale = 0.0;                               ///< Bound or deviation of uniform and normal
   std::string initial_weights;                                  ///< Empty: none
@@ -94,6 +97,9 @@ struct ModelConfig {
   /// Of a user's own model: what the deck gives, by "<kind>.<key>" (custom_keys.hpp)
   std::map<std::string, config::Value> own;
 
+  bool has_classes() const { return loss == ModelLoss::softmax; }
+  /// Values that the network computes for a sample.
+  std::int64_t output_width() const { return has_classes() ? classes : outputs; }
   bool has_embeddings() const { return kind == "ctr-dnn"; }
   bool has_batch_norm() const;  ///< Of the kinds that decks know
   bool synchronises_batch_norm() const {
@@ -124,7 +130,7 @@ struct DataConfig {
   DataSourceConfig train;
   DataSourceConfig validation;      ///< May be absent
   std::vector<std::int64_t> shape;  ///< random: of one sample
-  double mean = 0.5;                ///< idx: (pixel / 255 − mean) / std
+  double mean = 0.5;                ///< idx, and arrays of bytes: (pixel / 255 − mean) / std
   double std = 0.5;
   std::string class_names;  ///< File of the names of classes, one a line; empty: found beside the data
   std::string stage_to;     ///< Folder of the host that data are copied to first; empty: none
@@ -132,6 +138,19 @@ struct DataConfig {
   std::int64_t prefetch = 4;  ///< batches
   LastBatch last_batch = LastBatch::wrap;
   SampleOrder order = SampleOrder::shuffled;
+  std::int64_t shuffle_block = 64;      ///< blocks: neighbouring samples that stay together on the disk
+  std::int64_t shuffle_buffer = 16384;  ///< blocks: samples that are shuffled with each other
+
+  // Arrays (hdf5, numpy); data/arrays says more.
+  std::string inputs = "images";   ///< Name of the array of samples
+  std::string targets = "labels";  ///< Name of the array of labels, or of numbers to be predicted
+  bool channels_last = false;      ///< Samples lie as (H,W,C)
+  std::vector<double>
+      input_mean{};  ///< (x − mean) / std; one value, or one for each input; empty: as they are
+  std::vector<double> input_std{};
+  std::vector<double>
+      target_mean{};  ///< Of numbers to be predicted: one value, or one for each; empty: as they are
+  std::vector<double> target_std{};
 
   // Both kinds of click data; data/clicks/line_format.hpp says more.
   std::int64_t hash_buckets = 1000001;                   ///< 0: ids are the whole 64 bits of the hash
@@ -161,7 +180,10 @@ struct DataConfig {
   std::int64_t max_bad_images = 100;  ///< In an epoch, over all ranks
   CachedFiles cache = CachedFiles::none;
 
-  bool has_images() const { return kind == DataKind::image_list || kind == DataKind::image_folder; }
+  bool has_images() const {
+    return kind == DataKind::image_list || kind == DataKind::image_folder || kind == DataKind::webdataset;
+  }
+  bool has_arrays() const { return kind == DataKind::hdf5 || kind == DataKind::numpy; }
   bool has_clicks() const { return kind == DataKind::criteo || kind == DataKind::libsvm; }
 };
 

@@ -50,9 +50,11 @@ BatchRing::BatchRing(std::int64_t slots, const BatchLayout& layout, const PinMem
     if (pin && floats > 0) slot.pinned = pin({slot.images.get(), floats});
     std::fill_n(slot.images.get(), floats, 0.0F);  // touches the pages: no faults in the first epoch
     slot.labels.assign(static_cast<std::size_t>(layout.rows), 0);
+    slot.target_values.assign(static_cast<std::size_t>(layout.rows * layout.targets), 0.0F);
     if (layout.partners) slot.partner_labels.assign(static_cast<std::size_t>(layout.rows), 0);
     slot.batch = {.images = {slot.images.get(), layout.bytes ? 0 : values},
                   .labels = slot.labels,
+                  .target_values = slot.target_values,
                   .valid = 0,
                   .partner_labels = slot.partner_labels};
     if (layout.bytes) {

@@ -33,6 +33,7 @@ struct alignas(64) BatchSlot {
   Storage pinned;  ///< Page-locks the buffer; may be empty
   std::vector<std::int32_t> labels;
   std::vector<std::int32_t> partner_labels;
+  std::vector<float> target_values;
   std::vector<BagBuffer> bags;  ///< Bags of each part; after the last part those of the batch in the first
   Batch batch;
   std::mutex mutex;            ///< For the next members, and what the batch tells of bad samples
@@ -53,6 +54,7 @@ struct BatchLayout {
   std::int64_t rows = 0;
   std::int64_t sample_size = 0;
   std::optional<ByteImages> bytes{};  ///< Shape and scaling of samples that are bytes; empty: floats
+  std::int64_t targets = 0;           ///< Numbers to be predicted for a sample; 0: labels
   bool partners = false;              ///< With the labels of mixup partners
   std::int64_t slots = 0;             ///< Bags of a sample
   bool weighted = false;              ///< Their ids have values

@@ -98,6 +98,10 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
                                normalization(transform_spec(data)), true);
     case DataKind::criteo:
     case DataKind::libsvm: return open_click_dataset(data, source, use);
+    case DataKind::webdataset:
+    case DataKind::hdf5:
+    case DataKind::numpy:
+    case DataKind::cifar: throw UserError(cat("data.kind = \"", data.kind, "\" cannot be read yet"));
     case DataKind::random: break;
   }
   return open_random(data, source, classes, seed);
@@ -110,18 +114,31 @@ std::int32_t Dataset::read_bytes(std::int64_t /*i*/, std::uint64_t /*variation*/
   throw InternalError(cat("samples of ", description(), " are not bytes"));
 }
 
-std::vector<std::int64_t> Dataset::deal(ShardBy /*how*/, std::int64_t /*workers*/) const {
-  throw InternalError(cat("samples of ", description(), " do not lie in files"));
+void Dataset::read_targets(std::int64_t /*i*/, std::span<float> /*to*/) const {
+  throw InternalError(cat("samples of ", description(), " have no targets but labels"));
 }
 
-std::unique_ptr<BagReader> Dataset::bag_reader() const {
-  throw InternalError(cat("samples of ", description(), " have no bags"));
+std::vector<std::int64_t> BagSource::deal(ShardBy /*how*/, std::int64_t /*workers*/) const {
+  throw InternalError("these samples do not lie in files");
+}
+
+std::unique_ptr<BagReader> BagSource::bag_reader() const {
+  throw InternalError("these samples have no bags");
 }
 
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
                                       std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
-  if (source.staged_below.empty()) return open_kind(data, source, classes, seed, use);
-  return open_staged(source.staged_below, [&] { return open_kind(data, source, classes, seed, use); });
+  const auto open = [&] { return open_kind(data, source, classes, seed, use); };
+  auto opened = source.staged_below.empty() ? open() : open_staged(source.staged_below, open);
+  if (source.has_labels() && opened->target_width() != use.targets) {
+    const auto kind = [](std::int64_t targets) {
+      return targets == 0 ? std::string("labels of classes") : cat(targets, " numbers a sample");
+    };
+    throw UserError(cat("the targets of ", opened->description(), " are ", kind(opened->target_width()),
+                        ", and the model is to predict ", kind(use.targets),
+                        "; see model.loss, model.outputs and data.targets"));
+  }
+  return opened;
 }
 
 }  // namespace flotilla

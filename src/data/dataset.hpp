@@ -7,35 +7,24 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "src/config/config.hpp"
+#include "src/data/bag_source.hpp"
 #include "src/data/identity.hpp"
 
 namespace flotilla {
-
-class BagBuffer;
 
 /// A single sample cannot be read: its file is missing or damaged.
 struct BadSample : UserError {
   using UserError::UserError;
 };
 
-/// Reads click data sample by sample, on one thread, in any order; consecutive samples are cheap.
-class BagReader {
- public:
-  virtual ~BagReader() = default;
-  /// Writes the dense features of sample i, adds its bags, one for each slot, and returns its label.
-  /// @throws UserError naming file and line; some of the bags may then have been added.
-  virtual std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) = 0;
-};
-
 /// Samples by number. Memory does not depend on their count, the names of files apart. Reading is const and
 /// safe from several threads at once.
-class Dataset : public Identifiable {
+class Dataset : public Identifiable, public BagSource {
  public:
   virtual const Shape& sample_shape() const = 0;
   virtual std::string description() const = 0;  ///< "10000 images 28x28 of train-images.gz": a start-up line
@@ -50,23 +39,24 @@ class Dataset : public Identifiable {
   /// scaling() is not empty. @throws UserError as read() does
   virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
 
+  /// Numbers to be predicted for a sample; 0: samples have labels. Where there are such numbers the labels
+  /// that read() and read_bytes() return are 0.
+  virtual std::int64_t target_width() const { return 0; }
+  /// Writes the target_width() numbers of sample i. @throws UserError as read() does
+  virtual void read_targets(std::int64_t i, std::span<float> to) const;
+
+  /// Says that samples first … first + count − 1 will be read soon, by this rank or by another one: they may
+  /// be fetched in one large read. Returns at once. One rank of a job says it of each.
+  virtual void will_read(std::int64_t /*first*/, std::int64_t /*count*/) const {}
+
   /// The path of sample i as the user wrote it; empty: samples have numbers only.
   virtual std::string name(std::int64_t /*i*/) const { return {}; }
-
-  /// Bags of ids that a sample has, one for each slot. 0: none; else the samples are read by a bag_reader(),
-  /// and their shape, which may be of size 0, is that of their dense features.
-  virtual std::int64_t slots() const { return 0; }
-  virtual bool weighted() const { return false; }  ///< Each id has a value.
-  /// Cuts the data into a share for each worker, by files or bytes. @returns the first sample of each, and
-  /// the end of the last.
-  virtual std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const;
-  /// One for each thread; the data set must outlive it.
-  virtual std::unique_ptr<BagReader> bag_reader() const;
 };
 
 /// How a data set will be used.
 struct DatasetUse {
   bool training = true;            ///< With augmentation; an image may be listed twice
+  std::int64_t targets = 0;        ///< Numbers that the model predicts for a sample; 0: a class
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
   std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path
 };

@@ -15,99 +15,23 @@
 
 #include "kernels/error.hpp"
 #include "src/data/bag_buffer.hpp"
+#include "src/data/batch_plan.hpp"
 #include "src/data/batch_ring.hpp"
-#include "src/data/mixup.hpp"
 
 namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t most_substitutes = 10;
-
 /// Parts smaller than this cost more to share out than they gain: a batch of MNIST is one part.
 constexpr std::int64_t least_part_values = 65536;
-
-struct Selection {
-  std::int64_t valid = 0;       ///< Rows of the batch that count
-  std::uint64_t variation = 0;  ///< Of the epoch
-  PairMix mix{};                ///< Of the step
-};
 
 /// The variation of a sample. An odd factor: no two samples of an epoch get the same one.
 std::uint64_t variation_of(const Selection& selection, std::int64_t sample) {
   return selection.variation + 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>(sample);
 }
 
-/// Which samples make up the batches. Called by several threads at once.
-class Plan {
- public:
-  virtual ~Plan() = default;
-  virtual std::int64_t batches() const = 0;
-  virtual std::int64_t batch() const = 0;
-  virtual bool mixes() const { return false; }
-  /// Fills `samples` with the sample numbers of a batch from row `first` on.
-  virtual Selection select(std::int64_t number, std::int64_t first,
-                           std::span<std::int64_t> samples) const = 0;
-  /// The sample to read instead of a bad one, at each attempt another; −1: there is none.
-  virtual std::int64_t substitute(std::int64_t /*sample*/, std::int64_t /*attempt*/) const { return -1; }
-};
-
-class TrainingPlan final : public Plan {
- public:
-  TrainingPlan(const Sampler& sampler, const Shape& sample, std::int64_t worker, Position start,
-               const LoaderOptions& options)
-      : sampler_(sampler),
-        sample_(sample),
-        worker_(worker),
-        start_(start),
-        replace_(options.replace_bad),
-        mix_{.mixup = options.mixup, .cutmix = options.cutmix} {}
-  std::int64_t batches() const override { return std::numeric_limits<std::int64_t>::max(); }
-  std::int64_t batch() const override { return sampler_.sharding().batch; }
-  bool mixes() const override { return mix_.mixes(); }
-  Selection select(std::int64_t number, std::int64_t first, std::span<std::int64_t> samples) const override {
-    const std::int64_t micro_steps = sampler_.sharding().micro_steps;
-    const Position position = sampler_.after(start_, number / micro_steps);
-    sampler_.indices(position, worker_, number % micro_steps, samples, first);
-    const std::uint64_t variation = sampler_.variation(position.epoch);
-    PairMix mix;
-    if (mixes()) {
-      Random random(variation, random_mixup, static_cast<std::uint64_t>(position.offset));
-      mix = draw_mix(random, mix_, sample_);
-    }
-    return {.valid = batch(), .variation = variation, .mix = mix};
-  }
-  std::int64_t substitute(std::int64_t sample, std::int64_t attempt) const override {
-    return replace_ && attempt < most_substitutes ? sampler_.substitute(sample, attempt) : -1;
-  }
-
- private:
-  Sampler sampler_;
-  Shape sample_;
-  std::int64_t worker_;
-  Position start_;
-  bool replace_;
-  MixSpec mix_;
-};
-
-class ValidationPlan final : public Plan {
- public:
-  ValidationPlan(ValidationShard shard, std::int64_t batch) : shard_(shard), batch_(batch) {}
-  std::int64_t batches() const override { return (shard_.end - shard_.begin + batch_ - 1) / batch_; }
-  std::int64_t batch() const override { return batch_; }
-  Selection select(std::int64_t number, std::int64_t first, std::span<std::int64_t> samples) const override {
-    const std::int64_t begin = shard_.begin + number * batch_;
-    std::iota(samples.begin(), samples.end(), begin + first);
-    return {.valid = std::min(batch_, shard_.end - begin)};
-  }
-
- private:
-  ValidationShard shard_;
-  std::int64_t batch_;
-};
-
 /// Rows that one thread reads at a time: small enough that the threads end a batch together.
-std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_values, std::int64_t threads) {
+std::int64_t rows_per_part(const BatchPlan& plan, std::int64_t sample_values, std::int64_t threads) {
   if (threads <= 1) return plan.batch();
   const auto rounded_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   std::int64_t rows =
@@ -117,7 +41,7 @@ std::int64_t rows_per_part(const Plan& plan, std::int64_t sample_values, std::in
 }
 
 /// Whether samples are returned as bytes, and how.
-std::optional<ByteImages> bytes_of(const Dataset& data, const Plan& plan, bool asked) {
+std::optional<ByteImages> bytes_of(const Dataset& data, const BatchPlan& plan, bool asked) {
   const std::optional<ByteScaling> scaling = data.scaling();
   if (!asked || !scaling || plan.mixes()) return {};
   const Shape& sample = data.sample_shape();
@@ -125,11 +49,12 @@ std::optional<ByteImages> bytes_of(const Dataset& data, const Plan& plan, bool a
       .pixels = {}, .shape = {plan.batch(), sample[0], sample[1], sample[2]}, .scaling = *scaling};
 }
 
-BatchLayout layout_of(const Dataset& data, const Plan& plan, const LoaderOptions& options) {
+BatchLayout layout_of(const Dataset& data, const BatchPlan& plan, const LoaderOptions& options) {
   const std::int64_t size = data.sample_shape().size();
   return {.rows = plan.batch(),
           .sample_size = size,
           .bytes = bytes_of(data, plan, options.bytes),
+          .targets = data.target_width(),
           .partners = plan.mixes(),
           .slots = data.slots(),
           .weighted = data.weighted(),
@@ -145,7 +70,7 @@ struct alignas(64) Workspace {
 
 class ThreadedLoader final : public Loader {
  public:
-  ThreadedLoader(const Dataset& data, std::unique_ptr<const Plan> plan, const LoaderOptions& options)
+  ThreadedLoader(const Dataset& data, std::unique_ptr<const BatchPlan> plan, const LoaderOptions& options)
       : data_(data),
         plan_(std::move(plan)),
         layout_(layout_of(data, *plan_, options)),
@@ -225,6 +150,7 @@ class ThreadedLoader final : public Loader {
       try {
         const std::int64_t end = std::min(first + layout_.part_rows, plan_->batch());
         const auto samples = std::span(workspace.indices).first(static_cast<std::size_t>(end - first));
+        if (part == 0) plan_->announce(number, data_);
         selection = plan_->select(number, first, samples);
         BagBuffer* const bags = layout_.slots > 0 ? &slot.bags[static_cast<std::size_t>(part)] : nullptr;
         if (bags != nullptr) bags->clear();
@@ -258,6 +184,7 @@ class ThreadedLoader final : public Loader {
       std::ranges::fill(row_of(slot, row), 0.0F);
     }
     slot.labels[static_cast<std::size_t>(row)] = 0;
+    std::ranges::fill(targets_of(slot, row), 0.0F);
     for (std::int64_t k = 0; bags != nullptr && k < layout_.slots; ++k) bags->end_bag();
   }
 
@@ -274,6 +201,10 @@ class ThreadedLoader final : public Loader {
   std::span<float> row_of(BatchSlot& slot, std::int64_t row) const { return row_in(slot.batch.images, row); }
   std::span<std::uint8_t> bytes_of(const BatchSlot& slot, std::int64_t row) const {
     return row_in(slot.bytes(), row);
+  }
+  std::span<float> targets_of(BatchSlot& slot, std::int64_t row) const {
+    const auto width = static_cast<std::size_t>(layout_.targets);
+    return std::span(slot.target_values).subspan(static_cast<std::size_t>(row) * width, width);
   }
   template <class Value>
   std::span<Value> row_in(std::span<Value> batch, std::int64_t row) const {
@@ -293,6 +224,7 @@ class ThreadedLoader final : public Loader {
     for (std::int64_t attempt = 0;; ++attempt) {
       try {
         slot.labels[static_cast<std::size_t>(row)] = read_sample(slot, row, chosen, variation);
+        if (layout_.targets > 0) data_.read_targets(chosen, targets_of(slot, row));
         break;
       } catch (const BadSample& error) {
         if (why == nullptr) why = std::current_exception();
@@ -330,7 +262,7 @@ class ThreadedLoader final : public Loader {
   }
 
   const Dataset& data_;
-  std::unique_ptr<const Plan> plan_;
+  std::unique_ptr<const BatchPlan> plan_;
   BatchLayout layout_;
   std::int64_t parts_;  ///< Of a batch
   bool keep_bad_;
@@ -360,14 +292,14 @@ std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler&
   require(!mixes || sampler.sharding().batch % 2 == 0, "mixing needs pairs, got a batch of ",
           sampler.sharding().batch);
   return std::make_unique<ThreadedLoader>(
-      data, std::make_unique<TrainingPlan>(sampler, data.sample_shape(), worker, start, options), options);
+      data, make_training_plan(sampler, data.sample_shape(), worker, start, options), options);
 }
 
 std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationShard shard, std::int64_t batch,
                                                const LoaderOptions& options) {
   require(0 <= shard.begin && shard.begin <= shard.end && shard.end <= data.size() && batch > 0, "no shard ",
           shard.begin, " to ", shard.end, " in ", data.size(), " samples");
-  return std::make_unique<ThreadedLoader>(data, std::make_unique<ValidationPlan>(shard, batch), options);
+  return std::make_unique<ThreadedLoader>(data, make_validation_plan(shard, batch), options);
 }
 
 }  // namespace flotilla

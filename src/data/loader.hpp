@@ -23,7 +23,9 @@ struct Batch {
   std::span<float> images;               ///< (batch, sample shape), 64-byte aligned
   ByteImages bytes = {};                 ///< Instead of `images`, where LoaderOptions::bytes asks for it
   std::span<const std::int32_t> labels;  ///< batch values; those of padding rows are 0
-  std::int64_t valid = 0;                ///< Number of valid rows; the rest is padding (validation only)
+  /// (batch, target_width()), instead of labels; those of padding rows are 0. Empty: there are labels
+  std::span<const float> target_values = {};
+  std::int64_t valid = 0;  ///< Number of valid rows; the rest is padding (validation only)
   /// Mixup: the labels of the samples mixed in, and their share of each row in [0, 1]. Empty: none
   std::span<const std::int32_t> partner_labels = {};
   float partner_share = 0.0F;
@@ -58,6 +60,12 @@ class Loader {
 /// DeviceMemory::pin
 using PinMemory = std::function<Storage(std::span<float>)>;
 
+/// This rank among those of its host, which find in the host's page cache what one of them had fetched.
+struct HostReader {
+  std::int64_t number = 0;
+  std::int64_t count = 1;
+};
+
 struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
@@ -67,7 +75,8 @@ struct LoaderOptions {
   double mixup = 0.0;   ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
   double cutmix = 0.0;  ///< As mixup's
   PinMemory pin = {};   ///< Makes copies of batches to the device fast; may be empty
-  bool bytes = false;   ///< For a device that scales them: samples that are bytes stay bytes, unless mixed
+  HostReader reader{};
+  bool bytes = false;  ///< For a device that scales them: samples that are bytes stay bytes, unless mixed
 };
 
 /// The deck's options, without sinks.

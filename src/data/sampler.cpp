@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/error.hpp"
+#include "kernels/random.hpp"
 
 namespace flotilla {
 
@@ -107,6 +108,13 @@ Position Sampler::after(Position position, std::int64_t steps) const {
   return {first.epoch + 1 + beyond / per_epoch, beyond % per_epoch * sharding_.global_batch()};
 }
 
+EpochOrder Sampler::order(std::int64_t epoch, std::int64_t samples) const {
+  return {seed_,
+          epoch,
+          samples,
+          {.order = sharding_.order, .block = sharding_.block, .buffer = sharding_.buffer}};
+}
+
 std::uint64_t Sampler::variation(std::int64_t epoch) const {
   Random random(seed_, random_augmentation, static_cast<std::uint64_t>(epoch));
   const std::uint64_t high = random.bits();
@@ -129,13 +137,11 @@ void Sampler::indices(Position position, std::int64_t worker, std::int64_t micro
     const std::int64_t step = rounded_up(at.offset, sharding_.global_batch());
     next = ((step * sharding_.micro_steps + micro_step) * sharding_.batch + first) % size;
   }
-  const Permutation order(seed_, random_order, static_cast<std::uint64_t>(at.epoch),
-                          static_cast<std::uint64_t>(size));
+  EpochOrder order = this->order(at.epoch, size);
   for (std::int64_t& index : out) {
     // A global batch is never larger than the data, but a batch may be larger than a share.
     while (next >= size) next -= size;
-    index = begin +
-            (sharding_.in_order ? next : static_cast<std::int64_t>(order(static_cast<std::uint64_t>(next))));
+    index = begin + order.sample(next);
     ++next;
   }
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/random.hpp"
+#include "src/data/epoch_order.hpp"
 
 namespace flotilla {
 
@@ -24,7 +24,9 @@ struct Sharding {
   std::int64_t batch = 0;  ///< Per worker and micro-step
   std::int64_t micro_steps = 1;
   bool drop_last = false;  ///< Else the last batch wraps around to the start of the same epoch's order
-  bool in_order = false;   ///< Every epoch's order is that of the data; else it is shuffled
+  SampleOrder order = SampleOrder::shuffled;
+  std::int64_t block = 1;   ///< blocks: neighbouring samples that lie in one block
+  std::int64_t buffer = 1;  ///< blocks: samples that are shuffled with each other, a multiple of `block`
   /// The first sample of each worker's share, and the end of the last one. Empty: all workers share every
   /// global batch
   std::vector<std::int64_t> shares{};
@@ -46,16 +48,16 @@ struct Sharding {
 void check_sharding(const Sharding& sharding);
 
 /// Which samples a worker trains on: a pure function of (seed, position, worker), with equal step counts on
-/// all workers by construction. The epoch's order is one permutation of all samples,
-/// or with in_order the data's own; a step takes the next
-/// global batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m
-/// of that. With shares each worker has an order of its own samples instead, of which a step takes the next
-/// batch.
+/// all workers by construction. An EpochOrder puts all samples into an order; a step takes the next global
+/// batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m of that.
+/// With shares each worker has an order of its own samples instead, of which a step takes the next batch.
 class Sampler {
  public:
   /// @throws UserError as check_sharding does.
   Sampler(std::uint64_t seed, const Sharding& sharding);
   const Sharding& sharding() const { return sharding_; }
+  /// The order of an epoch; with shares, that of a share of so many samples.
+  EpochOrder order(std::int64_t epoch, std::int64_t samples) const;
   /// The position after `steps` steps. `position` may stem from another sharding of the same samples; where
   /// its epoch has no step left (drop_last), counting starts at the next epoch.
   Position after(Position position, std::int64_t steps = 1) const;

@@ -24,7 +24,10 @@ std::unique_ptr<Dataset> open_validation_data(const Config& config,
   if (!config.data.validation.given) return nullptr;
   return open_dataset(config.data, config.data.validation, config.model.classes,
                       static_cast<std::uint64_t>(config.run.seed) + 1,
-                      {.training = false, .ranks_on_host = ranks_on_host, .inflated = inflated});
+                      {.training = false,
+                       .targets = config.model.has_classes() ? 0 : config.model.outputs,
+                       .ranks_on_host = ranks_on_host,
+                       .inflated = inflated});
 }
 
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
@@ -50,7 +53,9 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
                           .batch = batch,
                           .micro_steps = micro_steps,
                           .drop_last = config.data.last_batch == LastBatch::drop,
-                          .in_order = config.data.order == SampleOrder::file};
+                          .order = config.data.order,
+                          .block = config.data.shuffle_block,
+                          .buffer = config.data.shuffle_buffer};
   check_sharding(sharding);
   if (train.mixes_pairs()) check_pairs(sharding, train.global_batch_size, train.pairs_key());
   return sharding;
@@ -62,9 +67,12 @@ RunData::RunData(const Config& config, const Machine& machine) {
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
-    training = open_dataset(
-        config.data, config.data.train, config.model.classes, static_cast<std::uint64_t>(config.run.seed),
-        {.training = true, .ranks_on_host = machine.host.size(), .inflated = copies.handles});
+    training = open_dataset(config.data, config.data.train, config.model.classes,
+                            static_cast<std::uint64_t>(config.run.seed),
+                            {.training = true,
+                             .targets = config.model.has_classes() ? 0 : config.model.outputs,
+                             .ranks_on_host = machine.host.size(),
+                             .inflated = copies.handles});
     working.next("opening data.validation");
     validation = open_validation_data(config, copies.handles, machine.host.size());
     if (validation && !(validation->sample_shape() == training->sample_shape()))

@@ -59,6 +59,7 @@ std::unique_ptr<Loader> Trainer::make_loader() const {
   LoaderOptions options = parts_.loading;
   options.mixup = config_.train.mixup;
   options.cutmix = config_.train.cutmix;
+  options.reader = {.number = run_.machine.host.rank(), .count = run_.machine.host.size()};
   return make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(), position_,
                               loading_for(*run_.machine.device, options));
 }

@@ -235,7 +235,8 @@ TEST(Sharding, RefusesABatchLargerThanTheDataNamingTheLargestThatFits) {
 }
 
 TEST(Sampler, InOrderEveryEpochIsThatOfTheData) {
-  const Sampler sampler(7, {.samples = 240, .workers = 3, .batch = 10, .micro_steps = 2, .in_order = true});
+  const Sampler sampler(
+      7, {.samples = 240, .workers = 3, .batch = 10, .micro_steps = 2, .order = SampleOrder::file});
 
   EXPECT_EQ(epoch_samples(sampler, 0), iota(240));
   EXPECT_EQ(epoch_samples(sampler, 5), iota(240));
@@ -260,7 +261,7 @@ TEST(Sampler, WithSharesEachWorkerTakesItsOwnAndBeginsAnewUntilTheLargestIsRead)
                               .workers = 3,
                               .batch = 4,
                               .micro_steps = 2,
-                              .in_order = in_order,
+                              .order = in_order ? SampleOrder::file : SampleOrder::shuffled,
                               .shares = {0, 30, 97, 100}});
 
     ASSERT_EQ(sampler.sharding().steps_per_epoch(), 9);  // 67 samples, 8 a step

@@ -53,6 +53,11 @@ class StagedDataset final : public Dataset {
                           std::span<std::uint8_t> to) const override {
     return tell_of_originals(folder_, [&] { return copies_->read_bytes(i, variation, to); });
   }
+  std::int64_t target_width() const override { return copies_->target_width(); }
+  void read_targets(std::int64_t i, std::span<float> to) const override {
+    tell_of_originals(folder_, [&] { copies_->read_targets(i, to); });
+  }
+  void will_read(std::int64_t first, std::int64_t count) const override { copies_->will_read(first, count); }
   std::int64_t slots() const override { return copies_->slots(); }
   bool weighted() const override { return copies_->weighted(); }
   std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {

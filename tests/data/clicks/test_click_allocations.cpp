@@ -33,7 +33,8 @@ TEST(ClickDataset, KeepsOnlyWhereLinesBeginInMemory) {
   const std::int64_t before = peak_memory_bytes();
 
   const auto data = test::open_criteo(folder.path("large"));
-  const Sampler sampler(1, {.samples = 1000 * blocks, .workers = 1, .batch = 100, .in_order = true});
+  const Sampler sampler(1,
+                        {.samples = 1000 * blocks, .workers = 1, .batch = 100, .order = SampleOrder::file});
   const auto loader = make_training_loader(*data, sampler, 0, {}, {.threads = 1, .prefetch = 2, .sink = {}});
   for (std::int64_t batch = 0; batch < 10 * blocks; ++batch) loader->next();
 
@@ -50,8 +51,11 @@ TEST(ClickLoader, AllocatesNothingPerBatch) {
   const auto libsvm = test::open_libsvm(folder.path("libsvm"));
   for (const std::int64_t threads : {0, 1, 2}) {
     for (const bool in_order : {false, true}) {
-      const Sharding sharding{
-          .samples = 2000, .workers = 2, .batch = 16, .micro_steps = 2, .in_order = in_order};
+      const Sharding sharding{.samples = 2000,
+                              .workers = 2,
+                              .batch = 16,
+                              .micro_steps = 2,
+                              .order = in_order ? SampleOrder::file : SampleOrder::shuffled};
 
       EXPECT_EQ(allocations(*criteo, sharding, threads, 0), 0) << threads << " threads";
       // Bags of this data grow to the largest batch first.

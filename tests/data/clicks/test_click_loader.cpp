@@ -107,7 +107,8 @@ TEST_F(ClickLoader, InTheOrderOfTheFileAStepIsTheNextGlobalBatch) {
   for (const auto& set : data) {
     const std::vector<Sample> samples = test::read_all(*set);
     for (const std::int64_t workers : {1, 2, 4}) {
-      const Sampler sampler(3, {.samples = 240, .workers = workers, .batch = 40 / workers, .in_order = true});
+      const Sampler sampler(
+          3, {.samples = 240, .workers = workers, .batch = 40 / workers, .order = SampleOrder::file});
       std::vector<std::vector<Sample>> shares;
       for (std::int64_t worker = 0; worker < workers; ++worker)
         shares.push_back(
@@ -131,8 +132,8 @@ TEST_F(ClickLoader, WorkersWithFilesOfTheirOwnTakeEqualSteps) {
   test::save_text(folder.path("parts/1"), test::criteo_text(100, 110));
   const auto parts = test::open_criteo(folder.path("parts"));
   const std::vector<Sample> samples = test::read_all(*parts);
-  const Sharding sharding =
-      assign_shards({.samples = 110, .workers = 2, .batch = 8, .in_order = true}, *parts, ShardBy::files);
+  const Sharding sharding = assign_shards(
+      {.samples = 110, .workers = 2, .batch = 8, .order = SampleOrder::file}, *parts, ShardBy::files);
   const Sampler sampler(3, sharding);
 
   ASSERT_EQ(sharding.steps_per_epoch(), 13);
@@ -183,7 +184,7 @@ TEST_F(ClickLoader, AnEmptyShareIsABatchOfEmptyBags) {
 TEST_F(ClickLoader, ABadLineEndsTheLoaderWithItsPlace) {
   test::save_text(folder.path("bad"), test::criteo_text(0, 150) + "1\n" + test::criteo_text(151, 240));
   const auto bad = test::open_criteo(folder.path("bad"));
-  const Sampler sampler(3, {.samples = 240, .workers = 1, .batch = 40, .in_order = true});
+  const Sampler sampler(3, {.samples = 240, .workers = 1, .batch = 40, .order = SampleOrder::file});
   const auto loader = make_training_loader(*bad, sampler, 0, {}, with_threads(2));
 
   for (int good = 0; good < 3; ++good) loader->next();
