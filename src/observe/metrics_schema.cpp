@@ -68,6 +68,10 @@ void visit_keys(Report& report, Visitor& key) {
   key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank in a step");
   key("memory_bytes", report.memory_bytes, "bytes", "resident memory of this rank at the report");
   key("period", report.period, "steps", "of local SGD, from one averaging to the next");
+  key("staleness", report.staleness, "updates",
+      "of servers by other workers between a worker's pull and its next push, mean over the workers and "
+      "since "
+      "the last report; with server.mode other than \"sync\"");
   key("loss_scale", report.loss_scale, "", "of this rank's next step; in float16");
   key("skipped_steps", report.skipped_steps, "steps",
       "of this rank that overflowed in float16 and were skipped, since the start of training");

@@ -45,6 +45,7 @@ struct StepReport {
   std::int64_t memory_bytes = 0;      ///< Of this rank, resident
   std::optional<double> loss_mean{};  ///< Of the steps since the last report
   std::optional<std::int64_t> period{};
+  std::optional<double> staleness{};   ///< Updates of servers between pull and push, mean over the workers
   std::optional<double> loss_scale{};  ///< Of this rank from now on; in float16, as is the next
   std::optional<std::int64_t> skipped_steps{};
   std::optional<double> accuracy_top1{};

@@ -30,6 +30,11 @@ std::vector<Chart> all_charts() {
       {"samples_per_s", "Throughput", "samples/s", true, {{"step.samples_per_s", "", strong}}},
       {"step_s", "Time of a step", "s", true, {{"step.step_s", "", strong}}},
       {"period", "Period of local SGD", "steps", true, {{"step.period", "", strong}}},
+      {"staleness",
+       "Staleness of pushes, mean of the workers",
+       "updates",
+       true,
+       {{"step.staleness", "", strong}}},
       {"memory", "Memory of rank 0", "bytes", true, {{"step.memory_bytes", "", strong}}},
   };
 }

@@ -27,9 +27,9 @@ std::string text_of(const nlohmann::json& line, const char* key) {
 }
 
 /// The series that are drawn as they are; the phases are summed up beside them.
-constexpr std::array drawn_keys = {step_key("accuracy_top1"), step_key("auc"),    step_key("learning_rate"),
-                                   step_key("samples_per_s"), step_key("step_s"), step_key("memory_bytes"),
-                                   step_key("period")};
+constexpr std::array drawn_keys = {step_key("accuracy_top1"), step_key("auc"),      step_key("learning_rate"),
+                                   step_key("samples_per_s"), step_key("step_s"),   step_key("memory_bytes"),
+                                   step_key("period"),        step_key("staleness")};
 
 constexpr std::array phase_keys = {step_key("input_wait_s"), step_key("forward_s"), step_key("backward_s"),
                                    step_key("exposed_comm_s"), step_key("optimizer_s")};

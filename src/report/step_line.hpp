@@ -10,11 +10,11 @@
 namespace flotilla::report {
 
 /// The keys of a `step` line that the report uses.
-inline constexpr std::array<std::string_view, 21> step_keys = {
-    "time",          "step",         "epoch",          "batch",         "loss",       "loss_mean",
-    "accuracy_top1", "auc",          "learning_rate",  "samples_per_s", "step_s",     "input_wait_s",
-    "forward_s",     "backward_s",   "exposed_comm_s", "optimizer_s",   "sent_bytes", "memory_bytes",
-    "period",        "slowest_rank", "slowest_cost_s"};
+inline constexpr std::array<std::string_view, 22> step_keys = {
+    "time",          "step",       "epoch",          "batch",         "loss",       "loss_mean",
+    "accuracy_top1", "auc",        "learning_rate",  "samples_per_s", "step_s",     "input_wait_s",
+    "forward_s",     "backward_s", "exposed_comm_s", "optimizer_s",   "sent_bytes", "memory_bytes",
+    "period",        "staleness",  "slowest_rank",   "slowest_cost_s"};
 
 /// The place of a key in step_keys. A key that is not there does not compile.
 consteval std::size_t step_key(std::string_view name) {

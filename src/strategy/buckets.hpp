@@ -25,6 +25,10 @@ inline constexpr std::size_t header_report = 10;
 /// finite.
 inline constexpr std::size_t header_skip = 9;
 
+/// Index, in the header that server 0 sends back, of the staleness of the workers' last pushes, their mean; 0
+/// with server.mode = "sync".
+inline constexpr std::size_t header_staleness = 15;
+
 /// Floats before the gradients in the gradient array of this model.
 inline std::size_t leading_floats(const Model& model) {
   return header_size + model.statistics.size();

@@ -28,11 +28,12 @@ struct StepOutcome {
   double accuracy_top5 = 0.0;
   bool stop = false;  ///< Some worker was asked to stop; equal on every worker
   double samples = 0.0;
-  std::int64_t period = 0;      ///< Period of local SGD from now on; 0: none
-  std::string note{};           ///< For the log
-  bool late = false;            ///< The values are those of the step before
-  bool all_workers = true;      ///< Over the samples of all workers, equal on each; else of this one only
-  bool skipped = false;         ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
+  double staleness = 0.0;   ///< As servers say with their answer (header_staleness); 0: no servers, or none
+  std::int64_t period = 0;  ///< Period of local SGD from now on; 0: none
+  std::string note{};       ///< For the log
+  bool late = false;        ///< The values are those of the step before
+  bool all_workers = true;  ///< Over the samples of all workers, equal on each; else of this one only
+  bool skipped = false;     ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
   bool unrecoverable = false;   ///< This worker's gradients overflowed, and no smaller scale would help
   bool skipped_by_all = false;  ///< All workers skipped the step; equal on every worker
 };
@@ -42,6 +43,10 @@ struct StrategyTimes {
   std::int64_t exposed_comm_ns = 0;  ///< The training thread waited for communication
   std::int64_t optimizer_ns = 0;
   std::int64_t sent_bytes = 0;
+  /// Pushes to servers that do not wait for all workers, and the sum over them of what server 0 said then:
+  /// other workers' updates between a worker's pull and its next push, mean over all workers' last pushes
+  std::int64_t stale_pushes = 0;
+  double staleness = 0.0;
   std::int64_t synchronisations = 0;  ///< Steps that ended with one of all workers
 };
 

@@ -74,6 +74,8 @@ void Trainer::report(const StepOutcome& outcome) {
     report.loss_scale = double{scale.scale()};
     report.skipped_steps = scale.skipped();
   }
+  if (const std::int64_t pushes = strategy.stale_pushes - mark_.strategy.stale_pushes; pushes > 0)
+    report.staleness = (strategy.staleness - mark_.strategy.staleness) / static_cast<double>(pushes);
   if (clicks_) {
     const ClickLog::Areas areas = clicks_->areas(outcome.all_workers ? &run_.machine.workers : nullptr);
     report.auc = areas.auc;

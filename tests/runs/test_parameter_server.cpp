@@ -102,6 +102,33 @@ TEST(ParameterServerRuns, OneGeoWorkerIsNotChangedByAnInterruption) {
             read_checkpoint(folder.path("whole") + part).values);
 }
 
+/// "staleness" of the run's reports.
+std::vector<double> staleness_of(int ranks, const Texts& more) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), more);
+  run.insert(run.end(), {"train.steps=120", "validation.every=0"});
+  const Result result = flotilla(ranks, run);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  std::vector<double> found;
+  for (const auto& step : metrics(folder.path("run"), "step"))
+    if (step.contains("staleness")) found.push_back(step.at("staleness"));
+  return found;
+}
+
+TEST(ParameterServerRuns, ReportTheStalenessOfPushes) {
+  EXPECT_TRUE(staleness_of(4, {"server.mode=sync"}).empty());
+  EXPECT_EQ(staleness_of(2, {"server.mode=async"}), (std::vector<double>{0.0, 0.0, 0.0})) << "one worker";
+  for (const std::string mode : {"server.mode=async", "server.mode=half-async", "server.mode=geo"}) {
+    const auto reports = staleness_of(4, {mode, "server.max_staleness=1"});
+    ASSERT_EQ(reports.size(), 3U) << mode;
+    for (const double staleness : reports) {
+      EXPECT_GT(staleness, 0.0) << mode << ": two workers that push alternate at least once in 40 steps";
+      // Two workers are at most two pushes apart, before one pulls and before it pushes next.
+      EXPECT_LE(staleness, 4.0) << mode;
+    }
+  }
+}
+
 class ServerMode : public testing::TestWithParam<Texts> {};
 
 INSTANTIATE_TEST_SUITE_P(Modes, ServerMode,

@@ -84,13 +84,18 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
     wait_for(i, somebody_waits && !workers_[i].left && !waits(workers_[i]));
 }
 
-/// Server 0 alone has them: the sums over the workers of what each pushed last.
+/// Server 0 alone has them: the sums over the workers of what each pushed last, and the mean of its
+/// staleness.
 void AsyncUpdates::share_header(Worker& worker) {
   std::copy_n(worker.push->values.begin(), header_size, worker.header_sums.begin());
   float* sums = parts().shard.values().address();
   std::fill_n(sums, header_size, 0.0F);
   for (const Worker& other : workers_)
     for (std::size_t i = 0; i < header_size; ++i) sums[i] += other.header_sums[i];
+  std::int64_t staleness = 0;
+  for (const Worker& other : workers_) staleness += other.staleness;
+  sums[header_staleness] =
+      static_cast<float>(static_cast<double>(staleness) / static_cast<double>(workers_.size()));
 }
 
 /// Updates with the part of the push that was received and not used yet.
@@ -105,7 +110,10 @@ void AsyncUpdates::update(Worker& worker) {
 
 void AsyncUpdates::update(Worker& worker, std::size_t end) {
   const trace::Span span("update");
-  if (worker.updated == 0 && parts().shard.leading() > 0) share_header(worker);
+  if (worker.updated == 0) {
+    if (worker.learns()) worker.staleness = updates_ - worker.seen;
+    if (parts().shard.leading() > 0) share_header(worker);
+  }
   if (worker.learns()) learn(worker, end);
   worker.updated = end;
 }
@@ -138,7 +146,7 @@ void AsyncUpdates::finish(Worker& worker) {
   parts().requests.release(request);
   ++worker.pushes;
   if (!worker.learns()) return;
-  staleness_.add(updates_ - worker.seen);
+  staleness_.add(worker.staleness);
   ++updates_;
 }
 

@@ -31,7 +31,7 @@ class StalenessHistogram {
 /// workers; differences (geo) have been. Where pushes arrive in parts, each part is applied, and parts of
 /// several workers may alternate.
 ///
-/// The loss sums that a worker receives are those of each worker's last push.
+/// The loss sums that a worker receives are those of each worker's last push, and so is the mean staleness.
 class AsyncUpdates : public UpdateMode {
  public:
   explicit AsyncUpdates(const Parts& parts);
@@ -42,8 +42,9 @@ class AsyncUpdates : public UpdateMode {
 
  private:
   struct Worker {
-    std::int64_t pushes = 0;                   ///< Complete ones so far
-    std::int64_t seen = 0;                     ///< Number of updates when its last answer began
+    std::int64_t pushes = 0;     ///< Complete ones so far
+    std::int64_t staleness = 0;  ///< Of its last push that was learned from: other workers' updates
+    std::int64_t seen = 0;       ///< Number of updates when its last answer began
     std::optional<mpi::WorkerRequest> push{};  ///< The push that is not completely answered yet
     std::optional<std::int64_t> step{};        ///< The optimizer step for that push
     std::size_t updated = 0;                   ///< Values of the push that the update has used

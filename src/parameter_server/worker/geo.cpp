@@ -111,6 +111,7 @@ StepOutcome Geo::finish_step(const StepInfo& info) {
   if (since_push_ == parts_.server().push_every || synchronises) {
     push_pull_step(info.step);
     outcome = outcome_of_sums(parts_.device.memory(), servers_.span(), false);
+    count_staleness(times_, outcome);
     outcome.stop = false;
   }
   if (synchronises) {

@@ -99,6 +99,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome =
       exchanges ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
+  if (exchanges && independent_) count_staleness(times_, outcome);
   if (!independent_) {  // decided equally on every worker and server
     update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;

@@ -42,6 +42,7 @@ StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array,
           .accuracy_top5 = sums[sum_top5] / samples,
           .stop = sums[header_stop] > 0.0F,
           .samples = sums[sum_samples],
+          .staleness = sums[header_staleness],
           .all_workers = all_workers,
           .skipped = sums[header_skip] > 0.0F};
 }

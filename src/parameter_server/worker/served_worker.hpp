@@ -42,6 +42,12 @@ bool can_be_taken(const ServedWorker& worker);
 /// The outcome in the sums of the header of `array`.
 StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers);
 
+/// Notes what servers said with the answer to a push, where they do not wait for all workers.
+inline void count_staleness(StrategyTimes& times, const StepOutcome& answer) {
+  ++times.stale_pushes;
+  times.staleness += answer.staleness;
+}
+
 struct PushAndPull {
   std::int64_t step = 0;
   std::int64_t batches = 0;  ///< Batches in the push; 0: the servers must not apply it
