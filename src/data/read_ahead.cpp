@@ -12,8 +12,12 @@ void ReadAhead::before_step(const Dataset& data, Position position, bool first) 
   const std::int64_t step = sharding.global_batch();
   if (sharding.order == SampleOrder::file) {
     const std::int64_t ahead = std::max<std::int64_t>(sharding.buffer / step, 1);
-    if (first) tell_steps(data, at, ahead);
-    if (first || at.offset / step % ahead == 0) tell_steps(data, sampler_.after(at, ahead), ahead);
+    const std::int64_t left = ahead - at.offset / step % ahead;  // of this group of steps
+    if (first) tell_steps(data, at, left);
+    if (first || left == ahead) {
+      const Position next = sampler_.after(at, left);
+      tell_steps(data, next.epoch == at.epoch ? next : Position{at.epoch + 1, 0}, ahead);
+    }
     return;
   }
   const std::int64_t windows = sampler_.order(at.epoch, sharding.samples).windows();
@@ -24,10 +28,9 @@ void ReadAhead::before_step(const Dataset& data, Position position, bool first) 
     window = at.offset / buffer;
     tell_blocks(data, at.epoch, window);
   }
-  for (; window < windows && window * buffer < at.offset + step; ++window) {
-    const bool last = window + 1 == windows;
-    tell_blocks(data, last ? at.epoch + 1 : at.epoch, last ? 0 : window + 1);
-  }
+  for (; window + 1 < windows && window * buffer < at.offset + step; ++window)
+    tell_blocks(data, at.epoch, window + 1);
+  if (const Position next = sampler_.after(at); next.epoch != at.epoch) tell_blocks(data, next.epoch, 0);
 }
 
 void ReadAhead::tell_blocks(const Dataset& data, std::int64_t epoch, std::int64_t window) const {
@@ -43,7 +46,9 @@ void ReadAhead::tell_steps(const Dataset& data, Position position, std::int64_t 
   const std::int64_t own = sharding.batch * sharding.micro_steps;
   SampleRange told;
   for (std::int64_t k = 0; k < steps; ++k) {
-    const std::int64_t first = std::min(sampler_.after(position, k).offset + worker_ * own, sharding.samples);
+    const Position step = sampler_.after(position, k);
+    if (step.epoch != position.epoch) break;
+    const std::int64_t first = std::min(step.offset + worker_ * own, sharding.samples);
     const SampleRange next{first, std::min(own, sharding.samples - first)};
     if (told.first + told.count == next.first) {
       told.count += next.count;

@@ -54,6 +54,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     step.auc = 0.75;
     step.batch_auc = 0.5;
     step.period = 4;
+    step.staleness = 1.5;
     step.loss_scale = 32768.0;
     step.skipped_steps = 2;
     step.wait_s = 0.25;
