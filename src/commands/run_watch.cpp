@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -28,24 +27,6 @@ constexpr double quiet_intervals = 5.0;
 std::uint64_t identity_of(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
-/// failure.json of a run's folder. Empty where there is none, or none that was written since `begin_s`.
-std::optional<Failure> failure_since(const std::string& folder, double begin_s) {
-  const std::string path = folder + "/failure.json";
-  if (!is_there(path)) return std::nullopt;
-  const auto json = nlohmann::json::parse(File::open(path).text(), nullptr, false);
-  try {
-    if (!json.is_object() || json.value("time", 0.0) < begin_s) return std::nullopt;
-    return Failure{.rank = json.value("rank", 0),
-                   .ranks = json.value("ranks", 1),
-                   .host = json.value("host", ""),
-                   .step = json.value("step", std::int64_t{-1}),
-                   .what = json.value("what", ""),
-                   .exit_code = json.value("exit_code", int{exit_library_error})};
-  } catch (const nlohmann::json::exception&) {  // not a file of Flotilla's
-    return std::nullopt;
-  }
 }
 
 /// @param holder lock_holder() of the run's folder; empty: not known
@@ -156,7 +137,7 @@ RunNews RunWatch::look(int columns, double now_s) {
   }
   for (const ReadReport& read : reports)
     news.lines.push_back(std::visit([](const auto& report) { return console_line(report); }, read.report));
-  const std::optional<Failure> failure = failure_since(folder_, start_s_);
+  const std::optional<Failure> failure = read_failure(folder_, start_s_);
   if (failure || end_) {
     // A process that holds the folder is about to leave it, or starts the next attempt.
     const std::string holder = lock_holder(folder_).value_or("");

@@ -6,6 +6,8 @@
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/files/file.hpp"
+#include "src/files/folders.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
 
@@ -27,6 +29,23 @@ void write_failure_file(const Failure& failure, const std::string& folder) {
 }
 
 }  // namespace
+
+std::optional<Failure> read_failure(const std::string& folder, double since_s) {
+  const std::string path = folder + "/failure.json";
+  if (!is_there(path)) return std::nullopt;
+  const auto json = nlohmann::json::parse(File::open(path).text(), nullptr, false);
+  try {
+    if (!json.is_object() || json.value("time", 0.0) < since_s) return std::nullopt;
+    return Failure{.rank = json.value("rank", 0),
+                   .ranks = json.value("ranks", 1),
+                   .host = json.value("host", ""),
+                   .step = json.value("step", std::int64_t{-1}),
+                   .what = json.value("what", ""),
+                   .exit_code = json.value("exit_code", int{exit_library_error})};
+  } catch (const nlohmann::json::exception&) {  // not a file of Flotilla's
+    return std::nullopt;
+  }
+}
 
 std::string failure_line(const Failure& failure) {
   if (failure.step < 0 && failure.ranks == 1) return "flotilla: " + failure.what;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace flotilla {
@@ -18,6 +19,10 @@ struct Failure {
 
 /// "flotilla: rank 3 on node7, step 120: …" — just "flotilla: …" if the step is −1 and there is one rank.
 std::string failure_line(const Failure& failure);
+
+/// failure.json of a run's folder. Empty where there is none of Flotilla's, or none that was written since
+/// `since_s` (seconds since 1970).
+std::optional<Failure> read_failure(const std::string& folder, double since_s = 0.0);
 
 /// Writes the line to stderr with one system call, and folder/failure.json if a folder is given. Never
 /// throws.

@@ -7,7 +7,6 @@
 
 #include "src/files/atomic_file.hpp"
 #include "src/report/metrics_reader.hpp"
-#include "src/report/read_run.hpp"
 
 namespace flotilla::report {
 
@@ -18,24 +17,12 @@ std::string_view value_of(const std::vector<MetricValue>& values, std::string_vi
   return found == values.end() ? std::string_view() : found->text;
 }
 
-/// The keys of an event's lines, and where each attempt began.
-struct Outline {
-  std::vector<std::string> keys;
-  std::vector<double> first_steps;
-};
-
-Outline outline_of(const std::string& metrics, const std::string& event) {
-  Outline outline;
+/// Calls `take` for each line of an event. @param event as JSON text, with its quotes
+template <class Take>
+void for_each_of(const std::string& metrics, const std::string& event, const Take& take) {
   read_metric_values(metrics, [&](const std::vector<MetricValue>& values) {
-    const std::string_view of_line = value_of(values, "event");
-    if (of_line == "\"start\"")
-      outline.first_steps.push_back(metric_number(value_of(values, "first_step")).value_or(0.0));
-    if (of_line != event) return;
-    for (const MetricValue& value : values)
-      if (value.key != "event" && std::ranges::find(outline.keys, value.key) == outline.keys.end())
-        outline.keys.emplace_back(value.key);
+    if (value_of(values, "event") == event) take(values);
   });
-  return outline;
 }
 
 void append_field(std::string& row, std::string_view json) {
@@ -65,21 +52,20 @@ void append_row(std::string& text, const std::vector<MetricValue>& values,
 
 std::int64_t write_csv(const std::string& metrics, const std::string& event, const std::string& output) {
   const std::string quoted_event = '"' + event + '"';
-  const Outline outline = outline_of(metrics, quoted_event);
-  if (outline.keys.empty()) return 0;
-  const std::vector<double> counted = last_counted_steps(outline.first_steps);
+  std::vector<std::string> keys;
+  for_each_of(metrics, quoted_event, [&](const std::vector<MetricValue>& values) {
+    for (const MetricValue& value : values)
+      if (value.key != "event" && std::ranges::find(keys, value.key) == keys.end())
+        keys.emplace_back(value.key);
+  });
+  if (keys.empty()) return 0;
   AtomicFile file(output);
   std::string text;
-  for (const std::string& key : outline.keys) text += (text.empty() ? "" : ",") + key;
+  for (const std::string& key : keys) text += (text.empty() ? "" : ",") + key;
   text += "\r\n";
-  std::size_t attempt = 0;
   std::int64_t rows = 0;
-  read_metric_values(metrics, [&](const std::vector<MetricValue>& values) {
-    const std::string_view of_line = value_of(values, "event");
-    if (of_line == "\"start\"") ++attempt;
-    if (of_line != quoted_event || attempt >= counted.size()) return;
-    if (metric_number(value_of(values, "step")).value_or(0.0) > counted[attempt]) return;
-    append_row(text, values, outline.keys);
+  for_each_of(metrics, quoted_event, [&](const std::vector<MetricValue>& values) {
+    append_row(text, values, keys);
     ++rows;
     if (text.size() < (1U << 20U)) return;
     file.append(text);

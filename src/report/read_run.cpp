@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "kernels/error.hpp"
 #include "src/files/file.hpp"
 #include "src/files/folders.hpp"
+#include "src/observe/failure_report.hpp"
 #include "src/report/metrics_reader.hpp"
 #include "src/report/run_builder.hpp"
 
@@ -27,28 +26,17 @@ fs::path whole_path(const std::string& folder) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-/// The file of a run that ended with a failure.
-void read_failure(RunRecord& record) {
-  const std::string path = record.folder + "/failure.json";
-  if (!is_there(path)) return;
-  const auto json = nlohmann::json::parse(File::open(path).text(), nullptr, false);
-  if (!json.is_object()) {
-    record.warnings.push_back(cat(path, " is not JSON: it is left out"));
-    return;
+/// Where and why a run failed, if it did.
+void add_failure(RunRecord& record) {
+  const std::optional<Failure> failure = read_failure(record.folder);
+  if (failure) {
+    const auto step = static_cast<double>(std::max<std::int64_t>(0, failure->step));
+    record.totals.ending = "failed";
+    record.marks.push_back({MarkKind::fault, step, step,
+                            cat("rank ", failure->rank, " on ", failure->host, ": ", failure->what)});
+  } else if (const std::string path = record.folder + "/failure.json"; is_there(path)) {
+    record.warnings.push_back(cat(path, " is no failure that a run wrote: it is left out"));
   }
-  const auto text = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  const auto number = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
-  };
-  const double step = std::max(0.0, number("step"));
-  record.totals.ending = "failed";
-  record.marks.push_back(
-      {MarkKind::fault, step, step,
-       cat("rank ", static_cast<std::int64_t>(number("rank")), " on ", text("host"), ": ", text("what"))});
 }
 
 [[noreturn]] void refuse_without_step(const std::string& folder) {
@@ -75,23 +63,12 @@ void check_has_step(const std::string& folder) {
   refuse_without_step(folder);
 }
 
-std::vector<double> last_counted_steps(const std::vector<double>& first_steps) {
-  std::vector<double> last(first_steps.size() + 1, std::numeric_limits<double>::infinity());
-  for (std::size_t i = first_steps.size(); i-- > 0;) last[i] = std::min(last[i + 1], first_steps[i]);
-  return last;
-}
-
 RunRecord read_run(const std::string& folder, const std::string& name) {
   check_is_run(folder);
   const std::string path = folder + "/metrics.jsonl";
   RunRecord record{.name = name, .folder = folder};
-  const auto read = [&](std::vector<double> counted) {
-    RunBuilder builder(std::move(counted));
-    const DamagedLines damaged = read_metrics(path, [&](const MetricsLine& line) { builder.take(line); });
-    return std::pair(std::move(builder), damaged);
-  };
-  auto [builder, damaged] = read({});
-  if (builder.overlaps()) builder = read(last_counted_steps(builder.first_steps())).first;
+  RunBuilder builder;
+  const DamagedLines damaged = read_metrics(path, [&](const MetricsLine& line) { builder.take(line); });
   builder.finish(record);
   if (damaged.count > 0)
     record.warnings.push_back(damaged.count == 1
@@ -99,7 +76,7 @@ RunRecord read_run(const std::string& folder, const std::string& name) {
                                   : cat(path, ":", damaged.first, ": ", damaged.count,
                                         " lines are damaged, this is the first: they are left out"));
   if (record.totals.step_lines == 0) refuse_without_step(folder);
-  read_failure(record);
+  add_failure(record);
   if (is_there(folder + "/deck.toml")) record.deck = File::open(folder + "/deck.toml").text();
   return record;
 }

@@ -14,8 +14,8 @@ void check_is_run(const std::string& folder);
 /// @throws UserError if the folder holds no run, or one that has not reported a step
 void check_has_step(const std::string& folder);
 
-/// Reads metrics.jsonl, failure.json and deck.toml of a run's folder. The run may be under way. Lines of
-/// steps that a later attempt did again are left out; so are damaged lines, with a warning that counts them.
+/// Reads metrics.jsonl, failure.json and deck.toml of a run's folder. The run may be under way. Damaged lines
+/// are left out, with a warning that counts them.
 /// @throws UserError if the folder holds no run, or one that has not reported a step
 RunRecord read_run(const std::string& folder, const std::string& name);
 
@@ -25,9 +25,5 @@ std::vector<RunRecord> read_runs(const std::vector<std::string>& folders);
 
 /// Names for folders: as many of the last parts of a path as it takes to tell it from the others.
 std::vector<std::string> unique_names(const std::vector<std::string>& folders);
-
-/// For each attempt of a run (0: before the first `start`), the last step whose lines count: a later attempt
-/// did the steps after it again. @param first_steps `first_step` of each start
-std::vector<double> last_counted_steps(const std::vector<double>& first_steps);
 
 }  // namespace flotilla::report

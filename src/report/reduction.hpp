@@ -38,7 +38,6 @@ class Reduction {
   std::vector<Point> points() const;
   /// The mean of each bucket, at its last step, where the points are not kept as they are; else nothing.
   std::vector<Point> means() const;
-  std::int64_t per_bucket() const { return width_; }
 
  private:
   struct Bucket {

@@ -40,24 +40,15 @@ constexpr std::size_t most_stragglers = 400;
 }  // namespace
 
 void RunBuilder::take(const MetricsLine& line) {
-  if (line.is_step) {
-    if (counts(line.step.number(step_key("step")))) step(line.step);
-    return;
-  }
+  if (line.is_step) return step(line.step);
   const auto json = nlohmann::json::parse(line.text, nullptr, false);
   if (!json.is_object()) return;
   const std::string event = text_of(json, "event");
   if (event == "start") start(json);
-  if (!counts(number_of(json, "step", 0.0))) return;
   totals_.last_time = std::max(totals_.last_time, number_of(json, "time", 0.0));
   if (event == "validation") validation(json);
   if (event == "checkpoint") checkpoint(json);
   if (event == "end") end(json);
-}
-
-bool RunBuilder::counts(double step) const {
-  // A run under way may have begun another attempt since its starts were counted.
-  return counted_.empty() || (first_steps_.size() < counted_.size() && step <= counted_[first_steps_.size()]);
 }
 
 void RunBuilder::begin_attempt(double time) {
@@ -68,8 +59,6 @@ void RunBuilder::begin_attempt(double time) {
 
 void RunBuilder::start(const nlohmann::json& line) {
   const double first = number_of(line, "first_step", 0.0);
-  overlaps_ = overlaps_ || (totals_.step_lines > 0 && first < last_.step);
-  first_steps_.push_back(first);
   begin_attempt(number_of(line, "time", 0.0));
   facts_ = {.device = text_of(line, "device"),
             .all_reduce = text_of(line, "all_reduce"),
@@ -103,10 +92,6 @@ void RunBuilder::step(const StepLine& line) {
   const double number = line.number(step_key("step"));
   const double time = line.number(step_key("time"), no_value);
   if (!attempt_begun_) begin_attempt(time);
-  if (totals_.step_lines > 0 && number <= last_.step) {
-    overlaps_ = overlaps_ || counted_.empty();
-    if (!counted_.empty()) return;
-  }
   Knot knot = knot_at(number, time);
   if (facts_.steps_per_epoch > 0 && line.has(step_key("epoch")) && line.has(step_key("batch")))
     knot.epochs = line.number(step_key("epoch")) +

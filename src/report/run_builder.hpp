@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/report/metrics_reader.hpp"
@@ -14,21 +13,15 @@
 
 namespace flotilla::report {
 
-/// Makes the record of a run from the lines of metrics.jsonl, in memory that their number does not change.
+/// Makes the record of a run from the lines of metrics.jsonl, in memory that their number does not change. Of
+/// an attempt that was resumed the file holds no steps behind the checkpoint (MetricsFile): steps ascend.
 class RunBuilder {
  public:
-  /// @param counted last_counted_steps(); empty: all lines count
-  explicit RunBuilder(std::vector<double> counted) : counted_(std::move(counted)) {}
   void take(const MetricsLine& line);
-  /// `first_step` of each start so far.
-  const std::vector<double>& first_steps() const { return first_steps_; }
-  /// Whether an attempt did steps again that lines before it are about.
-  bool overlaps() const { return overlaps_; }
   /// Puts what the lines told into the record.
   void finish(RunRecord& record);
 
  private:
-  bool counts(double step) const;
   void start(const nlohmann::json& line);
   void step(const StepLine& line);
   void add_phases(const StepLine& line);
@@ -39,9 +32,6 @@ class RunBuilder {
   void begin_attempt(double time);
   Knot knot_at(double step, double time) const;
 
-  std::vector<double> counted_;
-  std::vector<double> first_steps_;
-  bool overlaps_ = false;
   std::map<std::string, Reduction, std::less<>> series_;
   Reduction* losses_ = &series_["step.loss"];
   std::array<Reduction*, step_keys.size()> step_series_{};  ///< Null: no line had the key yet

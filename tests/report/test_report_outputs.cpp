@@ -142,13 +142,13 @@ TEST(Csv, HasEveryKeyAndNumbersAsTheyAreWritten) {
              "{\"event\":\"step\",\"step\":1,\"loss\":0.10000000000000001,\"host\":\"a,\\\"b\\\"\\nc\"}\n"
              "{\"event\":\"step\",\"step\":2,\"loss\":null}\n"
              "{\"event\":\"validation\",\"step\":2}\n"
-             "{\"event\":\"start\",\"first_step\":1}\n"
-             "{\"event\":\"step\",\"step\":2,\"auc\":5,\"loss\":1e-9}\n"
+             "{\"event\":\"start\",\"first_step\":2}\n"
+             "{\"event\":\"step\",\"step\":3,\"auc\":5,\"loss\":1e-9}\n"
              "{\"event\":\"step\",\"st");
 
-  EXPECT_EQ(write_csv(folder.path("metrics.jsonl"), "step", folder.path("out.csv")), 2);
+  EXPECT_EQ(write_csv(folder.path("metrics.jsonl"), "step", folder.path("out.csv")), 3);
   EXPECT_EQ(text_of_file(folder.path("out.csv")),
-            "step,loss,host,auc\r\n1,0.10000000000000001,\"a,\"\"b\"\"\nc\",\r\n2,1e-9,,5\r\n");
+            "step,loss,host,auc\r\n1,0.10000000000000001,\"a,\"\"b\"\"\nc\",\r\n2,,,\r\n3,1e-9,,5\r\n");
   EXPECT_EQ(write_csv(folder.path("metrics.jsonl"), "checkpoint", folder.path("none.csv")), 0);
   EXPECT_FALSE(std::filesystem::exists(folder.path("none.csv")));
 }

@@ -73,10 +73,9 @@ TEST(ReadRun, TakesSeriesTotalsAndPlaces) {
   EXPECT_NEAR(run.phases[0].values.back(), 0.01, 1e-12);  // what the five phases leave of 0.1 s
 }
 
-TEST(ReadRun, LeavesOutStepsThatALaterAttemptDidAgainAndTheTimeBetween) {
+TEST(ReadRun, LeavesOutTheTimeBetweenAttempts) {
   const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9") + step_line(20, 1002, "8") +
-                                  step_line(30, 1003, "7") + start_line(20, 5000) + step_line(30, 5001, "5") +
-                                  step_line(40, 5002, "4"));
+                                  start_line(20, 5000) + step_line(30, 5001, "5") + step_line(40, 5002, "4"));
 
   EXPECT_EQ(run.series.at("step.loss"), (std::vector<Point>{{10, 9}, {20, 8}, {30, 5}, {40, 4}}));
   EXPECT_EQ(run.totals.end.seconds, 4.0);
@@ -84,19 +83,6 @@ TEST(ReadRun, LeavesOutStepsThatALaterAttemptDidAgainAndTheTimeBetween) {
   ASSERT_EQ(run.marks.size(), 1U);
   EXPECT_EQ(run.marks[0].kind, MarkKind::resume);
   EXPECT_EQ(run.marks[0].step, 20.0);
-}
-
-TEST(ReadRun, ForgetsWhatWasBeforeAnAttemptFromTheStart) {
-  const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9") + step_line(20, 1002, "8") +
-                                  start_line(0, 5000) + step_line(5, 5001, "5"));
-
-  EXPECT_EQ(steps_of(run.series.at("step.loss")), std::vector<double>{5});
-}
-
-TEST(ReadRun, CountsOnlyTheStepsBeforeTheEarliestLaterStart) {
-  const double all = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(last_counted_steps({0, 30, 10, 20}), (std::vector<double>{0, 10, 10, 20, all}));
-  EXPECT_EQ(last_counted_steps({}), std::vector<double>{all});
 }
 
 TEST(ReadRun, TakesAnIncompleteLastLineForARunUnderWay) {
@@ -145,13 +131,13 @@ TEST(ReadRun, MarksLossesThatAreNotFiniteStragglersAndTheFailure) {
   EXPECT_EQ(run.totals.ending, "failed");
 }
 
-TEST(ReadRun, TakesAFailureWhoseValuesHaveOtherTypes) {
-  const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9"),
-                                  R"({"rank":"1","host":null,"step":null,"what":"gone"})");
-
-  ASSERT_EQ(run.marks.size(), 1U);
-  EXPECT_EQ(run.marks[0].text, "rank 0 on : gone");
-  EXPECT_EQ(run.totals.ending, "failed");
+TEST(ReadRun, LeavesOutAFailureThatNoRunWrote) {
+  for (const char* text : {R"({"rank":"1","host":null})", "not JSON"}) {
+    const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9"), text);
+    ASSERT_EQ(run.warnings.size(), 1U);
+    EXPECT_NE(run.warnings[0].find("failure.json is no failure that a run wrote"), std::string::npos);
+    EXPECT_EQ(run.totals.ending, "not ended");
+  }
 }
 
 TEST(ReadRun, ComparesByTheAveragedWeightsWhereThereAreSome) {

@@ -26,7 +26,7 @@ set(layers
   "src/train: kernels models mpi src/files src/config src/observe src/job src/data src/checkpoint src/optim src/strategy src/parameter_server/rows src/parameter_server/protocol src/parameter_server/worker src/train/monitor"  # the parts of a run, the loop
   "src/onnx: kernels src/files src/config src/checkpoint src/train"  # models as ONNX graphs
   "src/compare: kernels src/files src/config src/observe"  # plans and tables of comparisons
-  "src/report: kernels src/files src/config"  # pages, pictures and tables of runs
+  "src/report: kernels src/files src/config src/observe"  # pages, pictures and tables of runs
   "src/commands: kernels models mpi src"  # subcommands
   "src: kernels models mpi src")
 list(APPEND layers
