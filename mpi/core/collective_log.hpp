@@ -24,7 +24,8 @@ struct CollectiveCall {
 
   /// Whether the two calls match.
   bool operator==(const CollectiveCall&) const = default;
-  std::string text() const;  ///< "all-reduce of 7 float values (step 57, src/train/sync_all_reduce.cpp:80)"
+  std::string text()
+      const;  ///< "all-reduce of 7 float values (step 57, src/strategy/sync_all_reduce.cpp:80)"
 };
 
 /// The last collective calls of a process on one communicator.

@@ -5,7 +5,7 @@
 
 namespace flotilla::mpi {
 
-/// The range The range [begin, end) of an array of floats.
+/// The range [begin, end) of an array of floats.
 struct SliceBounds {
   std::size_t begin = 0;
   std::size_t end = 0;

@@ -21,10 +21,9 @@ struct PushPullRequests;
 struct WorkerRequest {
   int worker = 0;  ///< Index
   PushPullRequest head{};
-  std::span<const float>
-      values{};          ///< Valid until release() or the answer, the earlier of them, the earlier of them
-  std::size_t here = 0;  ///< Number of values that were received
-  bool complete = true;  ///< All values and the payload were received
+  std::span<const float> values{};       ///< Valid until release() or the answer, the earlier of them
+  std::size_t here = 0;                  ///< Number of values that were received
+  bool complete = true;                  ///< All values and the payload were received
   std::span<const std::byte> payload{};  ///< Valid as long as `values`; aligned as new memory
   int slot = -1;
 };

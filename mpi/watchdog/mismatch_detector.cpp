@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "kernels/trace.hpp"
+#include "mpi/core/clock.hpp"
 
 namespace flotilla::mpi {
 
@@ -25,10 +25,6 @@ struct Answer {
   std::int64_t following = 0;  ///< Histories of that rank that are still to come in this round
   CollectiveHistory history{};
 };
-
-double now_in_seconds() {
-  return static_cast<double>(trace::now_ns()) * 1e-9;
-}
 
 }  // namespace
 
@@ -55,7 +51,7 @@ bool MismatchDetector::has_waited(double now_s, double quiet_s) {
 
 void MismatchDetector::poll(double quiet_s) {
   if (names_.size() == 1 || !finding_.empty()) return;
-  const double now_s = now_in_seconds();
+  const double now_s = mpi::now_s();
   const bool waits = has_waited(now_s, quiet_s);
   if (waits) requested_s_ = now_s;
   if (rank_ != 0) {

@@ -38,7 +38,7 @@ void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& report
   const std::vector<std::string> lines = mpi::describe_hosts(start.places);
   reporter.say(cat("ranks        ", lines.front()));
   for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line]);
-  reporter.log(describe(run.machine.places[static_cast<std::size_t>(run.machine.workers.rank())]));
+  reporter.log(describe(run.machine.own_place()));
   if (start.network) reporter.say(cat("network      ", describe(*start.network)));
   reporter.say(cat("device       ", run.machine.device->info().description));
   if (run.config.device.precision == DevicePrecision::automatic)

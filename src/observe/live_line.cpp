@@ -29,30 +29,29 @@ std::string joined(const std::vector<Field>& fields, int highest_rank) {
   return text;
 }
 
+/// The fields that fit into `width` characters; those of rank 0 in any case.
+std::string fitted(const std::vector<Field>& fields, std::size_t width) {
+  int highest = std::ranges::max(fields, {}, &Field::rank).rank;
+  std::string text = joined(fields, highest);
+  while (highest > 0 && text.size() > width) text = joined(fields, --highest);
+  return text;
+}
+
+std::size_t width_of(int columns) {
+  return static_cast<std::size_t>(std::max(columns - 1, 0));
+}
+
 std::string with_bar(double share, const std::vector<Field>& fields, int columns) {
-  const auto width = static_cast<std::size_t>(std::max(columns - 1, 0));
+  const std::size_t width = width_of(columns);
   const double shown = std::clamp(share, 0.0, 1.0);
   const std::string head = fmt::format("{:3} % ", static_cast<int>(std::floor(100.0 * shown)));
-  int highest = 0;
-  for (const Field& field : fields) highest = std::max(highest, field.rank);
-  std::string text = joined(fields, highest);
-  while (highest > 0 && head.size() + text.size() > width) text = joined(fields, --highest);
+  const std::string text = fitted(fields, width - std::min(width, head.size()));
   const std::size_t taken = head.size() + text.size() + 3;  // "[" and "] "
   if (width < taken + narrowest_bar) return (head + text).substr(0, width);
   const std::size_t cells = std::min(width - taken, widest_bar);
   const auto full = static_cast<std::size_t>(static_cast<double>(cells) * shown);
   return head + '[' + std::string(full, '#') + std::string(cells - full, '.') + "] " + text;
 }
-
-}  // namespace
-
-std::string line_with_bar(double share, const std::vector<std::string>& fields, int columns) {
-  std::vector<Field> ranked;
-  for (const std::string& text : fields) ranked.push_back({static_cast<int>(ranked.size()), text});
-  return with_bar(share, ranked, columns);
-}
-
-namespace {
 
 /// Of a run that a time ends: neither its steps nor what is left of them is known.
 std::string line_without_end(const LiveStep& now, int columns) {
@@ -62,14 +61,16 @@ std::string line_without_end(const LiveStep& now, int columns) {
       {0, fmt::format("loss {:.5f}", now.loss)},
       {2, fmt::format("{:.{}f} samples/s", now.samples_per_s, now.samples_per_s < 100.0 ? 2 : 0)}};
   if (now.waiting) fields.push_back({3, fmt::format("waiting {:.0f} %", 100.0 * *now.waiting)});
-  const auto width = static_cast<std::size_t>(std::max(columns - 1, 0));
-  int highest = 3;
-  std::string text = joined(fields, highest);
-  while (highest > 0 && text.size() > width) text = joined(fields, --highest);
-  return text.substr(0, width);
+  return fitted(fields, width_of(columns)).substr(0, width_of(columns));
 }
 
 }  // namespace
+
+std::string line_with_bar(double share, const std::vector<std::string>& fields, int columns) {
+  std::vector<Field> ranked;
+  for (const std::string& text : fields) ranked.push_back({static_cast<int>(ranked.size()), text});
+  return with_bar(share, ranked, columns);
+}
 
 std::string live_line(const StartReport& run, const LiveStep& now, int columns) {
   if (run.steps == 0) return line_without_end(now, columns);

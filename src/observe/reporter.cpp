@@ -77,11 +77,11 @@ struct Reporter::Impl {
   }
 
   template <class Report>
-  void to_metrics(const Report& report) {
-    if (!metrics) return;
-    if (const int error = metrics->write(metrics_line(report, seconds_since_epoch())); error != 0) {
+  void to_files_and_console(const Report& report) {
+    const int error = metrics ? metrics->write(metrics_line(report, seconds_since_epoch())) : 0;
+    if (error != 0)
       to_warnings(cat("cannot write ", metrics->path(), ": ", system_message(error), "; training goes on"));
-    }
+    to_console(console_line(report));
   }
 
   void show(LiveStep now) {
@@ -131,14 +131,12 @@ void Reporter::start(const StartReport& report) {
   const std::lock_guard lock(impl_->mutex);
   impl_->facts = report;
   impl_->started = Clock::now();
-  impl_->to_metrics(report);
-  impl_->to_console(console_line(report));
+  impl_->to_files_and_console(report);
 }
 
 void Reporter::step(const StepReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_metrics(report);
-  impl_->to_console(console_line(report));
+  impl_->to_files_and_console(report);
 }
 
 bool Reporter::wants_live() const {
@@ -152,21 +150,18 @@ void Reporter::live(const LiveStep& now) {
 
 void Reporter::validation(const ValidationReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_metrics(report);
-  impl_->to_console(console_line(report));
+  impl_->to_files_and_console(report);
 }
 
 void Reporter::checkpoint(const CheckpointReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_metrics(report);
-  impl_->to_console(console_line(report));
+  impl_->to_files_and_console(report);
 }
 
 void Reporter::end(const EndReport& report) {
   const std::lock_guard lock(impl_->mutex);
   if (impl_->speaks()) impl_->console.erase_bar();
-  impl_->to_metrics(report);
-  impl_->to_console(console_line(report));
+  impl_->to_files_and_console(report);
   if (impl_->metrics && impl_->metrics->lost_lines() > 0) {
     throw UserError(cat(impl_->metrics->path(), ": ", impl_->metrics->lost_lines(),
                         " lines could not be written (see the warning); the checkpoints are not concerned"));

@@ -23,7 +23,7 @@ class Saves {
     CheckpointWriter* shared = nullptr;  ///< For the consensus and the workers' parts
     CheckpointWriter* own = nullptr;     ///< For this worker's own model (checkpoint.per_rank)
   };
-  /// @param last_good newest checkpoint newest checkpoint of an earlier run; empty: none
+  /// @param last_good newest checkpoint of an earlier run; empty: none
   Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::string last_good);
 
   /// Starts a save. `counters`: the checkpoint's state without the contents of `state`.

@@ -154,7 +154,7 @@ InputTimes Trainer::input_times() const {
 }
 
 InputMeans Trainer::input_means() const {
-  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
+  const mpi::Place& place = run_.machine.own_place();
   const auto neighbours = std::ranges::count(run_.machine.places, place.host_index, &mpi::Place::host_index);
   return {.threads = config_.data.threads,
           .prefetch = config_.data.prefetch,
@@ -187,7 +187,7 @@ void Trainer::report_input() {
 /// OpenMP's, that one operation takes.
 int Trainer::computing_threads() const {
   if (config_.device.kind != DeviceKind::cpu) return 1;
-  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
+  const mpi::Place& place = run_.machine.own_place();
   return config_.device.threads > 0 ? static_cast<int>(config_.device.threads) : mpi::default_threads(place);
 }
 
@@ -198,7 +198,7 @@ ProcessorWaiting Trainer::processor_waiting() const {
 }
 
 std::string Trainer::processor_advice(const std::string& worker) const {
-  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(run_.machine.workers.rank())];
+  const mpi::Place& place = run_.machine.own_place();
   return flotilla::processor_advice(processor_waiting(),
                                     {.threads = computing_threads(),
                                      .cores = std::max(1, place.cores / std::max(1, place.cores_shared_by)),

@@ -52,7 +52,7 @@ class Geo : public Strategy {
   Storage pushed_;                   ///< Buffer for differences
   Storage servers_;                  ///< Buffer for the servers' values: the model to evaluate
   std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
-  std::int64_t since_push_ = 0;      ///< Steps since the last push since the last push
+  std::int64_t since_push_ = 0;      ///< Steps since the last push
   std::int64_t steps_ = 0;
   StrategyTimes times_;
 };
