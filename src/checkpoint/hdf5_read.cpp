@@ -27,6 +27,23 @@ File open_file(const std::string& path) {
   return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
 }
 
+/// Access properties of `kind` with which HDF5 follows no link into another file: a file of a stranger must
+/// not have others read.
+PropertyList within_the_file(hid_t kind) {
+  const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t,
+                         void*) -> herr_t { return -1; };
+  PropertyList access(H5Pcreate(kind), "H5Pcreate");
+  check(H5Pset_elink_cb(access.id(), refuse, nullptr), "H5Pset_elink_cb");
+  return access;
+}
+
+/// @throws UserError if values of the dataset lie in other files
+void require_own_values(hid_t creation) {
+  if (H5Pget_layout(creation) == H5D_VIRTUAL ||
+      check(H5Pget_external_count(creation), "H5Pget_external_count") > 0)
+    throw UserError("has its values in other files, which are not read; copy them into this one (h5repack)");
+}
+
 /// Whether the file has an ending that PyTorch's users give to files of torch.save().
 bool is_of_torch(const std::string& path) {
   static constexpr std::array<std::string_view, 4> endings = {".pt", ".pth", ".bin", ".ckpt"};
@@ -193,9 +210,9 @@ Shape read_shape(hid_t dataset) {
 std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, const StoredTensor& tensor,
                                            std::int64_t file_bytes) {
   PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
+  require_own_values(creation.id());
   const hid_t plain = tensor.element == Element::unsigned64 ? H5T_STD_U64LE : H5T_IEEE_F32LE;
-  if (check(H5Tequal(type.id(), plain), "H5Tequal") == 0 || H5Pget_layout(creation.id()) != H5D_CONTIGUOUS ||
-      check(H5Pget_external_count(creation.id()), "H5Pget_external_count") > 0)
+  if (check(H5Tequal(type.id(), plain), "H5Tequal") == 0 || H5Pget_layout(creation.id()) != H5D_CONTIGUOUS)
     return std::nullopt;
   const std::int64_t bytes = tensor.bytes();
   if (bytes == 0) return 0;
@@ -242,15 +259,21 @@ bool is_counter(const std::string& name) {
 
 /// Lists the datasets of a group that may be absent, and of the groups in it down to `depth`.
 void read_group(hid_t file, const std::string& path, int depth, FileIndex& index) {
-  if (check(H5Lexists(file, path.c_str(), H5P_DEFAULT), "H5Lexists") == 0) return;
-  Group group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), "H5Gopen2");
+  const PropertyList links = within_the_file(H5P_LINK_ACCESS);
+  if (check(H5Lexists(file, path.c_str(), links.id()), "H5Lexists") == 0) return;
+  const PropertyList access = within_the_file(H5P_GROUP_ACCESS);
+  Group group(H5Gopen2(file, path.c_str(), access.id()), "H5Gopen2");
   if (path == "parameters" || path == "statistics")
     index.keeps_order = index.keeps_order && keeps_order(group.id());
   for (const std::string& name : names_in(group.id())) {
     if (is_counter(name)) continue;
     const std::string child = cat(path, "/", name);
     attempt(index.problems, [&] {
-      Object object(H5Oopen(group.id(), name.c_str(), H5P_DEFAULT), "H5Oopen");
+      H5L_info_t link{};
+      check(H5Lget_info(group.id(), name.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
+      if (link.type == H5L_TYPE_EXTERNAL)
+        throw UserError(cat("its /", child, " is a link to another file, which is not followed"));
+      Object object(H5Oopen(group.id(), name.c_str(), links.id()), "H5Oopen");
       const H5I_type_t kind = H5Iget_type(object.id());
       if (kind == H5I_DATASET) index.tensors.push_back(read_tensor(object.id(), child, index.bytes));
       if (kind == H5I_GROUP && depth > 1) read_group(file, child, depth - 1, index);
@@ -291,7 +314,8 @@ void read_converted(const std::string& path, const StoredTensor& tensor, std::sp
   const Session session;
   try {
     const File file = open_file(path);
-    const Dataset dataset(H5Dopen2(file.id(), tensor.path.c_str(), H5P_DEFAULT), "H5Dopen2");
+    const PropertyList access = within_the_file(H5P_DATASET_ACCESS);
+    const Dataset dataset(H5Dopen2(file.id(), tensor.path.c_str(), access.id()), "H5Dopen2");
     check(H5Dread(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data()), "H5Dread");
   } catch (const SystemRefusal& refusal) {
     throw UnreadableFile(path, refusal.reason);

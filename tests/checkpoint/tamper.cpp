@@ -91,6 +91,37 @@ void add_dataset(const std::string& file, const std::string& path, const std::ve
   check(H5Dwrite(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
 }
 
+void add_dataset_elsewhere(const std::string& file, const std::string& path, Elsewhere how,
+                           const std::string& other, std::uint64_t extent) {
+  const hdf5::Session session;
+  const hdf5::File handle = open_or_make(file);
+  const hdf5::PropertyList links = with_groups();
+  const auto link = [&](const std::string& from, const std::string& to) {
+    check(H5Lcreate_external(other.c_str(), to.c_str(), handle.id(), from.c_str(), links.id(), H5P_DEFAULT),
+          "H5Lcreate_external");
+  };
+  if (how == Elsewhere::external_link) return link(path, path);
+  if (how == Elsewhere::group_link)
+    return link(path.substr(0, path.find('/')), path.substr(0, path.find('/')));
+  if (how == Elsewhere::link_to_external_link) {
+    link("hidden", path);
+    check(H5Lcreate_soft("/hidden", handle.id(), path.c_str(), links.id(), H5P_DEFAULT), "H5Lcreate_soft");
+    return;
+  }
+  const hsize_t size = extent;
+  const hdf5::Space space(H5Screate_simple(1, &size, nullptr), "H5Screate_simple");
+  const hdf5::PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  if (how == Elsewhere::external_storage) {
+    check(H5Pset_external(creation.id(), other.c_str(), 0, size * sizeof(float)), "H5Pset_external");
+  } else {
+    check(H5Pset_virtual(creation.id(), space.id(), other.c_str(), path.c_str(), space.id()),
+          "H5Pset_virtual");
+  }
+  const hdf5::Dataset dataset(H5Dcreate2(handle.id(), path.c_str(), H5T_IEEE_F32LE, space.id(), links.id(),
+                                         creation.id(), H5P_DEFAULT),
+                              "H5Dcreate2");
+}
+
 void add_unwritten_dataset(const std::string& file, const std::string& path, std::uint64_t extent) {
   const hdf5::Session session;
   const hdf5::File handle = open_or_make(file);

@@ -19,6 +19,20 @@ enum class Stored { float32, float64, big_endian, compressed, integers, unsigned
 void add_dataset(const std::string& file, const std::string& path, const std::vector<std::uint64_t>& extents,
                  const std::vector<float>& values, Stored stored = Stored::float32);
 
+/// How a file refers to values in another one.
+enum class Elsewhere {
+  external_link,
+  link_to_external_link,
+  group_link,  ///< The dataset's group is an external link
+  external_storage,
+  virtual_dataset
+};
+
+/// Adds a float32 dataset of `extent` values that are those of `other`'s dataset of the same path, or with
+/// external_storage the first bytes of `other`.
+void add_dataset_elsewhere(const std::string& file, const std::string& path, Elsewhere how,
+                           const std::string& other, std::uint64_t extent);
+
 /// Adds a compressed dataset of which nothing was written: a small file that claims many values.
 void add_unwritten_dataset(const std::string& file, const std::string& path, std::uint64_t extent);
 

@@ -225,6 +225,20 @@ TEST(Weights, ThatAreIntegersAreRefusedNamingTheTensor) {
 }
 
 // Memory for what is claimed would end the job, or the machine.
+TEST(Weights, ThatLieInOtherFilesAreNotReadThere) {
+  const std::string path = "parameters/w";
+  for (const Elsewhere how :
+       {Elsewhere::external_link, Elsewhere::link_to_external_link, Elsewhere::group_link,
+        Elsewhere::external_storage, Elsewhere::virtual_dataset}) {
+    const test::TemporaryFolder folder;
+    add_dataset(folder.path("other.h5"), path, {4}, {1.0F, 2.0F, 3.0F, 4.0F});
+    add_dataset_elsewhere(folder.path("w.h5"), path, how, folder.path("other.h5"), 4);
+
+    EXPECT_TRUE(mentions(user_error([&] { read_weights(folder.path("w.h5")); }), {folder.path("w.h5")}))
+        << static_cast<int>(how);
+  }
+}
+
 TEST(Weights, ThatClaimMoreValuesThanTheFileCanHoldAreRefused) {
   const test::TemporaryFolder folder;
   add_unwritten_dataset(folder.path("some.h5"), "parameters/x", 4096);
