@@ -96,6 +96,7 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
           [&](const flotilla::BenchStepArguments& given) {
             return flotilla::bench_step(given, world, failure);
           },
+          [&](const flotilla::PackArguments& given) { return flotilla::pack(given, world, failure); },
           [](const auto&) -> int {
             throw flotilla::InternalError("a command for one process was started on all ranks");
           }},

@@ -70,16 +70,20 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   const mpi::Communicator host = world.split_by_host();
   std::unique_ptr<Dataset> data;
   Sharding sharding;
+  if (arguments.no_decode && !config.data.has_images())
+    throw AgreedFailure(cat("--no-decode reads images, and data.kind = \"", config.data.kind, "\" has none"),
+                        exit_user_error);
   agree(world, [&] {
     data = open_dataset(config.data, config.data.train, config.model.classes,
                         static_cast<std::uint64_t>(config.run.seed),
-                        {.training = true, .ranks_on_host = host.size()});
+                        {.training = true, .ranks_on_host = host.size(), .decode = !arguments.no_decode});
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);
     sharding = assign_shards(make_sharding(fitting, data->size(), world.size()), *data, config.data.deal);
   });
   LoaderOptions options = loader_options(config.data);
+  options.reader = {.number = host.rank(), .count = host.size()};
   options.mixup = config.train.mixup;
   options.cutmix = config.train.cutmix;
   options.bytes = config.device.kind != DeviceKind::cpu;
@@ -97,7 +101,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     if (!world.is_root()) return;
     const std::string unit = data->slots() > 0 ? "samples" : "images";
     print_line(data->description());
-    const char* const form = mine.bytes ? "bytes" : "floats";
+    const char* const form = arguments.no_decode ? "files" : mine.bytes ? "bytes" : "floats";
     print_line(fmt::format("{} x {}, batch {}, {:.0f} {} as {}, {:.2f} s", mpi::counted(world.size(), "rank"),
                            mpi::counted(config.data.threads, "thread"), sharding.batch, sums[1], unit, form,
                            mine.seconds));

@@ -22,6 +22,7 @@ struct BenchInputArguments {
   std::int64_t size = 224;   ///< Pixels
   double seconds = 5.0;      ///< Measured, after a tenth of that to warm up
   std::int64_t images = 0;   ///< Of each rank, instead of seconds; 0: none
+  bool no_decode = false;    ///< Images are read, not decoded
   std::string json;          ///< Also as JSON into this file; empty: no
 };
 

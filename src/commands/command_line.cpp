@@ -94,6 +94,9 @@ class Parser {
         add_command(app_, "export", "Write a checkpoint's model without the state of its training",
                     [this] { return export_; });
     add_options(*exporting, export_);
+    CLI::App* packing = add_command(app_, "pack", "Pack images into tar files, to be read in large pieces",
+                                    [this] { return pack_; });
+    add_options(*packing, pack_);
     CLI::App* watching = add_command(app_, "watch", "Show where a run stands, until it ends; from any host",
                                      [this] { return watch_; });
     add_options(*watching, watch_);
@@ -270,6 +273,7 @@ class Parser {
   BenchInputArguments bench_input_;
   BenchStepArguments bench_step_;
   MakeDataArguments make_data_;
+  PackArguments pack_;
   Positionals positionals_;
   SizeTexts sizes_;
 };

@@ -13,6 +13,7 @@
 #include "src/commands/evaluate.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/make_data.hpp"
+#include "src/commands/pack.hpp"
 #include "src/commands/predict.hpp"
 #include "src/commands/report.hpp"
 #include "src/commands/train.hpp"
@@ -34,7 +35,7 @@ struct KeysArguments {
 using CommandLine =
     std::variant<TrainArguments, CompareArguments, EvaluateArguments, PredictArguments, InspectArguments,
                  ExportArguments, ReportArguments, BenchAllReduceArguments, BenchInputArguments,
-                 BenchStepArguments, MakeDataArguments, WatchArguments, KeysArguments>;
+                 BenchStepArguments, MakeDataArguments, PackArguments, WatchArguments, KeysArguments>;
 
 /// A text to print before exiting with 0: help or version.
 struct PrintedText {

@@ -155,6 +155,8 @@ void add_options(CLI::App& command, BenchInputArguments& arguments, Positionals&
              "For whose memory: cuda and reference take bytes where samples are bytes (cpu)",
              {"cpu", "cuda", "reference"})
       ->needs(list);
+  command.add_flag("--no-decode", arguments.no_decode,
+                   "Read the images, but do not decode them: what disk and file system allow");
   CLI::Option* seconds = command.add_option("--seconds", arguments.seconds, "How long to measure (5)");
   seconds->check(CLI::PositiveNumber);
   command.add_option("--images", arguments.images, "How many images to measure, instead of seconds")
@@ -176,6 +178,23 @@ void add_options(CLI::App& command, MakeDataArguments& arguments) {
   command.add_option("--vocabulary", arguments.vocabulary, "Most categories of a slot (100000)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}));
   command.add_option("--truth", arguments.truth, "File for the true probability of each line");
+}
+
+void add_options(CLI::App& command, PackArguments& arguments) {
+  command
+      .add_option(
+          "LIST", arguments.list,
+          "List of images: path, white space, label; or a folder that has a folder of images per class")
+      ->required();
+  command.add_option("--output", arguments.output, "Folder for the shards")->required();
+  command.add_option("--root", arguments.root,
+                     "Folder that the list's paths begin at (default: by its name)");
+  command.add_option("--name", arguments.name, "Shards are NAME-000000.tar … (the list's name)")
+      ->check([](const std::string& name) {
+        return name.find('/') == name.npos ? std::string() : std::string("a name without a folder is needed");
+      });
+  command.add_option("--shard-mb", arguments.shard_mb, "Size of a shard, MiB, at most (256)")
+      ->check(CLI::Range(1, 1048576));
 }
 
 }  // namespace flotilla

@@ -37,5 +37,6 @@ void add_options(CLI::App& command, BenchAllReduceArguments& arguments, SizeText
 void add_options(CLI::App& command, BenchStepArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, BenchInputArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, MakeDataArguments& arguments);
+void add_options(CLI::App& command, PackArguments& arguments);
 
 }  // namespace flotilla

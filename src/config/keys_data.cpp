@@ -138,8 +138,10 @@ std::vector<Key> model_and_data_keys() {
        .field = field<&Config::data, &DataConfig::kind>(),
        .help =
            "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and "
-           "PNG files named in a list; \"image-folder\": a folder of them per class; \"criteo\": lines of a "
-           "label, 13 numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; "
+           "PNG files named in a list; \"image-folder\": a folder of them per class; \"webdataset\": tar "
+           "files of "
+           "them, as `flotilla pack` and Python's webdataset write them; \"criteo\": lines of a label, 13 "
+           "numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; "
            "\"random\": made up",
        .on_resume = must_match},
       {.path = "data.shape",
@@ -165,7 +167,7 @@ std::vector<Key> model_and_data_keys() {
        .help =
            "File of the names of the classes, one a line from class 0 on, which checkpoints keep for "
            "`flotilla predict`; empty: the class folders of \"image-folder\", classes.txt beside the list of "
-           "\"image-list\" if it is there, else numbers",
+           "\"image-list\" or the shards of \"webdataset\" if it is there, else numbers",
        .path_role = PathRole::input},
       {.path = "data.stage_to",
        .field = field<&Config::data, &DataConfig::stage_to>(),
@@ -173,7 +175,7 @@ std::vector<Key> model_and_data_keys() {
            "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
            "host, before `flotilla train` reads them there; what is there and unchanged is not copied "
            "again; empty: they are read where they are",
-       .condition = {"data.kind", {"idx", "image-list", "image-folder", "criteo", "libsvm"}},
+       .condition = {"data.kind", {"idx", "image-list", "image-folder", "webdataset", "criteo", "libsvm"}},
        .path_role = PathRole::output},
       {.path = "data.threads",
        .field = field<&Config::data, &DataConfig::threads>(),

@@ -4,7 +4,7 @@
 namespace flotilla::config {
 namespace {
 
-const std::vector<std::string> image_kinds = {"image-list", "image-folder"};
+const std::vector<std::string> image_kinds = {"image-list", "image-folder", "webdataset"};
 
 template <auto member>
 Key image_key(std::string name, Rule rule, std::string help) {
@@ -18,7 +18,7 @@ Key image_key(std::string name, Rule rule, std::string help) {
 
 /// Of grey images of IDX files as well.
 Key with_idx(Key key, std::string default_text = {}) {
-  key.condition = {"data.kind", {"idx", "image-list", "image-folder"}};
+  key.condition = {"data.kind", {"idx", "image-list", "image-folder", "webdataset"}};
   key.default_text = std::move(default_text);
   return key;
 }

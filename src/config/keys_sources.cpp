@@ -5,7 +5,7 @@ namespace flotilla::config {
 namespace {
 
 Condition data_has_path() {
-  return {"data.kind", {"image-list", "image-folder", "criteo", "libsvm"}};
+  return {"data.kind", {"image-list", "image-folder", "webdataset", "criteo", "libsvm"}};
 }
 
 }  // namespace
@@ -28,10 +28,11 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.train.path",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::path>(),
-       .help =
-           "List of training images, a line each: path, white space, label; or the folder that "
-           "the class folders are in, class 0, 1 … in byte order of their names. Criteo and LIBSVM: a file, "
-           "plain or .gz, a folder of files or a pattern, as day_*.gz",
+       .help = "List of training images, a line each: path, white space, label; or the folder that "
+               "the class folders are in, class 0, 1 … in byte order of their names; or shards: a tar file, "
+               "a folder of them or a pattern, as "
+               "train-*.tar or train-{000000..000009}.tar. Criteo and LIBSVM: a file, "
+               "plain or .gz, a folder of files or a pattern, as day_*.gz",
        .on_resume = same_samples,
        .condition = data_has_path(),
        .presence = Necessity::required,

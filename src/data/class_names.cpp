@@ -51,10 +51,11 @@ std::string original_path(const DataSourceConfig& source) {
 std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes) {
   if (!data.class_names.empty()) return read_names(data.class_names, classes);
   if (data.kind == DataKind::image_folder) return class_folders(data.train.path);
-  if (data.kind != DataKind::image_list) return {};
-  const std::string beside =
-      (std::filesystem::path(original_path(data.train)).parent_path() / "classes.txt").string();
+  if (data.kind != DataKind::image_list && data.kind != DataKind::webdataset) return {};
+  const std::filesystem::path path = original_path(data.train);
   std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  const std::string beside = ((is_folder ? path : path.parent_path()) / "classes.txt").string();
   return std::filesystem::is_regular_file(beside, error) ? read_names(beside, classes)
                                                          : std::vector<std::string>();
 }

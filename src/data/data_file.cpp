@@ -44,7 +44,7 @@ void check_data_files(const Config& config, bool validation_only) {
     const auto path = std::get<std::string>(key.field.read(config));
     std::error_code ignored;
     const bool is_list = key.name() == "path";
-    const bool is_pattern = is_list && path.find_first_of("*?[") != std::string::npos;
+    const bool is_pattern = is_list && path.find_first_of("*?[{") != std::string::npos;
     if (path.empty() || is_pattern || (is_list && std::filesystem::is_directory(path, ignored))) continue;
     try {
       open_data_file(path);

@@ -79,7 +79,7 @@ std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, cons
                               .aspect_min = data.erase_aspect[0],
                               .aspect_max = data.erase_aspect[1],
                               .operations = {data.rand_augment, data.rand_augment_magnitude}};
-  if (!use.training || !spec.any()) return images;
+  if (!use.training || !use.decode || !spec.any()) return images;
   return augmented(std::move(images), spec, scaling);
 }
 
@@ -94,11 +94,11 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
     }
     case DataKind::image_list:
     case DataKind::image_folder:
+    case DataKind::webdataset:
       return with_augmentation(open_image_dataset(data, source, classes, use), data, use,
                                normalization(transform_spec(data)), true);
     case DataKind::criteo:
     case DataKind::libsvm: return open_click_dataset(data, source, use);
-    case DataKind::webdataset:
     case DataKind::hdf5:
     case DataKind::numpy:
     case DataKind::cifar: throw UserError(cat("data.kind = \"", data.kind, "\" cannot be read yet"));

@@ -59,6 +59,9 @@ struct DatasetUse {
   std::int64_t targets = 0;        ///< Numbers that the model predicts for a sample; 0: a class
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
   std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path
+  bool decode =
+      true;  ///< Images: else their bytes are read, and samples stay as they were, to measure reading
+  std::map<std::string, std::string> shard_indexes{};  ///< webdataset: ShardOptions::indexes
 };
 
 /// Opens the data that the deck names; checks magic numbers, counts, sizes, labels and that files exist.

@@ -45,7 +45,7 @@ void write_into(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : AtomicFile(path, unfinished_name(path)) {}
+AtomicFile::AtomicFile(std::string path, Remedy remedy) : AtomicFile(path, unfinished_name(path), remedy) {}
 
 AtomicFile::AtomicFile(std::string path, std::string temporary, Remedy remedy)
     : path_(std::move(path)),
@@ -79,12 +79,15 @@ void AtomicFile::commit() {
 }
 
 void remove_unfinished(const std::string& path) {
-  const std::string begin = std::filesystem::path(path).filename().string() + '.';
+  remove_unfinished_in(folder_of(path), std::filesystem::path(path).filename().string() + '.');
+}
+
+void remove_unfinished_in(const std::string& folder, const std::string& beginning) {
   std::error_code error;
   std::vector<std::filesystem::path> unfinished;
-  std::filesystem::directory_iterator entry(folder_of(path), error);
+  std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
-    if (entry->path().filename().string().starts_with(begin) &&
+    if (entry->path().filename().string().starts_with(beginning) &&
         entry->path().extension() == unfinished_ending)
       unfinished.push_back(entry->path());
   for (const std::filesystem::path& file : unfinished) unlink(file.c_str());

@@ -13,8 +13,8 @@ namespace flotilla {
 /// reason.
 class AtomicFile {
  public:
-  /// Makes the folders above it.
-  explicit AtomicFile(std::string path);
+  /// Makes the folders above it. @param remedy for messages
+  explicit AtomicFile(std::string path, Remedy remedy = nullptr);
   /// @param temporary a path on the same file system; what is there is replaced  @param remedy for messages
   AtomicFile(std::string path, std::string temporary, Remedy remedy = nullptr);
   AtomicFile(const AtomicFile&) = delete;
@@ -42,6 +42,8 @@ class AtomicFile {
 
 /// Removes what AtomicFiles for `path` left when their processes were killed. Not while others write it.
 void remove_unfinished(const std::string& path);
+/// Removes what AtomicFiles left for all files of a folder whose names begin so. Not while others write them.
+void remove_unfinished_in(const std::string& folder, const std::string& beginning);
 
 /// What is no regular file (/dev/stdout) is written into instead.
 /// @throws UserError naming the file and the reason; the file before, if any, is then untouched.

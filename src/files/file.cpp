@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
@@ -147,6 +148,13 @@ std::string File::text() const {
   std::string text(static_cast<std::size_t>(size_), '\0');
   read(0, std::as_writable_bytes(std::span(text)));
   return text;
+}
+
+void File::read_ahead(std::int64_t begin, std::int64_t bytes) const {
+  // Linux takes no more of one call than the read-ahead of the disk, which is seldom less.
+  constexpr std::int64_t piece = 131072;
+  for (const std::int64_t end = begin + bytes; begin < end; begin += piece)
+    ::posix_fadvise(descriptor_, begin, std::min(piece, end - begin), POSIX_FADV_WILLNEED);
 }
 
 void File::write(std::int64_t begin, std::span<const std::byte> from) {

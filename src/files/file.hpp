@@ -53,6 +53,9 @@ class File {
   /// @throws UserError if the file ends before `to` is full.
   void read(std::int64_t begin, std::span<std::byte> to) const;
   std::string text() const;  ///< All of it.
+  /// A hint: these bytes will be read soon. They are fetched into the system's memory, in the background
+  /// where the disk has a queue; what fails shows when they are read.
+  void read_ahead(std::int64_t begin, std::int64_t bytes) const;
   void write(std::int64_t begin, std::span<const std::byte> from);
   void append(std::span<const std::byte> from);  ///< Behind what was appended before.
   /// Temporary files only. Keeps room for `bytes` on the disk, where its file system can do that; appended

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/machine/available_memory.hpp"
+#include "src/data/images/file_images.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -41,7 +42,7 @@ class Images : public ::testing::Test {
   std::unique_ptr<Dataset> open(std::int64_t ranks_cached) const {
     ImageList list =
         read_image_list(folder.path("train.txt"), {.root = "", .classes = 3, .root_key = "root"});
-    return make_image_dataset(std::move(list), std::make_unique<FirstByte>(),
+    return make_image_dataset(make_file_images(std::move(list)), std::make_unique<FirstByte>(),
                               {.ranks_cached = ranks_cached, .remedy = "repair it"});
   }
   static std::string error_of(const Dataset& data, std::int64_t i) {

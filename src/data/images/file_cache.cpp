@@ -2,8 +2,6 @@
 #include "src/data/images/file_cache.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
@@ -11,17 +9,14 @@
 
 namespace flotilla {
 
-FileCache::FileCache(const ImageList& list, std::int64_t ranks_on_host)
-    : begins_(1, 0), states_(static_cast<std::size_t>(list.size())) {
-  begins_.reserve(static_cast<std::size_t>(list.size()) + 1);
-  for (std::int64_t i = 0; i < list.size(); ++i) {
-    std::error_code error;
-    const std::uintmax_t size = std::filesystem::file_size(list.path(i), error);
-    begins_.push_back(begins_.back() + (error ? 0 : size));
-  }
+FileCache::FileCache(const ImageSource& images, std::int64_t ranks_on_host)
+    : begins_(1, 0), states_(static_cast<std::size_t>(images.size())) {
+  begins_.reserve(static_cast<std::size_t>(images.size()) + 1);
+  for (std::int64_t i = 0; i < images.size(); ++i)
+    begins_.push_back(begins_.back() + static_cast<std::uint64_t>(images.bytes(i)));
   const std::int64_t available = available_memory_bytes();
   if (bytes() > available / ranks_on_host) {
-    throw UserError(cat(list.source, ": data.cache = \"files\" would keep ", bytes_text(bytes()),
+    throw UserError(cat(images.origin(), ": data.cache = \"files\" would keep ", bytes_text(bytes()),
                         ranks_on_host > 1 ? cat(" on each of ", ranks_on_host, " ranks of a host") : "",
                         ", but only ", bytes_text(available),
                         " of memory are free; use data.cache = \"none\" (the system caches files too)",

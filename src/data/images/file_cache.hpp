@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/images/image_list.hpp"
+#include "src/data/images/image_source.hpp"
 
 namespace flotilla {
 
@@ -18,7 +18,7 @@ class FileCache {
  public:
   /// Looks up the size of every file; a missing file is not cached.
   /// @throws UserError if `ranks_on_host` such caches do not fit into the memory that is free now.
-  FileCache(const ImageList& list, std::int64_t ranks_on_host);
+  FileCache(const ImageSource& images, std::int64_t ranks_on_host);
   std::int64_t bytes() const { return static_cast<std::int64_t>(begins_.back()); }
   /// The bytes of file i; empty if they are not cached yet.
   std::span<const std::byte> find(std::int64_t i) const;

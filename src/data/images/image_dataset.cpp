@@ -9,7 +9,6 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/data/data_file.hpp"
 #include "src/data/images/file_cache.hpp"
 #include "src/observe/console.hpp"
 
@@ -17,28 +16,25 @@ namespace flotilla {
 
 namespace {
 
-/// Larger files are no photographs; reading one would take the memory that it has.
-constexpr std::int64_t most_file_bytes = std::int64_t{1} << 30;
-
 class ImageDataset final : public Dataset {
  public:
-  ImageDataset(ImageList list, std::unique_ptr<const ImageTransform> transform,
+  ImageDataset(std::unique_ptr<const ImageSource> images, std::unique_ptr<const ImageTransform> transform,
                const ImageDatasetOptions& options)
-      : list_(std::move(list)),
+      : images_(std::move(images)),
         transform_(std::move(transform)),
         shape_(transform_->sample_shape()),
         remedy_(options.remedy) {
-    if (options.ranks_cached > 0) cache_.emplace(list_, options.ranks_cached);
+    if (options.ranks_cached > 0) cache_.emplace(*images_, options.ranks_cached);
   }
 
-  std::int64_t size() const override { return list_.size(); }
+  std::int64_t size() const override { return images_->size(); }
   const Shape& sample_shape() const override { return shape_; }
   std::string description() const override {
-    return cat(list_.description, ", as ", shape_.text(),
+    return cat(images_->description(), ", as ", shape_.text(),
                cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "");
   }
 
-  std::string name(std::int64_t i) const override { return std::string(list_.written(i)); }
+  std::string name(std::int64_t i) const override { return images_->name(i); }
 
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
@@ -49,8 +45,13 @@ class ImageDataset final : public Dataset {
     return read_image(i, to, [&](auto file) { transform_->apply_bytes(file, variation, to); });
   }
 
+  void will_read(std::int64_t first, std::int64_t count) const override { images_->will_read(first, count); }
+
   void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
-    for (const ImageList::Entry& entry : list_.entries) sum.add(std::as_bytes(std::span(&entry.label, 1)));
+    for (std::int64_t i = 0; i < size(); ++i) {
+      const std::int32_t label = images_->label(i);
+      sum.add(std::as_bytes(std::span(&label, 1)));
+    }
     for (const std::int64_t i : samples) {
       std::span<const std::byte> file;
       std::int64_t bytes = 0;
@@ -74,12 +75,11 @@ class ImageDataset final : public Dataset {
     try {
       decode(bytes_of(i));
     } catch (const BadImage& error) {
-      throw BadSample(
-          cat(list_.place(i), config::printable(list_.path(i)), ": ", error.what(), "; ", remedy_));
-    } catch (const UserError& error) {  // of File: names the path
-      throw BadSample(cat(list_.place(i), config::printable(error.what()), "; ", remedy_));
+      throw BadSample(cat(images_->place(i), error.what(), "; ", remedy_));
+    } catch (const UserError& error) {
+      throw BadSample(cat(config::printable(error.what()), "; ", remedy_));
     }
-    return list_.entries[static_cast<std::size_t>(i)].label;
+    return images_->label(i);
   }
 
   /// Valid until this thread's next call.
@@ -88,16 +88,12 @@ class ImageDataset final : public Dataset {
     if (cache_) {
       if (const auto cached = cache_->find(i); !cached.empty()) return cached;
     }
-    const File file = open_data_file(list_.path(i));
-    if (file.size() > most_file_bytes)
-      throw BadImage(cat("has ", file.size(), " bytes, too many for an image"));
-    buffer.resize(static_cast<std::size_t>(file.size()));
-    file.read(0, buffer);
+    images_->read(i, buffer);
     if (cache_) cache_->keep(i, buffer);
     return buffer;
   }
 
-  ImageList list_;
+  std::unique_ptr<const ImageSource> images_;
   std::unique_ptr<const ImageTransform> transform_;
   Shape shape_;
   std::string remedy_;
@@ -106,9 +102,10 @@ class ImageDataset final : public Dataset {
 
 }  // namespace
 
-std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<const ImageTransform> transform,
+std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> images,
+                                            std::unique_ptr<const ImageTransform> transform,
                                             const ImageDatasetOptions& options) {
-  return std::make_unique<ImageDataset>(std::move(list), std::move(transform), options);
+  return std::make_unique<ImageDataset>(std::move(images), std::move(transform), options);
 }
 
 }  // namespace flotilla

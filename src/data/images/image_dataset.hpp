@@ -7,6 +7,7 @@
 
 #include "src/data/dataset.hpp"
 #include "src/data/images/image_list.hpp"
+#include "src/data/images/image_source.hpp"
 #include "src/data/images/image_transform.hpp"
 
 namespace flotilla {
@@ -16,9 +17,10 @@ struct ImageDatasetOptions {
   std::string remedy;             ///< What to do about a bad image
 };
 
-/// Images of files, read and decoded each time. read() throws BadSample for one that is missing,
-/// unreadable or no image: "LIST:LINE: PATH: reason; remedy".
-std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<const ImageTransform> transform,
+/// Images, read and decoded each time. read() throws BadSample for one that is missing, unreadable or no
+/// image: "LIST:LINE: PATH: reason; remedy".
+std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> images,
+                                            std::unique_ptr<const ImageTransform> transform,
                                             const ImageDatasetOptions& options);
 
 /// The images that data.kind = "image-list" or "image-folder" names. @throws UserError naming file, line and
@@ -26,8 +28,8 @@ std::unique_ptr<Dataset> make_image_dataset(ImageList list, std::unique_ptr<cons
 ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
                       const DatasetUse& use);
 
-/// Opens the images that data.kind = "image-list" or "image-folder" names. @throws UserError naming file,
-/// line and remedy.
+/// Opens the images that the deck names: of a list, a folder or shards. @throws UserError naming file, line
+/// and remedy.
 std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             std::int64_t classes, const DatasetUse& use);
 

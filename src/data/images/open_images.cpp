@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <span>
 #include <system_error>
+#include <utility>
 
 #include "kernels/error.hpp"
+#include "src/data/images/file_images.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_folder.hpp"
+#include "src/data/shards/find_shards.hpp"
+#include "src/data/shards/shard_images.hpp"
 
 namespace flotilla {
 
@@ -60,6 +66,39 @@ ImageList list_images(const DataConfig& data, const DataSourceConfig& source, st
                           .root_key = use.training ? "data.train.root" : "data.validation.root"});
 }
 
+namespace {
+
+/// Leaves samples as they were.
+class NoTransform final : public ImageTransform {
+ public:
+  explicit NoTransform(std::int64_t size) : shape_{3, size, size} {}
+  Shape sample_shape() const override { return shape_; }
+  void apply(std::span<const std::byte> /*file*/, std::uint64_t /*variation*/,
+             std::span<float> /*to*/) const override {}
+
+ private:
+  Shape shape_;
+};
+
+std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourceConfig& source,
+                                         std::int64_t classes, const DatasetUse& use) {
+  if (!source.has_labels() && std::ranges::all_of(source.inputs, names_shards)) {
+    std::vector<std::string> shards;
+    std::string origin;
+    for (const std::string& input : source.inputs) {
+      for (std::string& shard : find_shards(input)) shards.push_back(std::move(shard));
+      origin += (origin.empty() ? "" : ", ") + input;
+    }
+    return open_shards(origin, shards, {.labelled = false, .threads = data.threads});
+  }
+  if (source.has_labels() && data.kind == DataKind::webdataset)
+    return open_shards(source.path, find_shards(source.path),
+                       {.classes = classes, .threads = data.threads, .indexes = use.shard_indexes});
+  return make_file_images(list_images(data, source, classes, use));
+}
+
+}  // namespace
+
 ImageTransformSpec transform_spec(const DataConfig& data) {
   require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
           "ranges of a crop have 2 values, a jitter has 4");
@@ -84,8 +123,12 @@ ImageTransformSpec transform_spec(const DataConfig& data) {
 std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             std::int64_t classes, const DatasetUse& use) {
   const ImageTransformSpec spec = transform_spec(data);
-  return make_image_dataset(list_images(data, source, classes, use),
-                            use.training ? make_training_transform(spec) : make_validation_transform(spec),
+  std::unique_ptr<const ImageTransform> transform;
+  if (!use.decode)
+    transform = std::make_unique<NoTransform>(spec.size);
+  else
+    transform = use.training ? make_training_transform(spec) : make_validation_transform(spec);
+  return make_image_dataset(open_source(data, source, classes, use), std::move(transform),
                             {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
                              .remedy = remedy(data, source, use)});
 }

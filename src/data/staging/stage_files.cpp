@@ -7,20 +7,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 #include <span>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/run_on_threads.hpp"
 #include "src/data/staging/staged_copy.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
@@ -32,7 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::milliseconds between_reports{100};
 constexpr const char* manifest_name = "/.manifest";
 constexpr const char* unfinished_folder = "/.unfinished";
 
@@ -61,38 +57,6 @@ void check_room(const std::string& folder, std::int64_t needed) {
                         " free: name a disk with more room, remove old copies (", folder,
                         "/flotilla-*), or "
                         "leave data.stage_to out"));
-}
-
-/// Runs work(0) … work(count − 1) on threads; the calling thread reports meanwhile.
-/// @throws what was thrown first, when all threads have ended
-template <class Work, class Report>
-void run_on_threads(std::size_t count, int threads, const Work& work, const Report& report) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<int> running{threads};
-  std::mutex mutex;
-  std::exception_ptr failure;  // under mutex
-  std::vector<std::thread> pool;
-  for (int thread = 0; thread < threads; ++thread)
-    pool.emplace_back([&] {
-      try {
-        for (std::size_t i = next++; i < count; i = next++) work(i);
-      } catch (...) {
-        next = count;
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-      --running;
-    });
-  auto reported = std::chrono::steady_clock::now();
-  while (running > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (std::chrono::steady_clock::now() - reported < between_reports) continue;
-    reported = std::chrono::steady_clock::now();
-    report();
-  }
-  for (std::thread& thread : pool) thread.join();
-  report();
-  if (failure) std::rethrow_exception(failure);
 }
 
 /// The checksums of what lies below a folder, by path, as a file in it that is written last.

@@ -16,6 +16,8 @@
 #include "src/config/values.hpp"
 #include "src/data/clicks/click_files.hpp"
 #include "src/data/images/image_dataset.hpp"
+#include "src/data/shards/find_shards.hpp"
+#include "src/data/shards/shard_index.hpp"
 #include "src/files/checksum.hpp"
 
 namespace flotilla {
@@ -71,6 +73,11 @@ void add_source(const DataConfig& data, const DataSourceConfig& source, std::int
     originals.files.insert({normal_file(source.images), normal_file(source.labels)});
   } else if (data.has_clicks()) {
     for (const std::string& path : find_click_files(source.path)) originals.files.insert(normal_file(path));
+  } else if (data.kind == DataKind::webdataset) {
+    for (const std::string& shard : find_shards(source.path)) {
+      originals.files.insert(normal_file(shard));
+      originals.may_be_missing.insert(normal_file(index_path(shard)));
+    }
   } else {
     require(data.has_images(), "no files of data.kind \"", data.kind, "\"");
     add_images(data, source, classes, training, originals);

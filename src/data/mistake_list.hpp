@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+/// The mistakes of many files, told together: the first ten, and how many there are.
+class MistakeList {
+ public:
+  /// Adds one. @param text a sentence with file and position; not kept behind the tenth
+  void add(const std::string& text);
+  /// Adds those of another list behind these.
+  void add(const MistakeList& more);
+  bool empty() const { return count_ == 0; }
+  /// Whether the text of another mistake would be kept: to find a position may cost time.
+  bool keeps_more() const;
+  /// @param of what has them, "train-*.tar"  @throws UserError with all of them unless there are none
+  void throw_if_any(const std::string& of) const;
+
+  /// For another process.
+  std::string serialised() const;
+  static MistakeList of_serialised(const std::string& text);
+
+ private:
+  std::int64_t count_ = 0;
+  std::vector<std::string> kept_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/data/images/image_source.hpp"
+#include "src/data/mistake_list.hpp"
+#include "src/data/shards/shard_index.hpp"
+
+namespace flotilla {
+
+struct ShardOptions {
+  std::int64_t classes = 0;                      ///< Labels are 0 … classes − 1
+  bool labelled = true;                          ///< Else labels are not needed, and all of them are 0
+  std::int64_t threads = 1;                      ///< That read indexes and headers
+  std::map<std::string, std::string> indexes{};  ///< ShardIndex::text() of shards that were scanned, by path
+};
+
+/// What the shard holds, by its index, or by its headers where it has none.
+/// @param mistakes gets what is wrong with single samples
+/// @throws UserError for a shard that cannot be read, or that its index does not fit
+ShardIndex read_index(const std::string& shard, MistakeList& mistakes);
+
+/// The images of shards, in their order. Takes 24 bytes and the name for each image, and keeps up to 256
+/// shards open.
+/// @param origin the shards as the user wrote them, for messages
+/// @throws UserError with the mistakes of all shards
+std::unique_ptr<ImageSource> open_shards(const std::string& origin, const std::vector<std::string>& shards,
+                                         const ShardOptions& options);
+
+}  // namespace flotilla

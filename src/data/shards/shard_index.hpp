@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flotilla {
+
+/// An image in a shard, which is a tar file of WebDataset's layout: files of one sample lie one behind
+/// another and have one name without the extension, `000000017.cls` and `000000017.jpg`.
+struct PackedImage {
+  std::int64_t begin = 0;  ///< Of its bytes, in the shard
+  std::int64_t bytes = 0;
+  std::int32_t label = 0;  ///< −1: it has none
+  std::string name{};      ///< Its path before it was packed; in shards without an index that of the member
+};
+
+/// What a shard holds, as the file NAME.tar.index beside it tells or as its headers do.
+struct ShardIndex {
+  std::int64_t bytes = 0;      ///< Of the shard
+  std::uint64_t checksum = 0;  ///< XXH3 of the shard; of a shard that was scanned 0
+  std::uint64_t sources = 0;   ///< XXH3 of paths, sizes and times of the files that were packed
+  std::vector<PackedImage> images{};
+
+  /// The text of the index: a line for the shard, one for each image and one with the checksum of those.
+  std::string text() const;
+  /// @param path of the index, for messages
+  /// @throws UserError if `text` is damaged, or says what no shard of its size can hold
+  static ShardIndex of_text(std::string_view text, const std::string& path);
+};
+
+/// The index of a shard: "train-000000.tar.index".
+std::string index_path(const std::string& shard);
+
+}  // namespace flotilla

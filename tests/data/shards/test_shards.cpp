@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/shards/find_shards.hpp"
+#include "src/data/shards/scan_shard.hpp"
+#include "src/data/shards/shard_images.hpp"
+#include "tests/data/idx_files.hpp"
+#include "tests/data/shards/tar_bytes.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+// Shards of other writers and of our own as sources of images, and what is wrong with them.
+
+namespace flotilla {
+namespace {
+
+using test::tar_end;
+using test::tar_member;
+using Texts = std::vector<std::string>;
+
+class Shards : public ::testing::Test {
+ protected:
+  std::string save(const std::string& name, const std::string& bytes) const {
+    test::save(path(name), {bytes.begin(), bytes.end()});
+    return path(name);
+  }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  static std::unique_ptr<ImageSource> open(const Texts& shards, bool labelled = true) {
+    return open_shards("the shards", shards, {.classes = 10, .labelled = labelled, .threads = 2});
+  }
+  /// "NAME LABEL CONTENTS" of each image.
+  static Texts images(const ImageSource& source) {
+    Texts texts;
+    for (std::int64_t i = 0; i < source.size(); ++i) texts.push_back(image(source, i));
+    return texts;
+  }
+  static std::string image(const ImageSource& source, std::int64_t i) {
+    std::vector<std::byte> bytes;
+    source.read(i, bytes);
+    EXPECT_EQ(std::ssize(bytes), source.bytes(i));
+    return cat(source.name(i), " ", source.label(i), " ",
+               std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  static std::string refused(const Texts& shards, bool labelled = true) {
+    try {
+      open(shards, labelled);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "nothing";
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Shards, OfOthersAreReadWhateverTheOrderOfASamplesFiles) {
+  const std::string first =
+      save("a.tar", tar_member("./", "", {.type = '5'}) + tar_member("./x/1.jpg", "one") +
+                        tar_member("./x/1.cls", "3\n") + tar_member("./x/2.cls", " 4 ") +
+                        tar_member("./x/2.json", "{}") + tar_member("./x/2.PNG", "two") +
+                        tar_member("../../3.seg.png", "mask") + tar_member("../../3.jpeg", "three") +
+                        tar_member("../../3.cls", "5") + tar_member("info.json", "{}") +
+                        tar_member("README", "text") + tar_end());
+  const std::string second =
+      save("b.tar", test::gnu_long_name("./x/1.jpg") + tar_member("x", "four", {.gnu = true}) +
+                        test::pax_header("path", "./x/1.cls") + tar_member("x", "0") + tar_end());
+
+  const auto source = open({first, second});
+
+  EXPECT_EQ(images(*source),
+            (Texts{"./x/1.jpg 3 one", "./x/2.PNG 4 two", "../../3.jpeg 5 three", "./x/1.jpg 0 four"}));
+  EXPECT_EQ(source->description(), "4 images in 2 shards: the shards");
+  EXPECT_EQ(source->place(1).find(first + ", byte "), 0U) << source->place(1);
+}
+
+TEST_F(Shards, MistakesOfAllShardsAreToldTogether) {
+  const std::string a =
+      save("a.tar", tar_member("1.jpg", "x") + tar_member("2.jpg", "x") + tar_member("2.cls", "10") +
+                        tar_member("3.webp", "x") + tar_member("3.cls", "1") + tar_end());
+  const std::string b = save("b.tar", tar_member("4.jpg", "x") + tar_member("4.cls", "one") +
+                                          tar_member("4.png", "x") + tar_member("5.jpg", "x") +
+                                          tar_member("5.cls", "1") + tar_member("4.cls", "1") + tar_end());
+  const std::string c = save("c.tar", tar_member("6.jpg", "x"));
+  const std::string d = save("d.tar", tar_member("7.jpg", "", {.type = '1'}) + tar_end());
+
+  const std::string text = refused({a, b, c, d, path("gone.tar")});
+
+  EXPECT_EQ(text.find("the shards: 10 mistakes:\n  " + a + ", byte "), 0U) << text;
+  for (const std::string& part :
+       {a + ", byte 512: \"1.jpg\" has no label", std::string("label 10 of \"2.jpg\" is not in 0 … 9"),
+        a + ", byte 3072: the sample \"3\" has no image (.jpg, .jpeg, .png), but .webp",
+        std::string("\"4.cls\" must hold a label, a whole number from 0 on, got \"one\""),
+        std::string("the sample \"4\" has two images"), b + ", byte 5120: the key \"4\" occurs again",
+        c + ", byte 1024: it ends without", std::string("\"7.jpg\" is a link"),
+        "cannot open '" + path("gone.tar") + "'"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST_F(Shards, WithoutLabelsArePredictedWithout) {
+  const std::string shard = save("a.tar", tar_member("1.jpg", "x") + tar_end());
+
+  EXPECT_EQ(images(*open({shard}, false)), Texts{"1.jpg 0 x"});
+  EXPECT_NE(refused({shard}).find("has no label"), std::string::npos);
+  EXPECT_EQ(refused({save("b.tar", tar_end())}),
+            "the shards: these shards hold no image (KEY.jpg, KEY.jpeg or KEY.png)");
+}
+
+TEST_F(Shards, ThatChangeAfterTheyWereOpenedAreNotRead) {
+  const std::string bytes = tar_member("1.jpg", "x") + tar_member("1.cls", "1") + tar_end();
+  const std::string shard = save("a.tar", bytes);
+  const auto source = open({shard});
+  EXPECT_EQ(image(*source, 0), "1.jpg 1 x");
+
+  save("a.tar", bytes + tar_end());
+
+  std::vector<std::byte> to;
+  EXPECT_THROW(source->read(0, to), UserError);
+  source->will_read(0, 1);  // a hint: what is wrong is told by reading
+}
+
+TEST_F(Shards, OfWhichThereAreManyAreOpenedAsTheyAreNeeded) {
+  Texts shards;
+  for (int k = 0; k < 300; ++k)
+    shards.push_back(save(std::to_string(k) + ".tar",
+                          tar_member("1.jpg", std::to_string(k)) + tar_member("1.cls", "1") + tar_end()));
+  const auto source = open(shards);
+
+  for (int round = 0; round < 2; ++round)
+    for (int k = 0; k < 300; k += 7) EXPECT_EQ(image(*source, k), cat("1.jpg 1 ", k));
+  for (int k = 0; k < 300; ++k) image(*source, k);
+  std::ptrdiff_t open_now = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    open_now += std::filesystem::read_symlink(file.path(), gone).string().ends_with(".tar") ? 1 : 0;
+  }
+  EXPECT_EQ(open_now, 256);
+}
+
+/// A shard of two images with an index beside it.
+class IndexedShard : public Shards {
+ protected:
+  void SetUp() override {
+    bytes = tar_member("0.cls", "1") + tar_member("0.jpg", "one") + tar_member("1.cls", "2") +
+            tar_member("1.jpg", "two!") + tar_end();
+    shard = save("a.tar", bytes);
+    index = {.bytes = std::ssize(bytes),
+             .checksum = 1,
+             .sources = 2,
+             .images = {{.begin = 1536, .bytes = 3, .label = 1, .name = "cat/a b.jpg"},
+                        {.begin = 3584, .bytes = 4, .label = 2, .name = "dog.jpg"}}};
+    write_index(index.text());
+  }
+  void write_index(const std::string& text) const { save("a.tar.index", text); }
+
+  std::string bytes;
+  std::string shard;
+  ShardIndex index;
+};
+
+TEST_F(IndexedShard, IsReadByIt) {
+  EXPECT_EQ(images(*open({shard})), (Texts{"cat/a b.jpg 1 one", "dog.jpg 2 two!"}));
+  const ShardIndex again = ShardIndex::of_text(index.text(), "here");
+  EXPECT_EQ(again.text(), index.text());
+  EXPECT_EQ(again.checksum, 1U);
+}
+
+TEST_F(IndexedShard, WhoseIndexDoesNotFitIsRefused) {
+  std::string text = index.text();
+  text[text.find("cat")] = 'b';
+  write_index(text);
+  EXPECT_NE(refused({shard}).find("a.tar.index: is damaged: its checksum does not fit"), std::string::npos)
+      << refused({shard});
+  write_index("hello");
+  EXPECT_NE(refused({shard}).find("is not the index of a shard"), std::string::npos) << refused({shard});
+  write_index("");
+  EXPECT_NE(refused({shard}).find("is not the index of a shard"), std::string::npos) << refused({shard});
+
+  ShardIndex other = index;
+  other.bytes += 512;
+  write_index(other.text());
+  EXPECT_NE(refused({shard}).find("it was cut short or replaced"), std::string::npos) << refused({shard});
+  other = index;
+  other.images[1].begin = 9000000;
+  write_index(other.text());
+  EXPECT_NE(refused({shard}).find("has an image that no shard of its size holds"), std::string::npos)
+      << refused({shard});
+  other = index;
+  other.images[1].begin = 512;
+  write_index(other.text());
+  EXPECT_NE(refused({shard}).find("a.tar, byte 512: its index "), std::string::npos) << refused({shard});
+  other = index;
+  other.images[1].bytes = 5;
+  write_index(other.text());
+  EXPECT_NE(refused({shard}).find("says that \"dog.jpg\" of 5 bytes begins there, which it does not"),
+            std::string::npos)
+      << refused({shard});
+}
+
+TEST_F(Shards, AreNamedByFoldersPatternsAndBraces) {
+  for (const char* name : {"t-9.tar", "t-10.tar", "t-10.tar.index", "u-1.tar", "classes.txt"}) save(name, "");
+  EXPECT_EQ(find_shards(path("")), (Texts{path("t-9.tar"), path("t-10.tar"), path("u-1.tar")}));
+  EXPECT_EQ(find_shards(path("t-*")), (Texts{path("t-9.tar"), path("t-10.tar")}));
+  EXPECT_EQ(find_shards(path("{t,u}-{1..2}.tar")),
+            (Texts{path("t-1.tar"), path("t-2.tar"), path("u-1.tar"), path("u-2.tar")}));
+  EXPECT_EQ(expand_braces("a-{008..010}{x}.tar"), (Texts{"a-008{x}.tar", "a-009{x}.tar", "a-010{x}.tar"}));
+  EXPECT_EQ(expand_braces("a-{8..10}"), (Texts{"a-8", "a-9", "a-10"}));
+  EXPECT_EQ(expand_braces("a-{2..1}{"), (Texts{"a-{2..1}{"}));
+  EXPECT_THROW(expand_braces("{0..999999999}"), UserError);
+  EXPECT_THROW(expand_braces("{0..9999}{0..9999}"), UserError);
+  std::filesystem::create_directory(path("empty"));
+  EXPECT_THROW(find_shards(path("empty")), UserError);
+  EXPECT_TRUE(names_shards(path("")));
+  EXPECT_FALSE(names_shards(path("empty")));
+}
+
+}  // namespace
+}  // namespace flotilla
