@@ -16,7 +16,6 @@
 #include "src/optim/parameter_patterns.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/layer_plan.hpp"
-#include "src/train/loading.hpp"
 #include "src/train/plan_notes.hpp"
 #include "src/train/resume.hpp"
 #include "src/train/state_source.hpp"

@@ -10,7 +10,6 @@
 
 #include "kernels/error.hpp"
 #include "src/commands/command_options.hpp"
-#include "src/commands/size_text.hpp"
 #include "src/config/keys.hpp"
 #include "src/config/values.hpp"
 

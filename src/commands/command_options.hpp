@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,8 @@ void add_options(CLI::App& command, BenchStepArguments& arguments, Positionals& 
 void add_options(CLI::App& command, BenchInputArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, MakeDataArguments& arguments);
 void add_options(CLI::App& command, PackArguments& arguments);
+
+/// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.
+std::int64_t bytes_from_text(const std::string& text);
 
 }  // namespace flotilla

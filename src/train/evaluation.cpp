@@ -9,7 +9,7 @@
 
 #include "kernels/trace.hpp"
 #include "src/observe/progress_line.hpp"
-#include "src/train/loading.hpp"
+#include "src/train/run_data.hpp"
 
 namespace flotilla {
 

@@ -61,6 +61,12 @@ Sharding make_sharding(const Config& config, std::int64_t samples, int workers) 
   return sharding;
 }
 
+LoaderOptions loading_for(Device& device, LoaderOptions options) {
+  options.pin = [&device](std::span<float> batch) { return device.memory().pin(batch); };
+  options.bytes = device.info().stages_bytes;
+  return options;
+}
+
 RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
   agree(workers, machine.places, [&] { check_data_files(config, false); });

@@ -9,6 +9,7 @@
 
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/loader.hpp"
 #include "src/data/sampler.hpp"
 #include "src/train/machine.hpp"
 
@@ -25,6 +26,10 @@ std::unique_ptr<Dataset> open_validation_data(const Config& config,
 /// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
 /// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
+
+/// Options of a loader for `device`, which must outlive it: batches in memory from which copies are fast, and
+/// as bytes where the device scales them.
+LoaderOptions loading_for(Device& device, LoaderOptions options);
 
 /// The second part of a run: the data sets, opened, and how a step's samples are divided among the workers.
 struct RunData {

@@ -7,11 +7,9 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "kernels/openmp_waiting.hpp"
 #include "kernels/trace.hpp"
 #include "src/job/stop_request.hpp"
 #include "src/observe/stopwatch.hpp"
-#include "src/train/loading.hpp"
 
 namespace flotilla {
 
@@ -177,7 +175,7 @@ Ending Trainer::run() {
 Ending Trainer::train() {
   const auto loader = make_loader();
   run_.machine.device->queue().synchronize();
-  queue_.emplace(flotilla::computing_threads(computing_threads()));
+  advice_.emplace(config_, run_.machine.workers, run_.machine.places, parts_.reporter);
   if (config_.checkpoint.every_s > 0.0)
     save_clock_.emplace(config_.checkpoint.every_s, step_, trace::now_ns());
   epoch_whole_ = position_.offset == 0;
@@ -189,9 +187,7 @@ Ending Trainer::train() {
       ++rated_steps_;
       rated_ns_ += times_.step_ns - step_ns_before;
     } else {
-      unrated_input_ = all_input_times();
-      unrated_queued_ns_ = queue_->waited_ns();
-      rated_begin_ns_ = trace::now_ns();
+      advice_->leave_out(input_times());
     }
     if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
     check_finite(outcome);
@@ -234,8 +230,7 @@ Ending Trainer::train() {
   saves_.finish_last(step_);
   report_best();
   report_waiting();
-  report_input();
-  report_processors();
+  advice_->report_whole(input_times());
   run_.machine.workers.barrier(step_);
   run_.machine.watchdog.beat("ending", step_);
   return {.reason = stopped                                    ? stop_reason_

@@ -16,11 +16,10 @@
 #include "src/train/monitor/agreement.hpp"
 #include "src/train/monitor/best_validation.hpp"
 #include "src/train/monitor/click_log.hpp"
-#include "src/train/monitor/input_need.hpp"
 #include "src/train/monitor/loss_mean.hpp"
-#include "src/train/monitor/processor_waiting.hpp"
 #include "src/train/monitor/recent_rates.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
+#include "src/train/monitor/resource_advice.hpp"
 #include "src/train/monitor/straggler_monitor.hpp"
 #include "src/train/run_parts.hpp"
 #include "src/train/save_clock.hpp"
@@ -138,16 +137,7 @@ class Trainer {
   void pause_if_emulated(std::int64_t compute_ns);
   StepTimes step_times() const;
   void report_waiting();
-  InputTimes all_input_times() const;
   InputTimes input_times() const;
-  InputMeans input_means() const;
-  void report_input();
-  int computing_threads() const;
-  ProcessorWaiting processor_waiting() const;
-  std::string processor_advice(const std::string& worker) const;
-  void report_processors();
-  void say_of_worst(const char* label, double share,
-                    const std::function<std::string(const std::string& worker)>& advice);
   void validate();
   void check_finite(const StepOutcome& outcome);
   void check_finite(const StrategyState& state);
@@ -197,12 +187,7 @@ class Trainer {
   std::optional<double> last_epoch_s_{};  ///< Of the epoch that ended last, if it was whole
   std::int64_t rated_steps_ = 0;          ///< Those after the first ten
   std::int64_t rated_ns_ = 0;
-  InputTimes unrated_input_;  ///< Of those
-  bool input_advised_ = false;
-  std::optional<ProcessorQueue> queue_;  ///< Of a run()
-  std::int64_t unrated_queued_ns_ = 0;
-  std::int64_t rated_begin_ns_ = 0;
-  bool processors_advised_ = false;
+  std::optional<ResourceAdvice> advice_;  ///< Of a run()
   BestValidation best_;
   bool improved_ = false;  ///< By a validation after which nothing was saved yet
   Saves saves_;

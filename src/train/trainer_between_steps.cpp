@@ -12,7 +12,6 @@
 #include "src/observe/live_line.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"
-#include "src/train/loading.hpp"
 #include "src/train/re_estimate.hpp"
 #include "src/train/trainer.hpp"
 
@@ -84,14 +83,7 @@ void Trainer::report(const StepOutcome& outcome) {
   parts_.reporter.step(report);
   if (stragglers.stands_out())
     parts_.reporter.say(cat("straggler    ", stragglers.text(slowest.rank, slowest.host)));
-  if (!input_advised_ && input_times().stands_out()) {
-    input_advised_ = true;
-    parts_.reporter.say(cat("input        ", input_advice(input_times(), input_means())));
-  }
-  if (!processors_advised_ && processor_waiting().stands_out()) {
-    processors_advised_ = true;
-    parts_.reporter.say(cat("processors   ", processor_advice("")));
-  }
+  advice_->report(input_times());
   mark_ = {.times = times_, .strategy = strategy, .rated_steps = rated_steps_, .rated_ns = rated_ns_};
   saves_.report();
 }
@@ -139,78 +131,11 @@ void Trainer::report_waiting() {
                   seconds(run_.sync.times().exposed_comm_ns)));
 }
 
-InputTimes Trainer::all_input_times() const {
+InputTimes Trainer::input_times() const {
   return {.step_ns = times_.step_ns,
           .wait_ns = times_.input_ns,
           .read_ns = times_.read_ns,
           .comm_ns = run_.sync.times().exposed_comm_ns};
-}
-
-/// Without the first steps, which wait for the first batches.
-InputTimes Trainer::input_times() const {
-  InputTimes times = all_input_times();
-  times -= unrated_input_;
-  return times;
-}
-
-InputMeans Trainer::input_means() const {
-  const mpi::Place& place = run_.machine.own_place();
-  const auto neighbours = std::ranges::count(run_.machine.places, place.host_index, &mpi::Place::host_index);
-  return {.threads = config_.data.threads,
-          .prefetch = config_.data.prefetch,
-          .cores = mpi::default_threads(place),
-          .computing = computing_threads(),
-          .spare = place.host_cores / neighbours - computing_threads()};
-}
-
-/// Collective. Reports the advice of the worker with the largest share; nothing where all are 0.
-/// @param advice for this worker, given its name where there are several
-void Trainer::say_of_worst(const char* label, double share,
-                           const std::function<std::string(const std::string& worker)>& advice) {
-  const std::vector<double> shares = run_.machine.workers.all_gather(std::span<const double>(&share, 1));
-  const auto worst = std::ranges::max_element(shares);
-  if (*worst == 0.0) return;
-  const auto worker = static_cast<int>(worst - shares.begin());
-  const mpi::Place& place = run_.machine.places[static_cast<std::size_t>(worker)];
-  std::string text = advice(shares.size() == 1 ? "" : cat("rank ", place.rank, " on ", place.host));
-  run_.machine.workers.broadcast(text, worker);
-  parts_.reporter.say(cat(label, text));
-}
-
-/// Collective. Over the whole run, of the worker that waited for its input longest.
-void Trainer::report_input() {
-  const InputTimes own = input_times();
-  say_of_worst("input        in the whole run ", own.stands_out() ? own.wait_share() : 0.0,
-               [&](const std::string& worker) { return input_advice(own, input_means(), worker); });
-}
-
-/// OpenMP's, that one operation takes.
-int Trainer::computing_threads() const {
-  if (config_.device.kind != DeviceKind::cpu) return 1;
-  const mpi::Place& place = run_.machine.own_place();
-  return config_.device.threads > 0 ? static_cast<int>(config_.device.threads) : mpi::default_threads(place);
-}
-
-/// Without the first steps, in which the libraries start their threads.
-ProcessorWaiting Trainer::processor_waiting() const {
-  return {.span_ns = trace::now_ns() - rated_begin_ns_,
-          .queued_ns = queue_->waited_ns() - unrated_queued_ns_};
-}
-
-std::string Trainer::processor_advice(const std::string& worker) const {
-  const mpi::Place& place = run_.machine.own_place();
-  return flotilla::processor_advice(processor_waiting(),
-                                    {.threads = computing_threads(),
-                                     .cores = std::max(1, place.cores / std::max(1, place.cores_shared_by)),
-                                     .bound = place.cores < place.host_cores},
-                                    worker);
-}
-
-/// Collective. Over the whole run, of the worker whose processors were taken most.
-void Trainer::report_processors() {
-  const ProcessorWaiting own = processor_waiting();
-  say_of_worst("processors   in the whole run ", own.stands_out() ? own.share() : 0.0,
-               [this](const std::string& worker) { return processor_advice(worker); });
 }
 
 void Trainer::validate() {

@@ -6,7 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "src/commands/command_line.hpp"
-#include "src/commands/size_text.hpp"
+#include "src/commands/command_options.hpp"
 
 namespace flotilla {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/train/evaluation.hpp"
-#include "src/train/loading.hpp"
+#include "src/train/run_data.hpp"
 #include "tests/data/byte_samples.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/data/images/image_files.hpp"
