@@ -89,11 +89,6 @@ std::string parts_folder(const std::string& checkpoint) {
   return fs::path(checkpoint).replace_extension(".parts").string();
 }
 
-void make_folder(const std::string& folder) {
-  if (const int error = make_folders(folder); error != 0)
-    throw UserError(cat("cannot make the folder '", folder, "' for checkpoints: ", system_message(error)));
-}
-
 /// The file that a link leads to: a checkpoint's parts lie beside it, not beside the link.
 std::string behind_link(const std::string& path) {
   std::error_code error;
@@ -166,16 +161,14 @@ std::string damage_of(const std::string& path, int workers, const std::function<
 
 CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folder)) {
   make();
-  if (::access(folder_.c_str(), W_OK | X_OK) != 0)
-    throw UserError(cat("cannot write checkpoints into '", folder_, "': ", std::strerror(errno)));
 }
 
 void CheckpointFolder::make() const {
-  make_folder(folder_);
+  make_output_folder(folder_);
 }
 
 void CheckpointFolder::make_parts(std::int64_t step) const {
-  make_folder(parts_folder(path_of(step)));
+  make_output_folder(parts_folder(path_of(step)));
 }
 
 std::string CheckpointFolder::file_name(std::int64_t step) {
