@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/write_file.hpp"
 
@@ -11,6 +12,11 @@ namespace flotilla {
 /// Reads and verifies a file, but for rows of tables. @throws UserError as CheckpointFile
 inline Snapshot read_checkpoint(const std::string& path) {
   return CheckpointFile(path, CheckpointFile::Content::everything).all();
+}
+
+/// The newest good checkpoint of a run's folder.
+inline Snapshot final_model(const std::string& run_folder) {
+  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
 }
 
 /// Writes one file at once, atomically and verified, as CheckpointWriter does. @throws UserError

@@ -38,4 +38,9 @@ inline std::string mistakes_of(const std::string& text, const std::vector<std::s
   return {};
 }
 
+/// The text of a single mistake, at "bad.toml:15:9".
+inline std::string one(const std::string& place, const std::string& mistake) {
+  return "the deck has 1 mistake:\n  " + place + ": " + mistake;
+}
+
 }  // namespace flotilla::test

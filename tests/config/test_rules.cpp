@@ -13,11 +13,8 @@ namespace {
 using test::good_deck;
 using test::load;
 using test::mistakes_of;
+using test::one;
 using Texts = std::vector<std::string>;
-
-std::string one(const std::string& place, const std::string& mistake) {
-  return "the deck has 1 mistake:\n  " + place + ": " + mistake;
-}
 
 TEST(Rules, ExactlyOneBatchSizeIsGiven) {
   const std::string both =

@@ -4,58 +4,21 @@
 #include "kernels/error.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
+#include "tests/kernels/convolutions.hpp"
 
 namespace flotilla {
 namespace {
 
 using test::exact_values;
-using test::read;
 
-/// What a convolution computes, everything in plain order.
-struct Results {
-  std::vector<float> y, dx, dw, db;
-};
-
-std::size_t plain_size(const Conv2dSpec& s) {
-  return static_cast<std::size_t>(s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel);
-}
-
-Results run(Device& device, const Conv2dSpec& spec, int passes, bool plain_input) {
-  const auto plan = device.layers().conv2d(spec);
-  std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
-  plan->weight_from_plain(exact_values(static_cast<std::int64_t>(plain_size(spec)), 2), stored);
-  const Storage weight = test::storage_of(device, stored);
-  const Storage bias = test::storage_of(device, exact_values(spec.bias ? spec.out_channels : 0, 3));
-  const Weights w{weight.span(), bias.span()};
-  const float before = spec.accumulate ? 0.0F : 99.0F;
-  Storage dw = test::storage_of(device, std::vector<float>(stored.size(), before));
-  Storage db = test::storage_of(device, std::vector<float>(bias.size(), before));
-  std::vector<float> x_values = exact_values(spec.input.size(), 1);
-  const Tensor x =
-      plain_input ? test::staged(device, spec.input, x_values) : test::image_of(device, spec.input, x_values);
-  Tensor y = test::stale_image(device, plan->output_shape());
-  Tensor dx = test::stale_image(device, spec.input);
-  const Tensor dy = test::image_of(device, y.shape(), exact_values(y.shape().size(), 4));
-  for (int pass = 0; pass < passes; ++pass) {
-    plan->forward(x, w, y);
-    if (spec.input_gradient) plan->backward_data(dy, w, dx);
-    plan->backward_weights(x, dy, {dw.span(), db.span()});
-  }
-  Results results{test::read_image(device, y), test::read_image(device, dx),
-                  std::vector<float>(plain_size(spec)), read(device, db)};
-  plan->weight_to_plain(read(device, dw), results.dw);
-  return results;
-}
-
-void expect_the_same_bits(const Conv2dSpec& spec, Precision precision, int passes = 1,
-                          bool plain_input = false) {
+void expect_the_same_bits(const Conv2dSpec& spec, Precision precision, int passes = 1, bool staged = false) {
   SCOPED_TRACE(cat(spec.input.text(), " -> ", spec.out_channels, " kernel ", spec.kernel, " stride ",
                    spec.stride, " padding ", spec.padding, " groups ", spec.groups, ", ", name(precision)));
   const auto gpu = test::gpu({.precision = precision});
   const auto oracle = make_device({.kind = "reference", .precision = precision});
 
-  const Results actual = run(*gpu, spec, passes, plain_input);
-  const Results expected = run(*oracle, spec, passes, plain_input);
+  const test::ConvRun actual = test::run_conv2d(*gpu, spec, passes, exact_values, staged);
+  const test::ConvRun expected = test::run_conv2d(*oracle, spec, passes, exact_values, staged);
 
   if (spec.bias && is_half(precision)) {  // added to what is rounded already
     const double unit = precision == Precision::float16 ? 0x1p-10 : 0x1p-7;

@@ -6,45 +6,10 @@
 #include "kernels/error.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
+#include "tests/kernels/linear_run.hpp"
 
 namespace flotilla {
 namespace {
-
-using test::exact_values;
-using test::read;
-
-/// What a linear layer computes, weights and their gradient in plain order.
-struct Results {
-  std::vector<float> y, dx, dw, db;
-};
-
-Results run(Device& device, const LinearSpec& spec, int passes) {
-  const auto plan = device.layers().linear(spec);
-  std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
-  plan->weight_from_plain(exact_values(spec.out * spec.in, 2), stored);
-  const Storage weight = test::storage_of(device, stored);
-  const Storage bias = test::storage_of(device, exact_values(spec.bias ? spec.out : 0, 3));
-  const Weights w{weight.span(), bias.span()};
-  // What is there before must not matter without accumulate.
-  const float before = spec.accumulate ? 0.0F : 99.0F;
-  Storage dw = test::storage_of(device, std::vector<float>(stored.size(), before));
-  Storage db = test::storage_of(device, std::vector<float>(bias.size(), before));
-  std::vector<float> x_values = exact_values(spec.batch * spec.in, 1);
-  const Tensor x = test::staged(device, {spec.batch, spec.in}, x_values);
-  Tensor y = device.tensors().zeros({spec.batch, spec.out});
-  Tensor dx = device.tensors().zeros({spec.batch, spec.in});
-  for (int pass = 0; pass < passes; ++pass) {
-    std::vector<float> dy_values = exact_values(spec.batch * spec.out, 4);
-    Tensor dy = test::staged(device, {spec.batch, spec.out}, dy_values);
-    plan->forward(x, w, y);
-    plan->backward(x, y, w, dy, {dw.span(), db.span()}, &dx);
-    device.queue().synchronize();
-  }
-  Results results{test::values_of(device, y), test::values_of(device, dx), std::vector<float>(stored.size()),
-                  read(device, db)};
-  plan->weight_to_plain(read(device, dw), results.dw);
-  return results;
-}
 
 /// Half of the spacing of values around the largest one, relative.
 double rounding(Precision precision) {
@@ -65,8 +30,8 @@ void expect_agreement(Device& gpu, const LinearSpec& spec, int passes, double in
                    spec.bias ? " with bias, " : ", ", name(precision)));
   const auto oracle = make_device({.kind = "reference", .precision = precision});
 
-  const Results actual = run(gpu, spec, passes);
-  const Results expected = run(*oracle, spec, passes);
+  const test::LinearRun actual = test::run_linear(gpu, spec, passes, test::exact_values);
+  const test::LinearRun expected = test::run_linear(*oracle, spec, passes, test::exact_values);
 
   EXPECT_LE(test::largest_difference(actual.y, expected.y), inexact);
   EXPECT_LE(test::largest_difference(actual.dx, expected.dx), inexact * static_cast<double>(spec.out));

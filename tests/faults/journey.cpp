@@ -67,10 +67,6 @@ std::string verdict_in(const std::string& errors) {
   return "";
 }
 
-std::vector<float> model_in(const std::string& folder) {
-  return read_checkpoint(find_newest_good(folder, [](const std::string&) {}).value()).values;
-}
-
 bool ends_in_order(Harm harm) {
   return harm == Harm::pause_rank || harm == Harm::ask_to_stop || harm == Harm::fill_disk;
 }
@@ -380,9 +376,9 @@ void Journey::finish(const std::string& reference_folder) {
     for (std::string& word : words)
       if (word.starts_with("run.output=")) word = "run.output=" + folder;
     if (run(words).exit_code != 0) complain("a run that was left alone failed");
-    return model_in(folder);
+    return final_model(folder).values;
   };
-  const auto model = model_in(place_.output);
+  const auto model = final_model(place_.output).values;
   const auto reference = undisturbed(reference_folder);
   if (model == reference) return;
   const auto again = undisturbed(reference_folder + "-2");

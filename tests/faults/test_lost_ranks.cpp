@@ -25,10 +25,6 @@ std::string newest_of(const std::string& output) {
   return find_newest_good(output, [](const std::string& text) { ADD_FAILURE() << text; }).value_or("");
 }
 
-Snapshot final_model(const std::string& output) {
-  return read_checkpoint(find_newest_good(output, [](const std::string&) {}).value());
-}
-
 struct Death {
   const char* strategy;
   const char* call;  ///< Of a rank: in which it dies

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "tests/kernels/values.hpp"
@@ -13,15 +12,9 @@ struct LinearRun {
   std::vector<float> y, dx, dw, db;
 };
 
-/// As values() of values.hpp makes them: so many, of that stream.
-using Values = std::function<std::vector<float>(std::int64_t count, std::uint64_t stream)>;
-
 /// Forward and backward of one layer, as many times as `passes` (with accumulate the gradients add up).
-inline LinearRun run_linear(
-    Device& device, const LinearSpec& spec, int passes = 1,
-    const Values& values = [](std::int64_t count, std::uint64_t stream) {
-      return test::values(count, stream);
-    }) {
+inline LinearRun run_linear(Device& device, const LinearSpec& spec, int passes = 1,
+                            const Values& values = default_values) {
   const auto plan = device.layers().linear(spec);
   const auto count = static_cast<std::size_t>(plan->weight_size());
   std::vector<float> stored(count);

@@ -16,51 +16,25 @@ using test::integers;
 using test::make_oracle;
 using test::plain_size;
 using test::read;
-using test::read_image;
 using test::text;
 using test::values;
 
 using CpuBfloat16Conv2d = test::Bfloat16Images;
 
-/// What a convolution computes, everything in plain order.
-struct ConvResults {
-  std::vector<float> y, dx, dw, db;
-};
-
-template <class Make>
-ConvResults run(Device& device, const Conv2dSpec& spec, const Make& make, int passes) {
-  constexpr float weight_detail = 0x1p-12F;  // which its copy in bfloat16 does not have
-  const auto plan = device.layers().conv2d(spec);
-  std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
-  std::vector<float> plain = make(plain_size(spec), 2);
-  for (float& value : plain) value *= 1.0F + weight_detail;
-  plan->weight_from_plain(plain, stored);
-  const Storage weight = test::storage_of(device, stored);
-  const Storage bias = test::storage_of(device, make(spec.bias ? spec.out_channels : 0, 3));
-  const Weights w{weight.span(), bias.span()};
-  // What is there before must not matter without accumulate.
-  const float before = spec.accumulate ? 0.0F : 99.0F;
-  Storage dw = test::storage_of(device, std::vector<float>(stored.size(), before));
-  Storage db = test::storage_of(device, std::vector<float>(bias.size(), before));
-  const Tensor x = image_of(device, spec.input, make(spec.input.size(), 1));
-  Tensor y = test::stale_image(device, plan->output_shape());
-  Tensor dx = test::stale_image(device, spec.input);
-  const Tensor dy = image_of(device, y.shape(), make(y.shape().size(), 4));
-  for (int pass = 0; pass < passes; ++pass) {
-    plan->forward(x, w, y);
-    if (spec.input_gradient) plan->backward_data(dy, w, dx);
-    plan->backward_weights(x, dy, {dw.span(), db.span()});
-  }
-  ConvResults results{read_image(device, y), read_image(device, dx),
-                      std::vector<float>(static_cast<std::size_t>(plain_size(spec))), read(device, db)};
-  plan->weight_to_plain(read(device, dw), results.dw);
-  return results;
+/// @param make the values, of which the weights get details that their copies in bfloat16 do not have
+test::ConvRun run(Device& device, const Conv2dSpec& spec, const test::Values& make, int passes) {
+  return test::run_conv2d(device, spec, passes, [&](std::int64_t count, std::uint64_t stream) {
+    std::vector<float> made = make(count, stream);
+    if (stream == 2)
+      for (float& value : made) value *= 1.0F + 0x1p-12F;
+    return made;
+  });
 }
 
 void expect_exact(const Conv2dSpec& spec, int threads, int passes = 1) {
   SCOPED_TRACE(cat(text(spec), ", threads ", threads));
-  const ConvResults actual = run(*cpu_with(threads), spec, integers, passes);
-  const ConvResults expected = run(*make_oracle(), spec, integers, passes);
+  const test::ConvRun actual = run(*cpu_with(threads), spec, integers, passes);
+  const test::ConvRun expected = run(*make_oracle(), spec, integers, passes);
 
   EXPECT_EQ(actual.y, expected.y);
   EXPECT_EQ(actual.dx, expected.dx);
@@ -141,8 +115,8 @@ TEST_F(CpuBfloat16Conv2d, GivesNeighboursOfTheReferenceForOtherValues) {
         Conv2dSpec{.input = {2, 64, 14, 14}, .out_channels = 96, .kernel = 1},
         Conv2dSpec{.input = {2, 64, 14, 14}, .out_channels = 96, .kernel = 3, .stride = 2, .padding = 1}}) {
     SCOPED_TRACE(text(spec));
-    const ConvResults actual = run(*cpu_with(2), spec, halves, 1);
-    const ConvResults expected = run(*make_oracle(), spec, halves, 1);
+    const test::ConvRun actual = run(*cpu_with(2), spec, halves, 1);
+    const test::ConvRun expected = run(*make_oracle(), spec, halves, 1);
 
     const auto bound = [](std::int64_t terms) {
       return 4.0 * std::numeric_limits<float>::epsilon() * static_cast<double>(terms);
@@ -193,14 +167,14 @@ TEST_F(CpuBfloat16Conv2d, GivesTheSameBitsAgainWhateverIsInTheScratchMemory) {
                             .stride = stride,
                             .padding = kernel / 2};
       const auto device = cpu_with(2);
-      const ConvResults once = run(*device, spec, halves, 1);
+      const test::ConvRun once = run(*device, spec, halves, 1);
       const Conv2dSpec larger{.input = {3, 64, 12, 12}, .out_channels = 64, .kernel = 1, .stride = 2};
       const auto poisoned = [](std::int64_t count, std::uint64_t) {
         return std::vector<float>(static_cast<std::size_t>(count), std::numeric_limits<float>::quiet_NaN());
       };
       run(*device, larger, poisoned, 1);
 
-      const ConvResults again = run(*device, spec, halves, 2);
+      const test::ConvRun again = run(*device, spec, halves, 2);
 
       EXPECT_EQ(once.y, again.y);
       EXPECT_EQ(once.dx, again.dx);

@@ -16,37 +16,6 @@ using test::read;
 using test::text;
 using test::values;
 
-/// What a convolution computes, everything in plain order.
-struct Results {
-  std::vector<float> y, dx, dw, db;
-};
-
-Results run(Device& device, const Conv2dSpec& spec, int passes = 1) {
-  const auto plan = device.layers().conv2d(spec);
-  std::vector<float> stored(static_cast<std::size_t>(plan->weight_size()));
-  plan->weight_from_plain(values(plain_size(spec), 2), stored);
-  const Storage weight = test::storage_of(device, stored);
-  const Storage bias = test::storage_of(device, values(spec.bias ? spec.out_channels : 0, 3));
-  const Weights w{weight.span(), bias.span()};
-  // What is there before must not matter without accumulate.
-  const float before = spec.accumulate ? 0.0F : 99.0F;
-  Storage dw = test::storage_of(device, std::vector<float>(stored.size(), before));
-  Storage db = test::storage_of(device, std::vector<float>(bias.size(), before));
-  const Tensor x = test::image_of(device, spec.input, values(spec.input.size(), 1));
-  Tensor y = test::stale_image(device, plan->output_shape());
-  Tensor dx = test::stale_image(device, spec.input);
-  const Tensor dy = test::image_of(device, y.shape(), values(y.shape().size(), 4));
-  for (int pass = 0; pass < passes; ++pass) {
-    plan->forward(x, w, y);
-    plan->backward_data(dy, w, dx);
-    plan->backward_weights(x, dy, {dw.span(), db.span()});
-  }
-  Results results{test::read_image(device, y), test::read_image(device, dx),
-                  std::vector<float>(static_cast<std::size_t>(plain_size(spec))), read(device, db)};
-  plan->weight_to_plain(read(device, dw), results.dw);
-  return results;
-}
-
 /// Sums of n products of values below 1: 4 · n · eps is a safe bound (tests/kernels/test_linear.cpp).
 double bound(std::int64_t terms) {
   return 4.0 * std::numeric_limits<float>::epsilon() * static_cast<double>(terms) + 1e-6;
@@ -57,8 +26,8 @@ void expect_agreement(const Conv2dSpec& spec, int threads, int passes = 1, bool 
   const auto cpu = make_device({.kind = "cpu", .threads = threads, .winograd = winograd});
   const auto oracle = make_device({.kind = "reference"});
 
-  const Results actual = run(*cpu, spec, passes);
-  const Results expected = run(*oracle, spec, passes);
+  const test::ConvRun actual = test::run_conv2d(*cpu, spec, passes);
+  const test::ConvRun expected = test::run_conv2d(*oracle, spec, passes);
 
   const Shape output = output_shape(spec);
   const std::int64_t window = spec.kernel * spec.kernel;
@@ -139,8 +108,8 @@ TEST(CpuConv2d, ReadsNothingThatAnotherOneLeftInTheScratchMemory) {
     before->backward_weights(poison, poison, {weight.span(), {}});
     before->forward(poison, {weight.span(), {}}, poison);
 
-    const Results actual = run(*used, spec);
-    const Results expected = run(*clean, spec);
+    const test::ConvRun actual = test::run_conv2d(*used, spec);
+    const test::ConvRun expected = test::run_conv2d(*clean, spec);
 
     EXPECT_EQ(actual.y, expected.y) << winograd;
     EXPECT_EQ(actual.dx, expected.dx) << winograd;
@@ -216,8 +185,8 @@ TEST(CpuConv2d, GivesTheSameBitsAgain) {
     const auto first = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
     const auto second = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
 
-    const Results once = run(*first, spec);
-    const Results again = run(*second, spec, 2);
+    const test::ConvRun once = test::run_conv2d(*first, spec);
+    const test::ConvRun again = test::run_conv2d(*second, spec, 2);
 
     EXPECT_EQ(once.y, again.y) << winograd;
     EXPECT_EQ(once.dx, again.dx) << winograd;

@@ -12,6 +12,7 @@
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/processor/processor.hpp"
 #include "tests/kernels/linear_run.hpp"
+#include "tests/support/relative_difference.hpp"
 
 // The device "cpu" in bfloat16, on processors that have it.
 
@@ -172,17 +173,6 @@ TEST_F(CpuBfloat16, ALinearLayerIsTheReferencesBitForBitWhereSumsAreExact) {
   }
 }
 
-/// ‖a − b‖ ÷ ‖b‖.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (double{a[i]} - double{b[i]}) * (double{a[i]} - double{b[i]});
-    norm += double{b[i]} * double{b[i]};
-  }
-  return std::sqrt(difference / norm);
-}
-
 // Sums that differ by errors of float32 become one half or its neighbour: seldom, and then they differ by 2⁻⁸
 // below 1. Each of y, dy and dx may; were all of one rounded apart, the norms would differ by 2⁻⁸.
 TEST_F(CpuBfloat16, ALinearLayerIsAsCloseToTheReferenceAsARoundingForEveryActivation) {
@@ -197,10 +187,10 @@ TEST_F(CpuBfloat16, ALinearLayerIsAsCloseToTheReferenceAsARoundingForEveryActiva
     const test::LinearRun found = test::run_linear(*device, spec, 1, small);
     const test::LinearRun expected = test::run_linear(*oracle, spec, 1, small);
     EXPECT_LE(test::largest_difference(found.y, expected.y), 0x1p-8) << static_cast<int>(f);
-    EXPECT_LT(distance(found.y, expected.y), 0x1p-10) << static_cast<int>(f);
-    EXPECT_LT(distance(found.dx, expected.dx), 0x1p-9) << static_cast<int>(f);
-    EXPECT_LT(distance(found.dw, expected.dw), 0x1p-9) << static_cast<int>(f);
-    EXPECT_LT(distance(found.db, expected.db), 0x1p-9) << static_cast<int>(f);
+    EXPECT_LT(test::relative_difference(found.y, expected.y), 0x1p-10) << static_cast<int>(f);
+    EXPECT_LT(test::relative_difference(found.dx, expected.dx), 0x1p-9) << static_cast<int>(f);
+    EXPECT_LT(test::relative_difference(found.dw, expected.dw), 0x1p-9) << static_cast<int>(f);
+    EXPECT_LT(test::relative_difference(found.db, expected.db), 0x1p-9) << static_cast<int>(f);
   }
 }
 
@@ -256,7 +246,7 @@ TEST_F(CpuBfloat16, TheLossIsThatOfTheLogitsAndItsGradientIsRoundedOnce) {
   EXPECT_EQ(sums[sum_top1], expected_sums[sum_top1]);
   EXPECT_EQ(sums[sum_top5], expected_sums[sum_top5]);
   EXPECT_EQ(sums[sum_samples], 30.0F);
-  EXPECT_LT(distance(gradient, expected), 0x1p-10);
+  EXPECT_LT(test::relative_difference(gradient, expected), 0x1p-10);
 }
 
 }  // namespace

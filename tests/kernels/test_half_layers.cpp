@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
 #include "tests/kernels/image_values.hpp"
+#include "tests/support/relative_difference.hpp"
 
 // The reference device in half precision: what is rounded, what is not, and how far that takes the results.
 
@@ -27,17 +28,6 @@ double unit_of(Precision precision) {
 
 bool are_halves(Precision precision, const std::vector<float>& of) {
   return std::ranges::all_of(of, [&](float value) { return half::rounded(precision, value) == value; });
-}
-
-/// ‖a − b‖ ÷ ‖b‖.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (double{a[i]} - double{b[i]}) * (double{a[i]} - double{b[i]});
-    norm += double{b[i]} * double{b[i]};
-  }
-  return std::sqrt(difference / norm);
 }
 
 std::unique_ptr<Device> device_of(Precision precision) {
@@ -87,11 +77,11 @@ TEST_P(HalfLayers, ALinearLayerIsAsFarFromFloat32AsItsRoundings) {
   const LinearResults found = run_linear(*device_of(GetParam()));
   const LinearResults expected = run_linear(*device_of(Precision::float32));
 
-  EXPECT_LT(distance(found.y, expected.y), 3.0 * unit);
-  EXPECT_LT(distance(found.dx, expected.dx), 6.0 * unit);
-  EXPECT_LT(distance(found.dw, expected.dw), 6.0 * unit);
-  EXPECT_LT(distance(found.db, expected.db), 5.0 * unit);
-  EXPECT_GT(distance(found.y, expected.y), 0.05 * unit);
+  EXPECT_LT(test::relative_difference(found.y, expected.y), 3.0 * unit);
+  EXPECT_LT(test::relative_difference(found.dx, expected.dx), 6.0 * unit);
+  EXPECT_LT(test::relative_difference(found.dw, expected.dw), 6.0 * unit);
+  EXPECT_LT(test::relative_difference(found.db, expected.db), 5.0 * unit);
+  EXPECT_GT(test::relative_difference(found.y, expected.y), 0.05 * unit);
 }
 
 struct ConvResults {
@@ -132,11 +122,11 @@ TEST_P(HalfLayers, AConvolutionLeavesHalvesAsFarFromFloat32AsItsRoundings) {
   EXPECT_TRUE(are_halves(GetParam(), found.y));
   EXPECT_TRUE(are_halves(GetParam(), found.dx));
   EXPECT_TRUE(are_halves(GetParam(), found.dw));
-  EXPECT_LT(distance(found.y, expected.y), 3.0 * unit);
-  EXPECT_LT(distance(found.dx, expected.dx), 3.0 * unit);
-  EXPECT_LT(distance(found.dw, expected.dw), 3.0 * unit);
+  EXPECT_LT(test::relative_difference(found.y, expected.y), 3.0 * unit);
+  EXPECT_LT(test::relative_difference(found.dx, expected.dx), 3.0 * unit);
+  EXPECT_LT(test::relative_difference(found.dw, expected.dw), 3.0 * unit);
   EXPECT_EQ(found.db, expected.db);
-  EXPECT_GT(distance(found.dw, expected.dw), 0.05 * unit);
+  EXPECT_GT(test::relative_difference(found.dw, expected.dw), 0.05 * unit);
 }
 
 TEST_P(HalfLayers, GradientsOfAConvolutionAreAddedUpInFloat32) {
@@ -195,9 +185,9 @@ TEST_P(HalfLayers, BatchNormRoundsWhatItWritesAndNothingOfItsChannels) {
   EXPECT_TRUE(are_halves(GetParam(), found.y));
   EXPECT_TRUE(are_halves(GetParam(), found.dx));
   EXPECT_TRUE(are_halves(GetParam(), found.dresidual));
-  EXPECT_LT(distance(found.y, expected.y), unit);
-  EXPECT_LT(distance(found.dresidual, expected.dresidual), unit);
-  EXPECT_LT(distance(found.dx, expected.dx), 3.0 * unit);
+  EXPECT_LT(test::relative_difference(found.y, expected.y), unit);
+  EXPECT_LT(test::relative_difference(found.dresidual, expected.dresidual), unit);
+  EXPECT_LT(test::relative_difference(found.dx, expected.dx), 3.0 * unit);
   EXPECT_EQ(found.dscale, expected.dscale);
   EXPECT_EQ(found.dshift, expected.dshift);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "kernels/device.hpp"
@@ -16,6 +17,12 @@ inline std::vector<float> values(std::int64_t count, std::uint64_t stream, doubl
   std::vector<float> made(static_cast<std::size_t>(count));
   for (float& value : made) value = static_cast<float>(range * (2.0 * random.uniform() - 1.0));
   return made;
+}
+
+/// As values() makes them: so many, of that stream.
+using Values = std::function<std::vector<float>(std::int64_t count, std::uint64_t stream)>;
+inline std::vector<float> default_values(std::int64_t count, std::uint64_t stream) {
+  return values(count, stream);
 }
 
 /// A tensor of the device that holds `values`, rounded where it holds halves.

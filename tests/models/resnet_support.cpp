@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/models/resnet_support.hpp"
 
-#include <cmath>
-
 #include "kernels/random.hpp"
 
 namespace flotilla::test {
@@ -83,17 +81,6 @@ std::vector<float> ResnetRun::logits() const {
   std::vector<float> values(static_cast<std::size_t>(network->logits().shape().size()));
   device->tensors().download(network->logits(), values);
   return values;
-}
-
-double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    const double off = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    difference += off * off;
-    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return std::sqrt(difference / norm);
 }
 
 }  // namespace flotilla::test

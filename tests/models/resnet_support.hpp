@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/resnet.hpp"
+#include "tests/support/relative_difference.hpp"
 
 namespace flotilla::test {
 
@@ -33,8 +34,5 @@ class ResnetRun {
   std::vector<float> images;
   std::vector<std::int32_t> labels;
 };
-
-/// ‖a − b‖ / ‖b‖.
-double relative_difference(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace flotilla::test

@@ -124,7 +124,8 @@ TEST_F(ClickTraining, InBfloat16FollowsTheReference) {
   const std::vector<float> unrounded = of_two_ranks({"train.batch_size=24", "device.kind=reference"}, 10);
 
   if (!expected.empty()) {
-    EXPECT_LT(test::relative_distance(found, expected), 0.25 * test::relative_distance(unrounded, expected));
+    EXPECT_LT(test::relative_difference(found, expected),
+              0.25 * test::relative_difference(unrounded, expected));
   }
 }
 

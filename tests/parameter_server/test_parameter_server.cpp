@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 
 #include "src/commands/with_servers.hpp"
@@ -75,16 +74,6 @@ std::vector<float> without_servers(const mpi::Communicator& workers, const Texts
   return after(run, steps);
 }
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0.0;
-  double size = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
-    size += static_cast<double>(b[i]) * b[i];
-  }
-  return std::sqrt(difference / size);
-}
-
 const std::vector<Texts>& optimizers() {
   static const std::vector<Texts> all = {
       {"optimizer.kind=sgd"},
@@ -119,7 +108,7 @@ TEST(ParameterServer, SyncGivesWhatAllReduceGives) {
           if (workers.size() <= 2) {
             EXPECT_EQ(parameters, expected) << servers << " servers";
           } else {
-            EXPECT_LT(distance(parameters, expected), 1e-5) << servers << " servers";
+            EXPECT_LT(test::relative_difference(parameters, expected), 1e-5) << servers << " servers";
           }
         });
       }
@@ -139,8 +128,8 @@ TEST(ParameterServer, SyncClipsByTheNormOverAllServers) {
 
       const std::vector<float> parameters = after(run, 50);
 
-      EXPECT_LT(distance(parameters, expected), 1e-6);
-      EXPECT_GT(distance(parameters, unclipped), 1e-4);
+      EXPECT_LT(test::relative_difference(parameters, expected), 1e-6);
+      EXPECT_GT(test::relative_difference(parameters, unclipped), 1e-4);
     });
   }
 }
@@ -157,7 +146,8 @@ TEST(ParameterServer, SyncKnowsTheNormsOfTensorsThatServersShare) {
         const std::vector<float> expected = without_servers(workers, optimizer, 100);
         TrainingRun run(workers.collective_clone(), deck_text, served, nullptr, &link);
 
-        EXPECT_LT(distance(after(run, 100), expected), 1e-5) << kind << ", " << servers << " servers";
+        EXPECT_LT(test::relative_difference(after(run, 100), expected), 1e-5)
+            << kind << ", " << servers << " servers";
       });
     }
   }
@@ -177,8 +167,8 @@ TEST(ParameterServer, SyncKeepsAResidualNetworksStatistics) {
     const std::vector<float> expected = after(plain, 3);
     const std::vector<float> parameters = after(run, 3);
 
-    EXPECT_LT(distance(parameters, expected), 1e-5);
-    EXPECT_LT(distance(run.statistics(), plain.statistics()), 1e-5);
+    EXPECT_LT(test::relative_difference(parameters, expected), 1e-5);
+    EXPECT_LT(test::relative_difference(run.statistics(), plain.statistics()), 1e-5);
   };
   with_roles(served, body, test::resnet_deck);
 }
@@ -235,7 +225,8 @@ TEST(ParameterServer, ServesADeviceWithMemoryOfItsOwnAlike) {
         const std::vector<float> values = plain_after(served + Texts{"device.kind=reference"}, 9, deck_text);
 
         if (!expected.empty()) {
-          EXPECT_LT(test::relative_distance(values, expected), 1e-5) << mode << ", " << servers << " servers";
+          EXPECT_LT(test::relative_difference(values, expected), 1e-5)
+              << mode << ", " << servers << " servers";
         }
       }
     }
@@ -278,7 +269,7 @@ TEST(ParameterServer, OneWorkerHalfAsyncTakesStepsOfMergedBatches) {
         without_servers(workers, samples + Texts{"train.accumulate_steps=4"}, 20);
     TrainingRun run(workers.collective_clone(), deck_text, served, nullptr, &link);
 
-    EXPECT_LT(distance(after(run, 80), expected), 1e-6);
+    EXPECT_LT(test::relative_difference(after(run, 80), expected), 1e-6);
   });
 }
 

@@ -35,10 +35,6 @@ std::string train(int ranks, const Texts& all) {
   return result.output;
 }
 
-std::vector<float> final_values(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value()).values;
-}
-
 class Bfloat16Runs : public testing::Test {
  protected:
   void SetUp() override {
@@ -55,7 +51,8 @@ TEST_F(Bfloat16Runs, GoOnToTheSameBits) {
     for (const int stop : {7, 20})
       train(2, arguments(folder_.path("parts" + number), "bfloat16", stop, strategies[i]));
 
-    EXPECT_EQ(final_values(folder_.path("parts" + number)), final_values(folder_.path("whole" + number)));
+    EXPECT_EQ(final_model(folder_.path("parts" + number)).values,
+              final_model(folder_.path("whole" + number)).values);
   }
 }
 

@@ -26,9 +26,7 @@ class ChangedResume : public testing::Test {
     return flotilla(ranks, all);
   }
   std::string path(const std::string& name) const { return folder_.path(name); }
-  Snapshot newest(const std::string& output) const {
-    return read_checkpoint(find_newest_good(path(output), [](const std::string&) {}).value());
-  }
+  Snapshot newest(const std::string& output) const { return final_model(path(output)); }
   double last_rate(const std::string& output) const {
     return metrics(path(output), "step").back().at("learning_rate");
   }

@@ -72,7 +72,7 @@ class ClickRuns : public testing::Test {
     ASSERT_EQ(result.exit_code, 0) << result.errors;
   }
   std::vector<float> dense(const std::string& output) const {
-    return read_checkpoint(find_newest_good(folder_.path(output), [](const std::string&) {}).value()).values;
+    return final_model(folder_.path(output)).values;
   }
   double auc(const std::string& output) const {
     return metrics(folder_.path(output), "validation").back().at("auc").get<double>();

@@ -48,9 +48,7 @@ class Compare : public testing::Test {
   nlohmann::json results(const std::string& output) const {
     return nlohmann::json::parse(read_file(path(output + "/compare.json")));
   }
-  Snapshot model(const std::string& run) const {
-    return read_checkpoint(find_newest_good(path(run), [](const std::string&) {}).value());
-  }
+  Snapshot model(const std::string& run) const { return final_model(path(run)); }
 
  private:
   TemporaryFolder folder_;

@@ -32,11 +32,8 @@ std::string line_of(const std::string& output, const std::string& begin) {
 
 /// The largest difference of two runs' models.
 double apart(const std::string& a, const std::string& b) {
-  const auto model = [](const std::string& run) {
-    return read_checkpoint(find_newest_good(run, [](const std::string&) {}).value());
-  };
-  const Snapshot one = model(a);
-  const Snapshot other = model(b);
+  const Snapshot one = final_model(a);
+  const Snapshot other = final_model(b);
   EXPECT_EQ(one.values.size(), other.values.size());
   double most = 0.0;
   for (std::size_t i = 0; i < one.values.size(); ++i)

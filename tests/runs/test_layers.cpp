@@ -39,10 +39,6 @@ std::string train(int ranks, const Texts& all) {
   return result.output;
 }
 
-Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
-}
-
 double final_loss(const std::string& run_folder) {
   return metrics(run_folder, "step").back().at("loss").get<double>();
 }

@@ -41,10 +41,6 @@ const std::vector<Texts>& strategies() {
   return all;
 }
 
-Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
-}
-
 TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
   for (const Texts& strategy : strategies()) {
     for (const int ranks : {1, 2, 4}) {

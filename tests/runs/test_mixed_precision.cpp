@@ -56,10 +56,6 @@ const Texts& uneven() {
   return keys;
 }
 
-Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
-}
-
 void train(int ranks, const Texts& all) {
   const Result result = flotilla(ranks, all);
   ASSERT_EQ(result.exit_code, 0) << result.errors;

@@ -34,10 +34,6 @@ Texts with_servers(int servers, const Texts& more) {
   return all;
 }
 
-Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
-}
-
 void wait_for_a_step(const std::string& run_folder) {
   while (metrics(run_folder, "step").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }

@@ -28,12 +28,6 @@ std::vector<std::string> arguments(const std::string& output, const std::vector<
   return all;
 }
 
-void ignore(const std::string&) {}
-
-Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, ignore).value());
-}
-
 /// Waits until the run has reported a step.
 void wait_for_steps(const std::string& run_folder) {
   for (int i = 0; i < 3000 && metrics(run_folder, "step").empty(); ++i)
@@ -179,7 +173,7 @@ TEST(Resume, GoesOnAfterAnInterrupt) {
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
   EXPECT_NE(stopped.output.find("signal 2 received: stopping after this step"), std::string::npos)
       << stopped.output;
-  EXPECT_TRUE(find_newest_good(folder.path("run"), ignore).has_value());
+  EXPECT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
 }
 
 TEST(Resume, IsNotWaitedForAfterASecondInterrupt) {
@@ -197,7 +191,7 @@ TEST(Resume, IsNotWaitedForAfterASecondInterrupt) {
   EXPECT_EQ(ended.exit_code, 128 + SIGINT);
   EXPECT_NE(ended.errors.find("signal 2 received again: leaving at once, without saving"), std::string::npos)
       << ended.errors;
-  EXPECT_FALSE(find_newest_good(folder.path("run"), ignore).has_value());
+  EXPECT_FALSE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
 }
 
 TEST(Resume, IsAskedForThoughMetricsWereLost) {
@@ -214,7 +208,7 @@ TEST(Resume, IsAskedForThoughMetricsWereLost) {
   EXPECT_NE(stopped.errors.find("flotilla: warning: cannot write " + folder.path("run") + "/metrics.jsonl"),
             std::string::npos)
       << stopped.errors;
-  EXPECT_TRUE(find_newest_good(folder.path("run"), ignore).has_value());
+  EXPECT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
 }
 
 TEST(Resume, GoesOnAfterATimeLimit) {
@@ -284,7 +278,7 @@ TEST(Resume, UsesTheNewestGoodCheckpointAfterAKill) {
   const std::vector<std::string> run =
       arguments(folder.path("run"), {"train.epochs=40", "checkpoint.every=3"});
   for (int round = 0; round < 3; ++round) {
-    const std::string newest = find_newest_good(folder.path("run"), ignore).value_or("");
+    const std::string newest = find_newest_good(folder.path("run"), [](const std::string&) {}).value_or("");
     Program program(flotilla_command(2, run));
     const std::vector<pid_t> ranks = rank_processes(program.pid(), 2);
     wait_for_checkpoint_after(folder.path("run"), newest);
@@ -292,7 +286,7 @@ TEST(Resume, UsesTheNewestGoodCheckpointAfterAKill) {
     const Result killed = program.wait();
     EXPECT_NE(killed.exit_code, 0);
   }
-  ASSERT_TRUE(find_newest_good(folder.path("run"), ignore).has_value());
+  ASSERT_TRUE(find_newest_good(folder.path("run"), [](const std::string&) {}).has_value());
 
   const Result resumed = flotilla(2, arguments(folder.path("run"), {"train.epochs=41"}));
 

@@ -27,10 +27,6 @@ std::vector<std::string> short_run(const TemporaryFolder& folder, const std::str
   return arguments;
 }
 
-Snapshot final_model(const std::string& run_folder) {
-  return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
-}
-
 TEST(Train, LearnsTheDigitsOfTheRepository) {
   TemporaryFolder folder;
 

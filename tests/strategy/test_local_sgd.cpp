@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/train/re_estimate.hpp"
+#include "tests/support/relative_difference.hpp"
 #include "tests/train/counting_sink.hpp"
 #include "tests/train/training_run.hpp"
 
@@ -30,17 +31,6 @@ const Texts mlp = Texts{"train.global_batch_size=32"} + momentum;
 
 Texts local(int period) {
   return {"strategy.kind=local-sgd", "strategy.period=" + std::to_string(period)};
-}
-
-/// ‖a − b‖ ÷ ‖b‖.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    norm += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(difference / std::max(norm, 1e-30));
 }
 
 struct Outcome {
@@ -67,7 +57,7 @@ TEST(LocalSgd, WithPeriodOneIsAllReduce) {
 
     const Outcome outcome = run(mlp_deck(), mlp + optimizer + local(1), steps);
 
-    EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * per_step);
+    EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), steps * per_step);
   }
 }
 
@@ -77,7 +67,7 @@ TEST(LocalSgd, WithALongPeriodIsNotAllReduce) {
 
   const Outcome outcome = run(mlp_deck(), mlp + local(10), 50);
 
-  EXPECT_EQ(distance(outcome.parameters, expected.parameters) > 1e-3, world.size() > 1);
+  EXPECT_EQ(test::relative_difference(outcome.parameters, expected.parameters) > 1e-3, world.size() > 1);
 }
 
 /// ‖outcome − expected‖ ÷ ‖expected − begin‖: how far astray, as a part of the way.
@@ -126,7 +116,7 @@ TEST(LocalSgd, WithAnOuterRateOfOneIsPlain) {
 
   const Outcome outcome = run(mlp_deck(), mlp + local(5) + Texts{"strategy.outer.kind=sgd"}, steps);
 
-  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * per_step);
+  EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), steps * per_step);
 }
 
 TEST(LocalSgd, WithOneGroupIsAllReduce) {
@@ -140,7 +130,7 @@ TEST(LocalSgd, WithOneGroupIsAllReduce) {
           Texts{"strategy.group_all_reduce=true", "strategy.ranks_per_group=" + std::to_string(world.size())},
       steps);
 
-  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * per_step);
+  EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), steps * per_step);
 }
 
 TEST(LocalSgd, NeverAveragedEndsInTheMeanOfRunsOfTheirOwn) {
@@ -154,7 +144,7 @@ TEST(LocalSgd, NeverAveragedEndsInTheMeanOfRunsOfTheirOwn) {
 
   const std::vector<float> consensus = training.values(training.parts.sync.strategy->consensus().parameters);
 
-  EXPECT_LT(distance(consensus, mean), 1e-6);
+  EXPECT_LT(test::relative_difference(consensus, mean), 1e-6);
   EXPECT_EQ(training.parameters(), before);
 }
 
@@ -162,11 +152,12 @@ TEST(LocalSgd, HasItsIdentitiesOnAResidualNetworkToo) {
   const auto world = mpi::Communicator::world();
   const Texts one_group = {"strategy.group_all_reduce=true",
                            "strategy.ranks_per_group=" + std::to_string(world.size())};
-  EXPECT_LT(distance(run(resnet_deck, calm + local(2) + one_group, 4).parameters,
-                     run(resnet_deck, calm, 4).parameters),
+  EXPECT_LT(test::relative_difference(run(resnet_deck, calm + local(2) + one_group, 4).parameters,
+                                      run(resnet_deck, calm, 4).parameters),
             1e-6);
-  EXPECT_LT(distance(run(resnet_deck, calm + local(3) + Texts{"strategy.outer.kind=sgd"}, 3).parameters,
-                     run(resnet_deck, calm + local(3), 3).parameters),
+  EXPECT_LT(test::relative_difference(
+                run(resnet_deck, calm + local(3) + Texts{"strategy.outer.kind=sgd"}, 3).parameters,
+                run(resnet_deck, calm + local(3), 3).parameters),
             1e-6);
 
   TrainingRun apart(mpi::Communicator::world(), resnet_deck, calm + local(1000));
@@ -178,8 +169,8 @@ TEST(LocalSgd, HasItsIdentitiesOnAResidualNetworkToo) {
     for (float& value : *values) value /= static_cast<float>(world.size());
   }
   const Model consensus = apart.parts.sync.strategy->consensus();
-  EXPECT_LT(distance(apart.values(consensus.parameters), mean), 1e-6);
-  EXPECT_LT(distance(apart.values(consensus.statistics), mean_statistics), 1e-6);
+  EXPECT_LT(test::relative_difference(apart.values(consensus.parameters), mean), 1e-6);
+  EXPECT_LT(test::relative_difference(apart.values(consensus.statistics), mean_statistics), 1e-6);
 }
 
 TEST(LocalSgd, WithAnOuterNesterovAndPeriodOneIsNesterov) {
@@ -198,7 +189,7 @@ TEST(LocalSgd, WithAnOuterNesterovAndPeriodOneIsNesterov) {
                     "strategy.outer.learning_rate=0.7", "strategy.outer.momentum=0.9"},
           steps);
 
-  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * 10 * per_step);
+  EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), steps * 10 * per_step);
 }
 
 TEST(LocalSgd, WithSlowMomentumAndPeriodOneIsMomentum) {
@@ -213,7 +204,7 @@ TEST(LocalSgd, WithSlowMomentumAndPeriodOneIsMomentum) {
               Texts{"optimizer.kind=sgd", "strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"},
           steps);
 
-  EXPECT_LT(distance(outcome.parameters, expected.parameters), steps * 10 * per_step);
+  EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), steps * 10 * per_step);
 }
 
 TEST(LocalSgd, BeginsWithStepsOfAllWorkersTogether) {
@@ -224,7 +215,7 @@ TEST(LocalSgd, BeginsWithStepsOfAllWorkersTogether) {
         run(mlp_deck(),
             mlp + local(1000) + Texts{"strategy.begin_step=30", "strategy.before_begin=" + before}, 30);
 
-    EXPECT_LT(distance(outcome.parameters, expected.parameters), 30 * per_step) << before;
+    EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), 30 * per_step) << before;
   }
 }
 
@@ -283,7 +274,7 @@ TEST(LocalSgd, OverAHalfWireComesNearTheFullOne) {
       run(mlp_deck(), mlp + local(4) + Texts{"strategy.all_reduce=mpi", "strategy.wire=float16"}, 40);
 
   // Of differences of a hundredth of the parameters, 2⁻¹¹ each time.
-  EXPECT_LT(distance(outcome.parameters, expected.parameters), 1e-3);
+  EXPECT_LT(test::relative_difference(outcome.parameters, expected.parameters), 1e-3);
   EXPECT_EQ(outcome.parameters != expected.parameters, mpi::Communicator::world().size() > 1);
 }
 

@@ -86,8 +86,8 @@ TEST(Bfloat16, FollowsTheReferenceWithEveryStrategy) {
     const std::vector<float> unrounded = train(strategy, {"device.kind=reference"});
 
     if (expected.empty()) continue;  // a server
-    EXPECT_LT(relative_distance(found, expected), 0.25 * relative_distance(unrounded, expected)) << where;
-    EXPECT_GT(relative_distance(unrounded, expected), 1e-6) << where;
+    EXPECT_LT(relative_difference(found, expected), 0.25 * relative_difference(unrounded, expected)) << where;
+    EXPECT_GT(relative_difference(unrounded, expected), 1e-6) << where;
   }
 }
 

@@ -63,13 +63,13 @@ const std::vector<Overrides> ways = {{"strategy.all_reduce=auto"},
 TEST(FarMemory, GivesWhatTheProcessorGivesWhateverWaySumsTake) {
   const std::vector<float> expected = train(mlp_deck, near, 20);
   const std::vector<float> in_one_piece = train(mlp_deck, far, 20);
-  EXPECT_LT(relative_distance(in_one_piece, expected), rounding);
+  EXPECT_LT(relative_difference(in_one_piece, expected), rounding);
 
   for (const Overrides& way : ways) {
     if (mpi::Communicator::world().size() == 1 && way.back() == "strategy.ranks_per_group=2") continue;
     const std::vector<float> values = train(mlp_deck, far + several_buckets + way, 20);
 
-    EXPECT_LT(relative_distance(values, expected), rounding) << way.front();
+    EXPECT_LT(relative_difference(values, expected), rounding) << way.front();
     if (mpi::Communicator::world().size() <= 2) {
       EXPECT_EQ(values, in_one_piece) << way.front();
     }
@@ -82,8 +82,8 @@ TEST(FarMemory, KeepsSumsExactOnAHalfWire) {
   TrainingRun whole(mpi::Communicator::world(), mlp_deck, near);
 
   EXPECT_NEAR(half.step().loss, whole.step().loss, 1e-6);
-  EXPECT_LT(relative_distance(plain_values(half, half.parts.model.weights),
-                              plain_values(whole, whole.parts.model.weights)),
+  EXPECT_LT(relative_difference(plain_values(half, half.parts.model.weights),
+                                plain_values(whole, whole.parts.model.weights)),
             1e-2);
 }
 
@@ -138,7 +138,7 @@ TEST(FarMemory, AveragesModelsAsTheProcessorDoes) {
 
     const std::vector<float> values = train(mlp_deck, far + local, 10);
 
-    EXPECT_LT(relative_distance(values, train(mlp_deck, near + local, 10)), averaging.tolerance)
+    EXPECT_LT(relative_difference(values, train(mlp_deck, near + local, 10)), averaging.tolerance)
         << averaging.deck.back();
   }
 }
@@ -164,8 +164,9 @@ TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
 TEST(FarMemory, AddsUpMicroSteps) {
   const Overrides accumulate = {"train.accumulate_steps=2", "train.gradient_clip_norm=0.5"};
 
-  EXPECT_LT(relative_distance(train(mlp_deck, far + accumulate, 10), train(mlp_deck, near + accumulate, 10)),
-            rounding);
+  EXPECT_LT(
+      relative_difference(train(mlp_deck, far + accumulate, 10), train(mlp_deck, near + accumulate, 10)),
+      rounding);
 }
 
 /// So small that plain loops in double take a second; for one step, since batch norm of so few values
@@ -177,7 +178,7 @@ TEST(FarMemory, SynchronisesBatchNormAndComputesAgain) {
   if (mpi::Communicator::world().size() > 2) GTEST_SKIP() << "as on two workers, but slow";
   const Overrides deck = tiny_resnet + Overrides{"model.batch_norm=synchronised", "model.recompute=blocks"};
 
-  EXPECT_LT(relative_distance(train(resnet_deck, far + deck, 1), train(resnet_deck, near + deck, 1)),
+  EXPECT_LT(relative_difference(train(resnet_deck, far + deck, 1), train(resnet_deck, near + deck, 1)),
             rounding);
 }
 
@@ -198,8 +199,8 @@ TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
                               run.parts.model.validation_sums.span(), 1, false, [](const Batch&) {})
                          .loss);
   }
-  EXPECT_LT(relative_distance(models[2], models[0]), rounding);
-  EXPECT_LT(relative_distance(models[3], models[1]), 1e-3);
+  EXPECT_LT(relative_difference(models[2], models[0]), rounding);
+  EXPECT_LT(relative_difference(models[3], models[1]), 1e-3);
   EXPECT_NE(models[3], models[2]);
   EXPECT_NEAR(losses[1], losses[0], 1e-2 * losses[0]);
 }

@@ -11,10 +11,12 @@
 #include "kernels/random.hpp"
 #include "src/train/layer_network.hpp"
 #include "src/train/layer_plan.hpp"
+#include "tests/support/relative_difference.hpp"
 
 namespace flotilla {
 namespace {
 
+using test::relative_difference;
 using Texts = std::vector<std::string>;
 
 ModelConfig model_of(const Texts& layers, std::int64_t classes = 3) {
@@ -98,16 +100,6 @@ struct Fixture {
   std::vector<float> samples;
   std::vector<std::int32_t> labels;
 };
-
-double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2.0);
-    norm += std::pow(static_cast<double>(b[i]), 2.0);
-  }
-  return std::sqrt(difference / norm);
-}
 
 struct Case {
   const char* name;
