@@ -17,6 +17,7 @@
 #include "src/train/model_kinds.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/run_data.hpp"
+#include "src/train/shard_indexes.hpp"
 
 namespace flotilla {
 
@@ -79,13 +80,15 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
   const Precision precision = find_precision(config.device, world, places);
   agree(world, places, check);
   const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
+  const auto indexes = scan_shards(config.data, true, world, watchdog);
   Model model;
   agree(world, [&] {
     mpi::CpuProgressScope working(watchdog, "preparing the device");
     device_ = make_device(config.device, precision, places[static_cast<std::size_t>(world.rank())],
                           gpus.ordinal(world.rank()), config.run.reproducible);
     working.next("opening data.validation");
-    data_ = open_validation_data(config, copies.handles);
+    data_ = open_validation_data(config,
+                                 {.ranks_on_host = 0, .inflated = copies.handles, .shard_indexes = indexes});
     if (!data_)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");

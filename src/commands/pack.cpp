@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t most_labels = 16777216;  // the largest model.classes
+constexpr std::int64_t most_list_labels = 16777216;  // the largest model.classes
 
 /// What is packed, and into which files.
 struct Packing {
@@ -55,7 +55,7 @@ struct Packed {
   std::int64_t bytes = 0;     ///< Of images in both
 };
 
-bool is_folder(const std::string& path) {
+bool names_folder(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error);
 }
@@ -64,15 +64,15 @@ Packing open_packing(const PackArguments& arguments) {
   Packing packing;
   fs::path named = fs::path(arguments.list).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();  // "train/"
-  if (is_folder(arguments.list)) {
+  if (names_folder(arguments.list)) {
     const std::vector<std::string> classes = class_folders(arguments.list);
     packing.list = read_image_folder(arguments.list, {.classes = std::ssize(classes)});
     for (const std::string& name : classes) packing.classes += name + "\n";
   } else {
     packing.list =
         read_image_list(arguments.list, {.root = arguments.root,
-                                         .classes = most_labels,
-                                         .missing_allowed = true,  // examine() looks at all of them
+                                         .classes = most_list_labels,
+                                         .missing_allowed = true,  // examine_images() looks at all of them
                                          .root_key = "--root"});
     const std::string beside = (named.parent_path() / "classes.txt").string();
     if (is_there(beside)) packing.classes = open_data_file(beside).text();
@@ -84,7 +84,7 @@ Packing open_packing(const PackArguments& arguments) {
 }
 
 /// Collective. The mistakes of all ranks, in their order.
-MistakeList gathered(const MistakeList& mine, const mpi::Communicator& world) {
+MistakeList gathered_mistakes(const MistakeList& mine, const mpi::Communicator& world) {
   MistakeList all;
   for (const std::string& text : world.all_gather(mine.serialised()))
     all.add(MistakeList::of_serialised(text));
@@ -92,7 +92,7 @@ MistakeList gathered(const MistakeList& mine, const mpi::Communicator& world) {
 }
 
 /// Collective. Looks up the size of each image, a part of them on each rank.
-void examine(Packing& packing, const mpi::Communicator& world) {
+void examine_images(Packing& packing, const mpi::Communicator& world) {
   const std::int64_t count = packing.list.size();
   const ValidationShard part = validation_shard(count, world.size(), world.rank());
   packing.bytes.assign(static_cast<std::size_t>(count), 0);
@@ -105,11 +105,11 @@ void examine(Packing& packing, const mpi::Communicator& world) {
     }
   }
   world.all_reduce(std::span(packing.bytes));
-  const MistakeList all = gathered(mistakes, world);
+  const MistakeList all = gathered_mistakes(mistakes, world);
   throw_alike([&] { all.throw_if_any(packing.list.source); });
 }
 
-void cut(Packing& packing, std::int64_t shard_mb) {
+void cut_list(Packing& packing, std::int64_t shard_mb) {
   const std::vector<std::int64_t> begins = cut_into_shards(packing.list, packing.bytes, shard_mb << 20);
   for (std::size_t k = 0; k + 1 < begins.size(); ++k)
     packing.shards.push_back({begins[k], begins[k + 1], fmt::format("{}-{:06}.tar", packing.beginning, k)});
@@ -187,8 +187,8 @@ int pack(const PackArguments& arguments, const mpi::Communicator& world, Failure
   if (world.is_root()) Console::of_process().use_terminal();
   Packing packing;
   agree(world, [&] { packing = open_packing(arguments); });
-  examine(packing, world);
-  cut(packing, arguments.shard_mb);
+  examine_images(packing, world);
+  cut_list(packing, arguments.shard_mb);
   std::optional<RunLock> lock;
   agree(world, [&] {
     if (!world.is_root()) return;
@@ -199,7 +199,7 @@ int pack(const PackArguments& arguments, const mpi::Communicator& world, Failure
   MistakeList mistakes;
   const Packed mine = end_job_on_failure(failure, [&] { return write_shards(packing, world, mistakes); });
   world.patient_barrier();
-  const MistakeList all = gathered(mistakes, world);
+  const MistakeList all = gathered_mistakes(mistakes, world);
   throw_alike([&] { all.throw_if_any(packing.list.source); });
 
   std::array<std::int64_t, 3> sums{mine.shards, mine.finished, mine.bytes};

@@ -15,19 +15,16 @@
 #include "src/job/same_data.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/train/inflated_copies.hpp"
+#include "src/train/shard_indexes.hpp"
 
 namespace flotilla {
 
-std::unique_ptr<Dataset> open_validation_data(const Config& config,
-                                              const std::map<std::string, std::string>& inflated,
-                                              std::int64_t ranks_on_host) {
+std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse use) {
   if (!config.data.validation.given) return nullptr;
+  use.training = false;
+  use.targets = config.model.has_classes() ? 0 : config.model.outputs;
   return open_dataset(config.data, config.data.validation, config.model.classes,
-                      static_cast<std::uint64_t>(config.run.seed) + 1,
-                      {.training = false,
-                       .targets = config.model.has_classes() ? 0 : config.model.outputs,
-                       .ranks_on_host = ranks_on_host,
-                       .inflated = inflated});
+                      static_cast<std::uint64_t>(config.run.seed) + 1, use);
 }
 
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
@@ -71,16 +68,16 @@ RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
   agree(workers, machine.places, [&] { check_data_files(config, false); });
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
+  const DatasetUse use{.targets = config.model.has_classes() ? 0 : config.model.outputs,
+                       .ranks_on_host = machine.host.size(),
+                       .inflated = copies.handles,
+                       .shard_indexes = scan_shards(config.data, false, workers, machine.watchdog)};
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     training = open_dataset(config.data, config.data.train, config.model.classes,
-                            static_cast<std::uint64_t>(config.run.seed),
-                            {.training = true,
-                             .targets = config.model.has_classes() ? 0 : config.model.outputs,
-                             .ranks_on_host = machine.host.size(),
-                             .inflated = copies.handles});
+                            static_cast<std::uint64_t>(config.run.seed), use);
     working.next("opening data.validation");
-    validation = open_validation_data(config, copies.handles, machine.host.size());
+    validation = open_validation_data(config, use);
     if (validation && !(validation->sample_shape() == training->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation->sample_shape().text(), " (",
                           validation->description(), "), those of data.train ",

@@ -17,11 +17,8 @@ namespace flotilla {
 
 /// Opens data.validation of the deck; null if it names none. Its seed differs from training's, so that random
 /// data differ.
-/// @param inflated DatasetUse::inflated  @param ranks_on_host that cache it if the deck asks for that; 0: not
-/// cached
-std::unique_ptr<Dataset> open_validation_data(const Config& config,
-                                              const std::map<std::string, std::string>& inflated,
-                                              std::int64_t ranks_on_host = 0);
+/// @param use as of training data
+std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse use);
 
 /// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
 /// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.

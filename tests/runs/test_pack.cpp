@@ -137,6 +137,16 @@ TEST_F(Packing, ReadsItsShardsWithoutTheIndexTo) {
   EXPECT_EQ(losses("indexed"), losses("scanned"));
   EXPECT_NE(scanned.output.find("40 images in 1 shard: " + path("shards")), std::string::npos)
       << scanned.output;
+
+  const std::string shard = read_file(path("shards/train-000000.tar"));
+  write_file(path("shards/train-000001.tar"), shard.substr(0, 5120));
+  write_file(path("shards/train-000002.tar"), tar_member("7.cls", "1") + tar_end());
+  const Result bad = train(2, "bad", on_shards(path("shards"), ""));
+  expect_told(bad, path("shards") + ": 2 mistakes:\n");
+  EXPECT_NE(bad.errors.find("train-000001.tar, byte 5120: it ends "), std::string::npos) << bad.errors;
+  EXPECT_NE(bad.errors.find("train-000002.tar, byte 0: the sample \"7\" has no image"), std::string::npos)
+      << bad.errors;
+  EXPECT_FALSE(fs::exists(path("bad")));
 }
 
 TEST_F(Packing, PredictsWithTheNamesOfClassesAndOfTheImages) {

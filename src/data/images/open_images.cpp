@@ -93,7 +93,10 @@ std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourc
   }
   if (source.has_labels() && data.kind == DataKind::webdataset)
     return open_shards(source.path, find_shards(source.path),
-                       {.classes = classes, .threads = data.threads, .indexes = use.shard_indexes});
+                       {.classes = classes,
+                        .threads = data.threads,
+                        .ranks_on_host = use.ranks_on_host,
+                        .indexes = use.shard_indexes});
   return make_file_images(list_images(data, source, classes, use));
 }
 

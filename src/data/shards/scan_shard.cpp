@@ -40,7 +40,7 @@ KeyedName keyed(std::string_view name) {
   return {name.substr(0, point), std::move(extension)};
 }
 
-bool is_image(std::string_view extension) {
+bool is_image_extension(std::string_view extension) {
   return extension == "jpg" || extension == "jpeg" || extension == "png";
 }
 
@@ -54,7 +54,7 @@ class SampleCollector {
     const KeyedName name = keyed(member.name);
     if (name.key.empty()) return;
     if (name.key != key_) begin(std::string(name.key));
-    if (!is_image(name.extension) && name.extension != "cls") {
+    if (!is_image_extension(name.extension) && name.extension != "cls") {
       if (name.extension != "json" && name.extension != "txt") other_ = name.extension;
       return;
     }

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/run_on_threads.hpp"
+#include "src/data/shards/background_reader.hpp"
 #include "src/data/shards/open_files.hpp"
 #include "src/data/shards/scan_shard.hpp"
 #include "src/data/shards/tar_format.hpp"
@@ -21,6 +23,8 @@ namespace flotilla {
 namespace {
 
 constexpr std::size_t most_open_shards = 256;
+/// The part of the host's free memory that images may take up before they are read.
+constexpr std::int64_t share_of_memory = 4;
 
 /// @throws UserError unless the shard has the header of a file of that size before the image
 void check_header(const File& shard, const PackedImage& image, const std::string& index) {
@@ -39,7 +43,7 @@ void check_header(const File& shard, const PackedImage& image, const std::string
 }
 
 /// An image of all shards.
-struct Entry {
+struct PackedEntry {
   std::int64_t begin = 0;
   std::uint32_t bytes = 0;
   std::int32_t label = 0;
@@ -48,7 +52,11 @@ struct Entry {
 
 class ShardImages final : public ImageSource {
  public:
-  explicit ShardImages(std::string origin) : origin_(std::move(origin)), shards_(most_open_shards) {}
+  ShardImages(std::string origin, std::int64_t ranks_on_host)
+      : origin_(std::move(origin)),
+        shards_(most_open_shards),
+        ahead_(shards_,
+               available_memory_bytes() / share_of_memory / std::max<std::int64_t>(ranks_on_host, 1)) {}
 
   void add(const std::string& path, const FileStamp& stamp, const ShardIndex& index, bool labelled) {
     shards_.add(path, stamp);
@@ -81,24 +89,20 @@ class ShardImages final : public ImageSource {
   void read(std::int64_t i, std::vector<std::byte>& to) const override {
     to.resize(entry(i).bytes);
     shards_.open(shard_of(i))->read(entry(i).begin, to);
+    ahead_.has_read(std::ssize(to));
   }
   void will_read(std::int64_t first, std::int64_t count) const override {
     const std::int64_t end = std::min(first + count, size());
     while (first < end) {
       const std::size_t shard = shard_of(first);
       const std::int64_t last = std::min(end, shard + 1 < firsts_.size() ? firsts_[shard + 1] : size()) - 1;
-      try {
-        shards_.open(shard)->read_ahead(entry(first).begin,
-                                        entry(last).begin + entry(last).bytes - entry(first).begin);
-      } catch (const UserError&) {  // reading the images tells it
-        return;
-      }
+      ahead_.fetch(shard, entry(first).begin, entry(last).begin + entry(last).bytes - entry(first).begin);
       first = last + 1;
     }
   }
 
  private:
-  const Entry& entry(std::int64_t i) const { return entries_[static_cast<std::size_t>(i)]; }
+  const PackedEntry& entry(std::int64_t i) const { return entries_[static_cast<std::size_t>(i)]; }
   std::size_t shard_of(std::int64_t i) const {
     return static_cast<std::size_t>(std::ranges::upper_bound(firsts_, i) - firsts_.begin()) - 1;
   }
@@ -106,8 +110,9 @@ class ShardImages final : public ImageSource {
   std::string origin_;
   OpenFiles shards_;
   std::vector<std::int64_t> firsts_;  ///< The first image of each shard
-  std::vector<Entry> entries_;
+  std::vector<PackedEntry> entries_;
   std::string names_;
+  mutable BackgroundReader ahead_;  // changes no image
 };
 
 /// What was found in a shard.
@@ -175,7 +180,7 @@ std::unique_ptr<ImageSource> open_shards(const std::string& origin, const std::v
       },
       [&] { progress.at(done); });
   MistakeList mistakes;
-  auto images = std::make_unique<ShardImages>(origin);
+  auto images = std::make_unique<ShardImages>(origin, options.ranks_on_host);
   for (std::size_t k = 0; k < shards.size(); ++k) {
     mistakes.add(opened[k].mistakes);
     if (mistakes.empty()) images->add(shards[k], opened[k].stamp, opened[k].index, options.labelled);

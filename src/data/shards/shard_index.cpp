@@ -56,7 +56,7 @@ std::string checksum_line(std::string_view text) {
   return hexadecimal(checksum_of(std::as_bytes(std::span(text)))) + "\n";
 }
 
-bool fits(const PackedImage& image, std::int64_t shard_bytes) {
+bool fits_in_shard(const PackedImage& image, std::int64_t shard_bytes) {
   return image.begin >= 0 && image.bytes >= 0 && image.bytes <= shard_bytes &&
          image.begin <= shard_bytes - image.bytes && image.label >= -1;
 }
@@ -94,7 +94,7 @@ ShardIndex ShardIndex::of_text(std::string_view text, const std::string& path) {
     const std::int64_t label = fields.number(' ');
     image.label = static_cast<std::int32_t>(label);
     image.name = fields.word('\n');
-    if (label != image.label || !fits(image, index.bytes))
+    if (label != image.label || !fits_in_shard(image, index.bytes))
       fail("has an image that no shard of its size holds");
     index.images.push_back(std::move(image));
   }

@@ -25,9 +25,9 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t piece_bytes = std::size_t{1} << 22;
+constexpr std::size_t written_piece_bytes = std::size_t{1} << 22;
 
-const char* more_room(int /*error*/) {
+const char* room_for_shards(int /*error*/) {
   return "make room, or name another folder with --output; then the same command goes on where it ended";
 }
 
@@ -35,7 +35,7 @@ const char* more_room(int /*error*/) {
 std::uint64_t checksum_of_file(const std::string& path, bool from_disk, const PackProgress& progress) {
   const File file = open_data_file(path);
   if (from_disk) posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
-  std::vector<std::byte> piece(piece_bytes);
+  std::vector<std::byte> piece(written_piece_bytes);
   Checksum checksum;
   std::int64_t at = 0;
   for (std::size_t got = file.read_some(at, piece); got > 0; got = file.read_some(at, piece)) {
@@ -54,7 +54,9 @@ void identify_file(const FileStamp& stamp, Checksum& sources) {
 /// A tar file that grows member by member.
 class TarFile {
  public:
-  explicit TarFile(const std::string& path) : file_(path, more_room) { buffer_.reserve(2 * piece_bytes); }
+  explicit TarFile(const std::string& path) : file_(path, room_for_shards) {
+    buffer_.reserve(2 * written_piece_bytes);
+  }
 
   /// @returns where the contents begin
   std::int64_t add(const std::string& name, std::span<const std::byte> contents) {
@@ -77,7 +79,7 @@ class TarFile {
  private:
   void append(std::span<const std::byte> some) {
     buffer_.insert(buffer_.end(), some.begin(), some.end());
-    if (buffer_.size() >= piece_bytes) flush();
+    if (buffer_.size() >= written_piece_bytes) flush();
   }
   void append(const std::string& text) { append(std::as_bytes(std::span(text))); }
   void flush() {

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/shards/background_reader.hpp"
 #include "src/data/shards/find_shards.hpp"
+#include "src/data/shards/open_files.hpp"
 #include "src/data/shards/scan_shard.hpp"
 #include "src/data/shards/shard_images.hpp"
 #include "tests/data/idx_files.hpp"
@@ -216,6 +223,41 @@ TEST_F(Shards, AreNamedByFoldersPatternsAndBraces) {
   EXPECT_THROW(find_shards(path("empty")), UserError);
   EXPECT_TRUE(names_shards(path("")));
   EXPECT_FALSE(names_shards(path("empty")));
+}
+
+/// Bytes of a file that are in the system's memory.
+std::int64_t resident_bytes(const File& file) {
+  const auto bytes = static_cast<std::size_t>(file.size());
+  void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  std::vector<unsigned char> pages(bytes / 4096);
+  mincore(mapped, bytes, pages.data());
+  munmap(mapped, bytes);
+  return 4096 * std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; });
+}
+
+TEST_F(Shards, AreFetchedAheadNoFurtherThanABound) {
+  constexpr std::int64_t mib = 1 << 20;
+  File written = File::create(path("a.tar"));
+  written.append(std::vector<std::byte>(8 * mib, std::byte{7}));
+  written.sync();
+  const File file = File::open(path("a.tar"));
+  posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  if (resident_bytes(file) > 0) GTEST_SKIP() << "this file system keeps its files in memory";
+  OpenFiles files(1);
+  files.add(path("a.tar"), stamp_of(file));
+  BackgroundReader reader(files, 2 * mib);
+  const auto wait_for = [&](std::int64_t bytes) {
+    while (resident_bytes(file) < bytes) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+
+  reader.fetch(0, 0, 8 * mib);
+  wait_for(2 * mib);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(resident_bytes(file), 2 * mib);
+
+  reader.has_read(2 * mib);
+  wait_for(4 * mib);
+  EXPECT_LT(resident_bytes(file), 8 * mib);
 }
 
 }  // namespace

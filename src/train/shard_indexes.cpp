@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/shard_indexes.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/data_file.hpp"
+#include "src/data/mistake_list.hpp"
+#include "src/data/run_on_threads.hpp"
+#include "src/data/shards/find_shards.hpp"
+#include "src/data/shards/scan_shard.hpp"
+#include "src/data/shards/shard_index.hpp"
+#include "src/files/folders.hpp"
+#include "src/observe/progress_line.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// The shards of the deck that have no index.
+std::vector<std::string> shards_to_scan(const DataConfig& data, bool validation) {
+  std::vector<std::string> shards;
+  for (const DataSourceConfig* source : {&data.train, &data.validation}) {
+    if (source->path.empty() || !source->has_labels() || (validation && source == &data.train)) continue;
+    try {
+      for (std::string& shard : find_shards(source->path))
+        if (!is_there(index_path(shard))) shards.push_back(std::move(shard));
+    } catch (const UserError&) {  // opening the data tells it
+    }
+  }
+  return shards;
+}
+
+/// Path, length and text of the index; empty if the shard has mistakes.
+std::string scanned(const std::string& shard) {
+  try {
+    MistakeList mistakes;
+    const std::string text = scan_shard(open_data_file(shard), mistakes).text();
+    return mistakes.empty() ? cat(shard, '\0', text.size(), '\0', text) : "";
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> scan_shards(const DataConfig& data, bool validation,
+                                               const mpi::Communicator& world, mpi::Watchdog& watchdog) {
+  std::map<std::string, std::string> indexes;
+  if (data.kind != DataKind::webdataset) return indexes;
+  std::string mine;
+  {
+    const mpi::CpuProgressScope working(watchdog, "reading the headers of shards");
+    const std::vector<std::string> shards = shards_to_scan(data, validation);
+    std::vector<std::string> own;
+    for (auto k = static_cast<std::size_t>(world.rank()); k < shards.size();
+         k += static_cast<std::size_t>(world.size()))
+      own.push_back(shards[k]);
+    std::vector<std::string> texts(own.size());
+    ProgressLine progress("reading the headers of shards", std::ssize(own), Amount::items);
+    std::atomic<std::int64_t> done{0};
+    run_on_threads(
+        own.size(), static_cast<int>(std::min<std::int64_t>(data.threads, std::ssize(own))),
+        [&](std::size_t k) {
+          texts[k] = scanned(own[k]);
+          ++done;
+        },
+        [&] { progress.at(done); });
+    for (const std::string& text : texts) mine += text;
+  }
+  world.patient_barrier();  // scanning may take minutes
+  for (const std::string& text : world.all_gather(mine)) {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t path_end = text.find('\0', at);
+      const std::size_t length_end = text.find('\0', path_end + 1);
+      const auto length = static_cast<std::size_t>(std::stoull(text.substr(path_end + 1)));
+      indexes[text.substr(at, path_end - at)] = text.substr(length_end + 1, length);
+      at = length_end + 1 + length;
+    }
+  }
+  return indexes;
+}
+
+}  // namespace flotilla
