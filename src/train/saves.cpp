@@ -85,8 +85,7 @@ void Saves::wait_until_read(std::int64_t step) {
 
 void Saves::add_stall(std::int64_t stall_ns) {
   stall_ns_ += stall_ns;
-  if (std::ranges::any_of(targets_, &Target::speaks))
-    stalls_[last_step_] += static_cast<double>(stall_ns) * 1e-9;
+  if (std::ranges::any_of(targets_, &Target::speaks)) stalls_[last_step_] += seconds(stall_ns);
 }
 
 void Saves::report() {

@@ -98,12 +98,12 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   read.outcome_now = true;  // each step's sums are exchanged
   StepOutcome outcome = parts_.steps->finish_step(read);
   // Steps of all workers together are counted once: in them every worker has the sums of all.
-  const bool everybody = together && !parts_.config.group_all_reduce;
+  const bool all_together = together && !parts_.config.group_all_reduce;
   const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss is more useful
-  const bool tells = parts_.speaks && (!everybody || parts_.workers.is_root()) && !overflowed;
+  const bool tells = parts_.speaks && (!all_together || parts_.workers.is_root()) && !overflowed;
   metrics_.contribute(tells ? outcome : StepOutcome());
-  alike_ = alike_ && everybody;
-  parameters_alike_ = parameters_alike_ && everybody;
+  alike_ = alike_ && all_together;
+  parameters_alike_ = parameters_alike_ && all_together;
   outcome.all_workers = false;
   const StepOutcome own = outcome;
   const std::int64_t begin_ns = trace::now_ns();
@@ -118,7 +118,7 @@ StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   outcome.period = parts_.period->length();
   outcome.skipped = own.skipped;
   outcome.unrecoverable = own.unrecoverable;
-  outcome.skipped_by_all = own.skipped && everybody;
+  outcome.skipped_by_all = own.skipped && all_together;
   times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   parts_.steps->step_together(together_in(steps));
   return outcome;
