@@ -16,6 +16,7 @@
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/stopwatch.hpp"
 #include "src/train/run_data.hpp"
 
 namespace flotilla {
@@ -55,7 +56,7 @@ Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t sampl
   do {
     rate.bytes = !loader.next().bytes.pixels.empty();
     rate.samples += batch;
-    rate.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;
+    rate.seconds = flotilla::seconds(trace::now_ns() - begin);
   } while (samples > 0 ? rate.samples < samples : rate.seconds < seconds);
   return rate;
 }

@@ -62,11 +62,11 @@ void time_steps(Device& device, std::int64_t count, const Step& step, std::vecto
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t step_begin = trace::now_ns();
     step();
-    if (!whole) step_s.push_back(static_cast<double>(trace::now_ns() - step_begin) * 1e-9);
+    if (!whole) step_s.push_back(seconds(trace::now_ns() - step_begin));
   }
   if (!whole) return;
   device.queue().synchronize();
-  step_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9 / static_cast<double>(count));
+  step_s.push_back(seconds(trace::now_ns() - begin) / static_cast<double>(count));
 }
 
 /// The phases of a step that are reported one by one.
@@ -104,7 +104,7 @@ void time_alone(Device& device, std::vector<Operation>& operations, std::int64_t
       const std::int64_t begin = trace::now_ns();
       operation.what.run();
       device.queue().synchronize();
-      operation.times_s.push_back(static_cast<double>(trace::now_ns() - begin) * 1e-9);
+      operation.times_s.push_back(seconds(trace::now_ns() - begin));
     }
   }
 }

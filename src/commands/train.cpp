@@ -21,6 +21,7 @@
 #include "src/job/time_limit.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/stopwatch.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/train/mlperf_facts.hpp"
 #include "src/train/resume.hpp"
@@ -228,8 +229,8 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
     });
   });
   if (!ending.divergence.empty()) reporter.warn(ending.divergence);
-  return {.exit_code = report_end(ending, static_cast<double>(trace::now_ns() - begin_ns) * 1e-9, run,
-                                  reporter, training.job_has_advanced),
+  return {.exit_code = report_end(ending, seconds(trace::now_ns() - begin_ns), run, reporter,
+                                  training.job_has_advanced),
           .divergence = ending.divergence};
 }
 
