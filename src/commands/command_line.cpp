@@ -86,8 +86,8 @@ class Parser {
     CLI::App* predict = add_command(app_, "predict", "Predict the classes of samples without labels",
                                     [this] { return with_inputs(); });
     add_options(*predict, predict_, positionals_);
-    CLI::App* inspect =
-        add_command(app_, "inspect", "Print what a checkpoint holds", [this] { return inspect_; });
+    CLI::App* inspect = add_command(app_, "inspect", "Print what a checkpoint or a file of data holds",
+                                    [this] { return inspect_; });
     add_options(*inspect, inspect_);
     CLI::App* exporting =
         add_command(app_, "export", "Write a checkpoint's model without the state of its training",

@@ -84,7 +84,9 @@ void add_options(CLI::App& command, PredictArguments& arguments, Positionals& po
 }
 
 void add_options(CLI::App& command, InspectArguments& arguments) {
-  command.add_option("FILE", arguments.checkpoint, "Checkpoint, exported model or a run's folder")
+  command
+      .add_option("FILE", arguments.checkpoint,
+                  "Checkpoint, exported model, a run's folder, or data: HDF5, .npy, .npz, IDX, CIFAR's .bin")
       ->required();
   command.add_flag("--json", arguments.json, "As JSON");
   command.add_flag("--deck", arguments.show_deck, "Print the deck in it as well");

@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/idx_dataset.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_transform.hpp"
@@ -33,6 +34,12 @@ SampleForm form_of(const DataConfig& data) {
     const auto digits = open_idx_dataset(images, "", 1, {.mean = data.mean, .std = data.std});
     return {.shape = digits->sample_shape(), .bytes = digits->scaling()};
   }
+  if (data.has_arrays() || data.kind == DataKind::cifar) {
+    DataSourceConfig source = data.validation.given ? data.validation : data.train;
+    source.inputs = {source.path};  // no labels are needed
+    const auto arrays = open_arrays(data, source, 0, {});
+    return {.shape = arrays->sample_shape(), .bytes = arrays->scaling()};
+  }
   SampleForm form;
   if (data.kind == DataKind::random)
     for (const std::int64_t extent : data.shape) form.shape.append(extent);
@@ -51,6 +58,8 @@ std::map<std::string, std::string> metadata_of(const Config& config, const Check
   };
   if (data.has_images()) add(data.image_mean, data.image_std);
   if (data.kind == DataKind::idx) add({data.mean}, {data.std});
+  if (data.kind == DataKind::cifar) add(data.image_mean, data.image_std);
+  if (data.has_arrays() && !data.input_mean.empty()) add(data.input_mean, data.input_std);
   return all;
 }
 

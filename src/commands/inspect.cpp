@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/inspect.hpp"
 
-#include <algorithm>
 #include <cstdint>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
@@ -14,7 +12,9 @@
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/commands/inspect_arrays.hpp"
 #include "src/commands/inspect_rows.hpp"
+#include "src/commands/text_columns.hpp"
 #include "src/commands/value_statistics.hpp"
 #include "src/files/checksum.hpp"
 
@@ -142,19 +142,6 @@ Line joined(Line begin, const Line& end) {
   return begin;
 }
 
-/// Columns as wide as they need, the first one to the left.
-void print_columns(std::ostream& out, const std::vector<Line>& lines) {
-  std::vector<std::size_t> widths(lines.front().size(), 0);
-  for (const auto& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  for (const auto& line : lines) {
-    out << std::left << std::setw(static_cast<int>(widths[0])) << line[0] << std::right;
-    for (std::size_t i = 1; i < line.size(); ++i)
-      out << std::setw(static_cast<int>(widths[i]) + 2) << line[i];
-    out << '\n';
-  }
-}
-
 void print_tensors(std::ostream& out, const std::vector<Row>& rows) {
   std::vector<Line> lines = {joined(joined({"tensor", "shape"}, ValueStatistics::headings()), {"checksum"})};
   for (const Row& row : rows)
@@ -193,6 +180,7 @@ std::string as_table(const Contents& contents, bool with_deck) {
 }  // namespace
 
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options) {
+  if (auto arrays = inspect_arrays(file_or_folder, options)) return *std::move(arrays);
   const std::string path = checkpoint_at(file_or_folder, [&](const std::string& text) {
     if (options.on_damaged) options.on_damaged(text);
   });

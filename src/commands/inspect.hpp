@@ -21,7 +21,7 @@ struct Inspection {
 
 /// Shows state and tensors of a checkpoint or a file of weights: shape, mean, rms, min and max over the
 /// finite values, the number of the others, and whether the checksum fits; for tables of rows over the parts
-/// of all servers. A folder means its newest good checkpoint.
+/// of all servers. A folder means its newest good checkpoint. Of a file of data: see inspect_arrays().
 /// @throws UserError if nothing at all can be read.
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options);
 

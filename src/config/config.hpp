@@ -145,6 +145,7 @@ struct DataConfig {
   std::string inputs = "images";   ///< Name of the array of samples
   std::string targets = "labels";  ///< Name of the array of labels, or of numbers to be predicted
   bool channels_last = false;      ///< Samples lie as (H,W,C)
+  std::int64_t cache_mb = 256;     ///< MiB of decoded chunks that a rank keeps of each data set
   std::vector<double>
       input_mean{};  ///< (x − mean) / std; one value, or one for each input; empty: as they are
   std::vector<double> input_std{};

@@ -47,7 +47,8 @@ void derive(const config::DeckValues& given, Config& config) {
   if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)
     config.data.order = SampleOrder::file;
   // Photographs are mirrored as torchvision's references do it; digits and letters have a left and a right.
-  if (config.data.has_images() && given.find("data.flip") == nullptr) config.data.flip = 0.5;
+  const bool photographs = config.data.has_images() || config.data.kind == DataKind::cifar;
+  if (photographs && given.find("data.flip") == nullptr) config.data.flip = 0.5;
   if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
   auto* server = std::get_if<ServerConfig>(&config.strategy);
   if (server != nullptr && server->mode != ServerMode::sync && given.find("server.max_staleness") == nullptr)

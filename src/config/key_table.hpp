@@ -20,6 +20,7 @@ namespace flotilla::config {
 // Config.
 std::vector<Key> run_and_device_keys();
 std::vector<Key> model_and_data_keys();
+std::vector<Key> array_keys();
 std::vector<Key> image_keys();
 std::vector<Key> click_keys();
 std::vector<Key> data_source_keys();

@@ -96,7 +96,7 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& va
 std::vector<Key> make_table() {
   std::vector<Key> table;
   for (auto* const keys :
-       {&run_and_device_keys, &model_and_data_keys, &image_keys, &click_keys, &data_source_keys,
+       {&run_and_device_keys, &model_and_data_keys, &array_keys, &image_keys, &click_keys, &data_source_keys,
         &training_keys, &strategy_keys, &local_sgd_keys, &server_keys, &checkpoint_and_validation_keys}) {
     for (Key& key : keys()) {
       if (key.rule.choices.empty()) key.rule.choices = key.field.words;

@@ -24,10 +24,10 @@ std::vector<Key> click_keys() {
            "What a worker reads: \"samples\": its part of each global batch; \"files\": files of its own, "
            "neighbours, as in PaddlePaddle's Fleet; \"bytes\": a part of all files of its own, as long as "
            "the "
-           "others'. "
+           "others', of arrays in whole chunks. "
            "A worker that reaches its end starts again until the largest part is read",
        .on_resume = must_match,
-       .condition = {"data.kind", {"criteo", "libsvm"}}},
+       .condition = {"data.kind", {"hdf5", "numpy", "cifar", "criteo", "libsvm"}}},
   };
 }
 

@@ -142,7 +142,8 @@ std::vector<Key> model_and_data_keys() {
            "files of "
            "them, as `flotilla pack` and Python's webdataset write them; \"criteo\": lines of a label, 13 "
            "numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; "
-           "\"random\": made up",
+           "\"hdf5\", \"numpy\": arrays of samples and of labels or targets; \"cifar\": binary files of "
+           "CIFAR-10 and CIFAR-100; \"random\": made up",
        .on_resume = must_match},
       {.path = "data.shape",
        .field = field<&Config::data, &DataConfig::shape>(),
@@ -153,21 +154,22 @@ std::vector<Key> model_and_data_keys() {
        .presence = Necessity::required},
       {.path = "data.mean",
        .field = field<&Config::data, &DataConfig::mean>(),
-       .help = "The network sees (pixel / 255 − mean) / std",
+       .help = "The network sees (pixel / 255 − mean) / std; of arrays those of uint8",
        .on_resume = on_request,
-       .condition = data_is("idx")},
+       .condition = {"data.kind", {"idx", "hdf5", "numpy"}}},
       {.path = "data.std",
        .field = field<&Config::data, &DataConfig::std>(),
        .rule = positive(),
        .help = "See data.mean",
        .on_resume = on_request,
-       .condition = data_is("idx")},
+       .condition = {"data.kind", {"idx", "hdf5", "numpy"}}},
       {.path = "data.class_names",
        .field = field<&Config::data, &DataConfig::class_names>(),
        .help =
            "File of the names of the classes, one a line from class 0 on, which checkpoints keep for "
            "`flotilla predict`; empty: the class folders of \"image-folder\", classes.txt beside the list of "
-           "\"image-list\" or the shards of \"webdataset\" if it is there, else numbers",
+           "\"image-list\" or the shards of \"webdataset\" if it is there, the names that come with "
+           "\"cifar\", else numbers",
        .path_role = PathRole::input},
       {.path = "data.stage_to",
        .field = field<&Config::data, &DataConfig::stage_to>(),
@@ -175,7 +177,9 @@ std::vector<Key> model_and_data_keys() {
            "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
            "host, before `flotilla train` reads them there; what is there and unchanged is not copied "
            "again; empty: they are read where they are",
-       .condition = {"data.kind", {"idx", "image-list", "image-folder", "webdataset", "criteo", "libsvm"}},
+       .condition = {"data.kind",
+                     {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo",
+                      "libsvm"}},
        .path_role = PathRole::output},
       {.path = "data.threads",
        .field = field<&Config::data, &DataConfig::threads>(),
@@ -193,10 +197,28 @@ std::vector<Key> model_and_data_keys() {
        .on_resume = must_match},
       {.path = "data.order",
        .field = field<&Config::data, &DataConfig::order>(),
-       .help =
-           "\"shuffled\": each epoch in another order; \"file\": as the data lie, which reads large files "
-           "from their start to their end. If it is left out, data.kind = \"criteo\" takes \"file\"",
+       .help = "\"shuffled\": each epoch in another order; \"blocks\": blocks of neighbours in another "
+               "order, and in "
+               "it the samples of data.shuffle_buffer neighbours, the same for any number of workers; "
+               "\"file\": as the "
+               "data lie, which reads large files from their start to their end. If it is left out, "
+               "data.kind = \"criteo\" "
+               "takes \"file\"",
        .on_resume = must_match},
+      {.path = "data.shuffle_block",
+       .field = field<&Config::data, &DataConfig::shuffle_block>(),
+       .rule = at_least(1, most_count),
+       .help = "Neighbouring samples that are read together: those of a chunk, or some hundred kilobytes",
+       .on_resume = must_match,
+       .condition = {"data.order", {"blocks"}}},
+      {.path = "data.shuffle_buffer",
+       .field = field<&Config::data, &DataConfig::shuffle_buffer>(),
+       .rule = at_least(1, most_count),
+       .help = "Samples that are shuffled with each other, a multiple of shuffle_block; what they take is to "
+               "fit the "
+               "memory (chunks: data.cache_mb)",
+       .on_resume = must_match,
+       .condition = {"data.order", {"blocks"}}},
   };
 }
 

@@ -16,10 +16,16 @@ Key image_key(std::string name, Rule rule, std::string help) {
           .condition = {"data.kind", image_kinds}};
 }
 
-/// Of grey images of IDX files as well.
-Key with_idx(Key key, std::string default_text = {}) {
-  key.condition = {"data.kind", {"idx", "image-list", "image-folder", "webdataset"}};
+/// Of images in arrays as well.
+Key with_arrays(Key key, std::string default_text = {}) {
+  key.condition = {"data.kind",
+                   {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar"}};
   key.default_text = std::move(default_text);
+  return key;
+}
+
+Key with_cifar(Key key) {
+  key.condition.values.emplace_back("cifar");
   return key;
 }
 
@@ -47,35 +53,37 @@ std::vector<Key> image_keys() {
                                "Training: least and largest share of the image's area in a random crop"),
       image_key<&D::crop_aspect>("crop_aspect", array_of(2, 2, positive(100)),
                                  "Training: least and largest width ÷ height of a random crop"),
-      with_idx(
+      with_arrays(
           image_key<&D::flip>("flip", at_least(0, 1), "Training: probability of exchanging left and right"),
-          "0.5, for data.kind = \"idx\" 0"),
-      with_idx(image_key<&D::crop_padding>(
+          "0.5, for data.kind = \"idx\", \"hdf5\" and \"numpy\" 0"),
+      with_arrays(image_key<&D::crop_padding>(
           "crop_padding", at_least(0, 2048),
           "Training: pixels of black that are added on each side before a crop of the old size is taken: the "
           "image moves by up to as many; for images of 32 pixels 4 is usual, with crop_area = [1, 1]")),
-      with_idx(image_key<&D::rand_augment>("rand_augment", at_least(0, 16),
-                                           "Training: operations of RandAugment on each image: rotations, "
-                                           "shifts and changes of colours, drawn "
-                                           "from 14, on bytes; 2 is usual; 0: off")),
-      with_idx(image_key<&D::rand_augment_magnitude>(
+      with_arrays(image_key<&D::rand_augment>("rand_augment", at_least(0, 16),
+                                              "Training: operations of RandAugment on each image: rotations, "
+                                              "shifts and changes of colours, drawn "
+                                              "from 14, on bytes; 2 is usual; 0: off")),
+      with_arrays(image_key<&D::rand_augment_magnitude>(
           "rand_augment_magnitude", at_least(0, 30),
           "Training: strength of these operations, as torchvision's with 31 bins")),
-      with_idx(image_key<&D::erase>("erase", at_least(0, 1),
-                                    "Training: probability of covering a rectangle with the mean colour "
-                                    "(random erasing)")),
-      with_idx(image_key<&D::erase_area>("erase_area", array_of(2, 2, positive(1)),
-                                         "Training: least and largest share of the image's area in the "
-                                         "erased rectangle")),
-      with_idx(image_key<&D::erase_aspect>("erase_aspect", array_of(2, 2, positive(100)),
-                                           "Training: least and largest height ÷ width of the erased "
-                                           "rectangle")),
+      with_arrays(image_key<&D::erase>("erase", at_least(0, 1),
+                                       "Training: probability of covering a rectangle with the mean colour "
+                                       "(random erasing)")),
+      with_arrays(image_key<&D::erase_area>("erase_area", array_of(2, 2, positive(1)),
+                                            "Training: least and largest share of the image's area in the "
+                                            "erased rectangle")),
+      with_arrays(image_key<&D::erase_aspect>("erase_aspect", array_of(2, 2, positive(100)),
+                                              "Training: least and largest height ÷ width of the erased "
+                                              "rectangle")),
       image_key<&D::color_jitter>("color_jitter", array_of(4, 4, at_least(0, 100)),
                                   "Training: random changes of brightness, contrast, saturation (factors 1 ± "
                                   "value) and hue (± value of the circle, at most 0.5); zeros: none"),
-      image_key<&D::image_mean>("image_mean", array_of(3, 3, at_least(-100, 100)),
-                                "The network sees (value / 255 − mean) / std of red, green and blue"),
-      image_key<&D::image_std>("image_std", array_of(3, 3, at_least(1e-6, 100)), "See image_mean"),
+      with_cifar(
+          image_key<&D::image_mean>("image_mean", array_of(3, 3, at_least(-100, 100)),
+                                    "The network sees (value / 255 − mean) / std of red, green and blue")),
+      with_cifar(
+          image_key<&D::image_std>("image_std", array_of(3, 3, at_least(1e-6, 100)), "See image_mean")),
       image_key<&D::exif_orientation>("exif_orientation", {},
                                       "Turn images as their EXIF data say; PaddlePaddle's Fleet does not"),
       // These may change on resuming: after a bad image ended a run, they are the way to go on.

@@ -5,7 +5,8 @@ namespace flotilla::config {
 namespace {
 
 Condition data_has_path() {
-  return {"data.kind", {"image-list", "image-folder", "webdataset", "criteo", "libsvm"}};
+  return {"data.kind",
+          {"image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo", "libsvm"}};
 }
 
 }  // namespace
@@ -32,7 +33,10 @@ std::vector<Key> data_source_keys() {
                "the class folders are in, class 0, 1 … in byte order of their names; or shards: a tar file, "
                "a folder of them or a pattern, as "
                "train-*.tar or train-{000000..000009}.tar. Criteo and LIBSVM: a file, "
-               "plain or .gz, a folder of files or a pattern, as day_*.gz",
+               "plain or .gz, a folder of files or a pattern, as day_*.gz. Arrays: a file, a folder or a "
+               "pattern; several files are joined along the first axis in byte order of "
+               "their names (\"numpy\": .npz files, or a folder of .npy files; \"cifar\": a folder's "
+               "data_batch_*.bin or train.bin)",
        .on_resume = same_samples,
        .condition = data_has_path(),
        .presence = Necessity::required,

@@ -47,4 +47,7 @@ class RuleChecks {
 /// found.
 void check_strategy_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
 
+/// The rules of data.order and of arrays. A rule is skipped where a mistake about one of its keys was found.
+void check_array_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
+
 }  // namespace flotilla::config

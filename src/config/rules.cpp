@@ -222,8 +222,6 @@ class Rules : public RuleChecks {
     exclude("train.cutmix", config.train.cutmix > 0.0, "data.kind", true, "bags of ids cannot be mixed");
     exclude("data.kind", true, "model.kind", !config.model.has_embeddings(),
             "only \"ctr-dnn\" has embeddings for the ids of click data");
-    exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
-            "the samples of a step must not depend on the number of workers");
   }
 
   void cut_images() {
@@ -358,6 +356,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.image_sizes();
   rules.ranges();
   rules.hue();
+  check_array_rules(config, given, mistakes);
   check_strategy_rules(config, given, mistakes);
   rules.reproducible();
   rules.no_decay();

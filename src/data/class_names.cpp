@@ -46,16 +46,25 @@ std::string original_path(const DataSourceConfig& source) {
                                                       : source.path;
 }
 
+/// The file of names beside the data; that of CIFAR comes with its binary files.
+const char* file_of_names(DataKind kind, std::int64_t classes) {
+  if (kind != DataKind::cifar) return "classes.txt";
+  if (classes == 100) return "fine_label_names.txt";
+  return classes == 20 ? "coarse_label_names.txt" : "batches.meta.txt";
+}
+
 }  // namespace
 
 std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes) {
   if (!data.class_names.empty()) return read_names(data.class_names, classes);
   if (data.kind == DataKind::image_folder) return class_folders(data.train.path);
-  if (data.kind != DataKind::image_list && data.kind != DataKind::webdataset) return {};
+  if (data.kind != DataKind::image_list && data.kind != DataKind::webdataset && data.kind != DataKind::cifar)
+    return {};
   const std::filesystem::path path = original_path(data.train);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
-  const std::string beside = ((is_folder ? path : path.parent_path()) / "classes.txt").string();
+  const std::string beside =
+      ((is_folder ? path : path.parent_path()) / file_of_names(data.kind, classes)).string();
   return std::filesystem::is_regular_file(beside, error) ? read_names(beside, classes)
                                                          : std::vector<std::string>();
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/augmented_dataset.hpp"
 #include "src/data/clicks/click_dataset.hpp"
 #include "src/data/idx_dataset.hpp"
@@ -67,20 +68,39 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
 }
 
 /// @param own_flips the images flip themselves
+AugmentationSpec augmentation_spec(const DataConfig& data, bool own_flips) {
+  require(data.erase_area.size() == 2 && data.erase_aspect.size() == 2, "ranges have 2 values");
+  return {.flip = own_flips ? 0.0 : data.flip,
+          .padding = data.crop_padding,
+          .erase = data.erase,
+          .area_min = data.erase_area[0],
+          .area_max = data.erase_area[1],
+          .aspect_min = data.erase_aspect[0],
+          .aspect_max = data.erase_aspect[1],
+          .operations = {data.rand_augment, data.rand_augment_magnitude}};
+}
+
+/// @param own_flips the images flip themselves
 std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, const DataConfig& data,
                                            const DatasetUse& use, const ByteScaling& scaling,
                                            bool own_flips) {
-  require(data.erase_area.size() == 2 && data.erase_aspect.size() == 2, "ranges have 2 values");
-  const AugmentationSpec spec{.flip = own_flips ? 0.0 : data.flip,
-                              .padding = data.crop_padding,
-                              .erase = data.erase,
-                              .area_min = data.erase_area[0],
-                              .area_max = data.erase_area[1],
-                              .aspect_min = data.erase_aspect[0],
-                              .aspect_max = data.erase_aspect[1],
-                              .operations = {data.rand_augment, data.rand_augment_magnitude}};
+  const AugmentationSpec spec = augmentation_spec(data, own_flips);
   if (!use.training || !use.decode || !spec.any()) return images;
   return augmented(std::move(images), spec, scaling);
+}
+
+/// Arrays of bytes that are images are augmented as files of images are.
+std::unique_ptr<Dataset> open_augmented_arrays(const DataConfig& data, const DataSourceConfig& source,
+                                               std::int64_t classes, const DatasetUse& use) {
+  auto arrays = open_arrays(data, source, classes, use);
+  const std::optional<ByteScaling> scaling = arrays->scaling();
+  if (scaling) return with_augmentation(std::move(arrays), data, use, *scaling, false);
+  if (augmentation_spec(data, false).any())
+    throw UserError(
+        cat("data.flip, data.crop_padding, data.erase and data.rand_augment are of images of uint8 with 1 to "
+            "4 channels, and ",
+            arrays->description(), " are none: leave them out"));
+  return arrays;
 }
 
 std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfig& source,
@@ -101,7 +121,7 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
     case DataKind::libsvm: return open_click_dataset(data, source, use);
     case DataKind::hdf5:
     case DataKind::numpy:
-    case DataKind::cifar: throw UserError(cat("data.kind = \"", data.kind, "\" cannot be read yet"));
+    case DataKind::cifar: return open_augmented_arrays(data, source, classes, use);
     case DataKind::random: break;
   }
   return open_random(data, source, classes, seed);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <utility>
@@ -29,8 +28,7 @@ class IdxDataset final : public Dataset {
         labels_(static_cast<std::size_t>(images_.items)),
         shape_({1, images_.rows, images_.columns}),
         classes_(classes),
-        factor_(static_cast<float>(1.0 / (255.0 * scale.std))),
-        offset_(static_cast<float>(-scale.mean / scale.std)) {}
+        scaler_(scale) {}
 
   void read_labels(const IdxFile& labels) {
     if (images_.items != labels.items) {
@@ -57,7 +55,7 @@ class IdxDataset final : public Dataset {
     while (!to.empty()) {
       const std::size_t count = std::min(to.size(), chunk_bytes);
       images_.bytes.read(byte, std::as_writable_bytes(std::span(pixels).first(count)));
-      convert(std::span(pixels).first(count), to.data());
+      scaler_.convert(std::span(pixels).first(count), to.data());
       to = to.subspan(count);
       byte += static_cast<std::int64_t>(count);
     }
@@ -65,7 +63,7 @@ class IdxDataset final : public Dataset {
   }
 
   std::optional<ByteScaling> scaling() const override {
-    return ByteScaling{.factor = {factor_}, .offset = {offset_}};
+    return ByteScaling{.factor = {scaler_.factor()}, .offset = {scaler_.offset()}};
   }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
                           std::span<std::uint8_t> to) const override {
@@ -91,19 +89,6 @@ class IdxDataset final : public Dataset {
             size(), " cannot be read into ", room, " values");
   }
 
-  /// Blocks of a fixed size through a local array: the compiler vectorises them without alias checks.
-  void convert(std::span<const std::uint8_t> pixels, float* to) const {
-    constexpr std::size_t width = 64;
-    std::array<float, width> block;  // not zeroed: written before it is read
-    std::size_t done = 0;
-    for (; done + width <= pixels.size(); done += width) {
-      const std::uint8_t* from = pixels.data() + done;
-      for (std::size_t k = 0; k < width; ++k) block[k] = static_cast<float>(from[k]) * factor_ + offset_;
-      std::memcpy(to + done, block.data(), sizeof(block));
-    }
-    for (; done < pixels.size(); ++done) to[done] = static_cast<float>(pixels[done]) * factor_ + offset_;
-  }
-
   void check_label(const IdxFile& labels, std::int64_t i) const {
     const std::uint8_t label = labels_[static_cast<std::size_t>(i)];
     if (label < classes_) return;
@@ -118,8 +103,7 @@ class IdxDataset final : public Dataset {
   std::vector<std::uint8_t> labels_;
   Shape shape_;
   std::int64_t classes_;
-  float factor_;
-  float offset_;
+  PixelScaler scaler_;
 };
 
 }  // namespace

@@ -7,14 +7,9 @@
 #include <string>
 
 #include "src/data/dataset.hpp"
+#include "src/data/pixel_scale.hpp"
 
 namespace flotilla {
-
-/// Pixels p = 0 … 255 become p · 1 / (255 std) − mean / std, in float.
-struct PixelScale {
-  double mean = 0.0;
-  double std = 1.0;  ///< positive
-};
 
 /// Grey images and their labels out of two IDX files, read from disk sample by sample. Sample shape
 /// (1, rows, columns); no augmentation.

@@ -19,6 +19,14 @@ void MistakeList::add(const std::string& text) {
   if (keeps_more()) kept_.push_back(text);
 }
 
+void MistakeList::attempt(const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const UserError& error) {
+    add(error.what());
+  }
+}
+
 void MistakeList::add(const MistakeList& more) {
   count_ += more.count_;
   for (const std::string& text : more.kept_)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ class MistakeList {
  public:
   /// Adds one. @param text a sentence with file and position; not kept behind the tenth
   void add(const std::string& text);
+  /// Runs `part`; its UserError becomes a mistake.
+  void attempt(const std::function<void()>& part);
   /// Adds those of another list behind these.
   void add(const MistakeList& more);
   bool empty() const { return count_ == 0; }

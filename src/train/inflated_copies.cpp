@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "src/data/arrays/npz_file.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/clicks/click_files.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/idx_file.hpp"
@@ -16,9 +18,15 @@ namespace flotilla {
 
 namespace {
 
-/// The copies of the gzip files among those of a set, by path.
-std::map<std::string, File> copies_of(DataKind kind, const DataSourceConfig& source) {
+/// The copies of the compressed files among those of a set, by path.
+std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceConfig& source) {
+  const DataKind kind = data.kind;
   std::map<std::string, File> copies;
+  if (kind == DataKind::numpy) {
+    for (const std::string& path : array_files(data, source))
+      if (path.ends_with(".npz")) copies.merge(inflated_arrays(path, {data.inputs, data.targets}));
+    return copies;
+  }
   const auto is_compressed = [](const std::string& path) {
     return GzipReader::recognises(open_data_file(path));
   };
@@ -39,7 +47,7 @@ std::map<std::string, File> copies_of(DataKind kind, const DataSourceConfig& sou
 InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mpi::Communicator& world,
                                const mpi::Communicator& host, const std::vector<mpi::Place>& places,
                                mpi::Watchdog& watchdog) {
-  if (data.kind != DataKind::idx && data.kind != DataKind::criteo && data.kind != DataKind::libsvm) return;
+  if (data.kind != DataKind::idx && data.kind != DataKind::numpy && !data.has_clicks()) return;
   std::exception_ptr failed;
   if (host.is_root() && host.size() > 1) {
     const mpi::CpuProgressScope working(watchdog, "inflating data");
@@ -48,7 +56,7 @@ InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mp
       if (!validation) sets.push_back(&data.train);
       if (data.validation.given) sets.push_back(&data.validation);
       for (const DataSourceConfig* set : sets) {
-        for (auto& [path, copy] : copies_of(data.kind, *set)) {
+        for (auto& [path, copy] : copies_of(data, *set)) {
           handles[path] = copy.handle();
           files.push_back(std::move(copy));
         }

@@ -14,6 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/clicks/click_files.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/shards/find_shards.hpp"
@@ -71,6 +72,8 @@ void add_source(const DataConfig& data, const DataSourceConfig& source, std::int
                 Originals& originals) {
   if (data.kind == DataKind::idx) {
     originals.files.insert({normal_file(source.images), normal_file(source.labels)});
+  } else if (data.has_arrays() || data.kind == DataKind::cifar) {
+    for (const std::string& path : array_files(data, source)) originals.files.insert(normal_file(path));
   } else if (data.has_clicks()) {
     for (const std::string& path : find_click_files(source.path)) originals.files.insert(normal_file(path));
   } else if (data.kind == DataKind::webdataset) {

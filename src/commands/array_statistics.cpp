@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/array_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::int64_t piece_values = std::int64_t{1} << 20;
+constexpr std::int64_t most_groups = 256;
+
+/// How the numbers of an array belong to groups: number k to group k / inner mod groups.
+struct Grouping {
+  std::int64_t groups = 1;
+  std::int64_t inner = 1;
+};
+
+Grouping grouping_of(const ArrayForm& form, bool channels_last) {
+  const auto& extents = form.extents;
+  Grouping grouping;
+  if (extents.size() == 2) grouping = {.groups = extents[1], .inner = 1};
+  if (extents.size() == 4) grouping = {.groups = extents[1], .inner = extents[2] * extents[3]};
+  if (extents.size() == 4 && channels_last) grouping = {.groups = extents[3], .inner = 1};
+  if (grouping.groups > most_groups) grouping = {};
+  return grouping;
+}
+
+/// Of the numbers of one group in a piece: each of `inner` neighbours, `stride` numbers from one run to the
+/// next.
+Moments moments_of(std::span<const double> values, const Grouping& grouping, std::int64_t group,
+                   ArrayStatistics& statistics) {
+  const auto stride = static_cast<std::size_t>(grouping.groups * grouping.inner);
+  const auto inner = static_cast<std::size_t>(grouping.inner);
+  const auto for_each = [&](const auto& use) {
+    for (std::size_t begin = static_cast<std::size_t>(group) * inner; begin < values.size(); begin += stride)
+      for (std::size_t k = begin; k < begin + inner; ++k)
+        if (std::isfinite(values[k])) use(values[k]);
+  };
+  Moments moments;
+  double sum = 0.0;
+  for_each([&](double value) {
+    sum += value;
+    ++moments.count;
+    statistics.min = std::min(statistics.min, value);
+    statistics.max = std::max(statistics.max, value);
+  });
+  if (moments.count == 0) return moments;
+  moments.mean = sum / static_cast<double>(moments.count);
+  for_each([&](double value) { moments.squares += (value - moments.mean) * (value - moments.mean); });
+  return moments;
+}
+
+}  // namespace
+
+double Moments::deviation() const {
+  return count == 0 ? 0.0 : std::sqrt(squares / static_cast<double>(count));
+}
+
+void Moments::add(const Moments& other) {
+  if (other.count == 0) return;
+  const auto here = static_cast<double>(count);
+  const auto there = static_cast<double>(other.count);
+  const double difference = other.mean - mean;
+  mean += difference * there / (here + there);
+  squares += other.squares + difference * difference * here * there / (here + there);
+  count += other.count;
+}
+
+ArrayStatistics statistics_of(const Array& array, bool channels_last,
+                              const std::function<void(std::int64_t)>& beat) {
+  const ArrayForm& form = array.form();
+  const Grouping grouping = grouping_of(form, channels_last);
+  ArrayStatistics statistics;
+  std::vector<Moments> groups(static_cast<std::size_t>(grouping.groups));
+  // Whole chunks: the cache may be too small to keep one between two pieces.
+  const std::int64_t at_once = array.rows_at_once();
+  const std::int64_t fitting = std::max<std::int64_t>(1, piece_values / form.row_values());
+  const std::int64_t each = std::max(at_once, fitting / at_once * at_once);
+  std::vector<std::byte> bytes;
+  std::vector<double> values;
+  for (std::int64_t first = 0; first < form.rows(); first += each) {
+    beat(first);
+    const std::int64_t rows = std::min(each, form.rows() - first);
+    bytes.resize(static_cast<std::size_t>(rows * form.row_bytes()));
+    values.resize(static_cast<std::size_t>(rows * form.row_values()));
+    array.read(first, rows, bytes);
+    to_native_order(form.type, bytes);
+    to_doubles(form.type, bytes, values);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const Moments piece = moments_of(values, grouping, static_cast<std::int64_t>(g), statistics);
+      groups[g].add(piece);
+      statistics.all.add(piece);
+    }
+  }
+  statistics.non_finite = form.rows() * form.row_values() - statistics.all.count;
+  if (groups.size() > 1) statistics.groups = std::move(groups);
+  return statistics;
+}
+
+}  // namespace flotilla

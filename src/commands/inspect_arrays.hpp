@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/commands/inspect.hpp"
+
+namespace flotilla {
+
+/// Shows the arrays of a file of data: shapes, types, how they are stored, mean, deviation, least and largest
+/// value, and lines for a deck. Nothing where the file holds no arrays, as a checkpoint. @throws UserError if
+/// it is damaged
+std::optional<Inspection> inspect_arrays(const std::string& path, const InspectOptions& options);
+
+}  // namespace flotilla

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/rule_checks.hpp"
+
+namespace flotilla::config {
+namespace {
+
+class ArrayRules : public RuleChecks {
+ public:
+  using RuleChecks::RuleChecks;
+
+  void blocks() {
+    const DataConfig& data = config.data;
+    if (!usable({"data.order", "data.shuffle_block", "data.shuffle_buffer"}) ||
+        data.order != SampleOrder::blocks || data.shuffle_buffer % data.shuffle_block == 0)
+      return;
+    mistakes.add(origin({"data.shuffle_buffer", "data.shuffle_block"}),
+                 cat("data.shuffle_buffer must be a multiple of data.shuffle_block, got ",
+                     data.shuffle_buffer, " and ", data.shuffle_block));
+  }
+
+  void shares() {
+    exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
+            "the samples of a step must not depend on the number of workers");
+  }
+
+  void pixel_scale() {
+    const DataConfig& data = config.data;
+    const DataConfig defaults;
+    exclude("data.input_mean", data.has_arrays() && !(data.input_mean.empty() && data.input_std.empty()),
+            "data.mean", data.mean != defaults.mean || data.std != defaults.std,
+            "data.input_mean and data.input_std are enough, of uint8 too");
+  }
+
+  void target_scale() {
+    const auto refuse = [this](const char* key, const std::vector<double>& values) {
+      if (usable({key, "model.loss"}) && config.data.has_arrays() && config.model.has_classes() &&
+          !values.empty())
+        mistakes.add(origin({key}), cat(key,
+                                        " is of numbers that are predicted, and model.loss = \"softmax\" has "
+                                        "classes: leave it out"));
+    };
+    refuse("data.target_mean", config.data.target_mean);
+    refuse("data.target_std", config.data.target_std);
+  }
+};
+
+}  // namespace
+
+void check_array_rules(const Config& config, const DeckValues& given, Mistakes& mistakes) {
+  ArrayRules rules(config, given, mistakes);
+  rules.blocks();
+  rules.shares();
+  rules.pixel_scale();
+  rules.target_scale();
+}
+
+}  // namespace flotilla::config

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/arrays/array_dataset.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "src/data/arrays/array_checks.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::int64_t most_channels_of_bytes = 4;
+
+/// The channels of an image, or the features of a sample: what may have a mean of its own.
+std::int64_t groups_of(const Shape& shape) {
+  return shape[0];
+}
+
+/// Numbers of (outer, inner) as (inner, outer).
+template <std::size_t size>
+void transpose_numbers(const std::byte* from, std::size_t outer, std::size_t inner, std::byte* to) {
+  for (std::size_t k = 0; k < inner; ++k)
+    for (std::size_t i = 0; i < outer; ++i)
+      std::memcpy(to + (k * outer + i) * size, from + (i * inner + k) * size, size);
+}
+
+void transpose(std::size_t number_bytes, const std::byte* from, std::size_t outer, std::size_t inner,
+               std::byte* to) {
+  switch (number_bytes) {
+    case 1: return transpose_numbers<1>(from, outer, inner, to);
+    case 2: return transpose_numbers<2>(from, outer, inner, to);
+    case 4: return transpose_numbers<4>(from, outer, inner, to);
+    default: return transpose_numbers<8>(from, outer, inner, to);
+  }
+}
+
+class ArrayDataset final : public Dataset {
+ public:
+  ArrayDataset(std::vector<ArrayPair> parts, const ArrayDatasetOptions& options)
+      : parts_(std::move(parts)),
+        form_(parts_.front().inputs->form()),
+        shape_(sample_shape_of(form_, options.channels_last)),
+        channels_last_(options.channels_last && shape_[0] > 1),
+        inputs_(input_scaling(form_.type, shape_, options)),
+        description_(options.description),
+        width_(parts_.front().targets == nullptr ? 0 : options.targets) {
+    for (const ArrayPair& part : parts_) begins_.push_back(begins_.back() + part.inputs->form().rows());
+    if (width_ > 0)
+      targets_.emplace(parts_.front().targets->form().type, width_, options.target_values, "data.target");
+  }
+
+  /// Those of all parts, where the samples have some.
+  void keep_labels(std::vector<std::int32_t> labels) { labels_ = std::move(labels); }
+
+  std::int64_t size() const override { return begins_.back(); }
+  const Shape& sample_shape() const override { return shape_; }
+  std::string description() const override {
+    return cat(size(), " samples ", shape_.text(), " of ", form_.type.text(), " in ", description_, " (",
+               form_.storage, ")");
+  }
+
+  std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
+    check_room(i, to.size());
+    const Array& array = *part_of(i).inputs;
+    if (inputs_.changes_nothing() && !form_.type.big_endian && !channels_last_) {
+      array.read(row_of(i), 1, std::as_writable_bytes(to));
+    } else {
+      const std::span<std::byte> numbers = read_row(array, row_of(i));
+      to_native_order(form_.type, numbers);
+      inputs_.convert(channels_last_ ? channels_first(numbers) : numbers, to);
+    }
+    if (!form_.type.is_integer()) check_finite(i, to);
+    return label(i);
+  }
+
+  std::optional<ByteScaling> scaling() const override {
+    if (!form_.type.is_byte() || shape_.rank() != 3 || shape_[0] > most_channels_of_bytes) return {};
+    return inputs_.bytes(shape_[0]);
+  }
+  std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
+                          std::span<std::uint8_t> to) const override {
+    check_room(i, to.size());
+    const auto bytes = std::as_writable_bytes(to);
+    if (channels_last_ || shape_[0] == 1) {
+      part_of(i).inputs->read(row_of(i), 1, bytes);
+    } else {
+      const auto channels = static_cast<std::size_t>(shape_[0]);
+      const std::span<const std::byte> planes = read_row(*part_of(i).inputs, row_of(i));
+      transpose(1, planes.data(), channels, planes.size() / channels, bytes.data());
+    }
+    return label(i);
+  }
+
+  std::int64_t target_width() const override { return width_; }
+  void read_targets(std::int64_t i, std::span<float> to) const override {
+    require(std::ssize(to) == width_ && targets_, "targets of sample ", i, " cannot be read into ", to.size(),
+            " values");
+    const Array& array = *part_of(i).targets;
+    const std::span<std::byte> numbers = read_row(array, row_of(i));
+    to_native_order(array.form().type, numbers);
+    targets_->convert(numbers, to);
+    if (find_not_finite(to) >= 0)
+      throw UserError(cat(array.form().name, ": the target of sample ", row_of(i),
+                          " is not finite; leave the sample out or correct the file"));
+  }
+
+  void will_read(std::int64_t first, std::int64_t count) const override {
+    while (count > 0) {
+      const std::size_t part = number_of_part(first);
+      const std::int64_t rows = std::min(count, begins_[part + 1] - first);
+      parts_[part].inputs->will_read(first - begins_[part], rows);
+      if (width_ > 0) parts_[part].targets->will_read(first - begins_[part], rows);
+      first += rows;
+      count -= rows;
+    }
+  }
+
+  std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
+    const std::int64_t files = std::ssize(parts_);
+    std::vector<std::int64_t> shares;
+    for (std::int64_t worker = 0; worker <= workers; ++worker) {
+      const auto file =
+          static_cast<std::size_t>(worker * (files / workers) + std::min(worker, files % workers));
+      shares.push_back(how == ShardBy::files ? begins_[file] : sample_at_share(worker, workers));
+    }
+    return shares;
+  }
+
+  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
+    const std::array<std::int64_t, 5> form{static_cast<std::int64_t>(form_.type.kind), shape_[0],
+                                           shape_.rank() > 1 ? shape_[1] : 0,
+                                           shape_.rank() > 2 ? shape_[2] : 0, width_};
+    sum.add(std::as_bytes(std::span(form)));
+    sum.add(std::as_bytes(std::span(labels_)));
+    for (const std::int64_t i : samples) {
+      for (const Array* array : {part_of(i).inputs.get(), width_ > 0 ? part_of(i).targets.get() : nullptr}) {
+        if (array == nullptr) continue;
+        const std::span<std::byte> numbers = read_row(*array, row_of(i));
+        to_native_order(array->form().type, numbers);
+        sum.add(numbers);
+      }
+    }
+  }
+
+ private:
+  static SampleScaling input_scaling(NumberType type, const Shape& shape,
+                                     const ArrayDatasetOptions& options) {
+    const bool given = !options.inputs.mean.empty() || !options.inputs.std.empty();
+    if (!type.is_byte()) return {type, groups_of(shape), options.inputs, "data.input"};
+    return SampleScaling::of_pixels(groups_of(shape), given ? options.inputs : options.pixels,
+                                    given ? "data.input" : "data.image");
+  }
+
+  void check_room(std::int64_t i, std::size_t room) const {
+    require(0 <= i && i < size() && static_cast<std::int64_t>(room) == shape_.size(), "sample ", i, " of ",
+            size(), " cannot be read into ", room, " values");
+  }
+
+  std::size_t number_of_part(std::int64_t i) const {
+    return static_cast<std::size_t>(std::ranges::upper_bound(begins_, i) - begins_.begin()) - 1;
+  }
+  const ArrayPair& part_of(std::int64_t i) const { return parts_[number_of_part(i)]; }
+  std::int64_t row_of(std::int64_t i) const { return i - begins_[number_of_part(i)]; }
+  std::int32_t label(std::int64_t i) const {
+    return labels_.empty() ? 0 : labels_[static_cast<std::size_t>(i)];
+  }
+
+  /// A row as it is stored, in a buffer of this thread's; valid until its next call.
+  static std::span<std::byte> read_row(const Array& array, std::int64_t row) {
+    thread_local std::vector<std::byte> buffer;
+    buffer.resize(static_cast<std::size_t>(array.form().row_bytes()));
+    array.read(row, 1, buffer);
+    return buffer;
+  }
+
+  /// (H,W,C) as (C,H,W), in a buffer of this thread's.
+  std::span<const std::byte> channels_first(std::span<const std::byte> numbers) const {
+    thread_local std::vector<std::byte> planes;
+    planes.resize(numbers.size());
+    const auto channels = static_cast<std::size_t>(shape_[0]);
+    const auto number_bytes = static_cast<std::size_t>(form_.type.bytes());
+    transpose(number_bytes, numbers.data(), numbers.size() / number_bytes / channels, channels,
+              planes.data());
+    return planes;
+  }
+
+  void check_finite(std::int64_t i, std::span<const float> values) const {
+    const std::int64_t bad = find_not_finite(values);
+    if (bad < 0) return;
+    throw BadSample(cat(part_of(i).inputs->form().name, ": sample ", row_of(i), " has the value ",
+                        values[static_cast<std::size_t>(bad)], " at position ", bad,
+                        " of its inputs; leave the sample out or correct the file"));
+  }
+
+  /// Where a worker's share begins: with a chunk, so that no other worker reads it.
+  std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
+    if (worker == workers) return size();
+    const std::int64_t even = size() / workers * worker + size() % workers * worker / workers;
+    const std::size_t part = number_of_part(even);
+    const std::int64_t rows = parts_[part].inputs->rows_at_once();
+    return begins_[part] + (even - begins_[part]) / rows * rows;
+  }
+
+  std::vector<ArrayPair> parts_;
+  std::vector<std::int64_t> begins_{0};  ///< First sample of each part, and the end of the last
+  ArrayForm form_;                       ///< Of the inputs of the first part
+  Shape shape_;
+  bool channels_last_;
+  SampleScaling inputs_;
+  std::string description_;
+  std::int64_t width_;
+  std::optional<SampleScaling> targets_;
+  /// Of all samples: a read of its own for each would cost as much as the sample.
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace
+
+Shape sample_shape_of(const ArrayForm& inputs, bool channels_last) {
+  const std::vector<std::int64_t>& extents = inputs.extents;
+  if (channels_last && extents.size() < 3)
+    throw UserError(cat(inputs.name, ": data.channels_last is of images (N,H,W,C), and its shape is ",
+                        inputs.shape_text(), "; leave it out"));
+  switch (extents.size()) {
+    case 1: return {1};
+    case 2: return {extents[1]};
+    case 3: return {1, extents[1], extents[2]};
+    case 4:
+      if (channels_last) return {extents[3], extents[1], extents[2]};
+      return {extents[1], extents[2], extents[3]};
+    default:
+      throw UserError(
+          cat(inputs.name, ": its shape is ", inputs.shape_text(),
+              ", and a sample has at most 3 axes behind the first, which counts them; reshape it"));
+  }
+}
+
+std::unique_ptr<Dataset> make_array_dataset(std::vector<ArrayPair> parts,
+                                            const ArrayDatasetOptions& options) {
+  require(!parts.empty(), "a data set of no arrays");
+  MistakeList mistakes;
+  check_forms(parts, options, mistakes);
+  mistakes.throw_if_any(options.description);
+  std::vector<std::int32_t> labels;
+  for (const ArrayPair& part : parts) {
+    if (part.targets == nullptr) continue;
+    mistakes.attempt([&] {
+      if (options.targets == 0) return read_labels(*part.targets, options.classes, labels);
+      check_targets(*part.targets);
+    });
+  }
+  mistakes.throw_if_any(options.description);
+  auto data = std::make_unique<ArrayDataset>(std::move(parts), options);
+  data->keep_labels(std::move(labels));
+  return data;
+}
+
+}  // namespace flotilla

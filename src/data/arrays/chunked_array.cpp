@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/arrays/chunked_array.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "src/observe/console.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// A box of numbers that is copied from a chunk into the rows that a caller wants.
+struct BoxCopy {
+  const std::vector<std::int64_t>& box;        ///< Extents
+  const std::vector<std::int64_t>& from_step;  ///< Bytes from one to the next along each axis
+  const std::vector<std::int64_t>& to_step;
+
+  void run(const std::byte* from, std::byte* to, std::size_t axis = 0) const {
+    if (axis + 1 == box.size()) {
+      std::memcpy(to, from, static_cast<std::size_t>(box[axis] * from_step[axis]));
+      return;
+    }
+    for (std::int64_t k = 0; k < box[axis]; ++k)
+      run(from + k * from_step[axis], to + k * to_step[axis], axis + 1);
+  }
+};
+
+/// Bytes from one number to the next along each axis of an array with these extents.
+std::vector<std::int64_t> steps_of(const std::vector<std::int64_t>& extents, std::int64_t number_bytes) {
+  std::vector<std::int64_t> steps(extents.size(), number_bytes);
+  for (std::size_t axis = extents.size() - 1; axis-- > 0;) steps[axis] = steps[axis + 1] * extents[axis + 1];
+  return steps;
+}
+
+class ChunkedArray final : public Array {
+ public:
+  ChunkedArray(ArrayForm form, std::shared_ptr<const UnchangedFile> file, ChunkTable table,
+               std::shared_ptr<ChunkCache> cache)
+      : Array(std::move(form)),
+        file_(std::move(file)),
+        table_(std::move(table)),
+        cache_(std::move(cache)),
+        array_(cache_->new_array()),
+        chunk_rows_(table_.extents.front()),
+        chunk_steps_(steps_of(table_.extents, this->form().type.bytes())),
+        row_steps_(steps_of(this->form().extents, this->form().type.bytes())),
+        chunk_bytes_(static_cast<std::size_t>(chunk_steps_.front() * chunk_rows_)) {
+    chunks_of_row_ = 1;
+    for (std::size_t axis = 1; axis < table_.extents.size(); ++axis)
+      chunks_of_row_ *= table_.along(axis, this->form());
+    whole_rows_ =
+        std::equal(table_.extents.begin() + 1, table_.extents.end(), this->form().extents.begin() + 1);
+    check_chunks();
+  }
+
+  std::int64_t rows_at_once() const override { return chunk_rows_; }
+
+  void read(std::int64_t first, std::int64_t count, std::span<std::byte> to) const override {
+    while (count > 0) {
+      const std::int64_t band = first / chunk_rows_;  // the chunks that hold these rows
+      const std::int64_t behind = first - band * chunk_rows_;
+      const std::int64_t rows = std::min(count, chunk_rows_ - behind);
+      for (std::int64_t k = 0; k < chunks_of_row_; ++k)
+        copy_rows(band * chunks_of_row_ + k, behind, rows, to);
+      to = to.subspan(static_cast<std::size_t>(rows * form().row_bytes()));
+      first += rows;
+      count -= rows;
+    }
+  }
+
+  void will_read(std::int64_t first, std::int64_t count) const override {
+    const std::int64_t begin = first / chunk_rows_ * chunks_of_row_;
+    const std::int64_t end = ((first + count - 1) / chunk_rows_ + 1) * chunks_of_row_;
+    StoredChunk joined;  // chunks that lie one after another in the file
+    for (std::int64_t k = begin; k < end; ++k) {
+      const StoredChunk& next = table_.chunks[static_cast<std::size_t>(k)];
+      if (next.begin < 0) continue;
+      if (joined.begin >= 0 && joined.begin + joined.bytes == next.begin &&
+          joined.bytes + next.bytes > joined.bytes) {
+        joined.bytes += next.bytes;
+        continue;
+      }
+      if (joined.begin >= 0) file_->will_read(joined.begin, joined.bytes);
+      joined = next;
+    }
+    if (joined.begin >= 0) file_->will_read(joined.begin, joined.bytes);
+  }
+
+ private:
+  void check_chunks() const {
+    for (const StoredChunk& chunk : table_.chunks)
+      if (chunk.begin > file_->size() - std::int64_t{chunk.bytes})
+        throw UserError(cat(form().name, ": is truncated: a chunk of ", chunk.bytes, " bytes begins at byte ",
+                            chunk.begin, ", but the file has ", file_->size(),
+                            " bytes; copy or write it again"));
+    if (!reads_rows() && static_cast<std::int64_t>(chunk_bytes_) > cache_->most_bytes())
+      throw UserError(cat(form().name, ": its chunks ", extents_text(table_.extents), " take ",
+                          bytes_text(static_cast<std::int64_t>(chunk_bytes_)),
+                          ", more than data.cache_mb = ", cache_->most_bytes() >> 20,
+                          "; raise it, or rewrite the file with smaller ones (h5repack -l)"));
+  }
+
+  /// Whether rows lie in the file as they are.
+  bool reads_rows() const { return whole_rows_ && table_.pipeline.filters.empty(); }
+
+  /// Copies rows behind, behind + 1 … of a chunk to their places in rows that a caller wants.
+  void copy_rows(std::int64_t number, std::int64_t behind, std::int64_t rows, std::span<std::byte> to) const {
+    const StoredChunk& chunk = table_.chunks[static_cast<std::size_t>(number)];
+    const std::int64_t begin = behind * chunk_steps_.front();
+    const auto bytes = static_cast<std::size_t>(rows * chunk_steps_.front());
+    if (reads_rows() && chunk.begin >= 0) return file_->read(chunk.begin + begin, to.first(bytes));
+    const ChunkCache::Bytes decoded =
+        cache_->get(array_, static_cast<std::uint64_t>(number), chunk_bytes_,
+                    [&](std::span<std::byte> room) { decode(chunk, number, room); });
+    if (whole_rows_) {
+      std::memcpy(to.data(), decoded.get() + begin, bytes);
+      return;
+    }
+    std::vector<std::int64_t> box(table_.extents.size(), rows);
+    std::int64_t place = 0;  // of the chunk in a row
+    for (std::size_t axis = box.size(); --axis > 0;) {
+      const std::int64_t along = table_.along(axis, form());
+      const std::int64_t at = number % along * table_.extents[axis];
+      number /= along;
+      place += at * row_steps_[axis];
+      box[axis] = std::min(table_.extents[axis], form().extents[axis] - at);
+    }
+    BoxCopy{box, chunk_steps_, row_steps_}.run(decoded.get() + begin, to.data() + place);
+  }
+
+  void decode(const StoredChunk& chunk, std::int64_t number, std::span<std::byte> to) const {
+    if (chunk.begin < 0) {
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] = table_.fill[i % table_.fill.size()];
+      return;
+    }
+    thread_local std::vector<std::byte> stored;
+    stored.resize(chunk.bytes);
+    file_->read(chunk.begin, stored);
+    try {
+      decode_chunk(table_.pipeline, stored, chunk.skipped, to);
+    } catch (const DamagedChunk& error) {
+      file_->check();
+      throw UserError(cat(form().name, ": the chunk of rows from ", number / chunks_of_row_ * chunk_rows_,
+                          " on (byte ", chunk.begin, ") is damaged: ", error.what(),
+                          "; copy or write the file again"));
+    }
+  }
+
+  std::shared_ptr<const UnchangedFile> file_;
+  ChunkTable table_;
+  std::shared_ptr<ChunkCache> cache_;
+  std::uint64_t array_;
+  std::int64_t chunk_rows_;
+  std::vector<std::int64_t> chunk_steps_;  ///< Bytes along each axis of a chunk
+  std::vector<std::int64_t> row_steps_;    ///< Bytes along each axis of rows
+  std::size_t chunk_bytes_;                ///< Decoded
+  std::int64_t chunks_of_row_ = 1;
+  bool whole_rows_ = false;  ///< A chunk holds whole rows
+};
+
+}  // namespace
+
+std::unique_ptr<Array> make_chunked_array(ArrayForm form, std::shared_ptr<const UnchangedFile> file,
+                                          ChunkTable table, std::shared_ptr<ChunkCache> cache) {
+  return std::make_unique<ChunkedArray>(std::move(form), std::move(file), std::move(table), std::move(cache));
+}
+
+}  // namespace flotilla

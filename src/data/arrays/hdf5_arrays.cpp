@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/arrays/hdf5_arrays.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "src/data/arrays/chunked_array.hpp"
+#include "src/data/arrays/plain_array.hpp"
+#include "src/data/data_file.hpp"
+#include "src/files/hdf5_handles.hpp"
+
+namespace flotilla {
+
+namespace {
+
+using hdf5::check;
+
+constexpr const char* repack = "; rewrite the file with h5repack";
+
+hdf5::File open_for_arrays(const std::string& path) {
+  hdf5::PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
+  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
+  // Data do not change while they are read, and on network file systems locks fail.
+  check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
+}
+
+/// float16 as h5py writes it; HDF5 1.10 has no name for it.
+bool is_float16(hid_t type) {
+  if (H5Tget_class(type) != H5T_FLOAT || H5Tget_size(type) != 2) return false;
+  std::array<std::size_t, 5> fields{};  // sign, exponent and its size, mantissa and its size, in bits
+  check(H5Tget_fields(type, &fields[0], &fields[1], &fields[2], &fields[3], &fields[4]), "H5Tget_fields");
+  return fields == std::array<std::size_t, 5>{15, 10, 5, 0, 10} && H5Tget_ebias(type) == 15;
+}
+
+std::optional<NumberType> number_type(hid_t type) {
+  using Kind = NumberType::Kind;
+  if (H5Tget_class(type) == H5T_ENUM) {  // h5py's bool
+    const hdf5::Type base(H5Tget_super(type), "H5Tget_super");
+    return number_type(base.id());
+  }
+  if (is_float16(type)) return NumberType{Kind::f16, H5Tget_order(type) == H5T_ORDER_BE};
+  struct Row {
+    Kind kind;
+    hid_t little;
+    hid_t big;
+  };
+  const std::array<Row, 10> rows = {
+      Row{Kind::u8, H5T_STD_U8LE, H5T_STD_U8BE},      Row{Kind::i8, H5T_STD_I8LE, H5T_STD_I8BE},
+      Row{Kind::u16, H5T_STD_U16LE, H5T_STD_U16BE},   Row{Kind::i16, H5T_STD_I16LE, H5T_STD_I16BE},
+      Row{Kind::u32, H5T_STD_U32LE, H5T_STD_U32BE},   Row{Kind::i32, H5T_STD_I32LE, H5T_STD_I32BE},
+      Row{Kind::u64, H5T_STD_U64LE, H5T_STD_U64BE},   Row{Kind::i64, H5T_STD_I64LE, H5T_STD_I64BE},
+      Row{Kind::f32, H5T_IEEE_F32LE, H5T_IEEE_F32BE}, Row{Kind::f64, H5T_IEEE_F64LE, H5T_IEEE_F64BE}};
+  for (const Row& row : rows) {
+    if (check(H5Tequal(type, row.little), "H5Tequal") > 0) return NumberType{row.kind, false};
+    if (check(H5Tequal(type, row.big), "H5Tequal") > 0) return NumberType{row.kind, H5Tget_size(type) > 1};
+  }
+  return std::nullopt;
+}
+
+ArrayForm form_of(hid_t dataset, const std::string& name) {
+  ArrayForm form{.name = name, .extents = {}, .type = {}, .storage = {}};
+  const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
+  const auto number = number_type(type.id());
+  if (!number)
+    throw UserError(cat(name,
+                        ": does not hold numbers that can be read; write integers of 8 to 64 bits, float16, "
+                        "float32 or float64"));
+  form.type = *number;
+  const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  const int rank = check(H5Sget_simple_extent_ndims(space.id()), "H5Sget_simple_extent_ndims");
+  check(H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr), "H5Sget_simple_extent_dims");
+  form.extents.assign(extents.begin(), extents.begin() + rank);
+  check_form(form);
+  return form;
+}
+
+FilterPipeline pipeline_of(hid_t creation, const ArrayForm& form) {
+  FilterPipeline pipeline{.filters = {}, .number_bytes = static_cast<std::size_t>(form.type.bytes())};
+  const int count = check(H5Pget_nfilters(creation), "H5Pget_nfilters");
+  for (int k = 0; k < count; ++k) {
+    std::array<char, 64> name{};
+    std::size_t values = 0;
+    unsigned flags = 0;
+    unsigned config = 0;
+    const H5Z_filter_t filter = check(H5Pget_filter2(creation, static_cast<unsigned>(k), &flags, &values,
+                                                     nullptr, name.size(), name.data(), &config),
+                                      "H5Pget_filter2");
+    switch (filter) {
+      case H5Z_FILTER_DEFLATE: pipeline.filters.push_back(ChunkFilter::deflate); break;
+      case H5Z_FILTER_SHUFFLE: pipeline.filters.push_back(ChunkFilter::shuffle); break;
+      case H5Z_FILTER_FLETCHER32: pipeline.filters.push_back(ChunkFilter::fletcher32); break;
+      default:
+        name.back() = '\0';
+        throw UserError(cat(form.name, ": its chunks went through the filter ", filter,
+                            name[0] == '\0' ? "" : cat(" (", name.data(), ")"),
+                            ", which is not read here: gzip, shuffle and fletcher32 are", repack,
+                            " -f SHUF -f GZIP=4"));
+    }
+  }
+  return pipeline;
+}
+
+ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
+  ChunkTable table{.extents = {}, .chunks = {}, .pipeline = pipeline_of(creation, form), .fill = {}};
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  const int rank = check(H5Pget_chunk(creation, H5S_MAX_RANK, extents.data()), "H5Pget_chunk");
+  table.extents.assign(extents.begin(), extents.begin() + rank);
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis < table.extents.size(); ++axis) count *= table.along(axis, form);
+  table.chunks.resize(static_cast<std::size_t>(count));
+  const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
+  table.fill.resize(static_cast<std::size_t>(form.type.bytes()));
+  check(H5Pget_fill_value(creation, type.id(), table.fill.data()), "H5Pget_fill_value");
+
+  hsize_t written = 0;
+  const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
+  check(H5Dget_num_chunks(dataset, space.id(), &written), "H5Dget_num_chunks");
+  for (hsize_t k = 0; k < written; ++k) {
+    std::array<hsize_t, H5S_MAX_RANK> offset{};
+    unsigned skipped = 0;
+    haddr_t address = 0;
+    hsize_t bytes = 0;
+    check(H5Dget_chunk_info(dataset, space.id(), k, offset.data(), &skipped, &address, &bytes),
+          "H5Dget_chunk_info");
+    std::int64_t number = 0;
+    bool inside = true;  // a file of which rows were cut off may keep chunks beyond them
+    for (std::size_t axis = 0; axis < table.extents.size(); ++axis) {
+      const std::int64_t at = static_cast<std::int64_t>(offset[axis]) / table.extents[axis];
+      inside = inside && at < table.along(axis, form);
+      number = number * table.along(axis, form) + at;
+    }
+    if (inside)
+      table.chunks[static_cast<std::size_t>(number)] = {.begin = static_cast<std::int64_t>(address),
+                                                        .bytes = static_cast<std::uint32_t>(bytes),
+                                                        .skipped = skipped};
+  }
+  return table;
+}
+
+/// Adds the bytes of a block of the user's in front of the file to the places of chunks, where HDF5 has left
+/// them out (as 1.10 does): a chunk that HDF5 reads itself tells.
+void add_user_block(const hdf5::File& file, hid_t dataset, const UnchangedFile& bytes, ChunkTable& table) {
+  const hdf5::PropertyList creation(H5Fget_create_plist(file.id()), "H5Fget_create_plist");
+  hsize_t block = 0;
+  check(H5Pget_userblock(creation.id(), &block), "H5Pget_userblock");
+  const auto written =
+      std::ranges::find_if(table.chunks, [](const StoredChunk& chunk) { return chunk.begin >= 0; });
+  if (block == 0 || written == table.chunks.end()) return;
+  const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
+  hsize_t size = 0;
+  haddr_t begin = 0;
+  unsigned skipped = 0;
+  std::array<hsize_t, H5S_MAX_RANK> offset{};
+  check(H5Dget_chunk_info(dataset, space.id(), 0, offset.data(), &skipped, &begin, &size),
+        "H5Dget_chunk_info");
+  std::vector<std::byte> chunk(size);
+  check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &skipped, chunk.data()), "H5Dread_chunk");
+  std::vector<std::byte> there(size);
+  bytes.file().read_some(static_cast<std::int64_t>(begin), there);
+  if (there == chunk) return;
+  for (StoredChunk& each : table.chunks)
+    if (each.begin >= 0) each.begin += static_cast<std::int64_t>(block);
+}
+
+std::string chunks_text(const ChunkTable& table) {
+  const std::string filters = table.pipeline.text();
+  return cat("chunks of ", extents_text(table.extents), filters.empty() ? "" : ", ", filters);
+}
+
+/// A copy in memory: of layouts that HDF5 keeps small.
+std::unique_ptr<Array> read_whole(hid_t dataset, ArrayForm form) {
+  const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
+  std::vector<std::byte> numbers(static_cast<std::size_t>(form.rows() * form.row_bytes()));
+  check(H5Dread(dataset, type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), "H5Dread");
+  File copy = File::in_memory(form.name);
+  copy.append(numbers);
+  return make_plain_array(std::move(form), std::make_shared<const UnchangedFile>(std::move(copy)), {});
+}
+
+class Hdf5Arrays final : public ArrayFile {
+ public:
+  Hdf5Arrays(const std::string& path, std::shared_ptr<ChunkCache> cache)
+      : path_(path),
+        cache_(std::move(cache)),
+        file_(std::make_shared<const UnchangedFile>(open_data_file(path))) {
+    const hdf5::Session session;
+    try {
+      const hdf5::File file = open_for_arrays(path_);
+      check(H5Ovisit2(file.id(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name, &names_, H5O_INFO_BASIC),
+            "H5Ovisit2");
+    } catch (const hdf5::SystemRefusal& refusal) {
+      throw UnreadableFile(path_, refusal.reason);
+    } catch (const LibraryError& error) {
+      throw UserError(cat("'", path_, "' is not an HDF5 file, or is truncated or damaged at its start: ",
+                          error.what(), "; copy or write it again"));
+    }
+  }
+
+  std::vector<std::string> names() const override { return names_; }
+  bool has(const std::string& name) const override { return ArrayFile::has(without_slash(name)); }
+
+  std::unique_ptr<Array> open(const std::string& given) const override {
+    const std::string name = without_slash(given);
+    const hdf5::Session session;
+    try {
+      const hdf5::File file = open_for_arrays(path_);
+      const hdf5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT), "H5Dopen2");
+      return open_dataset_of(file, dataset.id(), cat("'", path_, "', ", name));
+    } catch (const hdf5::SystemRefusal& refusal) {
+      throw UnreadableFile(path_, refusal.reason);
+    } catch (const LibraryError& error) {
+      throw UserError(
+          cat("'", path_, "', ", name, ": is damaged: ", error.what(), "; copy or write the file again"));
+    }
+  }
+
+ private:
+  static std::string without_slash(const std::string& name) {
+    return name.starts_with('/') ? name.substr(1) : name;
+  }
+
+  static herr_t add_name(hid_t, const char* name, const H5O_info_t* info, void* names) {
+    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+  }
+
+  std::unique_ptr<Array> open_dataset_of(const hdf5::File& file, hid_t dataset,
+                                         const std::string& name) const {
+    ArrayForm form = form_of(dataset, name);
+    const hdf5::PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
+    const H5D_layout_t layout = check(H5Pget_layout(creation.id()), "H5Pget_layout");
+    if (layout == H5D_CHUNKED) {
+      ChunkTable table = table_of(dataset, creation.id(), form);
+      add_user_block(file, dataset, *file_, table);
+      form.storage = chunks_text(table);
+      return make_chunked_array(std::move(form), file_, std::move(table), cache_);
+    }
+    if (layout == H5D_COMPACT) {
+      form.storage = "compact";
+      return read_whole(dataset, std::move(form));
+    }
+    if (layout == H5D_VIRTUAL || check(H5Pget_external_count(creation.id()), "H5Pget_external_count") > 0)
+      throw UserError(
+          cat(name,
+              ": its numbers lie in other files, which is not read here; name those files, or write "
+              "one file (h5repack)"));
+    const haddr_t begin = H5Dget_offset(dataset);
+    if (begin == HADDR_UNDEF) throw UserError(cat(name, ": was made, but never written; write it"));
+    form.storage = "contiguous";
+    return make_plain_array(std::move(form), file_, {.begin = static_cast<std::int64_t>(begin)});
+  }
+
+  std::string path_;
+  std::shared_ptr<ChunkCache> cache_;
+  std::shared_ptr<const UnchangedFile> file_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::unique_ptr<ArrayFile> open_hdf5_arrays(const std::string& path, std::shared_ptr<ChunkCache> cache) {
+  return std::make_unique<Hdf5Arrays>(path, std::move(cache));
+}
+
+}  // namespace flotilla

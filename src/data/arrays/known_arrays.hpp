@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/data/arrays/array.hpp"
+#include "src/data/arrays/chunk_cache.hpp"
+
+namespace flotilla {
+
+/// The arrays of a file, and what kind of file it is.
+struct KnownArrays {
+  std::string format;  ///< "HDF5", "NumPy .npz", "IDX" …
+  std::unique_ptr<ArrayFile> file;
+};
+
+/// Opens a file of arrays of any kind that is read, told by its first bytes (CIFAR: by its ending and size),
+/// or a folder of .npy files. Null where it is no file of arrays: a checkpoint, which is HDF5 too, is none.
+/// @throws UserError if it is damaged
+KnownArrays open_known_arrays(const std::string& path, std::shared_ptr<ChunkCache> cache);
+
+}  // namespace flotilla

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/arrays/npz_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "src/data/arrays/npy_array.hpp"
+#include "src/data/arrays/zip_index.hpp"
+#include "src/data/data_file.hpp"
+
+namespace flotilla {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* npy_ending = ".npy";
+
+std::shared_ptr<const UnchangedFile> unchanged(File file) {
+  return std::make_shared<const UnchangedFile>(std::move(file));
+}
+
+class NpzFile final : public ArrayFile {
+ public:
+  NpzFile(const std::string& path, const std::map<std::string, std::string>& inflated)
+      : path_(path),
+        inflated_(inflated),
+        file_(unchanged(open_data_file(path))),
+        members_(zip_members(file_->file())) {}
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const ZipMember& member : members_)
+      if (member.name.ends_with(npy_ending))
+        names.push_back(fs::path(member.name).replace_extension().string());
+    return names;
+  }
+
+  std::unique_ptr<Array> open(const std::string& name) const override {
+    const auto found = std::ranges::find(members_, name + npy_ending, &ZipMember::name);
+    require(found != members_.end(), path_, " has no array ", name);
+    const std::string shown_name = cat("'", path_, "', ", name);
+    if (!found->deflated) return open_npy(shown_name, file_, found->begin, found->stored);
+    std::optional<File> copy;
+    if (const auto handle = inflated_.find(cat(path_, "/", found->name)); handle != inflated_.end())
+      copy = File::of_handle(handle->second, cat("the inflated copy of ", shown_name));
+    if (!copy) copy = inflated_member(file_->file(), *found);
+    return open_npy(shown_name, unchanged(std::move(*copy)), 0, found->bytes);
+  }
+
+ private:
+  std::string path_;
+  std::map<std::string, std::string> inflated_;
+  std::shared_ptr<const UnchangedFile> file_;
+  std::vector<ZipMember> members_;
+};
+
+/// Files of one array each.
+class NpyFiles final : public ArrayFile {
+ public:
+  explicit NpyFiles(std::map<std::string, std::string> paths) : paths_(std::move(paths)) {}
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, path] : paths_) names.push_back(name);
+    return names;
+  }
+  std::unique_ptr<Array> open(const std::string& name) const override {
+    const std::string& path = paths_.at(name);
+    const auto file = unchanged(open_data_file(path));
+    return open_npy(cat("'", path, "'"), file, 0, file->size());
+  }
+
+ private:
+  std::map<std::string, std::string> paths_;  ///< By the names of the arrays
+};
+
+}  // namespace
+
+std::unique_ptr<ArrayFile> open_npz(const std::string& path,
+                                    const std::map<std::string, std::string>& inflated) {
+  return std::make_unique<NpzFile>(path, inflated);
+}
+
+std::map<std::string, File> inflated_arrays(const std::string& path, const std::vector<std::string>& names) {
+  std::map<std::string, File> copies;
+  const File archive = open_data_file(path);
+  for (const ZipMember& member : zip_members(archive))
+    if (member.deflated &&
+        std::ranges::any_of(names, [&](const std::string& name) { return member.name == name + npy_ending; }))
+      copies.emplace(cat(path, "/", member.name), inflated_member(archive, member));
+  return copies;
+}
+
+std::unique_ptr<ArrayFile> open_npy_folder(const std::string& path) {
+  std::map<std::string, std::string> paths;
+  std::error_code error;
+  fs::directory_iterator at(path, error);
+  for (const fs::directory_iterator end; !error && at != end; at.increment(error))
+    if (at->path().extension() == npy_ending) paths[at->path().stem().string()] = at->path().string();
+  if (error) throw UserError(cat(path, ": this folder cannot be read: ", error.message()));
+  return std::make_unique<NpyFiles>(std::move(paths));
+}
+
+std::unique_ptr<ArrayFile> open_npy_file(const std::string& path) {
+  return std::make_unique<NpyFiles>(
+      std::map<std::string, std::string>{{fs::path(path).stem().string(), path}});
+}
+
+}  // namespace flotilla

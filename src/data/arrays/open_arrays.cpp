@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/arrays/open_arrays.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "src/config/values.hpp"
+#include "src/data/arrays/array_dataset.hpp"
+#include "src/data/arrays/cifar_file.hpp"
+#include "src/data/arrays/hdf5_arrays.hpp"
+#include "src/data/arrays/npz_file.hpp"
+#include "src/data/clicks/click_files.hpp"
+#include "src/data/mistake_list.hpp"
+
+namespace flotilla {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string file_name(const std::string& path) {
+  return fs::path(path).filename().string();
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// Whether a file of a folder belongs to the data: others may lie beside it.
+bool belongs(DataKind kind, const std::string& path) {
+  const std::string name = file_name(path);
+  if (kind == DataKind::cifar)
+    return name == "train.bin" || (name.starts_with("data_batch_") && name.ends_with(".bin"));
+  if (kind == DataKind::numpy) return name.ends_with(".npz");
+  static constexpr std::array<std::string_view, 4> endings = {".h5", ".hdf5", ".hdf", ".nc"};
+  return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+const char* wanted_files(DataKind kind) {
+  switch (kind) {
+    case DataKind::cifar: return "data_batch_*.bin or train.bin";
+    case DataKind::numpy: return "NAME.npy for data.inputs and data.targets, or *.npz";
+    default: return "*.h5, *.hdf5, *.hdf or *.nc";
+  }
+}
+
+/// Whether a folder holds arrays as .npy files of their names.
+bool holds_npy(const DataConfig& data, const std::string& folder) {
+  std::error_code ignored;
+  return fs::exists(fs::path(folder) / (data.inputs + ".npy"), ignored);
+}
+
+/// One for each file, or one for a folder of .npy files.
+std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source) {
+  const bool folder = is_folder(source.path);
+  if (data.kind == DataKind::numpy && folder && holds_npy(data, source.path)) return {source.path};
+  std::vector<std::string> files = find_click_files(source.path);
+  if (folder) std::erase_if(files, [&](const std::string& path) { return !belongs(data.kind, path); });
+  if (files.empty())
+    throw UserError(cat(config::printable(source.path), ": this folder holds no files of data.kind = \"",
+                        data.kind, "\" (", wanted_files(data.kind), "); name one that does, or a pattern"));
+  std::ranges::sort(files);
+  return files;
+}
+
+std::unique_ptr<ArrayFile> open_source(const DataConfig& data, const std::string& path, const DatasetUse& use,
+                                       const std::shared_ptr<ChunkCache>& cache) {
+  switch (data.kind) {
+    case DataKind::hdf5: return open_hdf5_arrays(path, cache);
+    case DataKind::cifar: return open_cifar(path);
+    default: break;
+  }
+  if (is_folder(path)) return open_npy_folder(path);
+  if (path.ends_with(".npy")) return open_npy_file(path);
+  return open_npz(path, use.inflated);
+}
+
+/// "images, labels": the names that a user can choose from.
+std::string names_text(const ArrayFile& file) {
+  constexpr std::size_t most_told = 20;
+  const std::vector<std::string> names = file.names();
+  if (names.empty()) return "it holds no arrays";
+  std::string text = "it holds ";
+  for (std::size_t k = 0; k < std::min(most_told, names.size()); ++k)
+    text += cat(k == 0 ? "" : ", ", names[k]);
+  return names.size() > most_told ? cat(text, " and ", names.size() - most_told, " more") : text;
+}
+
+/// Opens an array, or notes that there is none of that name.
+std::unique_ptr<Array> open_named(const ArrayFile& file, const std::string& path, const char* key,
+                                  const std::string& name, MistakeList& mistakes) {
+  std::unique_ptr<Array> array;
+  if (!file.has(name)) {
+    mistakes.add(cat("'", path, "' has no array ", config::quoted(name), " (", key, "): ", names_text(file)));
+    return array;
+  }
+  mistakes.attempt([&] { array = file.open(name); });
+  return array;
+}
+
+/// The arrays of one file. Where it is a .npy file alone, as `flotilla predict` takes it, that is the inputs.
+ArrayPair open_pair(const DataConfig& data, const DataSourceConfig& source, const std::string& path,
+                    const ArrayFile& file, std::int64_t classes, MistakeList& mistakes) {
+  std::string inputs = data.inputs;
+  std::string targets = data.targets;
+  if (data.kind == DataKind::cifar) {
+    inputs = "images";
+    if (source.has_labels()) mistakes.attempt([&] { targets = cifar_labels(file, path, classes); });
+  } else if (path.ends_with(".npy")) {
+    if (source.has_labels()) {
+      mistakes.add(cat("'", path,
+                       "' is one array, and samples need labels or targets too; name the folder that holds ",
+                       data.inputs, ".npy and ", data.targets, ".npy, or a .npz file"));
+      return {};
+    }
+    inputs = file.names().front();
+  }
+  ArrayPair pair{.inputs = open_named(file, path, "data.inputs", inputs, mistakes), .targets = nullptr};
+  if (source.has_labels()) pair.targets = open_named(file, path, "data.targets", targets, mistakes);
+  return pair;
+}
+
+ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, const DatasetUse& use,
+                               const std::vector<std::string>& sources) {
+  ArrayDatasetOptions options{.classes = classes,
+                              .targets = use.targets,
+                              .channels_last = data.has_arrays() && data.channels_last,
+                              .pixels = {.mean = {data.mean}, .std = {data.std}},
+                              .inputs = {.mean = data.input_mean, .std = data.input_std},
+                              .target_values = {.mean = data.target_mean, .std = data.target_std},
+                              .description = file_name(sources.front())};
+  if (data.kind == DataKind::cifar) options.pixels = {.mean = data.image_mean, .std = data.image_std};
+  if (sources.size() > 1)
+    options.description =
+        cat(sources.size(), " files, ", file_name(sources.front()), " to ", file_name(sources.back()));
+  return options;
+}
+
+/// The keys of pixels must not be given in vain.
+void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeList& mistakes) {
+  const DataConfig defaults;
+  if (inputs.type.is_byte() || (data.mean == defaults.mean && data.std == defaults.std)) return;
+  mistakes.add(
+      cat(inputs.name, ": holds ", inputs.type.text(),
+          ", and data.mean and data.std are of uint8: give data.input_mean and data.input_std instead"));
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
+                                     std::int64_t classes, const DatasetUse& use) {
+  const std::vector<std::string> sources = array_sources(data, source);
+  const auto cache = std::make_shared<ChunkCache>(data.cache_mb << 20);
+  MistakeList mistakes;
+  std::vector<ArrayPair> parts;
+  for (const std::string& path : sources) {
+    mistakes.attempt([&] {
+      const auto file = open_source(data, path, use, cache);
+      parts.push_back(open_pair(data, source, path, *file, classes, mistakes));
+    });
+  }
+  if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), mistakes);
+  mistakes.throw_if_any(config::printable(source.path));
+  return make_array_dataset(std::move(parts), options_of(data, classes, use, sources));
+}
+
+std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source) {
+  std::vector<std::string> files = array_sources(data, source);
+  if (!is_folder(files.front())) return files;
+  std::vector<std::string> arrays;
+  for (const std::string& name : {data.inputs, data.targets})
+    arrays.push_back((fs::path(files.front()) / (name + ".npy")).string());
+  return arrays;
+}
+
+}  // namespace flotilla

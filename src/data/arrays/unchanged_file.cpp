@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/arrays/unchanged_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::uint32_t reads_between_checks = 1024;
+
+}  // namespace
+
+UnchangedFile::UnchangedFile(File file) : file_(std::move(file)), changed_ns_(changed_ns()) {}
+
+std::int64_t UnchangedFile::changed_ns() const {
+  struct stat status {};
+  if (::fstat(file_.descriptor(), &status) != 0) fail_to_read(name(), errno);
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+void UnchangedFile::check() const {
+  if (file_.size_now() == file_.size() && changed_ns() == changed_ns_) return;
+  throw UserError(cat("'", name(), "' has been changed since it was opened, when it had ", size(),
+                      " bytes; do not change it while it is read"));
+}
+
+void UnchangedFile::read(std::int64_t begin, std::span<std::byte> to) const {
+  file_.read(begin, to);
+  if (reads_.fetch_add(1, std::memory_order_relaxed) % reads_between_checks == 0) check();
+}
+
+void UnchangedFile::will_read(std::int64_t begin, std::int64_t bytes) const {
+  // A hint: where the system refuses it, reading is as it would be without.
+  ::posix_fadvise(file_.descriptor(), begin, bytes, POSIX_FADV_WILLNEED);
+}
+
+}  // namespace flotilla

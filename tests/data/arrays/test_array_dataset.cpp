@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/dataset.hpp"
+#include "tests/data/arrays/array_files.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace flotilla {
+namespace {
+
+using Kind = NumberType::Kind;
+constexpr NumberType u8{};
+constexpr NumberType f32{Kind::f32};
+
+std::vector<NumberType> all_types() {
+  std::vector<NumberType> types;
+  for (int kind = 0; kind <= static_cast<int>(Kind::f64); ++kind)
+    for (const bool big : {false, true}) types.push_back({static_cast<Kind>(kind), big});
+  return types;
+}
+
+DataConfig config(DataKind kind) {
+  DataConfig data;
+  data.kind = kind;
+  return data;
+}
+
+std::unique_ptr<Dataset> open(const DataConfig& data, const std::string& path, std::int64_t classes = 10,
+                              std::int64_t targets = 0) {
+  return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = path}, classes, 1,
+                      {.training = true, .targets = targets});
+}
+
+test::StoredArray labels_of(std::int64_t count) {
+  return {"labels", u8, {count}, [&] {
+            test::Bytes labels;
+            for (std::int64_t i = 0; i < count; ++i) labels.push_back(static_cast<std::uint8_t>(i % 10));
+            return labels;
+          }()};
+}
+
+/// Every sample holds what counted() wrote.
+void expect_counted(const Dataset& data, NumberType type, std::int64_t samples) {
+  ASSERT_EQ(data.size(), samples);
+  const std::int64_t size = data.sample_shape().size();
+  std::vector<float> sample(static_cast<std::size_t>(size));
+  for (std::int64_t i = samples - 1; i >= 0; --i) {
+    ASSERT_EQ(data.read(i, 0, sample), i % 10);
+    for (std::int64_t k = 0; k < size; ++k) {
+      const double value = test::counted_value(type, i * size + k);
+      ASSERT_FLOAT_EQ(sample[static_cast<std::size_t>(k)],
+                      static_cast<float>(type.is_byte() ? value / 255.0 : value))
+          << type.text() << ", sample " << i << ", value " << k;
+    }
+  }
+}
+
+DataConfig unscaled(DataKind kind, NumberType type) {
+  DataConfig data = config(kind);
+  if (type.is_byte()) data.mean = 0.0;
+  if (type.is_byte()) data.std = 1.0;
+  return data;
+}
+
+TEST(ArrayDataset, ReadsAllNumberTypesOfHdf5) {
+  const test::TemporaryFolder folder;
+  for (const NumberType type : all_types()) {
+    for (const test::Hdf5Layout& layout :
+         {test::Hdf5Layout{}, test::Hdf5Layout{.chunk = {4, 3, 5}, .shuffle = true, .deflate = 6},
+          test::Hdf5Layout{.compact = true}}) {
+      test::save_hdf5(folder.path("a.h5"), {test::counted("images", type, {11, 3, 5}), labels_of(11)},
+                      layout);
+      const auto data = open(unscaled(DataKind::hdf5, type), folder.path("a.h5"));
+      EXPECT_EQ(data->sample_shape(), (Shape{1, 3, 5}));
+      expect_counted(*data, type, 11);
+    }
+  }
+}
+
+TEST(ArrayDataset, ReadsChunksOfAllShapesAndFilters) {
+  const test::TemporaryFolder folder;
+  const NumberType type{Kind::i16};
+  for (const std::vector<std::int64_t>& chunk :
+       {std::vector<std::int64_t>{1, 2, 6, 4}, {5, 2, 6, 4}, {4, 1, 4, 3}, {64, 2, 6, 4}}) {
+    for (const test::Hdf5Layout& layout :
+         {test::Hdf5Layout{.chunk = chunk}, test::Hdf5Layout{.chunk = chunk, .deflate = 1},
+          test::Hdf5Layout{.chunk = chunk, .shuffle = true, .deflate = 9},
+          test::Hdf5Layout{.chunk = chunk, .shuffle = true, .deflate = 4, .fletcher32 = true},
+          test::Hdf5Layout{.chunk = chunk, .fletcher32 = true}}) {
+      test::save_hdf5(folder.path("a.h5"), {test::counted("images", type, {13, 2, 6, 4}), labels_of(13)},
+                      layout);
+      expect_counted(*open(config(DataKind::hdf5), folder.path("a.h5")), type, 13);
+    }
+  }
+}
+
+TEST(ArrayDataset, ReadsChunksBehindABlockOfTheUsersAndThoseThatWereNeverWritten) {
+  const test::TemporaryFolder folder;
+  test::save_hdf5(folder.path("a.h5"), {test::counted("images", f32, {9, 4}), labels_of(9)},
+                  {.chunk = {2, 4}, .deflate = 1}, 512);
+  expect_counted(*open(config(DataKind::hdf5), folder.path("a.h5")), f32, 9);
+
+  test::save_hdf5(folder.path("b.h5"), {test::counted("images", f32, {9, 4})},
+                  {.chunk = {2, 4}, .written_rows = 4});
+  test::save_hdf5(folder.path("c.h5"), {test::counted("images", f32, {9, 4})},
+                  {.chunk = {2, 3}, .written_rows = 4});
+  for (const char* name : {"b.h5", "c.h5"}) {
+    DataConfig data = config(DataKind::hdf5);
+    data.targets = "images";
+    const auto opened = open(data, folder.path(name), 10, 4);
+    std::vector<float> sample(4);
+    opened->read(3, 0, sample);
+    EXPECT_FLOAT_EQ(sample[3], static_cast<float>(test::counted_value(f32, 15)));
+    opened->read(8, 0, sample);
+    EXPECT_EQ(sample, std::vector<float>(4, 0.0F));
+  }
+}
+
+TEST(ArrayDataset, ReadsNumPysFormats) {
+  const test::TemporaryFolder folder;
+  for (const NumberType type : all_types()) {
+    const auto inputs = test::counted("images", type, {7, 5});
+    for (const test::ZipForm form :
+         {test::ZipForm{}, test::ZipForm{.deflated = true}, test::ZipForm{.zip64 = true}}) {
+      test::save(folder.path("a.npz"), test::npz({inputs, labels_of(7)}, form));
+      const auto data = open(unscaled(DataKind::numpy, type), folder.path("a.npz"));
+      EXPECT_EQ(data->sample_shape(), (Shape{5}));
+      expect_counted(*data, type, 7);
+    }
+    for (const int version : {1, 2, 3}) {
+      test::save(folder.path("images.npy"), test::npy(inputs, version));
+      test::save(folder.path("labels.npy"), test::npy(labels_of(7), version));
+      expect_counted(*open(unscaled(DataKind::numpy, type), folder.path()), type, 7);
+    }
+  }
+}
+
+TEST(ArrayDataset, HasTheBitsOfIdx) {
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images"), test::images(25, 9, 13));
+  test::save(folder.path("labels"), test::labels(25, 10));
+  const test::Bytes idx = test::images(25, 9, 13);
+  const test::StoredArray images{"images", u8, {25, 9, 13}, {idx.begin() + 16, idx.end()}};
+  test::save_hdf5(folder.path("a.h5"), {images, labels_of(25)}, {.chunk = {4, 9, 13}, .deflate = 1});
+  test::save(folder.path("a.npz"), test::npz({images, labels_of(25)}));
+
+  DataConfig expected = config(DataKind::idx);
+  expected.mean = 0.1307;
+  expected.std = 0.3081;
+  const auto digits = open_dataset(
+      expected, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")}, 10, 1);
+  for (const DataKind kind : {DataKind::hdf5, DataKind::numpy}) {
+    DataConfig data = expected;
+    data.kind = kind;
+    const auto arrays = open(data, folder.path(kind == DataKind::hdf5 ? "a.h5" : "a.npz"));
+    ASSERT_EQ(arrays->sample_shape(), digits->sample_shape());
+    ASSERT_EQ(arrays->scaling(), digits->scaling());
+    std::vector<float> a(9 * 13);
+    std::vector<float> b(9 * 13);
+    std::vector<std::uint8_t> c(9 * 13);
+    std::vector<std::uint8_t> d(9 * 13);
+    for (std::int64_t i = 0; i < 25; ++i) {
+      EXPECT_EQ(arrays->read(i, 0, a), digits->read(i, 0, b));
+      EXPECT_EQ(a, b);
+      EXPECT_EQ(arrays->read_bytes(i, 0, c), digits->read_bytes(i, 0, d));
+      EXPECT_EQ(c, d);
+    }
+  }
+}
+
+TEST(ArrayDataset, ChannelsMayComeLast) {
+  const test::TemporaryFolder folder;
+  for (const NumberType type : {u8, f32, NumberType{Kind::i16, true}, NumberType{Kind::f64}}) {
+    std::vector<double> first(2 * 3 * 4 * 5);
+    std::vector<double> last(first.size());
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t c = 0; c < 3; ++c)
+        for (std::size_t p = 0; p < 20; ++p)
+          first[(n * 3 + c) * 20 + p] = last[(n * 20 + p) * 3 + c] = static_cast<double>(n * 60 + c * 20 + p);
+    test::save(folder.path("first.npz"),
+               test::npz({test::of_values("images", type, {2, 3, 4, 5}, first), labels_of(2)}));
+    test::save(folder.path("last.npz"),
+               test::npz({test::of_values("images", type, {2, 4, 5, 3}, last), labels_of(2)}));
+    DataConfig data = config(DataKind::numpy);
+    data.input_mean = {0.1, 0.2, 0.3};
+    data.input_std = {0.5, 0.25, 2.0};
+    const auto expected = open(data, folder.path("first.npz"));
+    data.channels_last = true;
+    const auto opened = open(data, folder.path("last.npz"));
+    ASSERT_EQ(opened->sample_shape(), (Shape{3, 4, 5}));
+    std::vector<float> a(60);
+    std::vector<float> b(60);
+    expected->read(1, 0, a);
+    opened->read(1, 0, b);
+    EXPECT_EQ(a, b) << type.text();
+    const double raw = (60.0 + 20.0 + 7.0) / (type.is_byte() ? 255.0 : 1.0);
+    EXPECT_NEAR(a[27], (raw - 0.2) / 0.25, 1e-4);
+    ASSERT_EQ(opened->scaling().has_value(), type.is_byte());
+    if (!type.is_byte()) continue;
+    std::vector<std::uint8_t> c(60);
+    std::vector<std::uint8_t> d(60);
+    expected->read_bytes(1, 0, c);
+    opened->read_bytes(1, 0, d);
+    EXPECT_EQ(c, d);
+    EXPECT_EQ(c[7 * 3 + 1], 60 + 20 + 7);
+  }
+}
+
+TEST(ArrayDataset, NormalisesFeaturesAndTargets) {
+  const test::TemporaryFolder folder;
+  const NumberType f64{Kind::f64};
+  test::save_hdf5(folder.path("a.h5"), {test::of_values("run/x", f64, {2, 2}, {1e9 + 1, 3, 1e9 + 2, 5}),
+                                        test::of_values("run/y", f64, {2, 2}, {1, 10, 2, 30})});
+  DataConfig data = config(DataKind::hdf5);
+  data.inputs = "run/x";
+  data.targets = "/run/y";
+  data.input_mean = {1e9, 4.0};
+  data.input_std = {1.0, 0.5};
+  data.target_mean = {0.0, 20.0};
+  data.target_std = {1.0, 10.0};
+  const auto opened = open(data, folder.path("a.h5"), 0, 2);
+
+  EXPECT_EQ(opened->target_width(), 2);
+  std::vector<float> values(2);
+  EXPECT_EQ(opened->read(0, 0, values), 0);
+  EXPECT_EQ(values, (std::vector<float>{1, -2}));
+  opened->read(1, 0, values);
+  EXPECT_EQ(values, (std::vector<float>{2, 2}));
+  opened->read_targets(1, values);
+  EXPECT_EQ(values, (std::vector<float>{2, 1}));
+}
+
+TEST(ArrayDataset, JoinsFilesInByteOrderOfTheirNames) {
+  const test::TemporaryFolder folder;
+  test::save_hdf5(folder.path("part-10.h5"), {test::counted("images", f32, {4, 3}), labels_of(4)});
+  test::save_hdf5(folder.path("part-9.h5"), {test::counted("images", f32, {5, 3}, 50), labels_of(5)},
+                  {.chunk = {2, 3}});
+  test::save(folder.path("README.txt"), {});
+  for (const std::string& path : {folder.path(), folder.path("part-*.h5")}) {
+    const auto data = open(config(DataKind::hdf5), path);
+    ASSERT_EQ(data->size(), 9);
+    std::vector<float> sample(3);
+    EXPECT_EQ(data->read(3, 0, sample), 3);
+    EXPECT_FLOAT_EQ(sample[0], static_cast<float>(test::counted_value(f32, 9)));
+    EXPECT_EQ(data->read(5, 0, sample), 1);
+    EXPECT_FLOAT_EQ(sample[0], static_cast<float>(test::counted_value(f32, 3, 50)));
+    EXPECT_EQ(data->deal(ShardBy::files, 2), (std::vector<std::int64_t>{0, 4, 9}));
+    EXPECT_EQ(data->deal(ShardBy::bytes, 2), (std::vector<std::int64_t>{0, 4, 9}));
+    EXPECT_EQ(data->deal(ShardBy::bytes, 3), (std::vector<std::int64_t>{0, 3, 6, 9}));
+  }
+}
+
+TEST(ArrayDataset, ReadsBothSetsOfCifar) {
+  const test::TemporaryFolder folder;
+  test::Bytes ten;
+  test::Bytes hundred;
+  for (int i = 0; i < 3; ++i) {
+    ten.push_back(static_cast<std::uint8_t>(i + 4));
+    hundred.push_back(static_cast<std::uint8_t>(i + 10));
+    hundred.push_back(static_cast<std::uint8_t>(i + 90));
+    for (int k = 0; k < 3072; ++k) {
+      ten.push_back(static_cast<std::uint8_t>(i + k));
+      hundred.push_back(static_cast<std::uint8_t>(i + k));
+    }
+  }
+  test::save(folder.path("data_batch_1.bin"), ten);
+  test::save(folder.path("data_batch_2.bin"), ten);
+  test::save(folder.path("test_batch.bin"), ten);
+  test::save(folder.path("fine.bin"), hundred);
+  DataConfig data = config(DataKind::cifar);
+  data.image_mean = {0.0, 0.0, 0.5};
+  data.image_std = {1.0, 1.0, 0.5};
+  const auto check = [&](const std::string& path, std::int64_t classes, std::int64_t samples,
+                         std::int32_t label) {
+    const auto opened = open(data, path, classes);
+    EXPECT_EQ(opened->size(), samples);
+    EXPECT_EQ(opened->sample_shape(), (Shape{3, 32, 32}));
+    std::vector<float> image(3072);
+    EXPECT_EQ(opened->read(1, 0, image), label);
+    EXPECT_FLOAT_EQ(image[0], 1.0F / 255.0F);
+    EXPECT_NEAR(image[2048 + 5], ((2048 + 6) % 256 / 255.0 - 0.5) / 0.5, 1e-6);
+    std::vector<std::uint8_t> bytes(3072);
+    opened->read_bytes(1, 0, bytes);
+    EXPECT_EQ(bytes[3 * 700 + 2], (2048 + 700 + 1) % 256);
+  };
+  check(folder.path(), 10, 6, 5);
+  check(folder.path("test_batch.bin"), 10, 3, 5);
+  check(folder.path("fine.bin"), 100, 3, 91);
+  check(folder.path("fine.bin"), 20, 3, 11);
+  EXPECT_THROW(open(data, folder.path("fine.bin"), 30), UserError);
+}
+
+}  // namespace
+}  // namespace flotilla

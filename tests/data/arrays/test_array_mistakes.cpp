@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/data/dataset.hpp"
+#include "tests/data/arrays/array_files.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+// What bad files of arrays get: one sentence that names file, array and remedy; of several files all at once.
+
+namespace flotilla {
+namespace {
+
+using Kind = NumberType::Kind;
+constexpr NumberType u8{};
+constexpr NumberType f32{Kind::f32};
+constexpr NumberType f64{Kind::f64};
+
+class ArrayMistakes : public ::testing::Test {
+ protected:
+  std::unique_ptr<Dataset> open(const std::string& name, std::int64_t targets = 0) const {
+    return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = folder.path(name)}, 3, 1,
+                        {.training = true, .targets = targets});
+  }
+  /// The message without the folder's name.
+  std::string mistake(const std::string& name, std::int64_t targets = 0) const {
+    try {
+      open(name, targets);
+    } catch (const UserError& error) {
+      return without_folder(error.what());
+    }
+    return "none";
+  }
+  std::string without_folder(std::string text) const {
+    const std::string begin = folder.path("");
+    for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin))
+      text.erase(at, begin.size());
+    return text;
+  }
+  void save(const std::string& name, const std::vector<test::StoredArray>& arrays,
+            const test::Hdf5Layout& layout = {}) const {
+    test::save_hdf5(folder.path(name), arrays, layout);
+  }
+  void cut(const std::string& name, std::uintmax_t bytes) const {
+    std::filesystem::resize_file(folder.path(name), std::filesystem::file_size(folder.path(name)) - bytes);
+  }
+
+  test::TemporaryFolder folder;
+  test::StoredArray images = test::counted("images", f32, {4, 2});
+  test::StoredArray labels = test::of_values("labels", u8, {4}, {0, 1, 2, 0});
+  DataConfig data = [] {
+    DataConfig config;
+    config.kind = DataKind::hdf5;
+    return config;
+  }();
+};
+
+TEST_F(ArrayMistakes, MissingArraysAreNamedWithThoseThatAreThere) {
+  save("a.h5", {test::counted("run/x", f32, {4, 2}), labels});
+  EXPECT_EQ(mistake("a.h5"), "'a.h5' has no array \"images\" (data.inputs): it holds labels, run/x");
+  data.targets = "y";
+  EXPECT_EQ(mistake("a.h5"),
+            "a.h5: 2 mistakes:\n"
+            "  'a.h5' has no array \"images\" (data.inputs): it holds labels, run/x\n"
+            "  'a.h5' has no array \"y\" (data.targets): it holds labels, run/x");
+}
+
+TEST_F(ArrayMistakes, OfSeveralFilesAreToldAtOnce) {
+  save("a.h5", {images, labels});
+  save("b.h5", {test::counted("images", f32, {4, 3}), labels});
+  save("c.h5", {test::counted("images", f64, {4, 2}), test::of_values("labels", u8, {3}, {0, 1, 2})});
+  EXPECT_EQ(mistake("*.h5"),
+            "3 files, a.h5 to c.h5: 3 mistakes:\n"
+            "  'b.h5', images: holds float32 (4,3), but 'a.h5', images float32 (4,2); files are joined along "
+            "the first "
+            "axis only\n"
+            "  'c.h5', images: holds float64 (4,2), but 'a.h5', images float32 (4,2); files are joined along "
+            "the first "
+            "axis only\n"
+            "  'c.h5', images has 4 rows, but 'c.h5', labels has 3; give two arrays that belong together");
+  EXPECT_EQ(mistake("d*.h5"), "d*.h5: no file matches; check the path and its wildcards");
+}
+
+TEST_F(ArrayMistakes, FilesThatAreNoHdf5OrCutShort) {
+  test::save(folder.path("text.h5"), {'h', 'e', 'l', 'l', 'o'});
+  EXPECT_TRUE(mistake("text.h5").starts_with(
+      "'text.h5' is not an HDF5 file, or is truncated or damaged at its start: "))
+      << mistake("text.h5");
+  save("short.h5", {images, labels});
+  cut("short.h5", 20);
+  EXPECT_TRUE(mistake("short.h5").starts_with("'short.h5' is not an HDF5 file, or is truncated"))
+      << mistake("short.h5");
+}
+
+TEST_F(ArrayMistakes, LabelsThatAreNoClasses) {
+  save("a.h5", {images, test::of_values("labels", u8, {4}, {0, 1, 3, 9})});
+  EXPECT_EQ(mistake("a.h5"),
+            "'a.h5', labels: label 3 of sample 2 is not in 0 … 2 (model.classes = 3); labels count from 0: "
+            "correct the "
+            "file or model.classes");
+  save("a.h5", {images, test::of_values("labels", {Kind::i64}, {4}, {0, 1, -1, 0})});
+  EXPECT_NE(mistake("a.h5").find("label -1 of sample 2 is not in 0 … 2"), std::string::npos)
+      << mistake("a.h5");
+  save("a.h5", {images, test::counted("labels", f32, {4})});
+  EXPECT_EQ(mistake("a.h5"),
+            "'a.h5', labels: holds float32, but labels of classes are integers; write integers, or set "
+            "model.loss = "
+            "\"mse\"");
+  save("a.h5", {images, test::counted("labels", u8, {4, 2})});
+  EXPECT_EQ(mistake("a.h5"),
+            "'a.h5', labels: has the shape (4,2), but labels of classes are one number a sample; see "
+            "data.targets and "
+            "model.loss");
+}
+
+TEST_F(ArrayMistakes, TargetsThatCannotBePredicted) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity();
+  save("a.h5", {images, test::of_values("labels", f32, {4, 2}, {0, 1, 2, 3, 4, nan, 6, 7})});
+  EXPECT_EQ(mistake("a.h5", 2),
+            "'a.h5', labels: the target of sample 2 is nan, which no model can predict; leave the sample out "
+            "or correct "
+            "the file");
+  save("b.h5", {images, test::of_values("labels", f32, {4, 2}, {0, infinite, 2, 3, 4, 5, 6, 7})});
+  EXPECT_EQ(
+      mistake("?.h5", 2),
+      "2 files, a.h5 to b.h5: 2 mistakes:\n"
+      "  'a.h5', labels: the target of sample 2 is nan, which no model can predict; leave the sample out or "
+      "correct the file\n"
+      "  'b.h5', labels: the target of sample 0 is inf, which no model can predict; leave the sample out or "
+      "correct the file");
+  EXPECT_EQ(
+      mistake("a.h5", 3),
+      "'a.h5', labels: has the shape (4,2), but the model predicts 3 numbers a sample; see model.outputs and "
+      "data.targets");
+  data.target_mean = {1, 2, 3};
+  save("a.h5", {images, test::counted("labels", f32, {4, 2})});
+  EXPECT_EQ(mistake("a.h5", 2), "data.target_mean has 3 values; 2 belong here, or one for all");
+}
+
+TEST_F(ArrayMistakes, InputsThatAreNotFiniteAreFoundWhenTheyAreRead) {
+  save("a.h5", {test::of_values("images", f32, {4, 2},
+                                {0, 1, 2, 3, 4, std::numeric_limits<double>::quiet_NaN(), 6, 7}),
+                labels});
+  const auto opened = open("a.h5");
+  std::vector<float> sample(2);
+  opened->read(1, 0, sample);
+  try {
+    opened->read(2, 0, sample);
+    FAIL();
+  } catch (const BadSample& error) {
+    EXPECT_EQ(without_folder(error.what()),
+              "'a.h5', images: sample 2 has the value nan at position 1 of its inputs; leave the sample out "
+              "or correct "
+              "the file");
+  }
+}
+
+TEST_F(ArrayMistakes, KeysThatDoNotFitTheArray) {
+  save("a.h5", {images, labels});
+  data.mean = 0.1;
+  EXPECT_EQ(
+      mistake("a.h5"),
+      "'a.h5', images: holds float32, and data.mean and data.std are of uint8: give data.input_mean and "
+      "data.input_std instead");
+  data.mean = 0.5;
+  data.input_std = {1, 2, 3};
+  EXPECT_EQ(mistake("a.h5"), "data.input_std has 3 values; 2 belong here, or one for all");
+  data.input_std = {};
+  data.channels_last = true;
+  EXPECT_EQ(
+      mistake("a.h5"),
+      "'a.h5', images: data.channels_last is of images (N,H,W,C), and its shape is (4,2); leave it out");
+  data.channels_last = false;
+  data.flip = 0.5;
+  EXPECT_NE(mistake("a.h5").find("are of images of uint8 with 1 to 4 channels"), std::string::npos)
+      << mistake("a.h5");
+}
+
+TEST_F(ArrayMistakes, FilesThatAreChangedMeanwhile) {
+  save("a.h5", {images, labels});
+  const auto plain = open("a.h5");
+  save("b.h5", {images, labels}, {.chunk = {2, 2}, .deflate = 4});
+  const auto chunked = open("b.h5");
+  std::vector<float> sample(2);
+  cut("a.h5", 700);
+  test::Bytes zeros(std::filesystem::file_size(folder.path("b.h5")));
+  test::save(folder.path("b.h5"), zeros);
+  for (const Dataset* changed : {plain.get(), chunked.get()}) {
+    try {
+      for (int i = 0; i < 4; ++i) changed->read(i, 0, sample);
+      ADD_FAILURE() << changed->description();
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("do not change it while it is read"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST_F(ArrayMistakes, DamagedChunksAreNamed) {
+  save("a.h5", {test::counted("images", f32, {64, 16}), test::counted("labels", u8, {64})},
+       {.chunk = {16, 16}, .fletcher32 = true});
+  data.targets = "images";
+  const auto whole = open("a.h5", 16);
+  const test::Bytes chunk = test::counted("images", f32, {64, 16}).bytes;
+  std::fstream file(folder.path("a.h5"), std::ios::in | std::ios::out | std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string second(chunk.begin() + 2 * 1024, chunk.begin() + 3 * 1024);
+  file.seekp(static_cast<std::streamoff>(text.find(second) + 100));
+  file.put('!');
+  file.close();
+  const std::string text_of_mistake = mistake("a.h5", 16);
+  EXPECT_NE(text_of_mistake.find("'a.h5', images: the chunk of rows from 32 on (byte "), std::string::npos)
+      << text_of_mistake;
+  EXPECT_NE(text_of_mistake.find("is damaged: its Fletcher checksum differs; copy or write the file again"),
+            std::string::npos)
+      << text_of_mistake;
+}
+
+TEST_F(ArrayMistakes, FilesOfNumPy) {
+  data.kind = DataKind::numpy;
+  test::save(folder.path("labels.npy"), test::npy(labels));
+  test::save(folder.path("images.npy"), test::npy(images, 1, true));
+  EXPECT_EQ(mistake(""),
+            "'images.npy': lies in Fortran order, in which samples do not lie together; write "
+            "numpy.ascontiguousarray(array)");
+  test::Bytes bytes = test::npy(images);
+  bytes.pop_back();
+  test::save(folder.path("images.npy"), bytes);
+  EXPECT_EQ(mistake(""),
+            "'images.npy': is truncated: its header promises 32 bytes of numbers, and 31 follow; copy the "
+            "file again, or "
+            "write it with numpy.save");
+  EXPECT_EQ(mistake("images.npy"),
+            "'images.npy' is one array, and samples need labels or targets too; name the folder that holds "
+            "images.npy "
+            "and labels.npy, or a .npz file");
+  bytes = test::npz({images, labels}, {.deflated = true});
+  bytes.resize(bytes.size() - 30);
+  test::save(folder.path("a.npz"), bytes);
+  EXPECT_EQ(
+      mistake("a.npz"),
+      "'a.npz' is no .npz file, or is truncated or damaged: it has no whole directory of its arrays; copy it "
+      "again, or write it with numpy.savez");
+  bytes = test::npz({images, labels}, {.deflated = true});
+  bytes[45 + 12] ^= 0x55;
+  test::save(folder.path("a.npz"), bytes);
+  EXPECT_NE(mistake("a.npz").find("is damaged: it inflates to other bytes than were packed"),
+            std::string::npos)
+      << mistake("a.npz");
+}
+
+TEST_F(ArrayMistakes, FilesOfCifar) {
+  data.kind = DataKind::cifar;
+  data.flip = 0.0;
+  test::save(folder.path("a.bin"), test::Bytes(3073 + 5));
+  EXPECT_EQ(mistake("a.bin"),
+            "'a.bin' is no file of CIFAR's, or truncated: its 3078 bytes are no multiple of 3073 (CIFAR-10) "
+            "or 3074 "
+            "(CIFAR-100); give the binary version");
+  EXPECT_NE(
+      mistake("").find("this folder holds no files of data.kind = \"cifar\" (data_batch_*.bin or train.bin)"),
+      std::string::npos)
+      << mistake("");
+}
+
+}  // namespace
+}  // namespace flotilla

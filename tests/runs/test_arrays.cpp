@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/data/idx_file.hpp"
+#include "tests/data/arrays/array_files.hpp"
+#include "tests/runs/program.hpp"
+
+// Training on arrays: the bits of the losses are those of the same samples in IDX files.
+
+namespace flotilla {
+namespace {
+
+/// The items of an IDX file as an array.
+test::StoredArray digits(const char* name, IdxKind kind, const std::string& path,
+                         const NumberType& type = {}) {
+  const IdxFile idx = open_idx(path, kind);
+  test::StoredArray array{
+      name, {}, {idx.items}, test::Bytes(static_cast<std::size_t>(idx.items * idx.item_bytes()))};
+  if (kind == IdxKind::images) array.extents.insert(array.extents.end(), {idx.rows, idx.columns});
+  idx.bytes.read(idx.begin, std::as_writable_bytes(std::span(array.bytes)));
+  if (type.is_byte()) return array;
+  return test::of_values(name, type, array.extents, {array.bytes.begin(), array.bytes.end()});
+}
+
+class RunsOnArrays : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string mnist = test::source_path("inputs/data/mnist/");
+    images = digits("images", IdxKind::images, mnist + "t10k-images-idx3-ubyte.gz");
+    labels = digits("labels", IdxKind::labels, mnist + "t10k-labels-idx1-ubyte.gz", {NumberType::Kind::i64});
+    idx = {"data.kind=idx", "data.train.images=" + mnist + "t10k-images-idx3-ubyte.gz",
+           "data.train.labels=" + mnist + "t10k-labels-idx1-ubyte.gz",
+           "data.validation.images=", "data.validation.labels="};
+  }
+
+  /// The losses of each step as they are written.
+  std::vector<std::string> losses(int ranks, const std::string& order, const std::vector<std::string>& data) {
+    const std::string output = folder.path("run");
+    std::filesystem::remove_all(output);
+    std::vector<std::string> command = {"train",
+                                        test::source_path("inputs/mnist_mlp.toml"),
+                                        "run.output=" + output,
+                                        "run.log_every=1",
+                                        "train.epochs=0",
+                                        "train.steps=12",
+                                        "train.global_batch_size=64",
+
+                                        "schedule.kind=constant",
+                                        "validation.every=0",
+                                        "device.threads=1",
+                                        "run.reproducible=true",
+                                        "data.order=" + order,
+                                        "data.threads=2"};
+    if (order == "blocks")
+      command.insert(command.end(), {"data.shuffle_block=16", "data.shuffle_buffer=256"});
+    command.insert(command.end(), data.begin(), data.end());
+    const test::Result result = test::flotilla(ranks, command);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    std::vector<std::string> texts;
+    for (const auto& line : test::metrics(output, "step")) texts.push_back(line["loss"].dump());
+    return texts;
+  }
+
+  test::TemporaryFolder folder;
+  test::StoredArray images;
+  test::StoredArray labels;
+  std::vector<std::string> idx;
+};
+
+TEST_F(RunsOnArrays, HaveTheLossesOfIdxToTheBit) {
+  test::save_hdf5(folder.path("digits.h5"), {images, labels},
+                  {.chunk = {48, 28, 28}, .shuffle = true, .deflate = 1});
+  test::save(folder.path("digits.npz"), test::npz({images, labels}, {.deflated = true}));
+  std::filesystem::create_directory(folder.path("npy"));
+  test::save(folder.path("npy/images.npy"), test::npy(images));
+  test::save(folder.path("npy/labels.npy"), test::npy(labels));
+  for (const char* order : {"shuffled", "file", "blocks"}) {
+    const std::vector<std::string> expected = losses(1, order, idx);
+    ASSERT_EQ(expected.size(), 12U);
+    EXPECT_EQ(losses(2, order, {"data.kind=hdf5", "data.train.path=" + folder.path("digits.h5")}), expected)
+        << order;
+    EXPECT_EQ(losses(4, order, {"data.kind=numpy", "data.train.path=" + folder.path("npy")}), expected)
+        << order;
+    EXPECT_EQ(losses(1, order, {"data.kind=numpy", "data.train.path=" + folder.path("digits.npz")}), expected)
+        << order;
+  }
+}
+
+TEST_F(RunsOnArrays, StagePredictAndInspectFilesOfArrays) {
+  images.extents[0] = labels.extents[0] = 256;
+  images.bytes.resize(256 * 784);
+  labels.bytes.resize(256 * 8);
+  test::save_hdf5(folder.path("a.h5"), {images, labels}, {.chunk = {32, 28, 28}, .deflate = 1});
+  const std::vector<std::string> data = {"data.kind=hdf5", "data.train.path=" + folder.path("a.h5")};
+  std::vector<std::string> staged = data;
+  staged.push_back("data.stage_to=" + folder.path("stage"));
+  EXPECT_EQ(losses(2, "file", staged), losses(2, "file", data));
+
+  const test::Result predicted =
+      test::flotilla(1, {"predict", folder.path("run"), folder.path("a.h5"), "data.kind=hdf5"});
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.errors;
+  EXPECT_EQ(test::count(predicted.output, "\n"), 257);
+
+  const test::Result shown = test::flotilla(1, {"inspect", folder.path("a.h5")});
+  EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+  for (const char* text : {"images", "(256,28,28)", "uint8", "chunks of (32,28,28), deflate",
+                           "inputs = \"images\"", "input_mean = [0.1", "targets = \"labels\""})
+    EXPECT_NE(shown.output.find(text), std::string::npos) << text << "\n" << shown.output;
+}
+
+TEST_F(RunsOnArrays, MistakesOfAllFilesEndTheJobOnceWithExitCode2) {
+  images.extents[0] = labels.extents[0] = 64;
+  images.bytes.resize(64 * 784);
+  labels.bytes.resize(64 * 8);
+  test::save_hdf5(folder.path("a.h5"), {images, labels});
+  test::save_hdf5(folder.path("b.h5"), {images});
+  test::save(folder.path("c.h5"), {'n', 'o'});
+  const test::Result result = test::flotilla(
+      2, {"train", test::source_path("inputs/mnist_mlp.toml"), "run.output=" + folder.path("run"),
+          "data.kind=hdf5", "data.train.path=" + folder.path("?.h5")});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(test::count(result.errors, "?.h5: 2 mistakes:"), 1) << result.errors;
+  EXPECT_NE(result.errors.find("has no array \"labels\" (data.targets): it holds images"), std::string::npos);
+  EXPECT_NE(result.errors.find("c.h5' is not an HDF5 file"), std::string::npos) << result.errors;
+}
+
+}  // namespace
+}  // namespace flotilla
