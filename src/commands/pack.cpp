@@ -130,7 +130,7 @@ void prepare_folder(const Packing& packing, const std::string& folder) {
   }
   if (!others.empty())
     throw UserError(cat(folder, ": holds ", *std::ranges::min_element(others),
-                        others.size() == 1 ? "" : cat(" and ", others.size() - 1, " more shards"),
+                        others.size() == 1 ? "" : cat(" and ", others.size() - 1, " more"),
                         " of another packing, which would be read together with the ", own.size(),
                         " of this one; remove them, or name another --output or --name"));
   const std::string names = folder + "/classes.txt";
