@@ -103,6 +103,25 @@ void check_targets(const SoftmaxLossSpec& spec, const Targets& targets) {
   if (targets.other_share > 0.0F) check_labels(spec, targets.valid, targets.other_labels);
 }
 
+void check_spec(const OutputLossSpec& spec) {
+  require(spec.batch > 0 && spec.outputs > 0, "a loss needs positive sizes, got batch ", spec.batch, ", outputs ",
+          spec.outputs);
+  require(spec.function.delta > 0.0F, "the delta of a loss must be positive, got ", spec.function.delta);
+}
+
+void check_loss(const OutputLossSpec& spec, const Tensor& outputs, const Targets& targets) {
+  check_matrix("the outputs", outputs, spec.batch, spec.outputs);
+  check_targets(spec, targets);
+}
+
+void check_targets(const OutputLossSpec& spec, const Targets& targets) {
+  require(targets.valid >= 0 && targets.valid <= spec.batch, "valid rows must be in 0 … ", spec.batch,
+          ", got ", targets.valid);
+  require(targets.other_share == 0.0F, "targets that are numbers are not mixed");
+  require(targets.values.size() >= static_cast<std::size_t>(targets.valid * spec.outputs), "targets of ",
+          targets.values.size(), " numbers for ", targets.valid, " rows of ", spec.outputs);
+}
+
 void check_bytes(const ByteImages& images, const Tensor& to) {
   const Shape& shape = images.shape;
   require(shape.rank() == 4 && shape[1] <= 4, "images of bytes have up to 4 channels, not ", shape.text());

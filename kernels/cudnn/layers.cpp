@@ -33,8 +33,11 @@ std::unique_ptr<Elementwise> CudaLayers::elementwise(const ElementwiseSpec& spec
 std::unique_ptr<Dropout> CudaLayers::dropout(const DropoutSpec& spec) {
   return make_dropout(context_, spec);
 }
-std::unique_ptr<SoftmaxLoss> CudaLayers::softmax_loss(const SoftmaxLossSpec& spec) {
+std::unique_ptr<Loss> CudaLayers::softmax_loss(const SoftmaxLossSpec& spec) {
   return make_softmax_loss(context_, spec);
+}
+std::unique_ptr<Loss> CudaLayers::output_loss(const OutputLossSpec& spec) {
+  return make_output_loss(context_, spec);
 }
 
 }  // namespace flotilla

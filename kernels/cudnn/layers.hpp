@@ -20,7 +20,8 @@ class CudaLayers : public Layers {
   std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
   std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) override;
   std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
-  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override;
+  std::unique_ptr<Loss> softmax_loss(const SoftmaxLossSpec& spec) override;
+  std::unique_ptr<Loss> output_loss(const OutputLossSpec& spec) override;
 
  private:
   LoopsContext context_;

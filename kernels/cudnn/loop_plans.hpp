@@ -15,7 +15,9 @@ std::unique_ptr<Pool2d> make_pool2d(const LoopsContext& context, const Pool2dSpe
 std::unique_ptr<Elementwise> make_elementwise(const LoopsContext& context, const ElementwiseSpec& spec);
 std::unique_ptr<Dropout> make_dropout(const LoopsContext& context, const DropoutSpec& spec);
 /// forward() uploads the labels by DeviceMemory::upload, backward() reads those.
-std::unique_ptr<SoftmaxLoss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec);
+std::unique_ptr<Loss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec);
+/// forward() uploads the targets by DeviceMemory::upload, backward() reads those.
+std::unique_ptr<Loss> make_output_loss(const LoopsContext& context, const OutputLossSpec& spec);
 /// Decides whether a step is taken.
 std::unique_ptr<OverflowGuard> make_overflow_guard(const LoopsContext& context,
                                                    const OverflowGuardSpec& spec);

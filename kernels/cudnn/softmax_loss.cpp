@@ -10,7 +10,7 @@ namespace flotilla {
 
 namespace {
 
-class LoopsSoftmaxLoss : public SoftmaxLoss {
+class LoopsSoftmaxLoss : public Loss {
  public:
   LoopsSoftmaxLoss(const LoopsContext& context, const SoftmaxLossSpec& spec)
       : context_(context), spec_(spec), rows_(static_cast<std::size_t>(spec.batch)) {
@@ -59,7 +59,7 @@ class LoopsSoftmaxLoss : public SoftmaxLoss {
 
 }  // namespace
 
-std::unique_ptr<SoftmaxLoss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec) {
+std::unique_ptr<Loss> make_softmax_loss(const LoopsContext& context, const SoftmaxLossSpec& spec) {
   return std::make_unique<LoopsSoftmaxLoss>(context, spec);
 }
 

@@ -15,6 +15,7 @@ struct DeviceMath {
   KOKKOS_INLINE_FUNCTION static float sigmoid(float z) { return 1.0F / (1.0F + std::exp(-z)); }
   KOKKOS_INLINE_FUNCTION static float erf(float z) { return std::erf(z); }
   KOKKOS_INLINE_FUNCTION static float exp(float z) { return std::exp(z); }
+  KOKKOS_INLINE_FUNCTION static float log1p(float z) { return std::log1p(z); }
 };
 
 template <class T, int V>

@@ -67,12 +67,13 @@ struct NormGradients {
   friend bool operator==(const NormGradients&, const NormGradients&) = default;
 };
 
-/// The labels of a batch on the device.
+/// The targets of a batch on the device.
 struct DeviceTargets {
   const std::int32_t* labels = nullptr;  ///< (batch)
   std::int64_t valid = 0;
   const std::int32_t* other_labels = nullptr;  ///< (batch), or null
   DeviceScalar<float> other_share = 0.0F;
+  const float* values = nullptr;  ///< (batch, outputs): of an OutputLoss
   friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
 };
 
@@ -158,16 +159,20 @@ class PoolLoops {
                        Values to) = 0;
 };
 
-/// Softmax and cross entropy.
+/// Losses: formulas in kernels/layers/. All are added as Loss does.
 class LossLoops {
  public:
   virtual ~LossLoops() = default;
-  /// As SoftmaxLoss; `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
+  /// `normalisers` (batch, 2) keeps for backward each row's largest logit m and Σ exp(x − m).
   virtual void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
                             DeviceSpan<float> normalisers, DeviceSpan<float> sums) = 0;
   virtual void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits,
                                      const DeviceTargets& targets, DeviceSpan<const float> normalisers,
                                      DeviceScalar<float> scale, Values dlogits) = 0;
+  virtual void output_loss(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
+                           DeviceSpan<float> sums) = 0;
+  virtual void output_loss_backward(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
+                                    DeviceScalar<float> scale, Values gradient) = 0;
 };
 
 /// What an OverflowGuard does on the device.

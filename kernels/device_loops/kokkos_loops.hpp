@@ -11,6 +11,7 @@
 #include "kernels/device_loops/dropout.hpp"
 #include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/device_loops/layer_norm.hpp"
+#include "kernels/device_loops/output_loss.hpp"
 #include "kernels/device_loops/overflow_loops.hpp"
 #include "kernels/device_loops/pool2d.hpp"
 #include "kernels/device_loops/softmax_loss.hpp"
@@ -236,6 +237,24 @@ class KokkosLoops : public DeviceLoops {
     with_one(dlogits, [&](auto* result) {
       loops::softmax_loss_backward(space_, spec, at(logits, result), targets, normalisers.address(), scale,
                                    result);
+    });
+  }
+
+  void output_loss(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
+                   DeviceSpan<float> sums) override {
+    loops::check_loss(spec, outputs, targets);
+    require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
+    float* const rows = scratch_.floats(static_cast<std::size_t>(spec.batch));
+    with_one(outputs, [&](const auto* values) {
+      loops::output_loss(space_, spec, values, targets, rows, sums.address());
+    });
+  }
+  void output_loss_backward(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
+                            DeviceScalar<float> scale, Values gradient) override {
+    loops::check_loss(spec, outputs, targets);
+    loops::check_like("the outputs' gradient", gradient, outputs);
+    with_one(gradient, [&](auto* result) {
+      loops::output_loss_backward(space_, spec, at(outputs, result), targets, scale, result);
     });
   }
 

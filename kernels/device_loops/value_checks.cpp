@@ -69,4 +69,11 @@ void check_loss(const SoftmaxLossSpec& spec, const GivenValues& logits, const De
           " values, got ", normalisers);
 }
 
+void check_loss(const OutputLossSpec& spec, const GivenValues& outputs, const DeviceTargets& targets) {
+  flotilla::check_spec(spec);
+  check_size("the outputs", outputs, spec.batch * spec.outputs);
+  require(targets.valid >= 0 && targets.valid <= spec.batch, targets.valid, " valid rows of ", spec.batch);
+  require(targets.valid == 0 || targets.values != nullptr, "the targets must be there");
+}
+
 }  // namespace flotilla::loops

@@ -19,6 +19,7 @@ void check_images(const Shape& shape, std::int64_t channels);
 std::int64_t rows_of(const char* name, const GivenValues& values, std::int64_t channels);
 void check_bias(DeviceSpan<const float> bias, std::int64_t channels);  ///< Empty, or one per channel.
 void check_pool(const Pool2dSpec& spec, const std::uint8_t* chosen);   ///< Places fit a byte.
+void check_loss(const OutputLossSpec& spec, const GivenValues& outputs, const DeviceTargets& targets);
 void check_loss(const SoftmaxLossSpec& spec, const GivenValues& logits, const DeviceTargets& targets,
                 std::size_t normalisers);
 

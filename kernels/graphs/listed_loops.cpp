@@ -103,6 +103,15 @@ class ListedLoops : public DeviceLoops {
                                                    late(scale), dlogits);
   }
 
+  void output_loss(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
+                   DeviceSpan<float> sums) override {
+    list_.add<&DeviceLoops::output_loss>(loops_, spec, outputs, late(targets), sums);
+  }
+  void output_loss_backward(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
+                            DeviceScalar<float> scale, Values gradient) override {
+    list_.add<&DeviceLoops::output_loss_backward>(loops_, spec, outputs, late(targets), late(scale), gradient);
+  }
+
   void flag_not_finite(GivenValues x, DeviceSpan<float> flag) override {
     list_.add<&DeviceLoops::flag_not_finite>(loops_, x, flag);
   }

@@ -9,6 +9,7 @@
 #include "kernels/layers/elementwise.hpp"
 #include "kernels/layers/layer_norm.hpp"
 #include "kernels/layers/linear.hpp"
+#include "kernels/layers/output_loss.hpp"
 #include "kernels/layers/pool2d.hpp"
 #include "kernels/layers/softmax_loss.hpp"
 
@@ -25,7 +26,8 @@ class Layers {
   virtual std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) = 0;
   virtual std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) = 0;
   virtual std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) = 0;
-  virtual std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
+  virtual std::unique_ptr<Loss> softmax_loss(const SoftmaxLossSpec& spec) = 0;
+  virtual std::unique_ptr<Loss> output_loss(const OutputLossSpec& spec) = 0;
 };
 
 }  // namespace flotilla

@@ -10,6 +10,7 @@
 #include "kernels/onednn/elementwise.hpp"
 #include "kernels/onednn/layer_norm.hpp"
 #include "kernels/onednn/linear.hpp"
+#include "kernels/onednn/output_loss.hpp"
 #include "kernels/onednn/pool2d.hpp"
 #include "kernels/onednn/softmax_loss.hpp"
 
@@ -55,8 +56,11 @@ std::unique_ptr<Elementwise> CpuLayers::elementwise(const ElementwiseSpec& spec)
 std::unique_ptr<Dropout> CpuLayers::dropout(const DropoutSpec& spec) {
   return std::make_unique<CpuDropout>(choices_.threads, choices_.precision, spec);
 }
-std::unique_ptr<SoftmaxLoss> CpuLayers::softmax_loss(const SoftmaxLossSpec& spec) {
+std::unique_ptr<Loss> CpuLayers::softmax_loss(const SoftmaxLossSpec& spec) {
   return std::make_unique<CpuSoftmaxLoss>(choices_.threads, choices_.precision, spec, memory_);
+}
+std::unique_ptr<Loss> CpuLayers::output_loss(const OutputLossSpec& spec) {
+  return std::make_unique<CpuOutputLoss>(choices_.threads, choices_.precision, spec, memory_);
 }
 
 }  // namespace flotilla

@@ -27,7 +27,8 @@ class CpuLayers : public Layers {
   std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override;
   std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) override;
   std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override;
-  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override;
+  std::unique_ptr<Loss> softmax_loss(const SoftmaxLossSpec& spec) override;
+  std::unique_ptr<Loss> output_loss(const OutputLossSpec& spec) override;
 
  private:
   /// For the products of a linear layer, one of which takes so many operations: of some microseconds they are

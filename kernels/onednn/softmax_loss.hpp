@@ -9,10 +9,10 @@
 
 namespace flotilla {
 
-/// SoftmaxLoss in one pass over the logits forward, which keeps exp(logit − highest) for the pass backward.
+/// Softmax and cross entropy in one pass over the logits forward, which keeps exp(logit − highest) for the pass backward.
 /// Rows are added in order: the bits do not depend on the threads. Logits in bfloat16 are read as floats, and
 /// their gradient is rounded once.
-class CpuSoftmaxLoss : public SoftmaxLoss {
+class CpuSoftmaxLoss : public Loss {
  public:
   /// @param precision of the logits, float32 or bfloat16
   CpuSoftmaxLoss(int threads, Precision precision, const SoftmaxLossSpec& spec, const HostMemory& memory);

@@ -62,7 +62,7 @@ class ReferenceLinear : public Linear {
   reference::HalfCopy weight_;
 };
 
-class ReferenceSoftmaxLoss : public SoftmaxLoss {
+class ReferenceSoftmaxLoss : public Loss {
  public:
   ReferenceSoftmaxLoss(const SoftmaxLossSpec& spec, reference::Rounding rounding)
       : spec_(spec), rounding_(rounding) {
@@ -86,6 +86,33 @@ class ReferenceSoftmaxLoss : public SoftmaxLoss {
 
  private:
   SoftmaxLossSpec spec_;
+  reference::Rounding rounding_;
+};
+
+class ReferenceOutputLoss : public Loss {
+ public:
+  ReferenceOutputLoss(const OutputLossSpec& spec, reference::Rounding rounding)
+      : spec_(spec), rounding_(rounding) {
+    check_spec(spec);
+  }
+
+  void forward(const Tensor& outputs, const Targets& targets, DeviceSpan<float> sums) override {
+    check_loss(spec_, outputs, targets);
+    require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
+    reference::output_loss_forward<float>(spec_, host(outputs.span()), targets, host(sums));
+  }
+
+  void backward(const Tensor& outputs, const Targets& targets, DeviceScalar<float> scale,
+                Tensor& gradient) override {
+    check_loss(spec_, outputs, targets);
+    require(gradient.shape() == outputs.shape(), "the outputs' gradient must have their shape");
+    reference::output_loss_backward<float>(spec_, host(outputs.span()), targets, double{scale.get()},
+                                           host(gradient.span()));
+    rounding_.round(host(gradient.span()));
+  }
+
+ private:
+  OutputLossSpec spec_;
   reference::Rounding rounding_;
 };
 
@@ -332,8 +359,11 @@ std::unique_ptr<Elementwise> ReferenceLayers::elementwise(const ElementwiseSpec&
 std::unique_ptr<Dropout> ReferenceLayers::dropout(const DropoutSpec& spec) {
   return std::make_unique<ReferenceDropout>(spec, rounding_);
 }
-std::unique_ptr<SoftmaxLoss> ReferenceLayers::softmax_loss(const SoftmaxLossSpec& spec) {
+std::unique_ptr<Loss> ReferenceLayers::softmax_loss(const SoftmaxLossSpec& spec) {
   return std::make_unique<ReferenceSoftmaxLoss>(spec, rounding_);
+}
+std::unique_ptr<Loss> ReferenceLayers::output_loss(const OutputLossSpec& spec) {
+  return std::make_unique<ReferenceOutputLoss>(spec, rounding_);
 }
 
 }  // namespace flotilla

@@ -12,6 +12,7 @@
 #include "kernels/host_batch.hpp"
 #include "kernels/layers/layer_norm.hpp"
 #include "kernels/layers/linear.hpp"
+#include "kernels/layers/output_loss.hpp"
 #include "kernels/layers/softmax_loss.hpp"
 
 /// Every operation as the plainest loop, computed in double whatever the storage T (float, or double in tests
@@ -201,7 +202,7 @@ double log_sum_exp(std::span<const T> row) {
   return highest + std::log(sum);
 }
 
-/// Adds to sums as SoftmaxLoss::forward does. logits (N,C).
+/// Adds to sums as Loss::forward does. logits (N,C).
 template <class T>
 void softmax_loss_forward(const SoftmaxLossSpec& s, std::span<const T> logits, const Targets& targets,
                           std::span<T> sums) {
@@ -254,6 +255,56 @@ void softmax_loss_backward(const SoftmaxLossSpec& s, std::span<const T> logits, 
   }
   const auto padding = static_cast<std::size_t>(targets.valid * s.classes);
   std::fill(dlogits.begin() + static_cast<std::ptrdiff_t>(padding), dlogits.end(), T{0});
+}
+
+/// The loss of one output, by the definition of each kind.
+inline double output_loss_value(const OutputLoss& f, double y, double t) {
+  const double delta = double{f.delta};
+  switch (f.kind) {
+    case OutputLoss::Kind::mse: return (y - t) * (y - t);
+    case OutputLoss::Kind::mae: return std::abs(y - t);
+    case OutputLoss::Kind::huber:
+      return std::abs(y - t) <= delta ? (y - t) * (y - t) / 2.0 : delta * (std::abs(y - t) - delta / 2.0);
+    case OutputLoss::Kind::binary: break;
+  }
+  // softplus(y) − y t, softplus(y) = ln(1 + exp(y)).
+  return (y > 0.0 ? y + std::log1p(std::exp(-y)) : std::log1p(std::exp(y))) - y * t;
+}
+
+/// Its derivative by y.
+inline double output_loss_slope_at(const OutputLoss& f, double y, double t) {
+  const double delta = double{f.delta};
+  const double error = y - t;
+  switch (f.kind) {
+    case OutputLoss::Kind::mse: return 2.0 * error;
+    case OutputLoss::Kind::mae: return error == 0.0 ? 0.0 : error / std::abs(error);
+    case OutputLoss::Kind::huber: return std::abs(error) > delta ? delta * error / std::abs(error) : error;
+    case OutputLoss::Kind::binary: break;
+  }
+  return 1.0 / (1.0 + std::exp(-y)) - t;
+}
+
+/// Adds to sums as Loss::forward does. outputs (N,O).
+template <class T>
+void output_loss_forward(const OutputLossSpec& s, std::span<const T> outputs, const Targets& targets,
+                         std::span<T> sums) {
+  double loss = 0.0;
+  for (std::size_t k = 0; k < at(targets.valid, s.outputs, 0); ++k)
+    loss += output_loss_value(s.function, double{outputs[k]}, double{targets.values[k]});
+  sums[sum_loss] += static_cast<T>(loss / static_cast<double>(s.outputs));
+  sums[sum_samples] += static_cast<T>(targets.valid);
+}
+
+/// gradient (N,O) of scale · the losses, zero from row `valid` on. May be in place.
+template <class T>
+void output_loss_backward(const OutputLossSpec& s, std::span<const T> outputs, const Targets& targets,
+                          double scale, std::span<T> gradient) {
+  const std::size_t counted = at(targets.valid, s.outputs, 0);
+  for (std::size_t k = 0; k < counted; ++k)
+    gradient[k] =
+        static_cast<T>(scale / static_cast<double>(s.outputs) *
+                       output_loss_slope_at(s.function, double{outputs[k]}, double{targets.values[k]}));
+  std::fill(gradient.begin() + static_cast<std::ptrdiff_t>(counted), gradient.end(), T{0});
 }
 
 }  // namespace flotilla::reference

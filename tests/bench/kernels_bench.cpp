@@ -170,7 +170,7 @@ class Step {
   Tensor x_;
   std::vector<Layer> layers_;
   std::vector<FlatRange> ranges_;
-  std::unique_ptr<SoftmaxLoss> loss_;
+  std::unique_ptr<Loss> loss_;
   std::vector<std::int32_t> labels_;
   std::vector<Part> parts_;
   std::vector<double> steps_;

@@ -45,8 +45,11 @@ class LoopsLayers : public Layers {
     return make_elementwise(context_, spec);
   }
   std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override { return make_dropout(context_, spec); }
-  std::unique_ptr<SoftmaxLoss> softmax_loss(const SoftmaxLossSpec& spec) override {
+  std::unique_ptr<Loss> softmax_loss(const SoftmaxLossSpec& spec) override {
     return make_softmax_loss(context_, spec);
+  }
+  std::unique_ptr<Loss> output_loss(const OutputLossSpec& spec) override {
+    return make_output_loss(context_, spec);
   }
 
  private:
