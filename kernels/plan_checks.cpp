@@ -104,8 +104,8 @@ void check_targets(const SoftmaxLossSpec& spec, const Targets& targets) {
 }
 
 void check_spec(const OutputLossSpec& spec) {
-  require(spec.batch > 0 && spec.outputs > 0, "a loss needs positive sizes, got batch ", spec.batch, ", outputs ",
-          spec.outputs);
+  require(spec.batch > 0 && spec.outputs > 0, "a loss needs positive sizes, got batch ", spec.batch,
+          ", outputs ", spec.outputs);
   require(spec.function.delta > 0.0F, "the delta of a loss must be positive, got ", spec.function.delta);
 }
 

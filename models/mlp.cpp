@@ -15,6 +15,7 @@ std::unique_ptr<Network> make_mlp(Device& device, const MlpSpec& spec) {
   auto network = std::make_unique<Network>(device, NetworkSpec{.input = {batch, in},
                                                                .classes = spec.classes,
                                                                .label_smoothing = spec.label_smoothing,
+                                                               .loss = spec.loss,
                                                                .purpose = spec.purpose});
   for (std::size_t i = 0; i <= spec.widths.size(); ++i) {
     const bool last = i == spec.widths.size();

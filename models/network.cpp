@@ -11,11 +11,22 @@
 
 namespace flotilla {
 
+namespace {
+
+std::unique_ptr<Loss> make_loss(Layers& layers, const NetworkSpec& spec) {
+  if (spec.loss)
+    return layers.output_loss({.batch = spec.input[0], .outputs = spec.classes, .function = *spec.loss});
+  return layers.softmax_loss(
+      {.batch = spec.input[0], .classes = spec.classes, .label_smoothing = spec.label_smoothing});
+}
+
+}  // namespace
+
 Network::Network(Device& device, const NetworkSpec& spec)
     : device_(device),
       memory_(device, spec.purpose),
-      loss_(device.layers().softmax_loss(
-          {.batch = spec.input[0], .classes = spec.classes, .label_smoothing = spec.label_smoothing})),
+      output_loss_(spec.loss),
+      loss_(make_loss(device.layers(), spec)),
       input_(spec.input, DeviceSpan<float>{}) {
   if (spec.purpose == Purpose::training) memory_.keep({spec.input[0], spec.classes}, dlogits_);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -13,13 +14,14 @@
 namespace flotilla {
 
 struct NetworkSpec {
-  Shape input;  ///< Of one batch, (N, …)
-  std::int64_t classes = 0;
+  Shape input;               ///< Of one batch, (N, …)
+  std::int64_t classes = 0;  ///< Outputs: those of classes, or the numbers that `loss` compares
   float label_smoothing = 0.0F;
+  std::optional<OutputLoss> loss{};  ///< Empty: softmax and cross entropy
   Purpose purpose = Purpose::training;
 };
 
-/// Layers one after another and a softmax loss, for one batch size. Holds activations and plans; parameters,
+/// Layers one after another and a loss, for one batch size. Holds activations and plans; parameters,
 /// gradients and statistics lie in arenas that the caller owns. No allocation after the first step.
 class Network {
  public:
@@ -36,7 +38,8 @@ class Network {
   const ArenaLayout& layout() const { return parameters_.layout(); }
   const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
   std::int64_t batch() const { return input_.shape()[0]; }
-  std::int64_t input_size() const { return input_.shape().size(); }  ///< Values of a batch
+  std::int64_t input_size() const { return input_.shape().size(); }              ///< Values of a batch
+  const std::optional<OutputLoss>& output_loss() const { return output_loss_; }  ///< NetworkSpec::loss
   const ActivationMemory& memory() const { return memory_; }
 
   void bind(const Arenas& arenas);
@@ -89,7 +92,8 @@ class Network {
   TensorSet statistics_;
   ActivationMemory memory_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  std::unique_ptr<SoftmaxLoss> loss_;
+  std::optional<OutputLoss> output_loss_;
+  std::unique_ptr<Loss> loss_;
   Tensor input_;
   std::vector<const Tensor*> outputs_;  ///< Of each layer, in the last forward pass
   Tensor dlogits_;

@@ -82,6 +82,7 @@ std::unique_ptr<Network> make_resnet(Device& device, const ResnetSpec& spec) {
   auto network = std::make_unique<Network>(device, NetworkSpec{.input = spec.input,
                                                                .classes = spec.classes,
                                                                .label_smoothing = spec.label_smoothing,
+                                                               .loss = spec.loss,
                                                                .purpose = spec.purpose});
   const Building building = network->building();
   const bool training = spec.purpose == Purpose::training;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ struct ResnetSpec {
   Shape input;              ///< (N,3,H,W)
   std::int64_t classes = 1000;
   float label_smoothing = 0.0F;
-  bool accumulate = false;  ///< backward adds to the gradients (micro-steps)
-  float dropout = 0.0F;     ///< Before the last layer
+  std::optional<OutputLoss> loss{};  ///< As NetworkSpec has it
+  bool accumulate = false;           ///< backward adds to the gradients (micro-steps)
+  float dropout = 0.0F;              ///< Before the last layer
   std::uint64_t dropout_seed = 0;
   /// Parts that keep their output only and are computed again in backward: "layer1.0", "layer1" (all its
   /// blocks), "conv1", or "blocks" (all of these). Results keep their bits.

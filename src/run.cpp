@@ -59,6 +59,10 @@ std::optional<int> run_alone(const CommandLine& line) {
             flotilla::print_line(flotilla::make_criteo_data(given));
             return flotilla::exit_done;
           },
+          [](const flotilla::MakeBoreholeArguments& given) -> std::optional<int> {
+            flotilla::print_line(flotilla::make_borehole_data(given));
+            return flotilla::exit_done;
+          },
           [&](const flotilla::ExportArguments& given) -> std::optional<int> {
             const std::string from = flotilla::export_checkpoint(given, warn);
             flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));

@@ -23,8 +23,8 @@ class LoopsOutputLoss : public Loss {
                 Tensor& gradient) override {
     check_targets(spec_, targets);
     check_shape("the outputs' gradient", gradient, outputs.shape());
-    context_.loops.output_loss_backward(spec_, values_of(outputs, context_.precision), on_device(targets), scale,
-                                        values_of(gradient, context_.precision));
+    context_.loops.output_loss_backward(spec_, values_of(outputs, context_.precision), on_device(targets),
+                                        scale, values_of(gradient, context_.precision));
   }
 
  private:

@@ -171,8 +171,9 @@ class LossLoops {
                                      DeviceScalar<float> scale, Values dlogits) = 0;
   virtual void output_loss(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
                            DeviceSpan<float> sums) = 0;
-  virtual void output_loss_backward(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
-                                    DeviceScalar<float> scale, Values gradient) = 0;
+  virtual void output_loss_backward(const OutputLossSpec& spec, GivenValues outputs,
+                                    const DeviceTargets& targets, DeviceScalar<float> scale,
+                                    Values gradient) = 0;
 };
 
 /// What an OverflowGuard does on the device.

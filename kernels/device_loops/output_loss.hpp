@@ -7,8 +7,8 @@
 #include "kernels/device_loops/device_loops.hpp"
 #include "kernels/device_loops/launch.hpp"
 
-/// Losses of outputs that are numbers (formulas: kernels/layers/output_loss.hpp): a team per row, then one team
-/// adds the rows up.
+/// Losses of outputs that are numbers (formulas: kernels/layers/output_loss.hpp): a team per row, then one
+/// team adds the rows up.
 namespace flotilla::loops {
 
 template <class Space, class T>
@@ -62,12 +62,11 @@ struct AddOutputRows {
 
 /// `rows`: scratch of a float per row.
 template <class Space, class T>
-void output_loss(const Space& space, const OutputLossSpec& spec, const T* values, const DeviceTargets& targets,
-                 float* rows, float* sums) {
+void output_loss(const Space& space, const OutputLossSpec& spec, const T* values,
+                 const DeviceTargets& targets, float* rows, float* sums) {
   const std::int32_t lanes = spec.outputs <= 128 ? 32 : team_lanes;
-  for_each_team(
-      space, "output loss", targets.valid, lanes, sizeof(float) * static_cast<std::size_t>(lanes),
-      OutputRowLoss<Space, T>{spec.outputs, lanes, spec.function, values, targets.values, rows});
+  for_each_team(space, "output loss", targets.valid, lanes, sizeof(float) * static_cast<std::size_t>(lanes),
+                OutputRowLoss<Space, T>{spec.outputs, lanes, spec.function, values, targets.values, rows});
   for_each_team(space, "output loss, added", 1, team_lanes, AddOutputRows<Space>::scratch_bytes,
                 AddOutputRows<Space>{targets.valid, rows, sums});
 }

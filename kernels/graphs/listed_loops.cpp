@@ -109,7 +109,8 @@ class ListedLoops : public DeviceLoops {
   }
   void output_loss_backward(const OutputLossSpec& spec, GivenValues outputs, const DeviceTargets& targets,
                             DeviceScalar<float> scale, Values gradient) override {
-    list_.add<&DeviceLoops::output_loss_backward>(loops_, spec, outputs, late(targets), late(scale), gradient);
+    list_.add<&DeviceLoops::output_loss_backward>(loops_, spec, outputs, late(targets), late(scale),
+                                                  gradient);
   }
 
   void flag_not_finite(GivenValues x, DeviceSpan<float> flag) override {

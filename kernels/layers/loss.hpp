@@ -15,9 +15,9 @@ struct Targets {
   std::span<const std::int32_t> labels;  ///< SoftmaxLoss: one of 0 … classes − 1 for every row.
   std::int64_t valid = 0;  ///< Rows from here on are padding: no loss, no gradient, not counted.
   std::span<const std::int32_t> other_labels =
-      {};                                ///< Mixup: the labels of the images mixed in. Empty: none.
-  float other_share = 0.0F;              ///< Mixup: their share of the targets, in [0, 1].
-  std::span<const float> values = {};    ///< OutputLoss: a number for each output of every row.
+      {};                              ///< Mixup: the labels of the images mixed in. Empty: none.
+  float other_share = 0.0F;            ///< Mixup: their share of the targets, in [0, 1].
+  std::span<const float> values = {};  ///< OutputLoss: a number for each output of every row.
 };
 
 /// Indices of the sums of a Loss, floats in device memory.

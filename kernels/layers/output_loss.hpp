@@ -7,8 +7,8 @@
 
 namespace flotilla {
 
-/// What an output y of a network and its target t, a number, add to the loss. Names, formulas and slopes are those
-/// of PyTorch 2 with reduction = "mean": a row's loss is the mean over its outputs.
+/// What an output y of a network and its target t, a number, add to the loss. Names, formulas and slopes are
+/// those of PyTorch 2 with reduction = "mean": a row's loss is the mean over its outputs.
 struct OutputLoss {
   enum class Kind {
     mse,    ///< (y − t)²: torch.nn.MSELoss
@@ -30,8 +30,8 @@ struct OutputLossSpec {
   friend bool operator==(const OutputLossSpec&, const OutputLossSpec&) = default;
 };
 
-/// The loss of one output. Math has sigmoid, log1p, and exp of what is not positive, as a device computes them
-/// best. constexpr, so that code for devices can call it. NaN in y or t gives NaN.
+/// The loss of one output. Math has sigmoid, log1p, and exp of what is not positive, as a device computes
+/// them best. constexpr, so that code for devices can call it. NaN in y or t gives NaN.
 template <class Math>
 constexpr float output_loss(const OutputLoss& f, float y, float t) {
   const float error = y - t;

@@ -53,7 +53,8 @@ void CpuOutputLoss::forward(const Tensor& outputs, const Targets& targets, Devic
   in_parts(threads_for(threads_, 4 * targets.valid * spec_.outputs), targets.valid,
            [&](std::int64_t first, std::int64_t last) {
              for (std::int64_t n = first; n < last; ++n)
-               rows_[static_cast<std::size_t>(n)] = loss_of_row(spec_, y + n * spec_.outputs, t + n * spec_.outputs);
+               rows_[static_cast<std::size_t>(n)] =
+                   loss_of_row(spec_, y + n * spec_.outputs, t + n * spec_.outputs);
            });
   double loss = 0.0;
   for (std::size_t n = 0; n < static_cast<std::size_t>(targets.valid); ++n) loss += rows_[n];

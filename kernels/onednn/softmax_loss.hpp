@@ -9,9 +9,9 @@
 
 namespace flotilla {
 
-/// Softmax and cross entropy in one pass over the logits forward, which keeps exp(logit − highest) for the pass backward.
-/// Rows are added in order: the bits do not depend on the threads. Logits in bfloat16 are read as floats, and
-/// their gradient is rounded once.
+/// Softmax and cross entropy in one pass over the logits forward, which keeps exp(logit − highest) for the
+/// pass backward. Rows are added in order: the bits do not depend on the threads. Logits in bfloat16 are read
+/// as floats, and their gradient is rounded once.
 class CpuSoftmaxLoss : public Loss {
  public:
   /// @param precision of the logits, float32 or bfloat16

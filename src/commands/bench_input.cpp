@@ -77,7 +77,10 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   agree(world, [&] {
     data = open_dataset(config.data, config.data.train, config.model.classes,
                         static_cast<std::uint64_t>(config.run.seed),
-                        {.training = true, .ranks_on_host = host.size(), .decode = !arguments.no_decode});
+                        {.training = true,
+                         .targets = config.model.has_classes() ? 0 : config.model.outputs,
+                         .ranks_on_host = host.size(),
+                         .decode = !arguments.no_decode});
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);

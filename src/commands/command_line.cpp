@@ -83,8 +83,9 @@ class Parser {
     CLI::App* evaluate = add_command(app_, "evaluate", "Evaluate a checkpoint on validation data",
                                      [this] { return with_deck(evaluate_, false); });
     add_options(*evaluate, evaluate_, positionals_);
-    CLI::App* predict = add_command(app_, "predict", "Predict the classes of samples without labels",
-                                    [this] { return with_inputs(); });
+    CLI::App* predict =
+        add_command(app_, "predict", "Predict the classes of samples without labels, or their numbers",
+                    [this] { return with_inputs(); });
     add_options(*predict, predict_, positionals_);
     CLI::App* inspect = add_command(app_, "inspect", "Print what a checkpoint or a file of data holds",
                                     [this] { return inspect_; });
@@ -130,6 +131,10 @@ class Parser {
         add_command(*make, "criteo", "Click logs in Criteo's layout: a label, 13 numbers, 26 categories",
                     [this] { return make_data_; });
     add_options(*criteo, make_data_);
+    CLI::App* borehole =
+        add_command(*make, "borehole", "HDF5 arrays of a function of 8 numbers, the flow through a borehole",
+                    [this] { return make_borehole_; });
+    add_options(*borehole, make_borehole_);
   }
 
   /// The innermost command that was understood.
@@ -272,6 +277,7 @@ class Parser {
   BenchInputArguments bench_input_;
   BenchStepArguments bench_step_;
   MakeDataArguments make_data_;
+  MakeBoreholeArguments make_borehole_;
   PackArguments pack_;
   Positionals positionals_;
   SizeTexts sizes_;

@@ -12,6 +12,7 @@
 #include "src/commands/compare.hpp"
 #include "src/commands/evaluate.hpp"
 #include "src/commands/export.hpp"
+#include "src/commands/make_borehole.hpp"
 #include "src/commands/make_data.hpp"
 #include "src/commands/pack.hpp"
 #include "src/commands/predict.hpp"
@@ -32,10 +33,10 @@ struct KeysArguments {
 };
 
 /// The parsed command line: the command that was given, with its options.
-using CommandLine =
-    std::variant<TrainArguments, CompareArguments, EvaluateArguments, PredictArguments, InspectArguments,
-                 ExportArguments, ReportArguments, BenchAllReduceArguments, BenchInputArguments,
-                 BenchStepArguments, MakeDataArguments, PackArguments, WatchArguments, KeysArguments>;
+using CommandLine = std::variant<TrainArguments, CompareArguments, EvaluateArguments, PredictArguments,
+                                 InspectArguments, ExportArguments, ReportArguments, BenchAllReduceArguments,
+                                 BenchInputArguments, BenchStepArguments, MakeDataArguments,
+                                 MakeBoreholeArguments, PackArguments, WatchArguments, KeysArguments>;
 
 /// A text to print before exiting with 0: help or version.
 struct PrintedText {

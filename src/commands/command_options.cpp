@@ -190,6 +190,18 @@ void add_options(CLI::App& command, MakeDataArguments& arguments) {
   command.add_option("--truth", arguments.truth, "File for the true probability of each line");
 }
 
+void add_options(CLI::App& command, MakeBoreholeArguments& arguments) {
+  const CLI::Range rows(std::int64_t{1}, std::int64_t{1000000000000});
+  command.add_option("--rows", arguments.rows, "Samples to write")->required()->check(rows);
+  command.add_option("--output", arguments.output, "HDF5 file to write")->required();
+  command
+      .add_option("--valid-rows", arguments.validation_rows,
+                  "Other samples, of a second file for validation: FILE with .valid before its ending")
+      ->check(rows);
+  command.add_option("--seed", arguments.seed, "Other seeds make other data (1)")
+      ->check(CLI::NonNegativeNumber);
+}
+
 void add_options(CLI::App& command, PackArguments& arguments) {
   command
       .add_option(

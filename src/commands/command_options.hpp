@@ -38,6 +38,7 @@ void add_options(CLI::App& command, BenchAllReduceArguments& arguments, SizeText
 void add_options(CLI::App& command, BenchStepArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, BenchInputArguments& arguments, Positionals& positionals);
 void add_options(CLI::App& command, MakeDataArguments& arguments);
+void add_options(CLI::App& command, MakeBoreholeArguments& arguments);
 void add_options(CLI::App& command, PackArguments& arguments);
 
 /// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.

@@ -15,6 +15,7 @@
 #include "src/checkpoint/class_names.hpp"
 #include "src/commands/class_table.hpp"
 #include "src/commands/inference.hpp"
+#include "src/commands/output_table.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/config/deck.hpp"
@@ -51,8 +52,12 @@ void print_report(const Task& task, const Dataset& data, const Evaluation& resul
   print_line(cat("data        ", data.description()));
   print_line(fmt::format("samples     {}", result.samples));
   print_line(fmt::format("loss        {:.5f}", result.loss));
-  print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
-  print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
+  if (result.outputs) {
+    for (const std::string& line : lines_of(*result.outputs)) print_line(line);
+  } else {
+    print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
+    print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
+  }
   if (result.clicks) {
     const ClickMetrics& clicks = *result.clicks;
     print_line(fmt::format("auc         {:.5f}, ± {:.5f} by its bins", clicks.auc, clicks.auc_bound));
@@ -79,9 +84,13 @@ void write_json(const Task& task, const Dataset& data, const Evaluation& result,
                                  {"step", task.checkpoint.state.step},
                                  {"data", data.description()},
                                  {"samples", result.samples},
-                                 {"loss", result.loss},
-                                 {"accuracy_top1", result.accuracy_top1},
-                                 {"accuracy_top5", result.accuracy_top5}};
+                                 {"loss", result.loss}};
+  if (result.outputs) {
+    add_metrics(*result.outputs, json);
+  } else {
+    json["accuracy_top1"] = result.accuracy_top1;
+    json["accuracy_top5"] = result.accuracy_top5;
+  }
   if (result.clicks) {
     const ClickMetrics& clicks = *result.clicks;
     json.update({{"auc", clicks.auc},
@@ -142,7 +151,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   const Dataset& data = inference.data();
   SampleOutputs outputs;
   ClassTable classes(config.model.classes, names, arguments.json || arguments.confusion);
-  const bool counts_classes = arguments.per_class || arguments.json || arguments.confusion;
+  const bool counts_classes =
+      config.model.has_classes() && (arguments.per_class || arguments.json || arguments.confusion);
   std::int64_t batches = 0;
   const auto on_batch = [&](const Batch& batch) {
     watchdog.beat("evaluating", checkpoint.state.step, batches++);
@@ -151,9 +161,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
     if (!arguments.vectors.empty()) outputs.add(given);
     if (counts_classes) classes.add(given, batch.labels.first(static_cast<std::size_t>(batch.valid)));
   };
-  const Evaluation result =
-      evaluate(inference.network(), data, world, loader_options(config.data), inference.sums(), 1,
-               predicts_clicks(config.model), on_batch, inference.inputs());
+  const Evaluation result = evaluate(inference.network(), data, world, loader_options(config.data),
+                                     inference.sums(), 1, config, on_batch, inference.inputs());
   agree(world, [&] {
     if (std::isfinite(result.loss)) return;
     throw UserError(cat(checkpoint.path, ": its loss on ", data.description(), " is ",
@@ -164,7 +173,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
                         checkpoint.path, "` shows the range of each tensor"));
   });
   watchdog.beat("collecting the results", checkpoint.state.step);
-  if (!arguments.vectors.empty()) outputs.write(arguments.vectors, config.model.classes, data.size(), world);
+  if (!arguments.vectors.empty())
+    outputs.write(arguments.vectors, config.model.output_width(), data.size(), world);
   if (counts_classes) classes.merge(world);
   agree(world, [&] {
     if (!world.is_root()) return;
@@ -186,6 +196,12 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
   const LoadedDeck deck =
       deck_for(checkpoint, arguments.deck, arguments.overrides, "flotilla evaluate FILE DECK", world);
+  throw_alike([&] {
+    if (!deck.config.model.has_classes() && (arguments.per_class || arguments.confusion))
+      throw UserError(cat(arguments.per_class ? "--per-class" : "--confusion", " is of classes, and ",
+                          checkpoint.path, " predicts numbers (model.loss = \"", deck.config.model.loss,
+                          "\"): leave it out, the table of the outputs is printed anyway"));
+  });
   failure.set_step(checkpoint.state.step);
   const std::vector<std::string> names = names_for(checkpoint, deck.config, world);
   const Task task{arguments, checkpoint, deck.config, warnings, names};

@@ -73,7 +73,8 @@ class Inference::LocalEmbeddings {
 Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, const InferenceRanks& ranks,
                      const std::function<void()>& check,
                      const std::function<std::int64_t(std::int64_t)>& batch)
-    : classes_(config.model.classes) {
+    : width_(config.model.output_width()) {
+  if (!config.model.has_classes() && config.model.loss != ModelLoss::binary) units_.emplace(config);
   const auto& [world, places, watchdog] = ranks;
   if (world.is_root()) Console::of_process().use_terminal();
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
@@ -103,7 +104,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
         device_->memory().allocate(static_cast<std::size_t>(network_->statistics().layout().size()));
     model = {parameters_.span(), statistics_.span()};
     sums_ = device_->memory().allocate(ArenaLayout::alignment);
-    rows_.resize(static_cast<std::size_t>(network_->batch() * classes_));
+    rows_.resize(static_cast<std::size_t>(network_->batch() * width_));
     working.next("reading the checkpoint");
     if (config.model.has_embeddings())
       embeddings_ = std::make_unique<LocalEmbeddings>(config, checkpoint, *data_, network_->batch());
@@ -131,7 +132,10 @@ NetworkInputs Inference::inputs() {
 
 std::span<const float> Inference::outputs(const Batch& batch) {
   device_->tensors().download(network_->logits(), rows_);
-  return std::span(rows_).first(static_cast<std::size_t>(batch.valid * classes_));
+  const auto rows = std::span(rows_).first(static_cast<std::size_t>(batch.valid * width_));
+  for (std::size_t i = 0; units_ && i < rows.size(); ++i)
+    rows[i] = static_cast<float>(units_->value(rows[i], i % units_->width()));
+  return rows;
 }
 
 }  // namespace flotilla

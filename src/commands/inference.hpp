@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,7 +55,8 @@ class Inference {
   Network& network() { return *network_; }
   DeviceSpan<float> sums() { return sums_.span().subspan(0, loss_sums); }  ///< loss_sums floats of scratch.
   NetworkInputs inputs();
-  /// The outputs of the rows of a batch that count, after forward; valid until the next call.
+  /// The outputs of the rows of a batch that count, after forward: of a model that predicts numbers in units
+  /// of the data, else logits. Valid until the next call.
   std::span<const float> outputs(const Batch& batch);
 
  private:
@@ -67,7 +69,8 @@ class Inference {
   Storage statistics_;
   Storage sums_;
   std::unique_ptr<LocalEmbeddings> embeddings_;
-  std::int64_t classes_;
+  std::int64_t width_;                ///< Outputs of a sample
+  std::optional<OutputUnits> units_;  ///< Of numbers
   std::vector<float> rows_;
 };
 

@@ -18,13 +18,6 @@ namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
 
-/// clicks.tsv: clicks.valid.tsv.
-std::string validation_name(const std::string& path) {
-  std::filesystem::path name(path);
-  const std::string ending = name.extension().string();
-  return name.replace_extension(".valid" + ending).string();
-}
-
 struct RowRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -65,6 +58,12 @@ std::string write_rows(const SyntheticClicks& clicks, RowRange rows, const std::
 }
 
 }  // namespace
+
+std::string validation_name(const std::string& path) {
+  std::filesystem::path name(path);
+  const std::string ending = name.extension().string();
+  return name.replace_extension(".valid" + ending).string();
+}
 
 std::string make_criteo_data(const MakeDataArguments& arguments) {
   const SyntheticClicks clicks(

@@ -15,6 +15,9 @@ struct MakeDataArguments {
   std::string truth{};  ///< File for the true probabilities, a line each; empty: none
 };
 
+/// The file of the validation rows beside that at `path`: "clicks.valid.tsv" of "clicks.tsv".
+std::string validation_name(const std::string& path);
+
 /// `flotilla make-data criteo`: writes synthetic click logs (SyntheticClicks) and returns, for each file, a
 /// line with the metrics of predicting the true probabilities. Validation rows go into a second file, with
 /// ".valid" before the ending of the name. Files appear whole or not at all. @throws UserError naming the

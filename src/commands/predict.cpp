@@ -54,6 +54,11 @@ std::int64_t batch_of(const Config& config, std::int64_t samples) {
   return std::min(batch, samples);
 }
 
+Told told_of(const ModelConfig& model) {
+  if (model.has_classes()) return Told::classes;
+  return model.loss == ModelLoss::binary ? Told::labels : Told::numbers;
+}
+
 /// The whole batches that a rank computes.
 ValidationShard shard_of(std::int64_t samples, std::int64_t batch, const mpi::Communicator& world) {
   const ValidationShard batches = validation_shard((samples + batch - 1) / batch, world.size(), world.rank());
@@ -131,8 +136,9 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
       [&](std::int64_t samples) { return batch_of(config, samples); });
   const std::int64_t samples = inference.data().size();
   const PredictionLayout layout{.format = arguments.format,
+                                .told = told_of(config.model),
                                 .classes = names,
-                                .outputs = config.model.classes,
+                                .outputs = config.model.output_width(),
                                 .top = std::max<std::int64_t>(1, arguments.top),
                                 .all = arguments.all || (arguments.top == 0 && predicts_clicks(config.model)),
                                 .names = !inference.data().name(0).empty()};
@@ -166,10 +172,17 @@ int predict(const PredictArguments& arguments, const mpi::Communicator& world, F
   std::vector<std::string> warnings;
   const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
   LoadedDeck deck = deck_for(checkpoint, arguments.deck, arguments.overrides, "--deck DECK", world);
-  throw_alike([&] { deck.config.data.validation = source_of(deck.config.data, arguments.inputs); });
+  const ModelConfig& model = deck.config.model;
+  throw_alike([&] {
+    if (!model.has_classes() && (arguments.top > 0 || arguments.all))
+      throw UserError(cat(arguments.all ? "--all" : "--top", " is of classes, and ", checkpoint.path,
+                          " predicts numbers (model.loss = \"", model.loss,
+                          "\"), all of which are told: leave it out"));
+    deck.config.data.validation = source_of(deck.config.data, arguments.inputs);
+  });
   failure.set_step(checkpoint.state.step);
   const std::vector<std::string> names = names_for(checkpoint, deck.config, world);
-  if (names.empty() && !predicts_clicks(deck.config.model))
+  if (names.empty() && model.has_classes() && !predicts_clicks(model))
     warnings.push_back(cat(
         checkpoint.path, " keeps no names of classes: they are numbers (data.class_names=FILE names them)"));
   if (world.is_root())

@@ -35,8 +35,32 @@ std::string class_text(const PredictionLayout& layout, std::size_t label) {
   return layout.classes.empty() ? std::to_string(label) : layout.classes[label];
 }
 
+/// Columns that are told as they come: no ranking.
+bool has_columns(const PredictionLayout& layout) {
+  return layout.all || layout.told != Told::classes;
+}
+
+std::string column_name(const PredictionLayout& layout, std::size_t column) {
+  return layout.told == Told::classes ? csv_field(class_text(layout, column)) : cat("output_", column);
+}
+
+/// The columns as texts, each behind a comma.
+std::string columns_of(const PredictionLayout& layout, std::span<const float> outputs) {
+  std::string text;
+  if (layout.told == Told::classes) {
+    for (const double probability : probabilities_of(outputs)) text += "," + number_text(probability);
+    return text;
+  }
+  for (const float output : outputs)
+    text += "," + (layout.told == Told::numbers
+                       ? fmt::format("{}", output)
+                       : number_text(1.0 / (1.0 + std::exp(-static_cast<double>(output)))));
+  return text;
+}
+
 std::size_t classes_told(const PredictionLayout& layout) {
-  return static_cast<std::size_t>(layout.all ? layout.outputs : std::min(layout.top, layout.outputs));
+  return static_cast<std::size_t>(has_columns(layout) ? layout.outputs
+                                                      : std::min(layout.top, layout.outputs));
 }
 
 /// The classes from the most to the least probable.
@@ -74,19 +98,19 @@ std::string prediction_header(const PredictionLayout& layout) {
   if (layout.format == PredictionFormat::jsonl) return {};
   std::string text = layout.names ? "sample,name" : "sample";
   for (std::size_t k = 0; k < classes_told(layout); ++k)
-    text += layout.all ? "," + csv_field(class_text(layout, k))
-                       : fmt::format(",class_{},probability_{}", k + 1, k + 1);
+    text += has_columns(layout) ? "," + column_name(layout, k)
+                                : fmt::format(",class_{},probability_{}", k + 1, k + 1);
   return text + "\n";
 }
 
 std::string prediction_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
                             std::span<const float> outputs) {
-  const std::vector<double> probabilities = probabilities_of(outputs);
   std::string text = begin_of(layout, sample, name);
-  if (layout.format == PredictionFormat::csv && layout.all) {
-    for (const double probability : probabilities) text += "," + number_text(probability);
-    return text + "\n";
-  }
+  if (layout.format == PredictionFormat::csv && has_columns(layout))
+    return text + columns_of(layout, outputs) + "\n";
+  if (layout.told != Told::classes)
+    return cat(text, ",\"outputs\":[", columns_of(layout, outputs).substr(1), "]}\n");
+  const std::vector<double> probabilities = probabilities_of(outputs);
   std::string classes;
   std::string values;
   for (const std::size_t label : ranking(probabilities, classes_told(layout))) {
@@ -106,7 +130,7 @@ std::string unread_line(const PredictionLayout& layout, std::int64_t sample, con
                         const std::string& why) {
   const std::string text = begin_of(layout, sample, name);
   if (layout.format == PredictionFormat::jsonl) return cat(text, ",\"error\":", json_text(why), "}\n");
-  return text + std::string((layout.all ? 1 : 2) * classes_told(layout), ',') + "\n";
+  return text + std::string((has_columns(layout) ? 1 : 2) * classes_told(layout), ',') + "\n";
 }
 
 }  // namespace flotilla

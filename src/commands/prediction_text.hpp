@@ -10,14 +10,19 @@ namespace flotilla {
 
 enum class PredictionFormat { csv, jsonl };
 
+/// What is told of a sample: its classes, its labels that are 0 or 1 by the probability of 1 (of a model that
+/// gives their logits), or numbers as they are.
+enum class Told { classes, labels, numbers };
+
 /// How predictions are written.
 struct PredictionLayout {
   PredictionFormat format = PredictionFormat::csv;
+  Told told = Told::classes;
   std::vector<std::string> classes{};  ///< Their names; empty: their numbers
-  std::int64_t outputs = 0;            ///< Number of classes
-  std::int64_t top = 1;                ///< Classes told of each sample, the most probable ones
-  bool all = false;                    ///< All classes instead; in CSV a column for each, in their order
-  bool names = false;                  ///< Samples have names, not only numbers
+  std::int64_t outputs = 0;  ///< Number of classes, labels or numbers; the latter have a column each
+  std::int64_t top = 1;      ///< Classes told of each sample, the most probable ones
+  bool all = false;          ///< All classes instead; in CSV a column for each, in their order
+  bool names = false;        ///< Samples have names, not only numbers
 };
 
 /// The softmax of outputs, in double.

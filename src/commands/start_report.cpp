@@ -60,7 +60,10 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   if (run.data.validation) reporter.say(cat("validation   ", run.data.validation->description()));
   reporter.say(cat("model        ", config.model.kind == "layers" ? cat(config.model.layers.size(), " ") : "",
                    config.model.kind, config.model.kind == "resnet" ? cat("-", config.model.depth) : "", ", ",
-                   run.model.network->layout().values(), " parameters"));
+                   run.model.network->layout().values(), " parameters",
+                   config.model.has_classes() ? ""
+                                              : cat(", ", config.model.loss, " of ", config.model.outputs,
+                                                    config.model.outputs == 1 ? " output" : " outputs")));
   if (const ActivationMemory& memory = run.model.network->memory(); memory.recomputes())
     reporter.say(
         fmt::format("recompute    saves {:.1f} MiB of activations per rank",

@@ -35,18 +35,21 @@ std::vector<const RunFigures*> trained(const ComparedRun& run) {
   return figures;
 }
 
-bool predicts_clicks(const Comparison& comparison) {
-  return std::ranges::any_of(comparison.runs, [](const ComparedRun& run) {
-    return std::ranges::any_of(run.trainings,
-                               [](const ComparedTraining& each) { return each.figures.metric == "auc"; });
-  });
+/// The heading of a figure that is shown as it is; empty: there is an accuracy, shown in percent.
+std::string heading_of_figure(const Comparison& comparison) {
+  for (const ComparedRun& run : comparison.runs)
+    for (const ComparedTraining& each : run.trainings) {
+      if (each.figures.metric == "auc") return "AUC";
+      if (each.figures.metric == "r2") return "R²";
+    }
+  return {};
 }
 
 std::vector<Column> columns_of(const Comparison& comparison) {
-  const bool clicks = predicts_clicks(comparison);
-  const std::string unit = clicks ? "AUC" : "accuracy, %";
-  const double scale = clicks ? 1.0 : 100.0;
-  const int digits = clicks ? 4 : 2;
+  const std::string plain = heading_of_figure(comparison);
+  const std::string unit = plain.empty() ? "accuracy, %" : plain;
+  const double scale = plain.empty() ? 100.0 : 1.0;
+  const int digits = plain.empty() ? 2 : 4;
   std::vector<Column> columns = {
       {"final " + unit, "final", [](const RunFigures& f) { return f.last; }, scale, digits},
       {"best", "best", [](const RunFigures& f) { return f.best; }, scale, digits},
@@ -54,8 +57,8 @@ std::vector<Column> columns_of(const Comparison& comparison) {
       {"samples/s", "samples_per_s", [](const RunFigures& f) { return std::optional(f.samples_per_s()); }},
       {"time, s", "seconds", [](const RunFigures& f) { return std::optional(f.seconds); }, 1.0, 1}};
   if (comparison.target)
-    columns.push_back({fmt::format("s to {:g}{}", *comparison.target * scale, clicks ? "" : " %"), "target_s",
-                       [](const RunFigures& f) { return f.target_s; }, 1.0, 1});
+    columns.push_back({fmt::format("s to {:g}{}", *comparison.target * scale, plain.empty() ? " %" : ""),
+                       "target_s", [](const RunFigures& f) { return f.target_s; }, 1.0, 1});
   columns.push_back({"bytes/sample", "bytes_per_sample",
                      [](const RunFigures& f) { return std::optional(f.bytes_per_sample); }});
   columns.push_back({"exposed comm., %", "exposed_share",

@@ -142,7 +142,7 @@ class PlanReader {
   void read_target(const Node& node) {
     plan_.target = number_of(node);
     if (!plan_.target || !(*plan_.target > 0.0) || *plan_.target > 1.0)
-      add(node.position, "target must be an accuracy or AUC above 0 and at most 1");
+      add(node.position, "target must be an accuracy, AUC or R² above 0 and at most 1");
   }
 
   std::vector<config::PlacedOverride> read_set(const Node& node, bool one_run) {

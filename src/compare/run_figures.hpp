@@ -17,7 +17,8 @@ struct RunFigures {
   std::int64_t steps = 0;
   std::int64_t samples = 0;  ///< That training saw, over all workers
   std::string metric{};      ///< Of the next two: "accuracy_top1" (of averaged weights where there are some),
-                             ///< of clicks "auc"; empty: no validation
+                         ///< of clicks "auc", of numbers "r2", of labels that are 0 or 1 "accuracy"; empty:
+                         ///< no validation
   std::optional<double> last{};      ///< Of the last validation
   std::optional<double> best{};      ///< Of all validations
   double loss = 0.0;                 ///< Of training, at the last report

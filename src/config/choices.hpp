@@ -42,8 +42,9 @@ enum class BeforeBegin { average, all_reduce };  ///< Of parameters, of gradient
 enum class LocalMomentum { local, average, reset };  ///< The optimizer's state at an averaging
 enum class LocalStatistics { average, local, re_estimate };
 enum class OuterKind { none, sgd, momentum, nesterov };
-enum class RolesKind { collective, symmetric, ratio, user_defined };                ///< mpi::RoleKind
-enum class BestMetric { none, loss, accuracy_top1, accuracy_top5, auc, log_loss };  ///< Of a validation
+enum class RolesKind { collective, symmetric, ratio, user_defined };  ///< mpi::RoleKind
+/// Of a validation.
+enum class BestMetric { none, loss, accuracy_top1, accuracy_top5, auc, log_loss, rmse, r2, accuracy, f1 };
 enum class ServerMode { sync, half_async, async, geo };
 
 /// The algorithm of an all-reduce; `automatic`: the fastest of those that the hosts allow.
@@ -119,7 +120,8 @@ inline constexpr Table all_words = {
     Words<LocalStatistics>{"average", "local", "re-estimate"},
     Words<OuterKind>{"none", "sgd", "momentum", "nesterov"},
     Words<RolesKind>{"collective", "symmetric", "ratio", "user-defined"},
-    Words<BestMetric>{"none", "loss", "accuracy_top1", "accuracy_top5", "auc", "log_loss"},
+    Words<BestMetric>{"none", "loss", "accuracy_top1", "accuracy_top5", "auc", "log_loss", "rmse", "r2",
+                      "accuracy", "f1"},
     Words<ServerMode>{"sync", "half-async", "async", "geo"},
     Words<AllReduceKind>{"auto", "mpi", "shared-memory", "hierarchical", "nccl", "nccl-hierarchical",
                          "nccl-mpi"},

@@ -50,7 +50,7 @@ void add_model_kind(const std::string& kind, const std::vector<CustomKey>& keys)
   if (std::ranges::count(selector.rule.choices, kind) > 0)
     throw UserError(cat("there is a model ", quoted(kind), " already"));
   selector.rule.choices.push_back(kind);
-  std::ranges::find(table, "model.classes", &Key::path)->condition.values.push_back(kind);
+  std::ranges::find(table, "model.loss", &Key::path)->condition.values.push_back(kind);
   for (const CustomKey& own : keys) {
     Key key = make_key(kind, own);
     check(kind, own, key);

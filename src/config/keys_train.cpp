@@ -91,7 +91,8 @@ std::vector<Key> training_keys() {
       {.path = "train.target",
        .field = field<&Config::train, &TrainConfig::target>(),
        .rule = at_least(0),
-       .help = "Training ends after a validation whose figure checkpoint.best is at least this (a loss: at "
+       .help = "Training ends after a validation whose figure checkpoint.best is at least this (a loss and "
+               "rmse: at "
                "most); 0: none"},
       {.path = "optimizer.kind",
        .field = field<&Config::optimizer, &OptimizerConfig::kind>(),

@@ -50,4 +50,8 @@ void check_strategy_rules(const Config& config, const DeckValues& given, Mistake
 /// The rules of data.order and of arrays. A rule is skipped where a mistake about one of its keys was found.
 void check_array_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
 
+/// The rules of model.loss: what belongs to classes, to numbers, to labels that are 0 or 1. Skipped where its
+/// mistake was found.
+void check_loss_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
+
 }  // namespace flotilla::config

@@ -357,6 +357,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.ranges();
   rules.hue();
   check_array_rules(config, given, mistakes);
+  check_loss_rules(config, given, mistakes);
   check_strategy_rules(config, given, mistakes);
   rules.reproducible();
   rules.no_decay();

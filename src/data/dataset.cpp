@@ -16,39 +16,48 @@ namespace flotilla {
 
 namespace {
 
-/// Random samples for tests and benchmarks: values uniform in [0, 1) and labels uniform in
-/// 0 … classes − 1, pure functions of (seed, sample). Needs no memory.
+/// Random samples for tests and benchmarks: values uniform in [0, 1), and labels uniform in 0 … classes − 1
+/// or `targets` numbers uniform in [0, 1), pure functions of (seed, sample). Needs no memory.
 class RandomDataset final : public Dataset {
  public:
-  RandomDataset(std::int64_t samples, const Shape& shape, std::int64_t classes, std::uint64_t seed)
-      : samples_(samples), shape_(shape), classes_(classes), seed_(seed) {
-    require(samples > 0 && classes > 0, "random data need samples and classes");
+  RandomDataset(std::int64_t samples, const Shape& shape, std::int64_t classes, std::int64_t targets,
+                std::uint64_t seed)
+      : samples_(samples), shape_(shape), classes_(classes), targets_(targets), seed_(seed) {
+    require(samples > 0 && (classes > 0 || targets > 0), "random data need samples, and classes or targets");
   }
 
   std::int64_t size() const override { return samples_; }
   const Shape& sample_shape() const override { return shape_; }
   std::string description() const override {
-    return cat(samples_, " random samples ", shape_.text(), ", ", classes_, " classes");
+    return cat(
+        samples_, " random samples ", shape_.text(), ", ",
+        targets_ > 0 ? cat(targets_, targets_ == 1 ? " target" : " targets") : cat(classes_, " classes"));
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     require(0 <= i && i < size() && std::ssize(to) == shape_.size(), "sample ", i, " of ", size(),
             " cannot be made in ", to.size(), " floats");
     Random random(seed_, random_data, static_cast<std::uint64_t>(i));
-    const std::uint64_t label = random.below(static_cast<std::uint64_t>(classes_));
+    const std::uint64_t label = targets_ > 0 ? 0 : random.below(static_cast<std::uint64_t>(classes_));
     random.fill(to);
     return static_cast<std::int32_t>(label);
+  }
+
+  std::int64_t target_width() const override { return targets_; }
+  void read_targets(std::int64_t i, std::span<float> to) const override {
+    Random(seed_, random_data, ~static_cast<std::uint64_t>(i)).fill(to);  // another stream than the values'
   }
 
  private:
   std::int64_t samples_;
   Shape shape_;
   std::int64_t classes_;
+  std::int64_t targets_;
   std::uint64_t seed_;
 };
 
 std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceConfig& source,
-                                     std::int64_t classes, std::uint64_t seed) {
+                                     std::int64_t classes, std::int64_t targets, std::uint64_t seed) {
   Shape shape;
   std::string given;
   // One axis less than a tensor may have: the batch comes in front.
@@ -64,7 +73,7 @@ std::unique_ptr<Dataset> open_random(const DataConfig& data, const DataSourceCon
   }
   if (source.samples <= 0)
     throw UserError("data.train.samples and data.validation.samples must be positive for random data");
-  return std::make_unique<RandomDataset>(source.samples, shape, classes, seed);
+  return std::make_unique<RandomDataset>(source.samples, shape, classes, targets, seed);
 }
 
 /// @param own_flips the images flip themselves
@@ -124,7 +133,7 @@ std::unique_ptr<Dataset> open_kind(const DataConfig& data, const DataSourceConfi
     case DataKind::cifar: return open_augmented_arrays(data, source, classes, use);
     case DataKind::random: break;
   }
-  return open_random(data, source, classes, seed);
+  return open_random(data, source, classes, use.targets, seed);
 }
 
 }  // namespace

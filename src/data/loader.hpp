@@ -39,7 +39,11 @@ struct Batch {
   /// The network's input.
   HostBatch input() const { return bytes.pixels.empty() ? HostBatch(images) : HostBatch(bytes); }
   Targets targets() const {
-    return {.labels = labels, .valid = valid, .other_labels = partner_labels, .other_share = partner_share};
+    return {.labels = labels,
+            .valid = valid,
+            .other_labels = partner_labels,
+            .other_share = partner_share,
+            .values = target_values};
   }
 };
 

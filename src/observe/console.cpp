@@ -21,11 +21,16 @@ constexpr std::int64_t least_classes_for_top5 = 10;
 
 /// As the console calls a figure.
 std::string short_name(const std::string& key) {
-  return key == "accuracy_top1" ? "acc1" : key == "accuracy_top5" ? "acc5" : key;
+  return key == "accuracy_top1" ? "acc1" : key == "accuracy_top5" ? "acc5" : key == "accuracy" ? "acc" : key;
 }
 
 bool shows_top5(std::int64_t classes) {
   return classes == 0 || classes >= least_classes_for_top5;
+}
+
+/// Of a figure in units of the data, which may be of any size.
+void add_significant(std::string& line, const char* name, const std::optional<double>& value) {
+  if (value) line += fmt::format(", {}: {:.6g}", name, *value);
 }
 
 constexpr const char* erase_line = "\r\033[K";
@@ -69,12 +74,23 @@ std::string console_line(const ValidationReport& report) {
     line += fmt::format(", auc: {:.5f}, log_loss: {:.5f}, calibration: {:.4f}", *report.auc, *report.log_loss,
                         *report.calibration);
   } else {
-    line += fmt::format(", acc1: {:.5f}", report.accuracy_top1);
-    if (shows_top5(report.classes)) line += fmt::format(", acc5: {:.5f}", report.accuracy_top5);
+    const auto add = [&line](const char* name, const std::optional<double>& value) {
+      if (value) line += fmt::format(", {}: {:.5f}", name, *value);
+    };
+    add("acc1", report.accuracy_top1);
+    if (shows_top5(report.classes)) add("acc5", report.accuracy_top5);
+    add_significant(line, "rmse", report.rmse);
+    add_significant(line, "mae", report.mae);
+    add("r2", report.r2);
+    add("acc", report.accuracy);
+    add("f1", report.f1);
   }
-  if (report.average_loss && report.average_accuracy_top1)
-    line += fmt::format(", average's loss: {:.5f}, acc1: {:.5f}", *report.average_loss,
-                        *report.average_accuracy_top1);
+  if (report.average_loss) {
+    line += fmt::format(", average's loss: {:.5f}", *report.average_loss);
+    if (report.average_accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.average_accuracy_top1);
+    if (report.average_r2) line += fmt::format(", r2: {:.5f}", *report.average_r2);
+    if (report.average_accuracy) line += fmt::format(", acc: {:.5f}", *report.average_accuracy);
+  }
   line += fmt::format(", {} samples", report.samples);
   if (report.epoch_s) line += ", epoch: " + duration_text(*report.epoch_s);
   if (report.best && report.best_of && report.best_epoch)

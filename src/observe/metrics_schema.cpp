@@ -98,17 +98,39 @@ template <MaybeConst<ValidationReport> Report, class Visitor>
 void visit_keys(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("epoch", report.epoch, "epochs", "begun before this one");
-  key("loss", report.loss, "nats", "mean over the samples, with train.label_smoothing as in training");
+  key("loss", report.loss, "nats",
+      "mean over the samples, with train.label_smoothing as in training; of model.loss = \"mse\", \"mae\" "
+      "and "
+      "\"huber\" in units of the scaled targets");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("samples", report.samples, "samples", "each counted once");
+  key("rmse", report.rmse, "",
+      "root of the mean squared error over samples and outputs, in units of the data; this and the next two "
+      "are of "
+      "model.loss = \"mse\", \"mae\" and \"huber\"");
+  key("mae", report.mae, "", "mean absolute error, in units of the data");
+  key("r2", report.r2, "", "coefficient of determination, mean over the outputs");
+  key("accuracy", report.accuracy, "fraction",
+      "of the labels that are right at probability 0.5; this and the next are of model.loss = \"binary\"");
+  key("f1", report.f1, "", "2 TP / (2 TP + FP + FN) over all outputs");
+  key("output_rmse", report.output_rmse, "", "of each output; so are the next ones, of up to 1,000 outputs");
+  key("output_mae", report.output_mae, "", "of each output");
+  key("output_r2", report.output_r2, "", "of each output");
+  key("output_accuracy", report.output_accuracy, "fraction", "of each output");
+  key("output_f1", report.output_f1, "", "of each output");
   key("average_loss", report.average_loss, "nats", "of the averaged weights, with train.average_decay");
   key("average_accuracy_top1", report.average_accuracy_top1, "fraction", "of the averaged weights");
   key("average_accuracy_top5", report.average_accuracy_top5, "fraction", "of the averaged weights");
+  key("average_rmse", report.average_rmse, "", "of the averaged weights");
+  key("average_r2", report.average_r2, "", "of the averaged weights");
+  key("average_accuracy", report.average_accuracy, "fraction", "of the averaged weights");
+  key("average_f1", report.average_f1, "", "of the averaged weights");
   key("epoch_s", report.epoch_s, "s", "that the steps of the epoch took, if this run did all of them");
   key("best_of", report.best_of, "",
       "key of the figure by which validations are compared: checkpoint.best, else accuracy_top1, of clicks "
-      "auc; with train.average_decay that of the averaged weights");
+      "auc, of numbers r2, of labels that are 0 or 1 accuracy; with train.average_decay that of the averaged "
+      "weights");
   key("best", report.best, "",
       "its best value so far, also over resumes; missing where a run ends between two validations: that one "
       "does not count");
@@ -163,6 +185,9 @@ struct Writer {
   void operator()(const char* key, double value, const char*, const char*) {
     line[key] = value;  // The library writes null for what is not finite.
   }
+  void operator()(const char* key, const std::vector<double>& values, const char*, const char*) {
+    if (!values.empty()) line[key] = values;
+  }
   template <class T>
   void operator()(const char* key, const std::optional<T>& value, const char* unit, const char* meaning) {
     if (value) (*this)(key, *value, unit, meaning);
@@ -178,6 +203,11 @@ struct ReportReader {
   void operator()(const char* key, double& value, const char*, const char*) {
     if (!line.contains(key)) return;
     value = line.at(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : line.at(key).get<double>();
+  }
+  void operator()(const char* key, std::vector<double>& values, const char*, const char*) {
+    if (!line.contains(key)) return;
+    for (const Json& value : line.at(key))
+      values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
   }
   template <class T>
   void operator()(const char* key, std::optional<T>& value, const char* unit, const char* meaning) {
@@ -202,6 +232,9 @@ struct Lister {
   }
   void operator()(const char* key, double, const char* unit, const char* meaning) {
     keys.push_back({event, key, "number", unit, meaning});
+  }
+  void operator()(const char* key, const std::vector<double>&, const char* unit, const char* meaning) {
+    keys.push_back({event, key, "array of numbers, optional", unit, meaning});
   }
   template <class T>
   void operator()(const char* key, const std::optional<T>&, const char* unit, const char* meaning) {

@@ -15,8 +15,8 @@ namespace flotilla {
 struct MetricKey {
   std::string event;
   std::string key;
-  std::string
-      type;  ///< "integer", "number" (null: not finite), "text"; ", optional" follows where it may lack
+  std::string type;  ///< "integer", "number" (null: not finite), "text", "array of numbers"; ", optional"
+                     ///< follows where it may lack
   std::string unit;
   std::string meaning;
 };

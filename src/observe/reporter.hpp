@@ -65,8 +65,8 @@ struct ValidationReport {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   double loss = 0.0;
-  double accuracy_top1 = 0.0;
-  double accuracy_top5 = 0.0;
+  std::optional<double> accuracy_top1{};  ///< Of classes, as the next
+  std::optional<double> accuracy_top5{};
   std::int64_t samples = 0;
   std::optional<double> auc{};  ///< Of a model that predicts clicks; so are the next ones
   std::optional<double> auc_bound{};
@@ -76,6 +76,20 @@ struct ValidationReport {
   std::optional<double> average_loss{};  ///< Of the averaged weights (train.average_decay); so are the next
   std::optional<double> average_accuracy_top1{};
   std::optional<double> average_accuracy_top5{};
+  std::optional<double> rmse{};  ///< Of outputs that are numbers, in units of the data; so are the next two
+  std::optional<double> mae{};
+  std::optional<double> r2{};
+  std::optional<double> accuracy{};  ///< Of outputs that are labels, 0 or 1; so is the next
+  std::optional<double> f1{};
+  std::optional<double> average_rmse{};  ///< Of the averaged weights; so are the next
+  std::optional<double> average_r2{};
+  std::optional<double> average_accuracy{};
+  std::optional<double> average_f1{};
+  std::vector<double> output_rmse{};  ///< The figures above of each output; so are the next
+  std::vector<double> output_mae{};
+  std::vector<double> output_r2{};
+  std::vector<double> output_accuracy{};
+  std::vector<double> output_f1{};
   std::optional<double> epoch_s{};           ///< Time of the epoch's steps, if all of them were in this run
   std::optional<std::string> best_of{};      ///< Key of the figure by which validations are compared
   std::optional<double> best{};              ///< Its best value so far

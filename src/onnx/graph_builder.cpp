@@ -138,6 +138,15 @@ std::string GraphBuilder::softmax(const std::string& x) {
   return add("Softmax", {x}, {{"axis", std::int64_t{1}}});
 }
 
+std::string GraphBuilder::scaled_rows(const std::string& x, const std::vector<double>& scale,
+                                      const std::vector<double>& shift) {
+  const auto of_columns = [&](const std::string& name, const std::vector<double>& given) {
+    return constant(name, {std::ssize(given)}, {given.begin(), given.end()});
+  };
+  const std::string scaled = add("Mul", {x, of_columns("target_std", scale)});
+  return add("Add", {scaled, of_columns("target_mean", shift)});
+}
+
 OnnxGraph GraphBuilder::finish(OnnxValue output) {
   for (const CheckpointTensor& tensor : weights_.tensors)
     if ((tensor.path.starts_with(parameters) || tensor.path.starts_with(statistics)) &&

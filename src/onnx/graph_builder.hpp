@@ -45,6 +45,9 @@ class GraphBuilder {
   /// Bytes (N,H,W,C), C = `channels`, as scaled images (N,C,H,W).
   std::string scaled_images(const std::string& x, const ByteScaling& scaling, std::int64_t channels);
   std::string softmax(const std::string& x);
+  /// x (N,C) times `scale` plus `shift`, both (C).
+  std::string scaled_rows(const std::string& x, const std::vector<double>& scale,
+                          const std::vector<double>& shift);
 
   /// The graph, whose last node becomes `output`. @throws UserError naming the first parameter or statistic
   /// of the checkpoint that no layer took.

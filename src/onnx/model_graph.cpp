@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/config/output_units.hpp"
 #include "src/onnx/graph_builder.hpp"
 #include "src/onnx/layer_graph.hpp"
 
@@ -63,6 +64,20 @@ std::string add_resnet(GraphBuilder& graph, std::string x, const Snapshot& weigh
   return graph.linear(graph.pool(x, {.input = {}, .kind = Pooling::global_average}), "fc");
 }
 
+/// What comes behind the network's outputs `x`: probabilities, or numbers in units of the data.
+/// @returns the name of the graph's output
+std::string add_end(GraphBuilder& graph, const std::string& x, const Config& config, bool probabilities) {
+  const ModelConfig& model = config.model;
+  if (!model.has_classes() && model.loss != ModelLoss::binary) {
+    const OutputUnits units(config);
+    if (units.is_scaled()) graph.scaled_rows(x, units.scales(), units.shifts());
+    return "outputs";
+  }
+  if (!probabilities) return "logits";
+  model.has_classes() ? graph.softmax(x) : graph.activation(x, Activation::sigmoid);
+  return "probabilities";
+}
+
 /// What the network takes: rows of an MLP, else samples of the data.
 Shape input_of(const ModelConfig& model, const Snapshot& weights, const Shape& sample) {
   if (model.kind != "mlp" && !model.has_embeddings()) return sample;
@@ -99,8 +114,8 @@ OnnxGraph make_onnx_graph(const Config& config, const Snapshot& weights, const O
                         "\" is a model of a program's own, which has no form in ONNX: export to a file that "
                         "ends in .h5"));
   }
-  if (bytes) graph.softmax(x);
-  OnnxGraph made = graph.finish({.name = bytes ? "probabilities" : "logits", .sample = {model.classes}});
+  const std::string output = add_end(graph, x, config, bytes);
+  OnnxGraph made = graph.finish({.name = output, .sample = {model.output_width()}});
   made.name = model.kind;
   return made;
 }

@@ -25,6 +25,24 @@ std::vector<Chart> all_charts() {
        {{"step.accuracy_top1", "training", thin},
         {"validation.accuracy_top1", "validation", strong},
         {"validation.average_accuracy_top1", "validation, averaged weights", strong}}},
+      {"binary_accuracy",
+       "Accuracy of the labels",
+       "fraction",
+       false,
+       {{"validation.accuracy", "validation", strong},
+        {"validation.average_accuracy", "validation, averaged weights", strong}}},
+      {"r2",
+       "R²",
+       "",
+       false,
+       {{"validation.r2", "validation", strong},
+        {"validation.average_r2", "validation, averaged weights", strong}}},
+      {"rmse",
+       "RMSE, in units of the data",
+       "",
+       true,
+       {{"validation.rmse", "validation", strong},
+        {"validation.average_rmse", "validation, averaged weights", strong}}},
       {"auc", "AUC", "", false, {{"step.auc", "training", thin}, {"validation.auc", "validation", strong}}},
       {"learning_rate", "Learning rate", "", true, {{"step.learning_rate", "", strong}}},
       {"samples_per_s", "Throughput", "samples/s", true, {{"step.samples_per_s", "", strong}}},
@@ -43,7 +61,10 @@ std::vector<Chart> all_charts() {
 
 std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
   std::vector<Chart> charts = all_charts();
+  const bool has_numbers =
+      std::ranges::any_of(runs, [](const RunRecord& run) { return run.series.contains("validation.rmse"); });
   for (Chart& chart : charts) {
+    if (chart.name == "loss" && has_numbers) chart.unit = "";  // nats are of classes
     // Runs of clicks report an accuracy too, which says little where clicks are rare.
     std::erase_if(chart.curves, [&](const ChartCurve& curve) {
       return std::ranges::none_of(runs, [&](const RunRecord& run) {

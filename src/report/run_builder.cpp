@@ -34,6 +34,13 @@ constexpr std::array drawn_keys = {step_key("accuracy_top1"), step_key("auc"),  
 constexpr std::array phase_keys = {step_key("input_wait_s"), step_key("forward_s"), step_key("backward_s"),
                                    step_key("exposed_comm_s"), step_key("optimizer_s")};
 
+/// The key of the figure by which runs are compared, of which more is better.
+const char* figure_of(const nlohmann::json& validation) {
+  for (const char* key : {"auc", "r2", "accuracy"})
+    if (validation.contains(key)) return key;
+  return "accuracy_top1";
+}
+
 /// More bands would hide the curves: those that cost most are kept.
 constexpr std::size_t most_stragglers = 400;
 
@@ -152,14 +159,16 @@ void RunBuilder::validation(const nlohmann::json& line) {
   const Knot knot = knot_at(number_of(line, "step", 0.0), number_of(line, "time"));
   if (knot.step > last_.step) knots_.add(knot);
   seconds_ = std::max(seconds_, knot.seconds);
-  for (const char* key : {"loss", "accuracy_top1", "auc", "average_loss", "average_accuracy_top1"})
+  for (const char* key : {"loss", "accuracy_top1", "auc", "rmse", "r2", "accuracy", "average_loss",
+                          "average_accuracy_top1", "average_rmse", "average_r2", "average_accuracy"})
     if (line.contains(key)) series_[cat("validation.", key)].add({knot.step, number_of(line, key)});
   const double loss = number_of(line, "loss");
   if (std::isnan(totals_.best_loss) || loss < totals_.best_loss) totals_.best_loss = loss;
   if (totals_.figure.empty()) {
     totals_.figure = text_of(line, "best_of");
-    if (totals_.figure.empty() || totals_.figure.ends_with("loss"))
-      totals_.figure = line.contains("auc") ? "auc" : "accuracy_top1";
+    // Of a loss or an error the least is best: another figure is shown.
+    if (totals_.figure.empty() || totals_.figure.ends_with("loss") || totals_.figure == "rmse")
+      totals_.figure = figure_of(line);
     // Where the weights are averaged, best_of means the figure of the averaged ones.
     if (line.contains("average_" + totals_.figure)) totals_.figure.insert(0, "average_");
   }

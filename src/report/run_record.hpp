@@ -57,7 +57,7 @@ inline constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Figures of a run as a whole; no_value where there is none.
 struct RunTotals {
-  std::string figure{};  ///< Key of what validations report: "auc", "accuracy_top1"; empty: none
+  std::string figure{};  ///< Key of what validations report: "auc", "r2", "accuracy_top1" …; empty: none
   std::vector<Improvement> improvements{};  ///< Of that figure
   double last_figure = no_value;
   double best_loss = no_value;      ///< Of the validations

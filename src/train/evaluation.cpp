@@ -18,22 +18,43 @@ namespace {
 using Totals = std::array<double, loss_sums>;
 constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
+/// What is computed of each sample; null: not of this model.
+struct SampleMetrics {
+  ClickCounts* clicks = nullptr;
+  OutputSums* outputs = nullptr;
+  bool any() const { return clicks != nullptr || outputs != nullptr; }
+};
+
+/// Collective. Those of all parts, in the order of the parts.
+OutputMetrics merged_metrics(const OutputUnits& units, const std::vector<double>& mine,
+                             const mpi::Communicator& workers) {
+  OutputSums merged(units);
+  const std::vector<double> all = workers.all_gather(std::span<const double>(mine));
+  const std::size_t size = merged.numbers().size();
+  for (std::size_t begin = 0; begin < all.size(); begin += size)
+    merged.merge(std::span(all).subspan(begin, size));
+  return merged.metrics();
+}
+
 /// Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
 /// @returns the first sample of the first batch whose loss is not finite; `none`
 std::int64_t add_shard(Network& network, const Dataset& data, ValidationShard shard,
                        const LoaderOptions& options, DeviceSpan<float> sums, std::span<double> totals,
-                       ClickCounts* clicks, const NetworkInputs& inputs,
+                       const SampleMetrics& metrics, const NetworkInputs& inputs,
                        const std::function<void(const Batch&)>& on_batch) {
   std::int64_t not_finite = none;
-  std::vector<float> logits(clicks == nullptr ? 0 : static_cast<std::size_t>(2 * network.batch()));
+  const std::int64_t width = network.layers().back()->output_shape()[1];
+  std::vector<float> logits(metrics.any() ? static_cast<std::size_t>(width * network.batch()) : 0);
   apply(network, data, shard, options, sums, inputs, [&](const Batch& batch, std::int64_t first) {
     std::array<float, loss_sums> part{};
     network.device().memory().download(sums, part);
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
-    if (clicks != nullptr) {
-      const auto valid = static_cast<std::size_t>(batch.valid);
+    if (metrics.any()) {
       network.device().tensors().download(network.logits(), logits);
-      clicks->add(std::span(logits).first(2 * valid), batch.labels.first(valid));
+      const auto rows = std::span(logits).first(static_cast<std::size_t>(batch.valid * width));
+      if (metrics.clicks != nullptr)
+        metrics.clicks->add(rows, batch.labels.first(static_cast<std::size_t>(batch.valid)));
+      if (metrics.outputs != nullptr) metrics.outputs->add(rows, batch.target_values.first(rows.size()));
     }
     if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, first);
     on_batch(batch);
@@ -48,12 +69,19 @@ void apply(Network& network, const Dataset& data, ValidationShard shard, const L
            const std::function<void(const Batch&, std::int64_t first)>& on_batch) {
   const auto loader =
       make_validation_loader(data, shard, network.batch(), loading_for(network.device(), options));
+  // Of samples without targets.
+  const std::int64_t outputs = network.layers().back()->output_shape().size();
+  const bool needs_zeros = network.output_loss() && data.target_width() == 0;
+  const std::vector<float> zeros(needs_zeros ? static_cast<std::size_t>(outputs) : 0);
   std::int64_t first = shard.begin;
   ProgressLine progress("evaluating", shard.end - shard.begin, Amount::items);
   for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
     network.device().flat().fill(sums, 0.0F);
     network.forward(inputs ? inputs(*batch) : batch->input(),
-                    {.labels = batch->labels, .valid = batch->valid}, Pass::inference, sums);
+                    {.labels = batch->labels,
+                     .valid = batch->valid,
+                     .values = needs_zeros ? std::span<const float>(zeros) : batch->target_values},
+                    Pass::inference, sums);
     on_batch(*batch, first);
     network.device().tensors().finish_staging();
     first += batch->valid;
@@ -62,21 +90,29 @@ void apply(Network& network, const Dataset& data, ValidationShard shard, const L
 }
 
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
-                    const std::function<void(const Batch&)>& on_batch, const NetworkInputs& inputs) {
+                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
+                    const Config& config, const std::function<void(const Batch&)>& on_batch,
+                    const NetworkInputs& inputs) {
   const trace::Span span("evaluate");
   std::vector<double> mine(static_cast<std::size_t>(parts) * loss_sums);
   std::int64_t not_finite = none;
   std::optional<ClickCounts> counts;
-  if (clicks) counts.emplace();
+  if (predicts_clicks(config.model)) counts.emplace();
+  std::optional<OutputUnits> units;
+  if (!config.model.has_classes()) units.emplace(config);
+  std::vector<double> output_sums;
   for (std::int64_t part = 0; part < parts; ++part) {
     const ValidationShard shard =
         validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
-    if (shard.begin == shard.end) continue;
+    std::optional<OutputSums> outputs;
+    if (units) outputs.emplace(*units);
+    const SampleMetrics metrics{counts ? &*counts : nullptr, outputs ? &*outputs : nullptr};
     const std::span<double> totals =
         std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
-    not_finite = std::min(not_finite, add_shard(network, data, shard, options, sums.subspan(0, loss_sums),
-                                                totals, counts ? &*counts : nullptr, inputs, on_batch));
+    if (shard.begin < shard.end)
+      not_finite = std::min(not_finite, add_shard(network, data, shard, options, sums.subspan(0, loss_sums),
+                                                  totals, metrics, inputs, on_batch));
+    if (outputs) output_sums.insert(output_sums.end(), outputs->numbers().begin(), outputs->numbers().end());
   }
   // In the order of the parts, whichever workers computed them.
   Totals totals{};
@@ -94,6 +130,7 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
           .accuracy_top5 = totals[sum_top5] / samples,
           .samples = static_cast<std::int64_t>(samples),
           .clicks = counts ? std::optional(counts->metrics()) : std::nullopt,
+          .outputs = units ? std::optional(merged_metrics(*units, output_sums, workers)) : std::nullopt,
           .not_finite = not_finite};
 }
 

@@ -11,15 +11,17 @@
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
 #include "src/train/monitor/click_metrics.hpp"
+#include "src/train/monitor/output_metrics.hpp"
 
 namespace flotilla {
 
 struct Evaluation {
   double loss = 0.0;
-  double accuracy_top1 = 0.0;
+  double accuracy_top1 = 0.0;  ///< Of classes, as the next
   double accuracy_top5 = 0.0;
   std::int64_t samples = 0;
   std::optional<ClickMetrics> clicks{};
+  std::optional<OutputMetrics> outputs{};  ///< Of a model that predicts no classes
   std::int64_t not_finite = -1;  ///< First sample of the first batch whose loss is not finite; −1: none
 };
 
@@ -29,21 +31,22 @@ using NetworkInputs = std::function<HostBatch(const Batch&)>;
 /// @param sums loss_sums floats on the device: of the batch, when on_batch is called
 /// @param inputs the network's input for a batch; empty: the batch's own
 /// @param on_batch called after each batch, with the number of its first sample: network.logits() are its
-/// rows'
+/// rows'. Where the samples have no numbers that the network's loss compares, these are taken for 0
 void apply(Network& network, const Dataset& data, ValidationShard shard, const LoaderOptions& options,
            DeviceSpan<float> sums, const NetworkInputs& inputs,
            const std::function<void(const Batch&, std::int64_t first)>& on_batch);
 
-/// Collective. Mean loss and accuracies over all samples, each counted once whatever the rank count and batch
+/// Collective. Mean loss and metrics over all samples, each counted once whatever the rank count and batch
 /// size.
 /// @param sums loss_sums floats of scratch on the device
 /// @param parts number of parts that each worker computes one after another: the bits depend on their total
 /// over all workers
-/// @param clicks the model predicts clicks: compute their metrics as well
+/// @param config of the model: says which metrics are computed beside the loss
 /// @param on_batch called after each batch: network.logits() are its rows'
 /// @param inputs the network's input for a batch; empty: the batch's own
 Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts, bool clicks,
-                    const std::function<void(const Batch&)>& on_batch, const NetworkInputs& inputs = {});
+                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
+                    const Config& config, const std::function<void(const Batch&)>& on_batch,
+                    const NetworkInputs& inputs = {});
 
 }  // namespace flotilla

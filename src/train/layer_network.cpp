@@ -198,8 +198,9 @@ std::unique_ptr<Network> make_layer_network(Device& device, const Config& config
       as_image ? Shape{use.batch, sample[0], sample[1], sample[2]} : Shape{use.batch, sample.size()};
   auto network = std::make_unique<Network>(
       device, NetworkSpec{.input = input,
-                          .classes = config.model.classes,
+                          .classes = config.model.output_width(),
                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                          .loss = output_loss_of(config.model),
                           .purpose = use.purpose});
   Builder(*network, plan, config, use).build();
   return network;

@@ -152,10 +152,14 @@ class Planner {
     const Kind last = planned_.back().layer.kind;
     if (last != Kind::linear && last != Kind::global_average_pool)
       refuse(
-          "the last layer must be linear or global_average_pool, whose outputs are the classes' logits: the "
-          "softmax is the loss's");
-    if (shape_[0] != model_.classes)
-      refuse(cat("the last layer has ", shape_[0], " outputs, model.classes is ", model_.classes,
+          model_.has_classes()
+              ? "the last layer must be linear or global_average_pool, whose outputs are the classes' "
+                "logits: "
+                "the softmax is the loss's"
+              : "the last layer must be linear or global_average_pool, whose outputs are those of the model");
+    if (shape_[0] != model_.output_width())
+      refuse(cat("the last layer has ", shape_[0], " outputs, model.",
+                 model_.has_classes() ? "classes" : "outputs", " is ", model_.output_width(),
                  ": give both one number"));
   }
 

@@ -20,10 +20,11 @@ std::unique_ptr<Network> make_mlp_of(Device& device, const Config& config, const
   const ModelConfig& model = config.model;
   return make_mlp(device, {.input = {use.batch, use.sample.size()},
                            .widths = model.widths,
-                           .classes = model.classes,
+                           .classes = model.output_width(),
                            .activation = model.activation,
                            .initializer = initializer_of(model),
                            .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                           .loss = output_loss_of(model),
                            .accumulate = use.accumulate,
                            .dropout = static_cast<float>(model.dropout),
                            .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
@@ -37,8 +38,9 @@ std::unique_ptr<Network> make_resnet_of(Device& device, const Config& config, co
     input.append(use.sample[axis]);
   return make_resnet(device, {.depth = model.depth,
                               .input = input,
-                              .classes = model.classes,
+                              .classes = model.output_width(),
                               .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                              .loss = output_loss_of(model),
                               .accumulate = use.accumulate,
                               .dropout = static_cast<float>(model.dropout),
                               .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
@@ -74,6 +76,19 @@ std::map<std::string, NetworkMaker>& makers() {
 
 }  // namespace
 
+std::optional<OutputLoss> output_loss_of(const ModelConfig& model) {
+  using Kind = OutputLoss::Kind;
+  const auto delta = static_cast<float>(model.huber_delta);
+  switch (model.loss) {
+    case ModelLoss::softmax: break;
+    case ModelLoss::mse: return OutputLoss{.kind = Kind::mse};
+    case ModelLoss::mae: return OutputLoss{.kind = Kind::mae};
+    case ModelLoss::huber: return OutputLoss{.kind = Kind::huber, .delta = delta};
+    case ModelLoss::binary: return OutputLoss{.kind = Kind::binary};
+  }
+  return {};
+}
+
 Initializer initializer_of(const ModelConfig& model) {
   using Kind = Initializer::Kind;
   const auto kind = [&] {
@@ -99,12 +114,14 @@ std::unique_ptr<Network> make_network(Device& device, const Config& config, cons
   const auto maker = makers().find(config.model.kind);
   require(maker != makers().end(), "no model \"", config.model.kind, "\"");
   std::unique_ptr<Network> network = maker->second(device, config, use);
-  const Shape wanted{use.batch, config.model.classes};
+  const Shape wanted{use.batch, config.model.output_width()};
   require(network != nullptr && !network->layers().empty(), "the model \"", config.model.kind,
           "\" made no layers");
   const Shape& made = network->layers().back()->output_shape();
   require(made == wanted && network->batch() == use.batch, "the model \"", config.model.kind,
           "\" makes outputs ", made.text(), " of a batch of ", network->batch(), ", not ", wanted.text());
+  require(network->output_loss() == output_loss_of(config.model), "the model \"", config.model.kind,
+          "\" was not made with the loss of the deck (NetworkSpec::loss = output_loss_of(config.model))");
   require(network->memory().purpose() == use.purpose, "the model \"", config.model.kind,
           "\" was not made for the purpose that was asked for (NetworkUse::purpose)");
   if (use.purpose == Purpose::inference) return network;

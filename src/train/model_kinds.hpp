@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ struct NetworkUse {
   WorkerExchange* exchange = nullptr;  ///< Null: batch norm of each worker's own batch; must outlive it
 };
 
-/// Builds the network that a deck describes, for batches of `use`, with config.model.classes outputs and
-/// config.train.label_smoothing in its loss. @throws UserError if it cannot take such samples.
+/// Builds the network that a deck describes, for batches of `use`, with config.model.output_width() outputs,
+/// output_loss_of(config.model) and config.train.label_smoothing in its loss. @throws UserError if it cannot
+/// take such samples.
 using NetworkMaker =
     std::function<std::unique_ptr<Network>(Device& device, const Config& config, const NetworkUse& use)>;
 
@@ -36,6 +38,9 @@ struct ModelKind {
   NetworkMaker make;
 };
 
+/// model.loss, for NetworkSpec::loss; empty: softmax.
+std::optional<OutputLoss> output_loss_of(const ModelConfig& model);
+
 /// model.initializer and its scale.
 Initializer initializer_of(const ModelConfig& model);
 
@@ -44,7 +49,8 @@ Initializer initializer_of(const ModelConfig& model);
 void add_model(ModelKind kind);
 
 /// The network that the deck describes, by the maker of its kind. @throws UserError if it cannot take such
-/// samples; InternalError if the network made is for another batch or purpose, or has other outputs.
+/// samples; InternalError if the network made is for another batch or purpose, or has other outputs or
+/// another loss.
 std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use);
 
 }  // namespace flotilla

@@ -55,9 +55,10 @@ void check_classes(const ValueSource& file, const std::string& path, const Netwo
   const Shape& there = found(bias)->shape;
   const Shape& weights_there = found(weights)->shape;
   if (there.rank() != 1 || weights_there.rank() != 2 || weights_there[1] != weights.shape[1]) return;
-  throw UserError(cat("'", path, "' holds a model of ", there[0], " classes (parameters/", bias.name,
-                      "), model.classes is ", bias.shape[0],
-                      "; set model.classes, or start a training from it with model.initial_weights"));
+  const char* const what = network.output_loss() ? "outputs" : "classes";
+  throw UserError(cat("'", path, "' holds a model of ", there[0], " ", what, " (parameters/", bias.name,
+                      "), model.", what, " is ", bias.shape[0], "; set model.", what,
+                      ", or start a training from it with model.initial_weights"));
 }
 
 }  // namespace

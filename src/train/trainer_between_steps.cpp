@@ -13,6 +13,7 @@
 #include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/re_estimate.hpp"
+#include "src/train/reported_metrics.hpp"
 #include "src/train/trainer.hpp"
 
 // What a trainer does between steps: reports, validations, checkpoints.
@@ -56,9 +57,11 @@ void Trainer::report(const StepOutcome& outcome) {
                     .memory_bytes = resident_memory_bytes(),
                     .loss_mean = losses_.take(),
                     .period = outcome.period > 0 ? std::optional(outcome.period) : std::nullopt,
-                    .accuracy_top1 = outcome.accuracy_top1,
-                    .accuracy_top5 = outcome.accuracy_top5,
                     .classes = config_.model.classes};
+  if (config_.model.has_classes()) {
+    report.accuracy_top1 = outcome.accuracy_top1;
+    report.accuracy_top5 = outcome.accuracy_top5;
+  }
   const mpi::Place& slowest = run_.machine.places[static_cast<std::size_t>(stragglers.slowest)];
   if (stragglers.synchronisations > 0) {
     report.wait_s = stragglers.wait_s / static_cast<double>(steps);
@@ -154,7 +157,7 @@ void Trainer::validate() {
     run_.model.evaluate_with(evaluated);
     return evaluate(
         run_.model.evaluator(), *run_.data.validation, run_.machine.workers, loading_beside_training(),
-        run_.model.validation_sums.span(), run_.model.shards(), clicks_.has_value(),
+        run_.model.validation_sums.span(), run_.model.shards(), config_,
         [this](const Batch&) { run_.machine.watchdog.beat("validating", step_); }, inputs);
   };
   const Evaluation result = evaluation_of(model);
@@ -165,23 +168,11 @@ void Trainer::validate() {
   ValidationReport report{.step = step_,
                           .epoch = epoch_of_last_step(),
                           .loss = result.loss,
-                          .accuracy_top1 = result.accuracy_top1,
-                          .accuracy_top5 = result.accuracy_top5,
                           .samples = result.samples,
                           .epoch_s = position_.offset == 0 ? last_epoch_s_ : std::nullopt,
                           .classes = config_.model.classes};
-  if (average) {
-    report.average_loss = average->loss;
-    report.average_accuracy_top1 = average->accuracy_top1;
-    report.average_accuracy_top5 = average->accuracy_top5;
-  }
-  if (result.clicks) {
-    report.auc = result.clicks->auc;
-    report.auc_bound = result.clicks->auc_bound;
-    report.pr_auc = result.clicks->pr_auc;
-    report.log_loss = result.clicks->log_loss;
-    report.calibration = result.clicks->calibration;
-  }
+  put_metrics(result, report);
+  if (average) put_average(*average, report);
   // A run that is cut short validates where the whole one does not: that must not change how it goes on.
   if (validates_now() || config_.validation.every == 0) {
     // That all workers find the same must not hang on the last bit of what each computed: worker 0's counts.

@@ -38,7 +38,7 @@ std::size_t count_fields(const Config& config) {
     // layer_places follows from layers; own models' keys come later
     const auto& [a, b, c, layers, layer_places, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, own] =
         model;
-    count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+    count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
   }
   {
     const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,

@@ -10,6 +10,7 @@
 #include "kernels/half.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
+#include "tests/kernels/output_losses.hpp"
 
 namespace flotilla {
 namespace {
@@ -164,6 +165,28 @@ TEST_F(CudaDevice, LossAgreesWithTheReference) {
                                                           : 0x1p-8;
     EXPECT_LE(test::largest_difference(sums[0], sums[1]), 1e-5);
     EXPECT_LE(test::largest_difference(gradients[0], gradients[1]), unit);
+  }
+}
+
+TEST_F(CudaDevice, LossesOfNumbersAgreeWithTheReference) {
+  for (const Precision precision : test::precisions) {
+    for (const OutputLoss& function : test::all_output_losses) {
+      const test::OutputLossCase of{.spec = {6, 7, function}, .valid = 5, .range = 1.0};
+      std::vector<test::OutputLossResults> results;
+      for (const char* kind : {"cuda", "reference"}) {
+        const auto device = std::string(kind) == "cuda" ? test::gpu({.precision = precision})
+                                                        : make_device({.kind = kind, .precision = precision});
+        results.push_back(test::run_output_loss(*device, of, false, [&](std::vector<float> host) {
+          Tensor made = test::staged(*device, {6, 7}, host);
+          device->tensors().finish_staging();
+          return made;
+        }));
+      }
+      const double rounding = precision == Precision::float32   ? 0.0
+                              : precision == Precision::float16 ? 0x1p-11
+                                                                : 0x1p-8;
+      test::expect_same_loss(results[0], results[1], of, rounding);
+    }
   }
 }
 

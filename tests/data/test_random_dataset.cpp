@@ -73,5 +73,26 @@ TEST(RandomDataset, RefusesShapesThatNoTensorHas) {
   EXPECT_THROW(open_random({3}, 0), UserError);
 }
 
+TEST(RandomDataset, HasTargetsInsteadOfLabelsWhereTheModelWantsNumbers) {
+  DataConfig config;
+  config.kind = DataKind::random;
+  config.shape = {4};
+  const auto data = open_dataset(config, {.given = true, .images = {}, .labels = {}, .samples = 10}, 0, 1,
+                                 {.training = true, .targets = 3});
+  std::vector<float> values(4);
+  std::vector<float> first(3);
+  std::vector<float> again(3);
+
+  EXPECT_EQ(data->target_width(), 3);
+  EXPECT_EQ(data->description(), "10 random samples 4, 3 targets");
+  EXPECT_EQ(data->read(5, 0, values), 0);
+  data->read_targets(5, first);
+  data->read_targets(5, again);
+  EXPECT_EQ(first, again);
+  data->read_targets(6, again);
+  EXPECT_NE(first, again);
+  EXPECT_NE(std::vector<float>(values.begin(), values.begin() + 3), first);
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -46,7 +46,10 @@ class Applied {
 
   std::vector<float> logits(std::span<float> samples) {
     const std::vector<std::int32_t> labels(batch, 0);
-    network_->forward(samples, {.labels = labels, .valid = batch}, Pass::inference, sums_.span());
+    const std::vector<float> targets(
+        static_cast<std::size_t>(network_->layers().back()->output_shape().size()));
+    network_->forward(samples, {.labels = labels, .valid = batch, .values = targets}, Pass::inference,
+                      sums_.span());
     std::vector<float> rows(static_cast<std::size_t>(network_->logits().shape().size()));
     device_->tensors().download(network_->logits(), rows);
     return rows;
@@ -277,6 +280,45 @@ TEST(OnnxModels, AreRefusedWhereTheWeightsAreOfAnotherModel) {
       refusal(config, applied.weights()),
       "model.kind = \"mine\" is a model of a program's own, which has no form in ONNX: export to a file "
       "that ends in .h5");
+}
+
+/// A network of 6 inputs and two outputs, and what its exported file gives for `samples`.
+struct NumbersCase {
+  explicit NumbersCase(ModelLoss loss) {
+    config.model.widths = {9};
+    config.model.loss = loss;
+    config.model.outputs = 2;
+  }
+  test::OnnxValues exported(const Applied& applied, const std::string& name) const {
+    const onnx::ModelProto model = written(make_onnx_graph(config, applied.weights(), {}));
+    EXPECT_EQ(test::onnx_faults(model), "");
+    EXPECT_EQ(model.graph().output(0).name(), name);
+    return test::evaluate(model, {.shape = {batch, 6}, .values = samples});
+  }
+
+  Config config;
+  std::vector<float> samples = {1, -2, 0.5F, 3, 0, 1, 2, 2, -1, 0.25F, -0.5F, 1, 0, 0, 0, 1, -1, 3};
+};
+
+TEST(OnnxModelOfNumbers, GivesOutputsInUnitsOfTheData) {
+  NumbersCase of(ModelLoss::huber);
+  of.config.data.target_mean = {100.0, -5.0};
+  of.config.data.target_std = {20.0};
+  Applied applied(of.config, {6}, 0);
+  std::vector<float> expected = applied.logits(of.samples);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expected[i] = 20.0F * expected[i] + (i % 2 == 0 ? 100.0F : -5.0F);
+
+  EXPECT_LT(difference(of.exported(applied, "outputs").values, expected), 1e-6);
+}
+
+TEST(OnnxModelOfNumbers, LeavesOutputsWithoutUnitsAndLogitsAsTheyAre) {
+  for (const auto& [loss, name] :
+       {std::pair(ModelLoss::mse, "outputs"), std::pair(ModelLoss::binary, "logits")}) {
+    NumbersCase of(loss);
+    Applied applied(of.config, {6}, 0);
+    EXPECT_LT(difference(of.exported(applied, name).values, applied.logits(of.samples)), 1e-6) << name;
+  }
 }
 
 }  // namespace

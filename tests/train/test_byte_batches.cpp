@@ -80,7 +80,7 @@ Trained train(const std::string& deck, bool as_bytes, int steps) {
   bool padded = false;
   const Evaluation evaluation = evaluate(
       parts.model.evaluator(), *parts.data.validation, run.world, {.threads = 1, .prefetch = 2, .sink = {}},
-      parts.model.validation_sums.span(), 1, false, [&](const Batch& batch) {
+      parts.model.validation_sums.span(), 1, parts.config, [&](const Batch& batch) {
         EXPECT_EQ(batch.images.empty(), as_bytes);
         padded = padded || batch.valid < static_cast<std::int64_t>(batch.labels.size());
       });

@@ -196,7 +196,8 @@ TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
     models.push_back(plain_values(run, model));
     run.parts.model.evaluate_with(model);
     losses.push_back(evaluate(run.parts.model.evaluator(), *run.parts.data.training, run.world, {},
-                              run.parts.model.validation_sums.span(), 1, false, [](const Batch&) {})
+                              run.parts.model.validation_sums.span(), 1, run.parts.config,
+                              [](const Batch&) {})
                          .loss);
   }
   EXPECT_LT(relative_difference(models[2], models[0]), rounding);

@@ -12,13 +12,16 @@ namespace flotilla {
 namespace {
 
 bool is_better(BestMetric metric, double value, double than) {
-  const bool less_is_better = metric == BestMetric::loss || metric == BestMetric::log_loss;
+  const bool less_is_better =
+      metric == BestMetric::loss || metric == BestMetric::log_loss || metric == BestMetric::rmse;
   return less_is_better ? value < than : value > than;
 }
 
 BestMetric compared_metric(const Config& config) {
   if (config.checkpoint.best != BestMetric::none) return config.checkpoint.best;
-  return predicts_clicks(config.model) ? BestMetric::auc : BestMetric::accuracy_top1;
+  if (predicts_clicks(config.model)) return BestMetric::auc;
+  if (config.model.has_classes()) return BestMetric::accuracy_top1;
+  return config.model.loss == ModelLoss::binary ? BestMetric::accuracy : BestMetric::r2;
 }
 
 }  // namespace
@@ -37,15 +40,22 @@ BestValidation::BestValidation(const Config& config, const std::map<std::string,
 }
 
 double BestValidation::figure(const ValidationReport& report) const {
+  const auto of = [](const std::optional<double>& average, const std::optional<double>& plain) {
+    return average.value_or(plain.value_or(0.0));
+  };
   switch (metric_) {
-    case BestMetric::loss: return report.average_loss.value_or(report.loss);
-    case BestMetric::accuracy_top5: return report.average_accuracy_top5.value_or(report.accuracy_top5);
-    case BestMetric::auc: return report.auc.value_or(0.0);
-    case BestMetric::log_loss: return report.log_loss.value_or(0.0);
+    case BestMetric::loss: return of(report.average_loss, report.loss);
+    case BestMetric::accuracy_top5: return of(report.average_accuracy_top5, report.accuracy_top5);
+    case BestMetric::auc: return of({}, report.auc);
+    case BestMetric::log_loss: return of({}, report.log_loss);
+    case BestMetric::rmse: return of(report.average_rmse, report.rmse);
+    case BestMetric::r2: return of(report.average_r2, report.r2);
+    case BestMetric::accuracy: return of(report.average_accuracy, report.accuracy);
+    case BestMetric::f1: return of(report.average_f1, report.f1);
     case BestMetric::none:
     case BestMetric::accuracy_top1: break;
   }
-  return report.average_accuracy_top1.value_or(report.accuracy_top1);
+  return of(report.average_accuracy_top1, report.accuracy_top1);
 }
 
 bool BestValidation::add(double figure, const ValidationReport& report) {

@@ -10,8 +10,9 @@
 
 namespace flotilla {
 
-/// The best of a run's validations so far, by checkpoint.best, or where that is "none" by accuracy_top1, of a
-/// model that predicts clicks by auc. The figures are those of the averaged weights where there are any.
+/// The best of a run's validations so far, by checkpoint.best, or where that is "none" by accuracy_top1, of
+/// clicks by auc, of numbers by r2, of labels that are 0 or 1 by accuracy. The figures are those of the
+/// averaged weights where there are any.
 class BestValidation {
  public:
   /// @param numbers numbers() when the run was saved; empty: it begins
@@ -26,7 +27,7 @@ class BestValidation {
   std::int64_t step() const { return step_; }  ///< Of the best; −1: none
   /// Whether as many validations as train.patience were not better than the best before them.
   bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
-  bool reached_target() const;  ///< Whether the best is at least train.target, of a loss at most
+  bool reached_target() const;  ///< Whether the best is at least train.target, of a loss or rmse at most
   /// "accuracy_top1 0.91250 in epoch 7"
   std::string text() const;
   /// For a checkpoint's numbers.

@@ -98,5 +98,27 @@ TEST(BestValidation, StandsInTheReport) {
   EXPECT_EQ(report.best_epoch, 1);
 }
 
+TEST(BestValidation, OfNumbersIsTheLowestErrorOrTheHighestR2) {
+  Config config = config_of(BestMetric::rmse, 0);
+  config.model.loss = ModelLoss::mse;
+  config.model.outputs = 1;
+  BestValidation rmse(config, {});
+  config.checkpoint.best = BestMetric::none;
+  BestValidation r2(config, {});
+  config.model.loss = ModelLoss::binary;
+  BestValidation accuracy(config, {});
+  const ValidationReport first{.step = 1, .rmse = 3.0, .r2 = 0.5, .accuracy = 0.75};
+  const ValidationReport second{.step = 2, .rmse = 2.0, .r2 = 0.25, .accuracy = 0.875};
+  for (BestValidation* best : {&rmse, &r2, &accuracy})
+    for (const ValidationReport& report : {first, second}) best->add(best->figure(report), report);
+
+  EXPECT_EQ(rmse.text(), "rmse 2.00000 in epoch 0");
+  EXPECT_EQ(r2.text(), "r2 0.50000 in epoch 0");
+  EXPECT_EQ(accuracy.step(), 2);
+  ValidationReport averaged = second;
+  averaged.average_r2 = 0.625;
+  EXPECT_EQ(r2.figure(averaged), 0.625);
+}
+
 }  // namespace
 }  // namespace flotilla

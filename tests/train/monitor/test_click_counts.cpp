@@ -62,7 +62,7 @@ TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
 
   const Evaluation result =
       evaluate(network, *run.parts.data.training, run.world, {}, run.parts.model.validation_sums.span(), 1,
-               true, [&](const Batch& batch) {
+               run.parts.config, [&](const Batch& batch) {
                  const auto valid = static_cast<std::size_t>(batch.valid);
                  const std::vector<float> logits = run.values(float_values(network.logits()));
                  counts.add(std::span(logits).first(2 * valid), batch.labels.first(valid));

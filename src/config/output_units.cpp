@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/config/output_units.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+/// One value for each output of what a deck gives as one for each, one for all, or none.
+std::vector<double> for_each_output(const std::vector<double>& given, std::int64_t outputs,
+                                    double otherwise) {
+  if (std::ssize(given) == outputs) return given;
+  return std::vector<double>(static_cast<std::size_t>(outputs), given.empty() ? otherwise : given.front());
+}
+
+}  // namespace
+
+OutputUnits::OutputUnits(const Config& config)
+    : binary_(config.model.loss == ModelLoss::binary),
+      scale_(for_each_output(config.data.target_std, config.model.outputs, 1.0)),
+      shift_(for_each_output(config.data.target_mean, config.model.outputs, 0.0)) {
+  require(!config.model.has_classes(), "classes have no units");
+}
+
+bool OutputUnits::is_scaled() const {
+  return std::ranges::any_of(scale_, [](double value) { return value != 1.0; }) ||
+         std::ranges::any_of(shift_, [](double value) { return value != 0.0; });
+}
+
+void check_label_targets(std::span<const float> targets) {
+  for (const float target : targets)
+    if (!(target >= 0.0F && target <= 1.0F))
+      throw UserError(
+          cat("a target is ", target,
+              ", and model.loss = \"binary\" predicts labels of 0 and 1: correct the array data.targets, "
+              "or predict numbers with model.loss = \"mse\""));
+}
+
+double OutputUnits::value(float output, std::size_t number) const {
+  const auto raw = static_cast<double>(output);
+  return binary_ ? 1.0 / (1.0 + std::exp(-raw)) : raw * scale_[number] + shift_[number];
+}
+
+}  // namespace flotilla
