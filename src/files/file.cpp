@@ -58,7 +58,10 @@ File File::open(const std::string& path, Remedy remedy) {
 
 File File::create(const std::string& path, std::string name, Remedy remedy) {
   if (name.empty()) name = path;
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const auto make = [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); };
+  int descriptor = make();
+  // Left by a process that was killed, or a link that another user made: neither is written into.
+  if (descriptor < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0) descriptor = make();
   if (descriptor < 0) fail_to_write(name, errno, remedy, "create");
   return {descriptor, std::move(name), remedy};
 }

@@ -20,7 +20,8 @@ class File {
  public:
   /// Opens a regular file for reading. @throws UserError if it is missing or something else.
   static File open(const std::string& path, Remedy remedy = nullptr);
-  /// For writing and reading, emptied. @param name in messages; empty: `path`
+  /// A new file for writing and reading, with the user's umask; what has that name is removed first, and a
+  /// link is not followed. @param name in messages; empty: `path`
   static File create(const std::string& path, std::string name = {}, Remedy remedy = nullptr);
   /// A new file without a name in `folder`: it vanishes with this object or with the process. `purpose`
   /// ("the inflated copy of train.gz") names it in messages. @throws UserError if the folder cannot be

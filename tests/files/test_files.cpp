@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <span>
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
@@ -33,6 +35,19 @@ class RedirectedStdout {
  private:
   int before_;
 };
+
+TEST(File, IsMadeAnewAndNotThroughALink) {
+  const test::TemporaryFolder folder;
+  write_text_file_atomically(folder.path("target"), "kept");
+  std::filesystem::create_symlink(folder.path("target"), folder.path("new"));
+
+  File file = File::create(folder.path("new"));
+  file.append(std::as_bytes(std::span("written", 7)));
+
+  EXPECT_EQ(File::open(folder.path("target")).text(), "kept");
+  EXPECT_EQ(File::open(folder.path("new")).text(), "written");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder.path("new")));
+}
 
 TEST(AtomicFile, ReplacesAFileWholeAndLeavesNothingElse) {
   const test::TemporaryFolder folder;
