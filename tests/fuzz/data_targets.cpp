@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+
+#include "kernels/error.hpp"
+#include "src/data/arrays/chunk_cache.hpp"
+#include "src/data/arrays/cifar_file.hpp"
+#include "src/data/arrays/known_arrays.hpp"
+#include "src/data/bag_buffer.hpp"
+#include "src/data/clicks/click_dataset.hpp"
+#include "src/data/clicks/line_format.hpp"
+#include "src/data/idx_dataset.hpp"
+#include "src/data/idx_file.hpp"
+#include "src/data/images/image_decoder.hpp"
+#include "src/data/images/image_transform.hpp"
+#include "src/data/shards/scan_shard.hpp"
+#include "src/data/shards/shard_index.hpp"
+#include "src/files/checksum.hpp"
+#include "src/files/gzip_reader.hpp"
+#include "tests/fuzz/fuzz_targets.hpp"
+
+// Files of samples.
+
+namespace flotilla::fuzz {
+
+namespace {
+
+/// Reads all samples of a data set that holds such a file.
+void read_all(const Dataset& data) {
+  std::vector<float> values(static_cast<std::size_t>(data.sample_shape().size()));
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    data.read(i, 1, values);
+    if (data.scaling()) {
+      std::vector<std::uint8_t> bytes(values.size());
+      data.read_bytes(i, 1, bytes);
+    }
+    if (data.target_width() > 0) {
+      std::vector<float> targets(static_cast<std::size_t>(data.target_width()));
+      data.read_targets(i, targets);
+    }
+  }
+}
+
+/// Images, with the file as its own labels too, which must be refused or fit.
+void idx(Input input) {
+  const InputFile file(input);
+  for (const std::string& labels : {std::string(), file.path()}) {
+    try {
+      read_all(*open_idx_dataset(file.path(), labels, 10, {.mean = 0.5, .std = 0.5}, {}));
+    } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+    }
+  }
+  try {
+    open_idx(file.path(), IdxKind::labels);
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+void gzip(Input input) {
+  const InputFile name(input);
+  const File file = File::open(name.path());
+  if (!GzipReader::recognises(file)) return;
+  std::vector<std::byte> inflated(65536);
+  try {
+    GzipReader reader(file);
+    while (reader.read(inflated) == inflated.size()) continue;
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+void clicks(Input input, std::unique_ptr<const LineFormat> format) {
+  const InputFile file(input);
+  try {
+    const auto data = make_click_dataset(file.path(), std::move(format), 64);
+    BagBuffer bags(1, data->slots(), data->weighted());
+    std::vector<float> dense(static_cast<std::size_t>(data->sample_shape().size()));
+    const auto reader = data->bag_reader();
+    for (std::int64_t i = 0; i < data->size(); ++i) {
+      bags.clear();
+      reader->read(i, dense, bags);
+    }
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+void criteo(Input input) {
+  clicks(input, make_criteo_format({.transform = DenseTransform::log, .hash_buckets = 1000}));
+}
+void libsvm(Input input) {
+  clicks(input, make_libsvm_format(0));
+}
+
+/// JPEG and PNG from the file to the network's input, with EXIF; crops drawn by the file's length.
+void image(Input input) {
+  const ImageTransformSpec spec{
+      .size = 32, .short_side = 40, .exif_orientation = true, .max_pixels = 1 << 21};
+  std::vector<float> sample(3 * 32 * 32);
+  for (const auto& transform : {make_training_transform(spec), make_validation_transform(spec)}) {
+    try {
+      transform->apply(input, input.size(), sample);
+    } catch (const BadImage&) {  // NOLINT(bugprone-empty-catch): refused
+    }
+  }
+}
+
+/// Reads rows of all arrays, one by one.
+void read_arrays(const ArrayFile& file) {
+  constexpr std::int64_t most_rows = 1000;
+  constexpr std::int64_t most_bytes = 1 << 20;
+  for (const std::string& name : file.names()) {
+    try {
+      const auto array = file.open(name);
+      const std::int64_t bytes = array->form().row_bytes();
+      if (bytes > most_bytes) continue;
+      std::vector<std::byte> row(static_cast<std::size_t>(bytes));
+      for (std::int64_t i = 0; i < std::min(array->form().rows(), most_rows); ++i) array->read(i, 1, row);
+    } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+    }
+  }
+}
+
+/// HDF5, .npy and .npz, told by their first bytes.
+void arrays(Input input) {
+  const InputFile file(input);
+  try {
+    if (const KnownArrays known = open_known_arrays(file.path(), std::make_shared<ChunkCache>(1 << 20));
+        known.file)
+      read_arrays(*known.file);
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+void cifar(Input input) {
+  const InputFile file(input);
+  try {
+    read_arrays(*open_cifar(file.path()));
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+/// A shard without an index.
+void shard(Input input) {
+  const InputFile file(input);
+  try {
+    MistakeList mistakes;
+    scan_shard(File::open(file.path()), mistakes);
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+/// The index of a shard, as it is and with the checksum that it should have.
+void shard_index(Input input) {
+  const std::string text = text_of(input);
+  for (const std::string& each : {text, text + hexadecimal(checksum_of(input)) + "\n"}) {
+    try {
+      ShardIndex::of_text(each, "index");
+    } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Target> data_targets() {
+  return {{"idx", idx},    {"gzip", gzip},   {"criteo", criteo}, {"libsvm", libsvm},
+          {"jpeg", image}, {"png", image},   {"hdf5", arrays},   {"npy", arrays},
+          {"npz", arrays}, {"cifar", cifar}, {"shard", shard},   {"shard_index", shard_index}};
+}
+
+}  // namespace flotilla::fuzz

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/fuzz/fuzz_targets.hpp"
+
+namespace flotilla::fuzz {
+namespace {
+
+class Corpus : public testing::TestWithParam<Target> {};
+
+INSTANTIATE_TEST_SUITE_P(Targets, Corpus, testing::ValuesIn(all_targets()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(Corpus, IsReadOrRefused) {
+  const auto folder = std::filesystem::path(FLOTILLA_SOURCE_DIR) / "tests/fuzz/corpus" / GetParam().name;
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path().string());
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NO_THROW(GetParam().run(std::as_bytes(std::span(content))));
+    // Cut short at some places as well.
+    for (std::size_t part = 1; part < 8; ++part)
+      EXPECT_NO_THROW(GetParam().run(std::as_bytes(std::span(content)).first(content.size() * part / 8)));
+    ++files;
+  }
+  EXPECT_GT(files, 0) << "no seeds in " << folder;
+}
+
+}  // namespace
+}  // namespace flotilla::fuzz
