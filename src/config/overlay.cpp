@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/overlay.hpp"
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -9,6 +11,12 @@
 
 namespace flotilla::config {
 namespace {
+
+/// Whether the key is selected by that selector, or by a key that is.
+bool depends_on(const Key& key, std::string_view selector) {
+  if (key.condition.selector.empty()) return false;
+  return key.condition.selector == selector || depends_on(*find_key(key.condition.selector), selector);
+}
 
 /// The deck's keys that the selector's overridden value does not know, but the deck's own value does.
 std::vector<std::string> replaced_by(const std::string& selector, const DeckValues& given) {
@@ -18,13 +26,14 @@ std::vector<std::string> replaced_by(const std::string& selector, const DeckValu
   const Config after = merged(given);
   std::vector<std::string> replaced;
   for (const Key& key : all_keys()) {
-    const bool is_selected = key.condition.selector == selector && given.deck.contains(key.path);
+    const bool is_selected = depends_on(key, selector) && given.deck.contains(key.path);
     if (is_selected && is_active(key, before) && !is_active(key, after)) replaced.push_back(key.path);
   }
   // A dropped selector drops its keys as well.
   for (std::size_t i = 0; i < replaced.size(); ++i)
     for (const Key& key : all_keys())
-      if (key.condition.selector == replaced[i] && given.deck.contains(key.path))
+      if (key.condition.selector == replaced[i] && given.deck.contains(key.path) &&
+          std::ranges::find(replaced, key.path) == replaced.end())
         replaced.push_back(key.path);
   return replaced;
 }
