@@ -32,9 +32,7 @@ class Regression : public testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return result;
   }
-  Snapshot model(const std::string& output) const {
-    return final_model(path(output));
-  }
+  Snapshot model(const std::string& output) const { return final_model(path(output)); }
   nlohmann::json validation(const std::string& output) const {
     return metrics(path(output), "validation").back();
   }

@@ -410,8 +410,7 @@ window.addEventListener('error', (event) => {
   }
 
   // ---- Tables ---------------------------------------------------------------------------------------------
-  const figureNames = { auc: 'AUC', accuracy_top1: 'accuracy', average_accuracy_top1: 'accuracy (averaged weights)',
-    r2: 'R²', average_r2: 'R² (averaged weights)', average_accuracy: 'accuracy (averaged weights)' };
+  const figureNames = { auc: 'AUC', accuracy_top1: 'accuracy', average_accuracy_top1: 'accuracy (averaged weights)', r2: 'R²' };
   const figures = [...new Set(runs.map((run) => run.totals.figure).filter(Boolean))];
   const figureName = figures.length === 1 ? figureNames[figures[0]] || figures[0] : 'figure';
   const bestOf = (run) => run.totals.improvements.length ? run.totals.improvements.at(-1) : null;

@@ -59,10 +59,12 @@ TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
   for (int i = 0; i < 10; ++i) run.step();
   Network& network = *run.parts.model.network;
   ClickCounts counts;
+  Config clicks = run.parts.config;
+  clicks.model.kind = "ctr-dnn";  // two outputs, taken for clicks
 
   const Evaluation result =
       evaluate(network, *run.parts.data.training, run.world, {}, run.parts.model.validation_sums.span(), 1,
-               run.parts.config, [&](const Batch& batch) {
+               clicks, [&](const Batch& batch) {
                  const auto valid = static_cast<std::size_t>(batch.valid);
                  const std::vector<float> logits = run.values(float_values(network.logits()));
                  counts.add(std::span(logits).first(2 * valid), batch.labels.first(valid));
