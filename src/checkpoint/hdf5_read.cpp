@@ -27,16 +27,6 @@ File open_file(const std::string& path) {
   return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
 }
 
-/// Access properties of `kind` with which HDF5 follows no link into another file: a file of a stranger must
-/// not have others read.
-PropertyList within_the_file(hid_t kind) {
-  const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t,
-                         void*) -> herr_t { return -1; };
-  PropertyList access(H5Pcreate(kind), "H5Pcreate");
-  check(H5Pset_elink_cb(access.id(), refuse, nullptr), "H5Pset_elink_cb");
-  return access;
-}
-
 /// @throws UserError if values of the dataset lie in other files
 void require_own_values(hid_t creation) {
   if (H5Pget_layout(creation) == H5D_VIRTUAL ||

@@ -8,8 +8,8 @@ namespace flotilla::hdf5 {
 
 namespace {
 
-std::mutex& library_mutex() {
-  static std::mutex mutex;
+std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;
   return mutex;
 }
 
@@ -54,6 +54,14 @@ std::string last_error() {
 void fail(const char* call, std::source_location at) {
   if (const std::string reason = reason_of_system(); !reason.empty()) throw SystemRefusal(call, reason, at);
   throw LibraryError(call, last_error(), at);
+}
+
+PropertyList within_the_file(hid_t property_class) {
+  const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t,
+                         void*) -> herr_t { return -1; };
+  PropertyList access(H5Pcreate(property_class), "H5Pcreate");
+  check(H5Pset_elink_cb(access.id(), refuse, nullptr), "H5Pset_elink_cb");
+  return access;
 }
 
 Session::Session() : lock_(library_mutex()) {

@@ -67,8 +67,12 @@ using Type = Handle<H5Tclose>;
 using PropertyList = Handle<H5Pclose>;
 using Object = Handle<H5Oclose>;
 
+/// Access properties of a class (H5P_DATASET_ACCESS …) with which HDF5 follows no link into another file: a
+/// file of a stranger must not have others read, and what is said of a dataset's place is said of this file.
+PropertyList within_the_file(hid_t property_class);
+
 /// Held around every use of HDF5: the library may have been built without thread safety, and its error stack
-/// must not be printed.
+/// must not be printed. A thread may hold several.
 class Session {
  public:
   Session();
@@ -78,7 +82,7 @@ class Session {
   ~Session();
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<std::recursive_mutex> lock_;
 };
 
 }  // namespace flotilla::hdf5

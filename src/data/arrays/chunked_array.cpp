@@ -74,6 +74,7 @@ class ChunkedArray final : public Array {
   }
 
   void will_read(std::int64_t first, std::int64_t count) const override {
+    if (table_.reader) return;
     const std::int64_t begin = first / chunk_rows_ * chunks_of_row_;
     const std::int64_t end = ((first + count - 1) / chunk_rows_ + 1) * chunks_of_row_;
     StoredChunk joined;  // chunks that lie one after another in the file
@@ -106,11 +107,11 @@ class ChunkedArray final : public Array {
   }
 
   /// Whether rows lie in the file as they are.
-  bool reads_rows() const { return whole_rows_ && table_.pipeline.filters.empty(); }
+  bool reads_rows() const { return whole_rows_ && table_.pipeline.filters.empty() && !table_.reader; }
 
   /// Copies rows behind, behind + 1 … of a chunk to their places in rows that a caller wants.
   void copy_rows(std::int64_t number, std::int64_t behind, std::int64_t rows, std::span<std::byte> to) const {
-    const StoredChunk& chunk = table_.chunks[static_cast<std::size_t>(number)];
+    const StoredChunk chunk = table_.reader ? StoredChunk() : table_.chunks[static_cast<std::size_t>(number)];
     const std::int64_t begin = behind * chunk_steps_.front();
     const auto bytes = static_cast<std::size_t>(rows * chunk_steps_.front());
     if (reads_rows() && chunk.begin >= 0) return file_->read(chunk.begin + begin, to.first(bytes));
@@ -133,21 +134,36 @@ class ChunkedArray final : public Array {
     BoxCopy{box, chunk_steps_, row_steps_}.run(decoded.get() + begin, to.data() + place);
   }
 
-  void decode(const StoredChunk& chunk, std::int64_t number, std::span<std::byte> to) const {
-    if (chunk.begin < 0) {
+  /// Where the first number of a chunk lies in the array.
+  std::vector<std::int64_t> place_of(std::int64_t number) const {
+    std::vector<std::int64_t> place(table_.extents.size());
+    for (std::size_t axis = place.size(); axis-- > 0;) {
+      const std::int64_t along = table_.along(axis, form());
+      place[axis] = number % along * table_.extents[axis];
+      number /= along;
+    }
+    return place;
+  }
+
+  void decode(StoredChunk chunk, std::int64_t number, std::span<std::byte> to) const {
+    thread_local std::vector<std::byte> stored;
+    const bool written =
+        table_.reader ? table_.reader->read(place_of(number), stored, chunk.skipped) : chunk.begin >= 0;
+    if (!written) {
       for (std::size_t i = 0; i < to.size(); ++i) to[i] = table_.fill[i % table_.fill.size()];
       return;
     }
-    thread_local std::vector<std::byte> stored;
-    stored.resize(chunk.bytes);
-    file_->read(chunk.begin, stored);
+    if (!table_.reader) {
+      stored.resize(chunk.bytes);
+      file_->read(chunk.begin, stored);
+    }
     try {
       decode_chunk(table_.pipeline, stored, chunk.skipped, to);
     } catch (const DamagedChunk& error) {
       file_->check();
       throw UserError(cat(form().name, ": the chunk of rows from ", number / chunks_of_row_ * chunk_rows_,
-                          " on (byte ", chunk.begin, ") is damaged: ", error.what(),
-                          "; copy or write the file again"));
+                          " on", chunk.begin < 0 ? "" : cat(" (byte ", chunk.begin, ")"),
+                          " is damaged: ", error.what(), "; copy or write the file again"));
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "src/data/arrays/array.hpp"
@@ -20,10 +21,21 @@ struct StoredChunk {
   std::uint32_t skipped = 0;  ///< Bit k: filter k was left out
 };
 
+/// Reads chunks of which only the library of the file's format knows the places.
+class ChunkReader {
+ public:
+  virtual ~ChunkReader() = default;
+  /// Reads the chunk that holds the number at `place`, with its filters applied, and says which were left
+  /// out, as StoredChunk::skipped. @returns false if it was never written. Safe from several threads at once.
+  virtual bool read(std::span<const std::int64_t> place, std::vector<std::byte>& stored,
+                    std::uint32_t& skipped) const = 0;
+};
+
 /// An array that is cut into chunks of one shape along all axes; those at the end of an axis reach beyond it.
 struct ChunkTable {
   std::vector<std::int64_t> extents{};  ///< Of a chunk
-  std::vector<StoredChunk> chunks{};    ///< The last axis varies fastest
+  std::vector<StoredChunk> chunks{};    ///< The last axis varies fastest; empty: `reader` reads them
+  std::shared_ptr<const ChunkReader> reader{};
   FilterPipeline pipeline{};
   std::vector<std::byte> fill{};  ///< The number that chunks hold that were never written
 

@@ -104,6 +104,57 @@ FilterPipeline pipeline_of(hid_t creation, const ArrayForm& form) {
   return pipeline;
 }
 
+/// HDF5 1.10 needs a time that grows with the square of their number to tell the places of chunks: 1 s for so
+/// many.
+constexpr hsize_t most_listed = 8192;
+
+/// Chunks that HDF5 finds when they are read, one thread at a time; they are decoded outside.
+class Hdf5Chunks final : public ChunkReader {
+ public:
+  Hdf5Chunks(const std::string& path, const std::string& name, std::shared_ptr<const UnchangedFile> bytes)
+      : path_(path), bytes_(std::move(bytes)) {
+    file_.emplace(open_for_arrays(path));
+    const hdf5::PropertyList access = hdf5::within_the_file(H5P_DATASET_ACCESS);
+    dataset_.emplace(H5Dopen2(file_->id(), name.c_str(), access.id()), "H5Dopen2");
+  }
+  Hdf5Chunks(const Hdf5Chunks&) = delete;
+  Hdf5Chunks& operator=(const Hdf5Chunks&) = delete;
+  ~Hdf5Chunks() override {
+    const hdf5::Session session;
+    dataset_.reset();
+    file_.reset();
+  }
+
+  bool read(std::span<const std::int64_t> place, std::vector<std::byte>& stored,
+            std::uint32_t& skipped) const override {
+    const std::vector<hsize_t> offset(place.begin(), place.end());
+    const hdf5::Session session;
+    try {
+      hsize_t bytes = 0;
+      if (H5Dget_chunk_storage_size(dataset_->id(), offset.data(), &bytes) < 0 || bytes == 0) return false;
+      if (bytes > static_cast<hsize_t>(bytes_->size()))
+        throw UserError(
+            cat("'", path_, "': a chunk of ", bytes, " bytes lies beyond its end; copy or write it again"));
+      stored.resize(bytes);
+      check(H5Dread_chunk(dataset_->id(), H5P_DEFAULT, offset.data(), &skipped, stored.data()),
+            "H5Dread_chunk");
+      return true;
+    } catch (const hdf5::SystemRefusal& refusal) {
+      throw UnreadableFile(path_, refusal.reason);
+    } catch (const LibraryError& error) {
+      bytes_->check();
+      throw UserError(cat("'", path_, "' is damaged: ", error.what(), "; copy or write it again"));
+    }
+  }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const UnchangedFile> bytes_;
+  std::optional<hdf5::File> file_;
+  std::optional<hdf5::Dataset> dataset_;
+};
+
+/// The places of all chunks, or none where there are too many.
 ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   ChunkTable table{.extents = {}, .chunks = {}, .pipeline = pipeline_of(creation, form), .fill = {}};
   std::array<hsize_t, H5S_MAX_RANK> extents{};
@@ -111,7 +162,6 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   table.extents.assign(extents.begin(), extents.begin() + rank);
   std::int64_t count = 1;
   for (std::size_t axis = 0; axis < table.extents.size(); ++axis) count *= table.along(axis, form);
-  table.chunks.resize(static_cast<std::size_t>(count));
   const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
   table.fill.resize(static_cast<std::size_t>(form.type.bytes()));
   check(H5Pget_fill_value(creation, type.id(), table.fill.data()), "H5Pget_fill_value");
@@ -119,6 +169,8 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   hsize_t written = 0;
   const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
   check(H5Dget_num_chunks(dataset, space.id(), &written), "H5Dget_num_chunks");
+  if (std::max(written, static_cast<hsize_t>(count)) > most_listed) return table;
+  table.chunks.resize(static_cast<std::size_t>(count));
   for (hsize_t k = 0; k < written; ++k) {
     std::array<hsize_t, H5S_MAX_RANK> offset{};
     unsigned skipped = 0;
@@ -208,8 +260,9 @@ class Hdf5Arrays final : public ArrayFile {
     const hdf5::Session session;
     try {
       const hdf5::File file = open_for_arrays(path_);
-      const hdf5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT), "H5Dopen2");
-      return open_dataset_of(file, dataset.id(), cat("'", path_, "', ", name));
+      const hdf5::PropertyList access = hdf5::within_the_file(H5P_DATASET_ACCESS);
+      const hdf5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), access.id()), "H5Dopen2");
+      return open_dataset_of(file, dataset.id(), name);
     } catch (const hdf5::SystemRefusal& refusal) {
       throw UnreadableFile(path_, refusal.reason);
     } catch (const LibraryError& error) {
@@ -229,13 +282,18 @@ class Hdf5Arrays final : public ArrayFile {
   }
 
   std::unique_ptr<Array> open_dataset_of(const hdf5::File& file, hid_t dataset,
-                                         const std::string& name) const {
+                                         const std::string& path_in_file) const {
+    const std::string name = cat("'", path_, "', ", path_in_file);
     ArrayForm form = form_of(dataset, name);
     const hdf5::PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
     const H5D_layout_t layout = check(H5Pget_layout(creation.id()), "H5Pget_layout");
     if (layout == H5D_CHUNKED) {
       ChunkTable table = table_of(dataset, creation.id(), form);
-      add_user_block(file, dataset, *file_, table);
+      if (table.chunks.empty()) {
+        table.reader = std::make_shared<const Hdf5Chunks>(path_, path_in_file, file_);
+      } else {
+        add_user_block(file, dataset, *file_, table);
+      }
       form.storage = chunks_text(table);
       return make_chunked_array(std::move(form), file_, std::move(table), cache_);
     }

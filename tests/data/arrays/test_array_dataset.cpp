@@ -121,6 +121,25 @@ TEST(ArrayDataset, ReadsChunksBehindABlockOfTheUsersAndThoseThatWereNeverWritten
   }
 }
 
+TEST(ArrayDataset, ReadsMoreChunksThanAreListed) {
+  const test::TemporaryFolder folder;
+  const std::int64_t samples = 9000;
+  test::save_hdf5(folder.path("a.h5"), {test::counted("images", f32, {samples, 4}), labels_of(samples)},
+                  {.chunk = {1, 4}, .shuffle = true, .deflate = 1});
+  expect_counted(*open(config(DataKind::hdf5), folder.path("a.h5")), f32, samples);
+
+  test::save_hdf5(folder.path("b.h5"), {test::counted("images", f32, {samples, 4})},
+                  {.chunk = {1, 2}, .written_rows = 5});
+  DataConfig data = config(DataKind::hdf5);
+  data.targets = "images";
+  const auto opened = open(data, folder.path("b.h5"), 10, 4);
+  std::vector<float> sample(4);
+  opened->read(4, 0, sample);
+  EXPECT_FLOAT_EQ(sample[3], static_cast<float>(test::counted_value(f32, 19)));
+  opened->read(samples - 1, 0, sample);
+  EXPECT_EQ(sample, std::vector<float>(4, 0.0F));
+}
+
 TEST(ArrayDataset, ReadsNumPysFormats) {
   const test::TemporaryFolder folder;
   for (const NumberType type : all_types()) {
