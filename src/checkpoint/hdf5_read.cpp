@@ -200,7 +200,6 @@ Shape read_shape(hid_t dataset) {
 std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, const StoredTensor& tensor,
                                            std::int64_t file_bytes) {
   PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
-  require_own_values(creation.id());
   const hid_t plain = tensor.element == Element::unsigned64 ? H5T_STD_U64LE : H5T_IEEE_F32LE;
   if (check(H5Tequal(type.id(), plain), "H5Tequal") == 0 || H5Pget_layout(creation.id()) != H5D_CONTIGUOUS)
     return std::nullopt;
@@ -224,6 +223,8 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
     const bool integers = tensor.element == Element::unsigned64;
     if (H5Tget_class(type.id()) != (integers ? H5T_INTEGER : H5T_FLOAT))
       throw UserError(cat("is not a set of ", integers ? "integers" : "floating-point numbers"));
+    const PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
+    require_own_values(creation.id());  // before HDF5 looks for the extents of other files
     tensor.shape = read_shape(dataset);
     tensor.checksum = read_checksum(dataset, file_bytes);
     tensor.position = plain_position(dataset, type, tensor, file_bytes);

@@ -23,7 +23,7 @@ std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceCo
   const DataKind kind = data.kind;
   std::map<std::string, File> copies;
   if (kind == DataKind::numpy) {
-    for (const std::string& path : array_files(data, source))
+    for (const std::string& path : array_files(data, source, &source == &data.train))
       if (path.ends_with(".npz")) copies.merge(inflated_arrays(path, {data.inputs, data.targets}));
     return copies;
   }

@@ -76,7 +76,8 @@ std::map<std::string, std::string> scan_shards(const DataConfig& data, bool vali
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t path_end = text.find('\0', at);
       const std::size_t length_end = text.find('\0', path_end + 1);
-      const auto length = static_cast<std::size_t>(std::stoull(text.substr(path_end + 1)));
+      const auto length =
+          static_cast<std::size_t>(std::stoull(text.substr(path_end + 1, length_end - path_end - 1)));
       indexes[text.substr(at, path_end - at)] = text.substr(length_end + 1, length);
       at = length_end + 1 + length;
     }

@@ -31,6 +31,7 @@ std::vector<json> metrics_of(const test::TemporaryFolder& folder) {
 bool has_type(const json& value, const std::string& type) {
   if (type.starts_with("text")) return value.is_string();
   if (type.starts_with("integer")) return value.is_number_integer();
+  if (type.starts_with("array")) return value.is_array() && !value.empty() && value.front().is_number();
   return value.is_number() || value.is_null();
 }
 
@@ -67,6 +68,8 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
     reporter.step(step);
     reporter.validation({.step = 1,
                          .loss = 0.25,
+                         .accuracy_top1 = 0.5,
+                         .accuracy_top5 = 1.0,
                          .samples = 7,
                          .auc = 0.75,
                          .auc_bound = 0.001,
@@ -76,6 +79,20 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
                          .average_loss = 0.25,
                          .average_accuracy_top1 = 0.5,
                          .average_accuracy_top5 = 0.75,
+                         .rmse = 2.0,
+                         .mae = 1.5,
+                         .r2 = 0.75,
+                         .accuracy = 0.5,
+                         .f1 = 0.25,
+                         .average_rmse = 2.0,
+                         .average_r2 = 0.75,
+                         .average_accuracy = 0.5,
+                         .average_f1 = 0.25,
+                         .output_rmse = {2.0, 3.0},
+                         .output_mae = {1.5},
+                         .output_r2 = {0.75},
+                         .output_accuracy = {0.5},
+                         .output_f1 = {0.25},
                          .epoch_s = 2.5,
                          .best_of = "auc",
                          .best = 0.75,

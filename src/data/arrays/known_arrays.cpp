@@ -64,10 +64,12 @@ class IdxArrays final : public ArrayFile {
   std::string name_;
 };
 
-/// Whether the members of an HDF5 file are those of a checkpoint or a file of weights.
+/// Whether the members of an HDF5 file are those of a checkpoint, of a server's part of one or a file of
+/// weights.
 bool is_of_model(const ArrayFile& file) {
-  return std::ranges::any_of(file.names(),
-                             [](const std::string& name) { return name.starts_with("parameters/"); });
+  return std::ranges::any_of(file.names(), [](const std::string& name) {
+    return name.starts_with("parameters/") || (name.starts_with("rows/") && name.ends_with("/keys"));
+  });
 }
 
 }  // namespace

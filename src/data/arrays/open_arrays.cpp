@@ -33,8 +33,9 @@ bool is_folder(const std::string& path) {
 }
 
 /// Whether a file of a folder belongs to the data: others may lie beside it.
-bool belongs(DataKind kind, const std::string& path) {
+bool belongs(DataKind kind, bool training, const std::string& path) {
   const std::string name = file_name(path);
+  if (kind == DataKind::cifar && !training) return name == "test_batch.bin" || name == "test.bin";
   if (kind == DataKind::cifar)
     return name == "train.bin" || (name.starts_with("data_batch_") && name.ends_with(".bin"));
   if (kind == DataKind::numpy) return name.ends_with(".npz");
@@ -42,9 +43,9 @@ bool belongs(DataKind kind, const std::string& path) {
   return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-const char* wanted_files(DataKind kind) {
+const char* wanted_files(DataKind kind, bool training) {
   switch (kind) {
-    case DataKind::cifar: return "data_batch_*.bin or train.bin";
+    case DataKind::cifar: return training ? "data_batch_*.bin or train.bin" : "test_batch.bin or test.bin";
     case DataKind::numpy: return "NAME.npy for data.inputs and data.targets, or *.npz";
     default: return "*.h5, *.hdf5, *.hdf or *.nc";
   }
@@ -57,14 +58,17 @@ bool holds_npy(const DataConfig& data, const std::string& folder) {
 }
 
 /// One for each file, or one for a folder of .npy files.
-std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source) {
+std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source,
+                                       bool training) {
   const bool folder = is_folder(source.path);
   if (data.kind == DataKind::numpy && folder && holds_npy(data, source.path)) return {source.path};
   std::vector<std::string> files = find_click_files(source.path);
-  if (folder) std::erase_if(files, [&](const std::string& path) { return !belongs(data.kind, path); });
+  if (folder)
+    std::erase_if(files, [&](const std::string& path) { return !belongs(data.kind, training, path); });
   if (files.empty())
     throw UserError(cat(config::printable(source.path), ": this folder holds no files of data.kind = \"",
-                        data.kind, "\" (", wanted_files(data.kind), "); name one that does, or a pattern"));
+                        data.kind, "\" (", wanted_files(data.kind, training),
+                        "); name one that does, or a pattern"));
   std::ranges::sort(files);
   return files;
 }
@@ -155,7 +159,7 @@ void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeLi
 
 std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
                                      std::int64_t classes, const DatasetUse& use) {
-  const std::vector<std::string> sources = array_sources(data, source);
+  const std::vector<std::string> sources = array_sources(data, source, use.training);
   const auto cache = std::make_shared<ChunkCache>(data.cache_mb << 20);
   MistakeList mistakes;
   std::vector<ArrayPair> parts;
@@ -170,8 +174,8 @@ std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceCon
   return make_array_dataset(std::move(parts), options_of(data, classes, use, sources));
 }
 
-std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source) {
-  std::vector<std::string> files = array_sources(data, source);
+std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training) {
+  std::vector<std::string> files = array_sources(data, source, training);
   if (!is_folder(files.front())) return files;
   std::vector<std::string> arrays;
   for (const std::string& name : {data.inputs, data.targets})

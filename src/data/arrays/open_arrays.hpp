@@ -14,7 +14,8 @@ namespace flotilla {
 std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
                                      std::int64_t classes, const DatasetUse& use);
 
-/// The files that open_arrays() reads, in byte order of their names. @throws UserError if there are none
-std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source);
+/// The files that open_arrays() reads, in byte order of their names. @param training DatasetUse::training
+/// @throws UserError if there are none
+std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training);
 
 }  // namespace flotilla

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/arrays/unchanged_file.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -37,8 +36,7 @@ void UnchangedFile::read(std::int64_t begin, std::span<std::byte> to) const {
 }
 
 void UnchangedFile::will_read(std::int64_t begin, std::int64_t bytes) const {
-  // A hint: where the system refuses it, reading is as it would be without.
-  ::posix_fadvise(file_.descriptor(), begin, bytes, POSIX_FADV_WILLNEED);
+  file_.read_ahead(begin, bytes);
 }
 
 }  // namespace flotilla

@@ -142,6 +142,9 @@ OpenedShard open_shard(const std::string& path, const ShardOptions& options) {
     const auto scanned = options.indexes.find(path);
     opened.index = scanned == options.indexes.end() ? read_index(path, opened.mistakes)
                                                     : ShardIndex::of_text(scanned->second, path);
+    if (opened.index.bytes != opened.stamp.bytes)
+      throw UserError(cat(config::printable(path), ": has ", opened.stamp.bytes, " bytes, and had ",
+                          opened.index.bytes, " when it was listed; start again when it is complete"));
     if (options.labelled) check_labels(path, options, opened);
   } catch (const UserError& error) {
     opened.mistakes.add(error.what());

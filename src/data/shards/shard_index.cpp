@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/shards/shard_index.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/images/image_source.hpp"
 #include "src/files/checksum.hpp"
 
 namespace flotilla {
@@ -57,7 +59,7 @@ std::string checksum_line(std::string_view text) {
 }
 
 bool fits_in_shard(const PackedImage& image, std::int64_t shard_bytes) {
-  return image.begin >= 0 && image.bytes >= 0 && image.bytes <= shard_bytes &&
+  return image.begin >= 0 && image.bytes >= 0 && image.bytes <= std::min(shard_bytes, most_image_bytes) &&
          image.begin <= shard_bytes - image.bytes && image.label >= -1;
 }
 

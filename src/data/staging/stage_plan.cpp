@@ -73,7 +73,8 @@ void add_source(const DataConfig& data, const DataSourceConfig& source, std::int
   if (data.kind == DataKind::idx) {
     originals.files.insert({normal_file(source.images), normal_file(source.labels)});
   } else if (data.has_arrays() || data.kind == DataKind::cifar) {
-    for (const std::string& path : array_files(data, source)) originals.files.insert(normal_file(path));
+    for (const std::string& path : array_files(data, source, training))
+      originals.files.insert(normal_file(path));
   } else if (data.has_clicks()) {
     for (const std::string& path : find_click_files(source.path)) originals.files.insert(normal_file(path));
   } else if (data.kind == DataKind::webdataset) {
