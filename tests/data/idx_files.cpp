@@ -21,9 +21,9 @@ Bytes join(Bytes left, const Bytes& right) {
   return left;
 }
 
-Bytes gzip(const Bytes& plain) {
+Bytes deflated(const Bytes& plain, int level, int window_bits) {
   z_stream stream{};
-  if (deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+  if (deflateInit2(&stream, level, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::runtime_error("deflateInit2 failed");
   }
   Bytes out(deflateBound(&stream, static_cast<uLong>(plain.size())));
@@ -37,6 +37,10 @@ Bytes gzip(const Bytes& plain) {
   deflateEnd(&stream);
   if (code != Z_STREAM_END) throw std::runtime_error("deflate failed");
   return out;
+}
+
+Bytes gzip(const Bytes& plain) {
+  return deflated(plain, 9, 16 + MAX_WBITS);
 }
 
 void save(const std::string& path, const Bytes& bytes) {

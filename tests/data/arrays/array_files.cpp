@@ -114,22 +114,6 @@ Bytes text(const std::string& letters) {
   return {letters.begin(), letters.end()};
 }
 
-Bytes raw_deflate(Bytes plain) {
-  z_stream stream{};
-  if (deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    throw std::runtime_error("deflateInit2 failed");
-  Bytes out(deflateBound(&stream, static_cast<uLong>(plain.size())));
-  stream.next_in = plain.data();
-  stream.avail_in = static_cast<uInt>(plain.size());
-  stream.next_out = out.data();
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int code = deflate(&stream, Z_FINISH);
-  out.resize(out.size() - stream.avail_out);
-  deflateEnd(&stream);
-  if (code != Z_STREAM_END) throw std::runtime_error("deflate failed");
-  return out;
-}
-
 /// The fields that a local header and an entry of the directory share: version … lengths.
 Bytes shared_fields(const Bytes& name, const Bytes& plain, const Bytes& stored, const ZipForm& form,
                     std::size_t extra) {
@@ -221,7 +205,7 @@ Bytes npz(const std::vector<StoredArray>& arrays, const ZipForm& form) {
   Bytes directory;
   for (const StoredArray& array : arrays) {
     const Bytes plain = npy(array);
-    const Bytes stored = form.deflated ? raw_deflate(plain) : plain;
+    const Bytes stored = form.deflated ? deflated(plain, 6, -MAX_WBITS) : plain;
     const Bytes name = text(array.name + ".npy");
     const std::uint64_t begin = archive.size();
     const Bytes local_extra = form.zip64 ? extra64({plain.size(), stored.size()}) : Bytes();
