@@ -19,18 +19,9 @@ namespace flotilla::hdf5 {
 
 namespace {
 
-File open_file(const std::string& path) {
-  PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
-  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
-  // A finished checkpoint never changes, and on network file systems locks fail.
-  check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
-  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
-}
-
 /// @throws UserError if values of the dataset lie in other files
 void require_own_values(hid_t creation) {
-  if (H5Pget_layout(creation) == H5D_VIRTUAL ||
-      check(H5Pget_external_count(creation), "H5Pget_external_count") > 0)
+  if (lies_in_other_files(creation))
     throw UserError("has its values in other files, which are not read; copy them into this one (h5repack)");
 }
 
@@ -280,7 +271,7 @@ FileIndex read_index(const std::string& path) {
   index.bytes = flotilla::File::open(path).size();
   const Session session;
   try {
-    const File file = open_file(path);
+    const File file = open_to_read(path);
     index.has_state = check(H5Aexists(file.id(), "schema"), "H5Aexists") > 0;
     if (index.has_state) read_state(file.id(), index);
     for (const char* group : {"parameters", "statistics"})
@@ -304,7 +295,7 @@ void read_converted(const std::string& path, const StoredTensor& tensor, std::sp
   require(static_cast<std::int64_t>(to.size()) == tensor.shape.size(), "wrong size for ", tensor.path);
   const Session session;
   try {
-    const File file = open_file(path);
+    const File file = open_to_read(path);
     const PropertyList access = within_the_file(H5P_DATASET_ACCESS);
     const Dataset dataset(H5Dopen2(file.id(), tensor.path.c_str(), access.id()), "H5Dopen2");
     check(H5Dread(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data()), "H5Dread");

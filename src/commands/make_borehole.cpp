@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <span>
 #include <vector>
 
 #include "src/checkpoint/write_file.hpp"
+#include "src/commands/array_statistics.hpp"
 #include "src/commands/make_data.hpp"
 #include "src/data/borehole.hpp"
 #include "src/observe/progress_line.hpp"
@@ -30,8 +30,7 @@ std::string write_borehole(std::uint64_t seed, std::int64_t begin, std::int64_t 
       CheckpointTensor{.path = "targets", .shape = {rows, 1}}};
   NewFile file(path, arrays);
   ProgressLine progress(fmt::format("writing {}", path), rows, Amount::items);
-  double mean = 0.0;
-  double squares = 0.0;
+  Moments moments;
   for (std::int64_t first = 0; first < rows; first += block_rows) {
     const auto count = static_cast<std::size_t>(std::min(block_rows, rows - first));
     std::vector<float> inputs(count * width);
@@ -40,9 +39,7 @@ std::string write_borehole(std::uint64_t seed, std::int64_t begin, std::int64_t 
       const std::int64_t number = first + static_cast<std::int64_t>(row);
       targets[row] =
           borehole_sample(seed, begin + number, std::span(inputs).subspan(row * width).first<width>());
-      const double apart = static_cast<double>(targets[row]) - mean;
-      mean += apart / static_cast<double>(number + 1);
-      squares += apart * (static_cast<double>(targets[row]) - mean);
+      moments.add({.count = 1, .mean = static_cast<double>(targets[row])});
     }
     file.append(0, std::as_bytes(std::span(inputs)));
     file.append(1, std::as_bytes(std::span(targets)));
@@ -51,8 +48,7 @@ std::string write_borehole(std::uint64_t seed, std::int64_t begin, std::int64_t 
   const CheckpointPart written = file.complete(nullptr);
   file.give_name();
   return fmt::format("{}: {} rows, {:.1f} MB; targets: mean {:.6g}, deviation {:.6g}", path, rows,
-                     static_cast<double>(written.bytes) * 1e-6, mean,
-                     std::sqrt(squares / static_cast<double>(rows)));
+                     static_cast<double>(written.bytes) * 1e-6, moments.mean, moments.deviation());
 }
 
 }  // namespace

@@ -30,18 +30,6 @@ class ArrayRules : public RuleChecks {
             "data.mean", data.mean != defaults.mean || data.std != defaults.std,
             "data.input_mean and data.input_std are enough, of uint8 too");
   }
-
-  void target_scale() {
-    const auto refuse = [this](const char* key, const std::vector<double>& values) {
-      if (usable({key, "model.loss"}) && config.data.has_arrays() && config.model.has_classes() &&
-          !values.empty())
-        mistakes.add(origin({key}), cat(key,
-                                        " is of numbers that are predicted, and model.loss = \"softmax\" has "
-                                        "classes: leave it out"));
-    };
-    refuse("data.target_mean", config.data.target_mean);
-    refuse("data.target_std", config.data.target_std);
-  }
 };
 
 }  // namespace
@@ -51,7 +39,6 @@ void check_array_rules(const Config& config, const DeckValues& given, Mistakes& 
   rules.blocks();
   rules.shares();
   rules.pixel_scale();
-  rules.target_scale();
 }
 
 }  // namespace flotilla::config

@@ -60,7 +60,15 @@ class LossRules : public RuleChecks {
   }
 
   void target_scale(std::string_view path, const std::vector<double>& values) {
-    if (values.empty() || config.model.has_classes() || !usable({path, "model.outputs"})) return;
+    if (values.empty() || !usable({path, "model.outputs"})) return;
+    if (config.model.has_classes()) {
+      if (config.data.has_arrays())
+        mistakes.add(origin({path}),
+                     cat(path,
+                         " is of numbers that are predicted, and model.loss = \"softmax\" has "
+                         "classes: leave it out"));
+      return;
+    }
     const auto count = static_cast<std::int64_t>(values.size());
     if (!predicts_numbers(config.model.loss))
       mistakes.add(origin({path}), cat(path,

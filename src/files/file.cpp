@@ -123,6 +123,14 @@ struct stat File::status() const {
   return status;
 }
 
+FileStamp stamp_of(const struct stat& status) {
+  return {status.st_size, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+FileStamp File::stamp() const {
+  return stamp_of(status());
+}
+
 std::int64_t File::size_now() const {
   return status().st_size;
 }

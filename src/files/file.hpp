@@ -13,6 +13,15 @@
 
 namespace flotilla {
 
+/// How long a file is and when it was changed last.
+struct FileStamp {
+  std::int64_t bytes = 0;
+  std::int64_t changed_ns = 0;  ///< Since 1970
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+FileStamp stamp_of(const struct stat& status);
+
 /// An open file, read and written at given positions, so that several threads may share it. Move-only. What
 /// fails is a UserError that names the file, the system's reason and the remedy that the file was opened
 /// with; UnreadableFile where the system cannot read.
@@ -48,6 +57,7 @@ class File {
   /// For calls of the system that this class does not have.
   int descriptor() const { return descriptor_; }
   std::int64_t size() const { return size_; }  ///< Bytes, when opened or appended last.
+  FileStamp stamp() const;                     ///< As it is now
   std::int64_t size_now() const;               ///< Bytes, including what other processes have written
   /// Reads from byte `begin` on; fewer bytes only at the end of the file.
   std::size_t read_some(std::int64_t begin, std::span<std::byte> to) const;

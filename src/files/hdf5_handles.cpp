@@ -56,6 +56,18 @@ void fail(const char* call, std::source_location at) {
   throw LibraryError(call, last_error(), at);
 }
 
+File open_to_read(const std::string& path) {
+  PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
+  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
+  check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
+}
+
+bool lies_in_other_files(hid_t creation) {
+  return H5Pget_layout(creation) == H5D_VIRTUAL ||
+         check(H5Pget_external_count(creation), "H5Pget_external_count") > 0;
+}
+
 PropertyList within_the_file(hid_t property_class) {
   const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t,
                          void*) -> herr_t { return -1; };

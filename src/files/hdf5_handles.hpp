@@ -67,8 +67,16 @@ using Type = Handle<H5Tclose>;
 using PropertyList = Handle<H5Pclose>;
 using Object = Handle<H5Oclose>;
 
+/// Opens a file that is finished: no lock, which fails on network file systems; closing it closes what was
+/// opened of it.
+File open_to_read(const std::string& path);
+
+/// Whether values of the dataset with these creation properties lie in other files.
+bool lies_in_other_files(hid_t creation);
+
 /// Access properties of a class (H5P_DATASET_ACCESS …) with which HDF5 follows no link into another file: a
-/// file of a stranger must not have others read, and what is said of a dataset's place is said of this file.
+/// file from other people must not have others read, and what is said of a dataset's place is said of this
+/// file.
 PropertyList within_the_file(hid_t property_class);
 
 /// Held around every use of HDF5: the library may have been built without thread safety, and its error stack

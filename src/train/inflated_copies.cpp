@@ -8,8 +8,8 @@
 
 #include "src/data/arrays/npz_file.hpp"
 #include "src/data/arrays/open_arrays.hpp"
-#include "src/data/clicks/click_files.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/find_data_files.hpp"
 #include "src/data/idx_file.hpp"
 #include "src/files/gzip_reader.hpp"
 #include "src/job/failure.hpp"
@@ -37,7 +37,7 @@ std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceCo
       copies.emplace(source.labels, open_idx(source.labels, IdxKind::labels).bytes);
     return copies;
   }
-  for (const std::string& path : find_click_files(source.path))
+  for (const std::string& path : find_data_files(source.path))
     if (is_compressed(path)) copies.emplace(path, inflated_copy(open_data_file(path)));
   return copies;
 }

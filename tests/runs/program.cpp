@@ -2,6 +2,7 @@
 #include "tests/runs/program.hpp"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,6 +143,18 @@ std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::st
     if (json.at("event") == event) found.push_back(std::move(json));
   }
   return found;
+}
+
+std::vector<double> losses(const std::string& run_folder) {
+  std::vector<double> found;
+  for (const nlohmann::json& step : metrics(run_folder, "step")) found.push_back(step.at("loss"));
+  return found;
+}
+
+void expect_told(const Result& result, const std::string& text) {
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_EQ(count(result.errors, "flotilla: ") - count(result.errors, "flotilla:   "), 1) << result.errors;
+  EXPECT_NE(result.errors.find(text), std::string::npos) << result.errors;
 }
 
 int count(const std::string& text, const std::string& part) {

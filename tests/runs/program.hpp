@@ -50,6 +50,11 @@ std::string source_path(const std::string& relative);  ///< In the source tree.
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event);
+/// Of each step that metrics.jsonl has.
+std::vector<double> losses(const std::string& run_folder);
+/// Expects exit code 2 and one message on stderr (its list of mistakes, if it has one, below it) with `text`
+/// in it.
+void expect_told(const Result& result, const std::string& text);
 /// How often `part` occurs in `text`.
 int count(const std::string& text, const std::string& part);
 /// Whether a process is there and not a zombie.

@@ -58,11 +58,6 @@ class ImageRuns : public ::testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return flotilla(ranks, all);
   }
-  std::vector<double> losses(const std::string& run) const {
-    std::vector<double> values;
-    for (const auto& step : metrics(path(run), "step")) values.push_back(step.at("loss"));
-    return values;
-  }
   /// The lines of a run's warnings.
   static std::vector<std::string> warnings(const Result& result) {
     static const std::regex line("flotilla: warning: ([^\n]*)");
@@ -70,11 +65,6 @@ class ImageRuns : public ::testing::Test {
     for (std::sregex_iterator at(result.errors.begin(), result.errors.end(), line), end; at != end; ++at)
       found.push_back((*at)[1]);
     return found;
-  }
-  static void expect_told(const Result& result, const std::string& text) {
-    EXPECT_EQ(result.exit_code, 2) << result.errors;
-    EXPECT_EQ(count(result.errors, "flotilla: ") - count(result.errors, "flotilla:   "), 1) << result.errors;
-    EXPECT_NE(result.errors.find(text), std::string::npos) << result.errors;
   }
   TemporaryFolder folder;
 };
@@ -89,9 +79,9 @@ TEST_F(ImageRuns, GiveTheSameBitsForListsAndFoldersAnyThreadsAndACache) {
   ASSERT_EQ(list.exit_code, 0) << list.errors;
   ASSERT_EQ(classes.exit_code, 0) << classes.errors;
   ASSERT_EQ(cached.exit_code, 0) << cached.errors;
-  ASSERT_EQ(losses("list").size(), 6U);
-  EXPECT_EQ(losses("classes"), losses("list"));
-  EXPECT_EQ(losses("cached"), losses("list"));
+  ASSERT_EQ(losses(path("list")).size(), 6U);
+  EXPECT_EQ(losses(path("classes")), losses(path("list")));
+  EXPECT_EQ(losses(path("cached")), losses(path("list")));
   EXPECT_EQ(metrics(path("list"), "validation").back().at("loss"),
             metrics(path("classes"), "validation").back().at("loss"));
   EXPECT_NE(list.output.find("24 images of " + path("train.txt") + ", paths from " + path("train") +
@@ -125,13 +115,13 @@ TEST_F(ImageRuns, AugmentASampleAlikeOnAnyNumberOfRanksAndAfterAResume) {
   ASSERT_EQ(four.exit_code, 0) << four.errors;
   ASSERT_EQ(begun.exit_code, 0) << begun.errors;
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  ASSERT_EQ(losses("one").size(), 6U);
-  EXPECT_EQ(losses("two"), losses("one"));
-  EXPECT_EQ(losses("four"), losses("one"));
-  EXPECT_EQ(losses("resumed"), losses("one"));
-  EXPECT_NE(losses("others"), losses("one"));
+  ASSERT_EQ(losses(path("one")).size(), 6U);
+  EXPECT_EQ(losses(path("two")), losses(path("one")));
+  EXPECT_EQ(losses(path("four")), losses(path("one")));
+  EXPECT_EQ(losses(path("resumed")), losses(path("one")));
+  EXPECT_NE(losses(path("others")), losses(path("one")));
   ASSERT_EQ(stronger.exit_code, 0) << stronger.errors;
-  EXPECT_NE(losses("stronger"), losses("one"));
+  EXPECT_NE(losses(path("stronger")), losses(path("one")));
   EXPECT_NE(one.output.find("moved by up to 3 pixels, RandAugment(2, 9), a part erased with probability 0.5"),
             std::string::npos)
       << one.output;
@@ -147,25 +137,23 @@ TEST(DigitRuns, AreAugmentedWhenAskedOnAnyNumberOfRanksAndInTrainingOnly) {
       "validation.images = \"images\"\nvalidation.labels = \"labels\"\n[train]\nepochs = 1\n"
       "global_batch_size = 8\n[schedule]\nlearning_rate = 0.05\n[device]\nthreads = 1\n[run]\n"
       "log_every = 1\nreproducible = true\nvirtual_shards = 4\n");
-  const auto losses = [&](int ranks, const std::string& run, const std::vector<std::string>& more) {
+  const auto trained = [&](int ranks, const std::string& run, const std::vector<std::string>& more) {
     std::vector<std::string> all = {"train", folder.path("deck.toml"), "run.output=" + folder.path(run)};
     all.insert(all.end(), more.begin(), more.end());
     const Result result = flotilla(ranks, all);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    std::vector<double> values;
-    for (const auto& step : metrics(folder.path(run), "step")) values.push_back(step.at("loss"));
-    return values;
+    return losses(folder.path(run));
   };
   const std::vector<std::string> changes = {"data.flip=0.5", "data.crop_padding=2", "data.rand_augment=2",
                                             "data.erase=0.5"};
-  const auto plain = losses(1, "plain", {});
-  const auto changed = losses(1, "changed", changes);
+  const auto plain = trained(1, "plain", {});
+  const auto changed = trained(1, "changed", changes);
 
-  EXPECT_EQ(losses(1, "not flipped", {"data.flip=0"}), plain);
+  EXPECT_EQ(trained(1, "not flipped", {"data.flip=0"}), plain);
   std::set<std::vector<double>> different = {plain, changed};
-  for (const std::string& change : changes) different.insert(losses(1, change, {change}));
+  for (const std::string& change : changes) different.insert(trained(1, change, {change}));
   EXPECT_EQ(different.size(), 2 + changes.size());
-  EXPECT_EQ(losses(2, "two ranks", changes), changed);
+  EXPECT_EQ(trained(2, "two ranks", changes), changed);
 
   const auto evaluated = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = {"evaluate", folder.path("changed"), "--json"};
@@ -220,9 +208,9 @@ TEST_F(ImageRuns, ReplaceBadImagesAndTellThemAfterEachEpochForAnyRankCount) {
       << one.errors;
   EXPECT_EQ(warnings(one)[1].find("epoch 1: 3 images "), 0U) << one.errors;
   EXPECT_EQ(one.errors.find("data.on_bad_image"), std::string::npos) << one.errors;
-  ASSERT_EQ(losses("one").size(), losses("two").size());
-  for (std::size_t i = 0; i < losses("one").size(); ++i)
-    EXPECT_NEAR(losses("one")[i], losses("two")[i], 1e-5) << i;
+  ASSERT_EQ(losses(path("one")).size(), losses(path("two")).size());
+  for (std::size_t i = 0; i < losses(path("one")).size(); ++i)
+    EXPECT_NEAR(losses(path("one"))[i], losses(path("two"))[i], 1e-5) << i;
 }
 
 TEST_F(ImageRuns, EndWhereMoreImagesAreBadThanTheDeckAllows) {

@@ -60,12 +60,6 @@ class Resnet : public ::testing::Test {
   static std::string checkpoint(int step, const std::string& sub_folder = "") {
     return path("run/checkpoints/" + sub_folder + CheckpointFolder::file_name(step));
   }
-  static std::vector<double> losses(const std::string& output) {
-    std::vector<double> found;
-    for (const auto& step : metrics(path(output), "step")) found.push_back(step.at("loss"));
-    return found;
-  }
-
   static TemporaryFolder* folder;
 };
 TemporaryFolder* Resnet::folder = nullptr;
@@ -81,8 +75,8 @@ TEST_F(Resnet, GoesOnWithTheSameBitsAndStatistics) {
   const Snapshot expected = read_checkpoint(checkpoint(4));
   const Snapshot found = read_checkpoint(path("half/checkpoints/" + CheckpointFolder::file_name(4)));
   EXPECT_EQ(found.values, expected.values);
-  const std::vector<double> whole = losses("run");
-  EXPECT_EQ(losses("half"), std::vector(whole.begin() + 2, whole.end()));
+  const std::vector<double> whole = losses(path("run"));
+  EXPECT_EQ(losses(path("half")), std::vector(whole.begin() + 2, whole.end()));
   const auto statistics = std::ranges::count_if(
       found.tensors, [](const CheckpointTensor& tensor) { return tensor.path.starts_with("statistics/"); });
   EXPECT_EQ(statistics, 40);

@@ -24,11 +24,6 @@ class Staging : public testing::Test {
     return flotilla(ranks, all);
   }
   std::string staged() const { return "data.stage_to=" + folder_.path("disk"); }
-  std::vector<double> losses(const std::string& output) const {
-    std::vector<double> values;
-    for (const auto& step : metrics(folder_.path(output), "step")) values.push_back(step.at("loss"));
-    return values;
-  }
   std::string path(const std::string& name) const { return folder_.path(name); }
 
  private:
@@ -46,8 +41,8 @@ TEST_F(Staging, OfDigitsTrainsOnTheSameSamplesAndCopiesThemOnce) {
   EXPECT_EQ(count(first.output, "staged       4 files, "), 1) << first.output;
   EXPECT_EQ(count(first.output, ": copied in "), 1) << first.output;
   EXPECT_EQ(count(second.output, ", where all were"), 1) << second.output;
-  EXPECT_EQ(losses("first"), losses("plain"));
-  EXPECT_EQ(losses("second"), losses("plain"));
+  EXPECT_EQ(losses(path("first")), losses(path("plain")));
+  EXPECT_EQ(losses(path("second")), losses(path("plain")));
   EXPECT_EQ(read_file(path("first/deck.toml")).find(path("disk/flotilla-")), std::string::npos)
       << "a copy's path is nothing to go on with";
 }

@@ -19,14 +19,6 @@ using hdf5::check;
 
 constexpr const char* repack = "; rewrite the file with h5repack";
 
-hdf5::File open_for_arrays(const std::string& path) {
-  hdf5::PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
-  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
-  // Data do not change while they are read, and on network file systems locks fail.
-  check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
-  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
-}
-
 /// float16 as h5py writes it; HDF5 1.10 has no name for it.
 bool is_float16(hid_t type) {
   if (H5Tget_class(type) != H5T_FLOAT || H5Tget_size(type) != 2) return false;
@@ -113,7 +105,7 @@ class Hdf5Chunks final : public ChunkReader {
  public:
   Hdf5Chunks(const std::string& path, const std::string& name, std::shared_ptr<const UnchangedFile> bytes)
       : path_(path), bytes_(std::move(bytes)) {
-    file_.emplace(open_for_arrays(path));
+    file_.emplace(hdf5::open_to_read(path));
     const hdf5::PropertyList access = hdf5::within_the_file(H5P_DATASET_ACCESS);
     dataset_.emplace(H5Dopen2(file_->id(), name.c_str(), access.id()), "H5Dopen2");
   }
@@ -254,7 +246,7 @@ class Hdf5Arrays final : public ArrayFile {
         file_(std::make_shared<const UnchangedFile>(open_data_file(path))) {
     const hdf5::Session session;
     try {
-      const hdf5::File file = open_for_arrays(path_);
+      const hdf5::File file = hdf5::open_to_read(path_);
       check(H5Ovisit2(file.id(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name, &names_, H5O_INFO_BASIC),
             "H5Ovisit2");
     } catch (const hdf5::SystemRefusal& refusal) {
@@ -272,7 +264,7 @@ class Hdf5Arrays final : public ArrayFile {
     const std::string name = without_slash(given);
     const hdf5::Session session;
     try {
-      const hdf5::File file = open_for_arrays(path_);
+      const hdf5::File file = hdf5::open_to_read(path_);
       const hdf5::PropertyList access = hdf5::within_the_file(H5P_DATASET_ACCESS);
       const hdf5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), access.id()), "H5Dopen2");
       return open_dataset_of(file, dataset.id(), name);
@@ -300,7 +292,7 @@ class Hdf5Arrays final : public ArrayFile {
     const hdf5::PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
     const H5D_layout_t layout = check(H5Pget_layout(creation.id()), "H5Pget_layout");
     // Before HDF5 is asked for the shape, for which it looks into other files.
-    if (layout == H5D_VIRTUAL || check(H5Pget_external_count(creation.id()), "H5Pget_external_count") > 0)
+    if (hdf5::lies_in_other_files(creation.id()))
       throw UserError(
           cat(name,
               ": its numbers lie in other files, which is not read here; name those files, or write "

@@ -14,7 +14,7 @@
 #include "src/data/arrays/cifar_file.hpp"
 #include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/npz_file.hpp"
-#include "src/data/clicks/click_files.hpp"
+#include "src/data/find_data_files.hpp"
 #include "src/data/mistake_list.hpp"
 
 namespace flotilla {
@@ -62,7 +62,7 @@ std::vector<std::string> array_sources(const DataConfig& data, const DataSourceC
                                        bool training) {
   const bool folder = is_folder(source.path);
   if (data.kind == DataKind::numpy && folder && holds_npy(data, source.path)) return {source.path};
-  std::vector<std::string> files = find_click_files(source.path);
+  std::vector<std::string> files = find_data_files(source.path);
   if (folder)
     std::erase_if(files, [&](const std::string& path) { return !belongs(data.kind, training, path); });
   if (files.empty())
@@ -146,7 +146,7 @@ ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, con
   return options;
 }
 
-/// The keys of pixels must not be given in vain.
+/// Keys that would have no effect are refused: data.mean and data.std beside numbers that are no bytes.
 void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeList& mistakes) {
   const DataConfig defaults;
   if (inputs.type.is_byte() || (data.mean == defaults.mean && data.std == defaults.std)) return;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/arrays/unchanged_file.hpp"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -16,16 +13,12 @@ constexpr std::uint32_t reads_between_checks = 1024;
 
 }  // namespace
 
-UnchangedFile::UnchangedFile(File file) : file_(std::move(file)), changed_ns_(changed_ns()) {}
-
-std::int64_t UnchangedFile::changed_ns() const {
-  struct stat status {};
-  if (::fstat(file_.descriptor(), &status) != 0) fail_to_read(name(), errno);
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+UnchangedFile::UnchangedFile(File file) : file_(std::move(file)), stamp_(file_.stamp()) {
+  stamp_.bytes = file_.size();  // as it was opened
 }
 
 void UnchangedFile::check() const {
-  if (file_.size_now() == file_.size() && changed_ns() == changed_ns_) return;
+  if (file_.stamp() == stamp_) return;
   throw UserError(cat("'", name(), "' has been changed since it was opened, when it had ", size(),
                       " bytes; do not change it while it is read"));
 }

@@ -11,8 +11,8 @@
 
 namespace flotilla {
 
-/// A file of samples that must stay as it is while it is read: where a read ends early, and now and then, its
-/// size and the time of its last change are compared with those at the start. Safe from several threads.
+/// A file of samples that must stay as it is while it is read: now and then its stamp is compared with that
+/// at the start. Safe from several threads.
 class UnchangedFile {
  public:
   explicit UnchangedFile(File file);
@@ -28,10 +28,8 @@ class UnchangedFile {
   void check() const;
 
  private:
-  std::int64_t changed_ns() const;
-
   File file_;
-  std::int64_t changed_ns_;
+  FileStamp stamp_;
   mutable std::atomic<std::uint32_t> reads_{0};
 };
 

@@ -12,7 +12,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/clicks/click_file.hpp"
-#include "src/data/clicks/click_files.hpp"
+#include "src/data/find_data_files.hpp"
 #include "src/data/line_reader.hpp"
 
 namespace flotilla {
@@ -162,7 +162,7 @@ class ClickDataset final : public Dataset {
 std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
                                             std::size_t index_entries,
                                             const std::map<std::string, std::string>& inflated) {
-  const std::vector<std::string> paths = find_click_files(path);
+  const std::vector<std::string> paths = find_data_files(path);
   const std::size_t entries = std::max(index_entries / paths.size(), least_index_entries);
   ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
   LabelsSeen labels;

@@ -14,7 +14,7 @@ namespace flotilla {
 /// Sample offsets of an index, 8 MB: of Criteo's 45 million lines every 64th is indexed, 15 kB apart.
 inline constexpr std::size_t default_index_entries = std::size_t{1} << 20;
 
-/// The click data that `path` names (find_click_files), sample after sample and file after file. Samples are
+/// The click data that `path` names (find_data_files), sample after sample and file after file. Samples are
 /// read from disk each time.
 /// @param index_entries number of indexed sample offsets, over all files, but at least 64 for each
 /// @param inflated DatasetUse::inflated

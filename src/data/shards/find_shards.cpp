@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
-#include "src/data/clicks/click_files.hpp"
+#include "src/data/find_data_files.hpp"
 
 namespace flotilla {
 
@@ -87,7 +87,7 @@ std::vector<std::string> find_shards(const std::string& path) {
       continue;
     }
     const std::size_t before = shards.size();
-    for (const std::string& file : find_click_files(name))
+    for (const std::string& file : find_data_files(name))
       if (is_shard(file)) shards.push_back(file);
     if (shards.size() == before)
       throw UserError(cat(name, ": holds no shard (*.tar); name a folder or a pattern of tar files"));

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/shards/open_files.hpp"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 
 namespace flotilla {
-
-FileStamp stamp_of(const File& file) {
-  struct stat status {};
-  if (::fstat(file.descriptor(), &status) != 0) fail_to_read(file.name(), errno);
-  return {status.st_size, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
-}
 
 std::shared_ptr<const File> OpenFiles::open(std::size_t number) const {
   const Entry& entry = files_[number];
@@ -32,7 +22,7 @@ std::shared_ptr<const File> OpenFiles::open(std::size_t number) const {
     }
     file = entry.file;
   }
-  if (stamp_of(*file) != entry.stamp)
+  if (file->stamp() != entry.stamp)
     throw UserError(cat(config::printable(entry.path),
                         ": has changed since it was opened; start again when it is complete"));
   return file;

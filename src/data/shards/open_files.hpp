@@ -13,15 +13,6 @@
 
 namespace flotilla {
 
-/// When a file was changed last, and how long it was then.
-struct FileStamp {
-  std::int64_t bytes = 0;
-  std::int64_t changed_ns = 0;  ///< Since 1970
-  friend bool operator==(const FileStamp&, const FileStamp&) = default;
-};
-
-FileStamp stamp_of(const File& file);
-
 /// Files that are opened when they are first read; of many the ones opened last stay open. Safe from several
 /// threads at once.
 class OpenFiles {

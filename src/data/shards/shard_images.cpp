@@ -138,7 +138,7 @@ void check_labels(const std::string& shard, const ShardOptions& options, OpenedS
 OpenedShard open_shard(const std::string& path, const ShardOptions& options) {
   OpenedShard opened;
   try {
-    opened.stamp = stamp_of(open_data_file(path));
+    opened.stamp = open_data_file(path).stamp();
     const auto scanned = options.indexes.find(path);
     opened.index = scanned == options.indexes.end() ? read_index(path, opened.mistakes)
                                                     : ShardIndex::of_text(scanned->second, path);

@@ -104,7 +104,7 @@ class ImageReader {
   /// @throws BadImage or UserError
   std::span<const std::byte> read(std::int64_t i, std::int64_t bytes, const char*& extension) {
     const File file = open_data_file(list_.path(i));
-    const FileStamp stamp = stamp_of(file);
+    const FileStamp stamp = file.stamp();
     if (stamp.bytes != bytes)
       throw BadImage(cat("had ", bytes, " bytes when packing began, and has ", stamp.bytes,
                          " now; start again when it is complete"));
@@ -139,7 +139,7 @@ bool is_packed(const ImageList& list, const ShardPart& part, const PackProgress&
       const PackedImage& image = index.images[static_cast<std::size_t>(i - part.begin)];
       if (image.name != list.written(i) || image.label != list.entries[static_cast<std::size_t>(i)].label)
         return false;
-      identify_file(stamp_of(open_data_file(list.path(i))), sources);
+      identify_file(open_data_file(list.path(i)).stamp(), sources);
     }
     return sources.value() == index.sources && checksum_of_file(part.path, false, progress) == index.checksum;
   } catch (const UserError&) {  // damaged: it is written again

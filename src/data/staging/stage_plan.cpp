@@ -15,7 +15,7 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/arrays/open_arrays.hpp"
-#include "src/data/clicks/click_files.hpp"
+#include "src/data/find_data_files.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/shards/find_shards.hpp"
 #include "src/data/shards/shard_index.hpp"
@@ -76,7 +76,7 @@ void add_source(const DataConfig& data, const DataSourceConfig& source, std::int
     for (const std::string& path : array_files(data, source, training))
       originals.files.insert(normal_file(path));
   } else if (data.has_clicks()) {
-    for (const std::string& path : find_click_files(source.path)) originals.files.insert(normal_file(path));
+    for (const std::string& path : find_data_files(source.path)) originals.files.insert(normal_file(path));
   } else if (data.kind == DataKind::webdataset) {
     for (const std::string& shard : find_shards(source.path)) {
       originals.files.insert(normal_file(shard));
@@ -98,8 +98,9 @@ bool examine(StagedFile& file) {
   }
   if (!S_ISREG(status.st_mode))
     throw UserError(cat(config::printable(file.path), ": is not a regular file and cannot be staged"));
-  file.bytes = status.st_size;
-  file.changed_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  const FileStamp stamp = stamp_of(status);
+  file.bytes = stamp.bytes;
+  file.changed_ns = stamp.changed_ns;
   return true;
 }
 

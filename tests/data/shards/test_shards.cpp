@@ -244,7 +244,7 @@ TEST_F(Shards, AreFetchedAheadNoFurtherThanABound) {
   posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   if (resident_bytes(file) > 0) GTEST_SKIP() << "this file system keeps its files in memory";
   OpenFiles files(1);
-  files.add(path("a.tar"), stamp_of(file));
+  files.add(path("a.tar"), file.stamp());
   BackgroundReader reader(files, 2 * mib);
   const auto wait_for = [&](std::int64_t bytes) {
     while (resident_bytes(file) < bytes) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/data/clicks/click_files.hpp"
+#include "src/data/find_data_files.hpp"
 
 #include <glob.h>
 
@@ -96,7 +96,7 @@ bool comes_before(std::string_view a, std::string_view b) {
   return whole_a < whole_b;  // day_1 and day_01
 }
 
-std::vector<std::string> find_click_files(const std::string& path) {
+std::vector<std::string> find_data_files(const std::string& path) {
   std::error_code error;
   std::vector<std::string> files;
   if (fs::is_directory(path, error)) {
