@@ -5,12 +5,18 @@
 #include <cmath>
 #include <span>
 
+#include "kernels/error.hpp"
+#include "src/observe/console.hpp"
+
 namespace flotilla {
 
 namespace {
 
 constexpr std::int64_t piece_values = std::int64_t{1} << 20;
 constexpr std::int64_t most_groups = 256;
+constexpr std::int64_t most_grouped_values = std::int64_t{1} << 24;  // of a row
+constexpr std::int64_t most_read_bytes = std::int64_t{1} << 28;
+constexpr std::int64_t most_row_bytes = std::int64_t{1} << 30;
 
 /// How the numbers of an array belong to groups: number k to group k / inner mod groups.
 struct Grouping {
@@ -24,7 +30,7 @@ Grouping grouping_of(const ArrayForm& form, bool channels_last) {
   if (extents.size() == 2) grouping = {.groups = extents[1], .inner = 1};
   if (extents.size() == 4) grouping = {.groups = extents[1], .inner = extents[2] * extents[3]};
   if (extents.size() == 4 && channels_last) grouping = {.groups = extents[3], .inner = 1};
-  if (grouping.groups > most_groups) grouping = {};
+  if (grouping.groups > most_groups || form.row_values() > most_grouped_values) grouping = {};
   return grouping;
 }
 
@@ -53,6 +59,16 @@ Moments moments_of(std::span<const double> values, const Grouping& grouping, std
   return moments;
 }
 
+/// Rows of a read: whole chunks, since the cache may be too small to keep them between two reads. Where those
+/// take more than most_read_bytes, chunks are decoded anew for each read of some of their rows.
+std::int64_t rows_of_read(const Array& array) {
+  const ArrayForm& form = array.form();
+  const std::int64_t most = std::max<std::int64_t>(1, most_read_bytes / form.row_bytes());
+  const std::int64_t chunk = array.rows_at_once();
+  if (chunk > most) return most;
+  return std::max(chunk, piece_values / form.row_values() / chunk * chunk);
+}
+
 }  // namespace
 
 double Moments::deviation() const {
@@ -72,27 +88,35 @@ void Moments::add(const Moments& other) {
 ArrayStatistics statistics_of(const Array& array, bool channels_last,
                               const std::function<void(std::int64_t)>& beat) {
   const ArrayForm& form = array.form();
+  if (form.row_bytes() > most_row_bytes)
+    throw UserError(cat(form.name, ": a row of its shape ", form.shape_text(), " takes ",
+                        bytes_text(form.row_bytes()), ", and rows of up to ", bytes_text(most_row_bytes),
+                        " are read; the first axis of an array of samples counts them"));
   const Grouping grouping = grouping_of(form, channels_last);
   ArrayStatistics statistics;
   std::vector<Moments> groups(static_cast<std::size_t>(grouping.groups));
-  // Whole chunks: the cache may be too small to keep one between two pieces.
-  const std::int64_t at_once = array.rows_at_once();
-  const std::int64_t fitting = std::max<std::int64_t>(1, piece_values / form.row_values());
-  const std::int64_t each = std::max(at_once, fitting / at_once * at_once);
+  const std::int64_t each = rows_of_read(array);
+  std::int64_t piece = piece_values;  // of whole rows where they have groups
+  if (grouping.groups > 1)
+    piece = std::max<std::int64_t>(1, piece_values / form.row_values()) * form.row_values();
+  const auto number_bytes = static_cast<std::size_t>(form.type.bytes());
   std::vector<std::byte> bytes;
   std::vector<double> values;
   for (std::int64_t first = 0; first < form.rows(); first += each) {
     beat(first);
     const std::int64_t rows = std::min(each, form.rows() - first);
     bytes.resize(static_cast<std::size_t>(rows * form.row_bytes()));
-    values.resize(static_cast<std::size_t>(rows * form.row_values()));
     array.read(first, rows, bytes);
     to_native_order(form.type, bytes);
-    to_doubles(form.type, bytes, values);
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      const Moments piece = moments_of(values, grouping, static_cast<std::int64_t>(g), statistics);
-      groups[g].add(piece);
-      statistics.all.add(piece);
+    for (std::span<const std::byte> rest = bytes; !rest.empty();
+         rest = rest.subspan(values.size() * number_bytes)) {
+      values.resize(std::min(static_cast<std::size_t>(piece), rest.size() / number_bytes));
+      to_doubles(form.type, rest.first(values.size() * number_bytes), values);
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        const Moments moments = moments_of(values, grouping, static_cast<std::int64_t>(g), statistics);
+        groups[g].add(moments);
+        statistics.all.add(moments);
+      }
     }
   }
   statistics.non_finite = form.rows() * form.row_values() - statistics.all.count;

@@ -30,8 +30,9 @@ struct ArrayStatistics {
   std::int64_t non_finite = 0;
 };
 
-/// Reads an array in pieces of some MiB. @param channels_last images lie as (N,H,W,C)  @param beat called
-/// with the number of rows that were read
+/// Reads an array in pieces of some MiB, of at most 256 MiB or a row. @param channels_last images lie as
+/// (N,H,W,C)  @param beat called with the number of rows that were read
+/// @throws UserError for rows of more than 1 GiB, and as Array::read() does
 ArrayStatistics statistics_of(const Array& array, bool channels_last,
                               const std::function<void(std::int64_t)>& beat);
 

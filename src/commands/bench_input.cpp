@@ -75,12 +75,11 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     throw AgreedFailure(cat("--no-decode reads images, and data.kind = \"", config.data.kind, "\" has none"),
                         exit_user_error);
   agree(world, [&] {
+    DatasetUse use = use_of(config.model);
+    use.ranks_on_host = host.size();
+    use.decode = !arguments.no_decode;
     data = open_dataset(config.data, config.data.train, config.model.classes,
-                        static_cast<std::uint64_t>(config.run.seed),
-                        {.training = true,
-                         .targets = config.model.has_classes() ? 0 : config.model.outputs,
-                         .ranks_on_host = host.size(),
-                         .decode = !arguments.no_decode});
+                        static_cast<std::uint64_t>(config.run.seed), use);
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);

@@ -88,8 +88,11 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
     device_ = make_device(config.device, precision, places[static_cast<std::size_t>(world.rank())],
                           gpus.ordinal(world.rank()), config.run.reproducible);
     working.next("opening data.validation");
-    data_ = open_validation_data(config,
-                                 {.ranks_on_host = 0, .inflated = copies.handles, .shard_indexes = indexes});
+    DatasetUse use = use_of(config.model);
+    use.ranks_on_host = 0;
+    use.inflated = copies.handles;
+    use.shard_indexes = indexes;
+    data_ = open_validation_data(config, use);
     if (!data_)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");
@@ -116,6 +119,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
   watchdog.beat("comparing the data of the ranks", 0);
   check_same_data(world, places, data_->size(),
                   config.data.validation.has_labels() ? "data.validation" : "the input");
+  check_targets(*data_, "data.validation", world, watchdog);
   network_->bind({.parameters = model.parameters,
                   .gradients = {},
                   .statistics = model.statistics,

@@ -38,6 +38,7 @@ void derive(const config::DeckValues& given, Config& config) {
   };
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);
+  config.data.pixel_scale_given = given.find("data.mean") != nullptr || given.find("data.std") != nullptr;
   if (config.model.has_embeddings()) {
     config.model.classes = 2;
     if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};

@@ -2,7 +2,6 @@
 #include "src/config/output_units.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/error.hpp"
 
@@ -31,18 +30,8 @@ bool OutputUnits::is_scaled() const {
          std::ranges::any_of(shift_, [](double value) { return value != 0.0; });
 }
 
-void check_label_targets(std::span<const float> targets) {
-  for (const float target : targets)
-    if (!(target >= 0.0F && target <= 1.0F))
-      throw UserError(
-          cat("a target is ", target,
-              ", and model.loss = \"binary\" predicts labels of 0 and 1: correct the array data.targets, "
-              "or predict numbers with model.loss = \"mse\""));
-}
-
 double OutputUnits::value(float output, std::size_t number) const {
-  const auto raw = static_cast<double>(output);
-  return binary_ ? 1.0 / (1.0 + std::exp(-raw)) : raw * scale_[number] + shift_[number];
+  return static_cast<double>(output) * scale_[number] + shift_[number];
 }
 
 }  // namespace flotilla

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -23,16 +22,12 @@ class OutputUnits {
   const std::vector<double>& scales() const { return scale_; }
   const std::vector<double>& shifts() const { return shift_; }
   bool is_scaled() const;
-  /// The output in units of the data; with binary() the probability of 1.
+  /// The output in units of the data; with binary() the logit that it is.
   double value(float output, std::size_t number) const;
 
  private:
   bool binary_;
   std::vector<double> scale_, shift_;
 };
-
-/// @throws UserError unless all targets of model.loss = "binary" lie in [0, 1]; labels are 0 and 1, what lies
-/// between are their probabilities
-void check_label_targets(std::span<const float> targets);
 
 }  // namespace flotilla

@@ -25,10 +25,10 @@ class ArrayRules : public RuleChecks {
 
   void pixel_scale() {
     const DataConfig& data = config.data;
-    const DataConfig defaults;
-    exclude("data.input_mean", data.has_arrays() && !(data.input_mean.empty() && data.input_std.empty()),
-            "data.mean", data.mean != defaults.mean || data.std != defaults.std,
-            "data.input_mean and data.input_std are enough, of uint8 too");
+    const char* const of_inputs = data.input_mean.empty() ? "data.input_std" : "data.input_mean";
+    const char* const of_pixels = given.find("data.mean") == nullptr ? "data.std" : "data.mean";
+    exclude(of_inputs, data.has_arrays() && !(data.input_mean.empty() && data.input_std.empty()), of_pixels,
+            data.pixel_scale_given, "data.input_mean and data.input_std are enough, of uint8 too");
   }
 };
 

@@ -45,6 +45,9 @@ class AugmentedDataset final : public Dataset {
   std::string name(std::int64_t i) const override { return images_->name(i); }
   std::int64_t target_width() const override { return images_->target_width(); }
   void read_targets(std::int64_t i, std::span<float> to) const override { images_->read_targets(i, to); }
+  void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
+    images_->check_targets(first, count, mistakes);
+  }
   void will_read(std::int64_t first, std::int64_t count) const override { images_->will_read(first, count); }
   void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
     images_->identify(samples, sum);

@@ -17,6 +17,8 @@
 
 namespace flotilla {
 
+class MistakeList;
+
 /// A single sample cannot be read: its file is missing or damaged.
 struct BadSample : UserError {
   using UserError::UserError;
@@ -45,6 +47,12 @@ class Dataset : public Identifiable, public BagSource {
   /// Writes the target_width() numbers of sample i. @throws UserError as read() does
   virtual void read_targets(std::int64_t i, std::span<float> to) const;
 
+  /// Reads the targets of samples first … first + count − 1, at most 1 GiB of them from the first on, and
+  /// adds a mistake for each sample whose target no model can predict, and for what cannot be read. Labels
+  /// were checked when the data were opened.
+  virtual void check_targets(std::int64_t /*first*/, std::int64_t /*count*/,
+                             MistakeList& /*mistakes*/) const {}
+
   /// Says that samples first … first + count − 1 will be read soon, by this rank or by another one: they may
   /// be fetched in one large read. Returns at once. One rank of a job says it of each.
   virtual void will_read(std::int64_t /*first*/, std::int64_t /*count*/) const {}
@@ -57,6 +65,7 @@ class Dataset : public Identifiable, public BagSource {
 struct DatasetUse {
   bool training = true;            ///< With augmentation; an image may be listed twice
   std::int64_t targets = 0;        ///< Numbers that the model predicts for a sample; 0: a class
+  bool binary = false;             ///< The targets are labels, each by itself: they lie in [0, 1]
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
   std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path
   bool decode =

@@ -53,12 +53,14 @@ std::int64_t EpochOrder::sample(std::int64_t position) {
   return in_blocks(begin + at(*window_order_, position - begin));
 }
 
-std::vector<SampleRange> EpochOrder::blocks(std::int64_t window) const {
-  std::vector<SampleRange> found;
-  const std::int64_t end = std::min((window + 1) * spec_.buffer, samples_);
-  for (std::int64_t position = window * spec_.buffer; position < end; position += spec_.block)
-    found.push_back({in_blocks(position), std::min(spec_.block, end - position)});
-  return found;
+std::int64_t EpochOrder::blocks(std::int64_t window) const {
+  const std::int64_t samples = std::min(spec_.buffer, samples_ - window * spec_.buffer);
+  return (samples + spec_.block - 1) / spec_.block;
+}
+
+SampleRange EpochOrder::block(std::int64_t window, std::int64_t number) const {
+  const std::int64_t position = window * spec_.buffer + number * spec_.block;
+  return {in_blocks(position), std::min(spec_.block, samples_ - position)};
 }
 
 }  // namespace flotilla

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "kernels/random.hpp"
 #include "src/config/choices.hpp"
@@ -38,8 +37,10 @@ class EpochOrder {
   std::int64_t sample(std::int64_t position);
   /// With "blocks": windows of the epoch.
   std::int64_t windows() const { return (samples_ + spec_.buffer - 1) / spec_.buffer; }
-  /// With "blocks": the blocks of a window, in an order of no meaning.
-  std::vector<SampleRange> blocks(std::int64_t window) const;
+  /// With "blocks": the number of blocks of a window.
+  std::int64_t blocks(std::int64_t window) const;
+  /// With "blocks": one of the blocks of a window, which stand in an order of no meaning.
+  SampleRange block(std::int64_t window, std::int64_t number) const;
 
  private:
   /// The sample at a position before windows are permuted.

@@ -34,9 +34,9 @@ void ReadAhead::before_step(const Dataset& data, Position position, bool first) 
 }
 
 void ReadAhead::tell_blocks(const Dataset& data, std::int64_t epoch, std::int64_t window) const {
-  const auto blocks = sampler_.order(epoch, sampler_.sharding().samples).blocks(window);
-  for (std::int64_t k = reader_.number; k < std::ssize(blocks); k += reader_.count) {
-    const SampleRange& block = blocks[static_cast<std::size_t>(k)];
+  const EpochOrder order = sampler_.order(epoch, sampler_.sharding().samples);
+  for (std::int64_t k = reader_.number; k < order.blocks(window); k += reader_.count) {
+    const SampleRange block = order.block(window, k);
     data.will_read(block.first, block.count);
   }
 }

@@ -2,6 +2,7 @@
 #include "src/train/run_data.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <numeric>
 
@@ -10,6 +11,7 @@
 #include "src/data/class_names.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/identity.hpp"
+#include "src/data/mistake_list.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/same_data.hpp"
@@ -19,10 +21,13 @@
 
 namespace flotilla {
 
+DatasetUse use_of(const ModelConfig& model) {
+  return {.targets = model.has_classes() ? 0 : model.outputs, .binary = model.loss == ModelLoss::binary};
+}
+
 std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse use) {
   if (!config.data.validation.given) return nullptr;
   use.training = false;
-  use.targets = config.model.has_classes() ? 0 : config.model.outputs;
   return open_dataset(config.data, config.data.validation, config.model.classes,
                       static_cast<std::uint64_t>(config.run.seed) + 1, use);
 }
@@ -68,10 +73,10 @@ RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
   agree(workers, machine.places, [&] { check_data_files(config, false); });
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
-  const DatasetUse use{.targets = config.model.has_classes() ? 0 : config.model.outputs,
-                       .ranks_on_host = machine.host.size(),
-                       .inflated = copies.handles,
-                       .shard_indexes = scan_shards(config.data, false, workers, machine.watchdog)};
+  DatasetUse use = use_of(config.model);
+  use.ranks_on_host = machine.host.size();
+  use.inflated = copies.handles;
+  use.shard_indexes = scan_shards(config.data, false, workers, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     training = open_dataset(config.data, config.data.train, config.model.classes,
@@ -102,6 +107,32 @@ RunData::RunData(const Config& config, const Machine& machine) {
   }
   check_same_data(workers, machine.places, training->size(), "data.train");
   if (validation) check_same_data(workers, machine.places, validation->size(), "data.validation");
+  check_targets(*training, "data.train", workers, machine.watchdog);
+  if (validation) check_targets(*validation, "data.validation", workers, machine.watchdog);
+}
+
+void check_targets(const Dataset& data, const std::string& key, const mpi::Communicator& world,
+                   mpi::Watchdog& watchdog) {
+  if (data.target_width() == 0) return;
+  MistakeList mistakes;
+  std::exception_ptr failed;
+  {
+    const mpi::CpuProgressScope working(watchdog, "checking the targets of samples");
+    const ValidationShard own = validation_shard(data.size(), world.size(), world.rank());
+    try {
+      data.check_targets(own.begin, own.end - own.begin, mistakes);
+    } catch (const std::exception&) {
+      failed = std::current_exception();
+    }
+  }
+  world.patient_barrier();  // the targets may lie on a slow disk
+  agree(world, [&] {
+    if (failed) std::rethrow_exception(failed);
+  });
+  MistakeList all;
+  for (const std::string& text : world.all_gather(mistakes.serialised()))
+    all.add(MistakeList::of_serialised(text));
+  throw_alike([&] { all.throw_if_any(key); });
 }
 
 double epochs_at(const Sharding& sharding, const Position& position) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "mpi/core/communicator.hpp"
+#include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
@@ -15,10 +17,19 @@
 
 namespace flotilla {
 
+/// Data for training a model: what it predicts.
+DatasetUse use_of(const ModelConfig& model);
+
 /// Opens data.validation of the deck; null if it names none. Its seed differs from training's, so that random
 /// data differ.
-/// @param use as of training data
+/// @param use as use_of() the model
 std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse use);
+
+/// Collective. Checks the targets of a data set before training, each rank those of an even share of the
+/// samples, as far as Dataset::check_targets() goes; of labels nothing, which are checked at opening.
+/// @param key of the deck that names the data  @throws AgreedFailure with the mistakes of all ranks
+void check_targets(const Dataset& data, const std::string& key, const mpi::Communicator& world,
+                   mpi::Watchdog& watchdog);
 
 /// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
 /// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.

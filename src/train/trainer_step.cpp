@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
-#include "src/config/output_units.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/trainer.hpp"
 
@@ -120,7 +119,6 @@ const Batch& Trainer::take_batch(Loader& loader) {
   const Stopwatch watch(times_.input_ns);
   run_.machine.watchdog.beat("waiting for input", step_);
   const Batch& batch = loader.next();
-  if (config_.model.loss == ModelLoss::binary) check_label_targets(batch.target_values);
   replaced_.add(batch, *run_.data.training);
   return batch;
 }

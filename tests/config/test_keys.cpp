@@ -41,10 +41,11 @@ std::size_t count_fields(const Config& config) {
     count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
   }
   {
-    const auto& [kind, train_data, validation_data, shape, mean, std, class_names, stage_to, threads,
-                 prefetch, last_batch, order, block, buffer, inputs_name, targets_name, channels_last,
-                 cache_mb, input_mean, input_std, target_mean, target_std, buckets, transform, deal, a, b, c,
-                 d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = data;
+    // pixel_scale_given follows from what the deck holds
+    const auto& [kind, train_data, validation_data, shape, mean, std, pixel_scale_given, class_names,
+                 stage_to, threads, prefetch, last_batch, order, block, buffer, inputs_name, targets_name,
+                 channels_last, cache_mb, input_mean, input_std, target_mean, target_std, buckets, transform,
+                 deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = data;
     count(all, kind, shape, mean, std, class_names, stage_to, threads, prefetch, last_batch, order, buckets,
           transform, deal);
     count(all, block, buffer, inputs_name, targets_name, channels_last, cache_mb, input_mean, input_std,

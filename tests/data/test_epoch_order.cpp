@@ -53,7 +53,8 @@ TEST(EpochOrder, OfBlocksTakesAWindowFromItsBlocksOnly) {
   std::set<std::int64_t> begins;
   for (std::int64_t window = 0; window < order.windows(); ++window) {
     Numbers of_blocks;
-    for (const SampleRange& block : order.blocks(window)) {
+    for (std::int64_t number = 0; number < order.blocks(window); ++number) {
+      const SampleRange block = order.block(window, number);
       EXPECT_EQ(block.first % 8, 0);
       EXPECT_EQ(block.count, block.first == 200 ? 3 : 8);
       EXPECT_TRUE(begins.insert(block.first).second) << "a block in two windows";

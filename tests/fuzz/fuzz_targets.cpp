@@ -12,7 +12,8 @@ namespace flotilla::fuzz {
 
 std::vector<Target> all_targets() {
   std::vector<Target> all;
-  for (const auto& some : {text_targets(), data_targets(), checkpoint_targets(), message_targets()})
+  for (const auto& some :
+       {text_targets(), data_targets(), array_targets(), checkpoint_targets(), message_targets()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

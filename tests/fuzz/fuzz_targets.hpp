@@ -21,6 +21,7 @@ struct Target {
 
 std::vector<Target> text_targets();
 std::vector<Target> data_targets();
+std::vector<Target> array_targets();
 std::vector<Target> checkpoint_targets();
 std::vector<Target> message_targets();
 

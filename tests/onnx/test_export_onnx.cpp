@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "src/commands/export.hpp"
+#include "src/config/deck.hpp"
+#include "src/data/dataset.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/whole_files.hpp"
+#include "tests/data/arrays/array_files.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/onnx/evaluate_onnx.hpp"
 #include "tests/onnx/onnx_faults.hpp"
@@ -164,6 +167,77 @@ TEST_F(ExportOnnx, OfAClickModelTakesFeaturesAndGivesTwoClasses) {
   EXPECT_EQ(text_of(model.graph().output(0)), "logits 1(N,2)");
   EXPECT_TRUE(mentions(refusal(with(&ExportArguments::with_preprocessing), "model.onnx"),
                        {"--with-preprocessing is for images", "\"libsvm\": leave it out"}));
+}
+
+/// What an exported file tells of the scaling: "[0.5] [0.5]"; empty: nothing.
+std::string scale_of(const onnx::ModelProto& model) {
+  std::string text;
+  for (const char* key : {"mean", "std"})
+    for (const auto& entry : model.metadata_props())
+      if (entry.key() == key) text += (text.empty() ? "" : " ") + entry.value();
+  return text;
+}
+
+class ExportOnnxOfArrays : public ExportOnnx {
+ protected:
+  /// A linear network for 2 images of `type`; @param keys of [data]
+  void make(const NumberType& type, const std::string& keys) {
+    test::save_hdf5(folder_.path("data.h5"), {test::counted("images", type, {2, 3, 4, 5}),
+                                              test::of_values("labels", {}, {2}, {0, 1})});
+    snapshot_ = {};
+    snapshot_.state.deck =
+        "[model]\nkind = \"layers\"\nlayers = [\"linear 3\"]\nclasses = 3\n[data]\nkind = \"hdf5\"\n" + keys +
+        "[data.train]\npath = \"" + folder_.path("data.h5") +
+        "\"\n[train]\nepochs = 1\nglobal_batch_size = 2\n[schedule]\nlearning_rate = 0.1\n";
+    add_tensor(snapshot_, "parameters/0.weight", {3, 60}, 0.0F);
+    add_tensor(snapshot_, "parameters/0.bias", {3}, 0.25F);
+    for (std::size_t k = 0; k < 180; ++k)
+      snapshot_.of(snapshot_.tensors[0])[k] = static_cast<float>(k * 29 % 41) / 40.0F - 0.5F;
+  }
+};
+
+TEST_F(ExportOnnxOfArrays, TellsTheScalingThatTheDeckGivesInPart) {
+  const NumberType f32{NumberType::Kind::f32};
+  for (const auto& [keys, expected] :
+       {std::pair("", ""), std::pair("input_mean = [0.5]\n", "[0.5] [1]"),
+        std::pair("input_std = [0.5, 2.0, 4.0]\n", "[0, 0, 0] [0.5, 2, 4]"),
+        std::pair("input_mean = [1.0, 2.0, 3.0]\ninput_std = [0.5]\n", "[1, 2, 3] [0.5]")}) {
+    make(f32, keys);
+    EXPECT_EQ(scale_of(exported({})), expected) << keys;
+  }
+  for (const auto& [keys, expected] :
+       {std::pair("", "[0.5] [0.5]"), std::pair("std = 0.25\n", "[0.5] [0.25]"),
+        std::pair("input_mean = [0.5, 0.25, 0.125]\n", "[0.5, 0.25, 0.125] [1, 1, 1]")}) {
+    make({}, keys);
+    EXPECT_EQ(scale_of(exported({})), expected) << keys;
+  }
+}
+
+TEST_F(ExportOnnxOfArrays, ComputesOfBytesWhatTrainingComputes) {
+  for (const std::string keys :
+       {"", "mean = 0.25\n", "input_std = [0.5, 0.25, 0.125]\n", "input_mean = [0.5, 0.25, 0.125]\n"}) {
+    make({}, keys);
+    const Config config = read_saved_deck(snapshot_.state.deck);
+    const auto data = open_dataset(config.data, config.data.train, 3, 1);
+    test::OnnxValues scaled{.shape = {2, 3, 4, 5}, .values = std::vector<float>(120)};
+    test::OnnxValues bytes{.shape = {2, 4, 5, 3}, .values = {}};
+    for (std::int64_t n = 0; n < 2; ++n) {
+      data->read(n, 0, std::span(scaled.values).subspan(static_cast<std::size_t>(n) * 60, 60));
+      std::vector<std::uint8_t> image(60);
+      data->read_bytes(n, 0, image);
+      bytes.values.insert(bytes.values.end(), image.begin(), image.end());
+    }
+    const std::vector<float> logits = test::evaluate(exported({}), scaled).values;
+    const std::vector<float> found =
+        test::evaluate(exported(with(&ExportArguments::with_preprocessing)), bytes).values;
+    ASSERT_EQ(found.size(), logits.size());
+    for (std::size_t k = 0; k < logits.size(); ++k) {
+      double sum = 0.0;
+      for (std::size_t c = k / 3 * 3; c < k / 3 * 3 + 3; ++c)
+        sum += std::exp(double{logits[c]} - double{logits[k]});
+      EXPECT_NEAR(found[k], 1.0 / sum, 1e-5) << keys << k;
+    }
+  }
 }
 
 TEST_F(ExportOnnx, RefusesWhatIsOfOnnxAloneForOtherFiles) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,98 @@ TEST_F(RunsOnArrays, MistakesOfAllFilesEndTheJobOnceWithExitCode2) {
   EXPECT_EQ(test::count(result.errors, "?.h5: 2 mistakes:"), 1) << result.errors;
   EXPECT_NE(result.errors.find("has no array \"labels\" (data.targets): it holds images"), std::string::npos);
   EXPECT_NE(result.errors.find("c.h5' is not an HDF5 file"), std::string::npos) << result.errors;
+}
+
+/// A deck for vectors of 4 floats and a label or target of them.
+std::string vectors_deck(const std::string& loss) {
+  return "[model]\nwidths = []\n" + loss +
+         "[data]\nkind = \"hdf5\"\ninputs = \"x\"\ntargets = \"y\"\norder = \"file\"\n"
+         "[train]\nepochs = 1\nglobal_batch_size = 8\n[schedule]\nlearning_rate = 0.1\n"
+         "[device]\nthreads = 1\n";
+}
+
+TEST_F(RunsOnArrays, AnInputThatIsNotFiniteEndsTheJobWithItsSampleRankAndStep) {
+  std::vector<double> values(64 * 4, 1.0);
+  values[45 * 4 + 2] = std::numeric_limits<double>::infinity();
+  const NumberType f32{NumberType::Kind::f32};
+  test::save_hdf5(folder.path("a.h5"), {test::of_values("x", f32, {64, 4}, values),
+                                        test::of_values("y", {}, {64}, std::vector<double>(64))});
+  test::write_file(folder.path("deck.toml"), vectors_deck("classes = 2\n"));
+  const test::Result result =
+      test::flotilla(2, {"train", folder.path("deck.toml"), "run.output=" + folder.path("run"),
+                         "data.train.path=" + folder.path("a.h5"), "data.prefetch=1"});
+  EXPECT_EQ(result.exit_code, 2);
+  // Of steps of 8 samples, 4 on each rank, rank 1 reads sample 45 in the sixth.
+  for (const char* text : {"a.h5', x: sample 45 has the value inf at position 2", "rank 1", "step 5"})
+    EXPECT_NE(result.errors.find(text), std::string::npos) << text << "\n" << result.errors;
+}
+
+TEST_F(RunsOnArrays, TargetsThatAreNoLabelsOfAllFilesEndTheJobAtTheStart) {
+  const NumberType f32{NumberType::Kind::f32};
+  std::vector<double> targets(64, 1.0);
+  const auto save = [&](const char* name) {
+    test::save_hdf5(folder.path(name),
+                    {test::counted("x", f32, {64, 4}), test::of_values("y", f32, {64}, targets)});
+  };
+  save("good.h5");
+  targets[3] = 2.0;
+  save("a.h5");
+  targets = std::vector<double>(64, 0.0);
+  targets[62] = targets[63] = -0.5;
+  save("b.h5");
+  test::write_file(folder.path("deck.toml"), vectors_deck("loss = \"binary\"\noutputs = 1\n"));
+  std::string first;
+  for (const int ranks : {1, 3}) {
+    const test::Result result =
+        test::flotilla(ranks, {"train", folder.path("deck.toml"), "run.output=" + folder.path("run"),
+                               "data.train.path=" + folder.path("?.h5"), "train.global_batch_size=12"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(test::count(result.errors, "data.train: 3 mistakes:"), 1) << result.errors;
+    for (const char* text :
+         {"a.h5', y: the target of sample 3 is 2, and model.loss = \"binary\"",
+          "b.h5', y: the target of sample 62 is -0.5", "b.h5', y: the target of sample 63 is"})
+      EXPECT_EQ(test::count(result.errors, text), 1) << text << "\n" << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(folder.path("run/checkpoints")));
+    const std::string told = result.errors.substr(0, result.errors.find("---"));  // the launcher's follow
+    if (ranks == 1) first = told;
+    EXPECT_EQ(told, first);
+  }
+
+  std::vector<std::string> good = {"train", folder.path("deck.toml"), "run.output=" + folder.path("run"),
+                                   "data.train.path=" + folder.path("good.h5")};
+  EXPECT_EQ(test::flotilla(1, good).exit_code, 0);
+  const test::Result evaluated =
+      test::flotilla(2, {"evaluate", folder.path("run"), "data.validation.path=" + folder.path("b.h5")});
+  EXPECT_EQ(evaluated.exit_code, 2);
+  EXPECT_EQ(test::count(evaluated.errors, "data.validation: 2 mistakes:"), 1) << evaluated.errors;
+}
+
+TEST_F(RunsOnArrays, AFolderOfCifarIsTrainingAndValidation) {
+  const auto records = [](std::size_t count) {
+    test::Bytes bytes(count * 3073);
+    for (std::size_t k = 0; k < bytes.size(); ++k)
+      bytes[k] = static_cast<std::uint8_t>(k % 3073 == 0 ? k / 3073 % 10 : k % 255);
+    return bytes;
+  };
+  test::save(folder.path("data_batch_1.bin"), records(40));
+  test::save(folder.path("data_batch_2.bin"), records(24));
+  test::save(folder.path("test_batch.bin"), records(17));
+  const std::string cifar = "data.train.path=" + folder.path();
+  const test::Result trained = test::flotilla(
+      2, {"train", test::source_path("inputs/mnist_mlp.toml"), "run.output=" + folder.path("run"),
+          "data.kind=cifar", cifar, "data.validation.path=" + folder.path(), "model.widths=[]",
+          "train.epochs=1", "train.global_batch_size=16", "device.threads=1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_EQ(test::metrics(folder.path("run"), "step").back()["step"], 4);  // of 64 samples
+  EXPECT_EQ(test::metrics(folder.path("run"), "validation").back()["samples"], 17);
+
+  // Where a folder holds the test set alone, evaluation and export do.
+  std::filesystem::create_directory(folder.path("held-out"));
+  std::filesystem::rename(folder.path("test_batch.bin"), folder.path("held-out/test_batch.bin"));
+  const std::string held_out = "data.validation.path=" + folder.path("held-out");
+  const test::Result evaluated = test::flotilla(1, {"evaluate", folder.path("run"), held_out});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+  EXPECT_NE(evaluated.output.find("17 samples"), std::string::npos) << evaluated.output;
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ class ArrayFile {
 /// "(60000,28,28)".
 std::string extents_text(std::span<const std::int64_t> extents);
 
-/// @throws UserError naming the array if it has no axis, more axes than samples may have, or more bytes than
-/// a file can hold
+/// @throws UserError naming the array if it is a single number, holds none, or has more bytes than a file can
+/// hold
 void check_form(const ArrayForm& form);
 
 }  // namespace flotilla

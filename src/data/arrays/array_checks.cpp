@@ -2,6 +2,7 @@
 #include "src/data/arrays/array_checks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <span>
 
@@ -12,16 +13,15 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
-constexpr std::int64_t most_checked_bytes = std::int64_t{1} << 30;
 
-/// Calls `use` with the first row of each piece of the first `rows` rows and their numbers in this machine's
-/// order.
-void for_each_piece(const Array& array, std::int64_t rows,
+/// Calls `use` with the first row of each piece of the rows begin … end − 1 and their numbers in this
+/// machine's order.
+void for_each_piece(const Array& array, std::int64_t begin, std::int64_t end,
                     const std::function<void(std::int64_t first, std::span<const std::byte>)>& use) {
   const std::int64_t each = std::max<std::int64_t>(1, piece_bytes / array.form().row_bytes());
   std::vector<std::byte> piece;
-  for (std::int64_t first = 0; first < rows; first += each) {
-    const std::int64_t count = std::min(each, rows - first);
+  for (std::int64_t first = begin; first < end; first += each) {
+    const std::int64_t count = std::min(each, end - first);
     piece.resize(static_cast<std::size_t>(count * array.form().row_bytes()));
     array.read(first, count, piece);
     to_native_order(array.form().type, piece);
@@ -84,7 +84,7 @@ void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions&
 void read_labels(const Array& targets, std::int64_t classes, std::vector<std::int32_t>& labels) {
   const ArrayForm& form = targets.form();
   std::vector<std::int64_t> values;
-  for_each_piece(targets, form.rows(), [&](std::int64_t first, std::span<const std::byte> numbers) {
+  for_each_piece(targets, 0, form.rows(), [&](std::int64_t first, std::span<const std::byte> numbers) {
     values.resize(numbers.size() / static_cast<std::size_t>(form.type.bytes()));
     to_integers(form.type, numbers, values);
     for (std::size_t k = 0; k < values.size(); ++k) {
@@ -98,21 +98,38 @@ void read_labels(const Array& targets, std::int64_t classes, std::vector<std::in
   });
 }
 
-void check_targets(const Array& targets) {
+std::int64_t find_bad_target(std::span<const float> values, bool binary) {
+  if (!binary) return find_not_finite(values);
+  const auto bad = std::ranges::find_if_not(values, [](float t) { return t >= 0.0F && t <= 1.0F; });
+  return bad == values.end() ? -1 : bad - values.begin();
+}
+
+std::string bad_target_text(const ArrayForm& targets, std::int64_t row, float value) {
+  return cat(targets.name, ": the target of sample ", row, " is ", value,
+             std::isfinite(value)
+                 ? ", and model.loss = \"binary\" predicts labels of 0 and 1: correct the array, or predict "
+                   "numbers with model.loss = \"mse\""
+                 : ", which no model can predict; leave the sample out or correct the file");
+}
+
+void check_targets(const Array& targets, std::int64_t first, std::int64_t count, bool binary,
+                   MistakeList& mistakes) {
   const ArrayForm& form = targets.form();
-  if (form.type.is_integer()) return;
-  const std::int64_t rows =
-      std::min(form.rows(), std::max<std::int64_t>(1, most_checked_bytes / form.row_bytes()));
+  if (form.type.is_integer() && !binary) return;
+  const auto width = static_cast<std::size_t>(form.row_values());
+  const double none = 0.0;
+  const double one = 1.0;
   std::vector<float> values;
-  for_each_piece(targets, rows, [&](std::int64_t first, std::span<const std::byte> numbers) {
+  for_each_piece(targets, first, first + count, [&](std::int64_t row, std::span<const std::byte> numbers) {
     values.resize(numbers.size() / static_cast<std::size_t>(form.type.bytes()));
-    const std::vector<double> none{0.0};
-    const std::vector<double> one{1.0};
-    to_floats(form.type, numbers, {.mean = none, .inverse = one}, values);
-    if (const std::int64_t bad = find_not_finite(values); bad >= 0)
-      throw UserError(cat(form.name, ": the target of sample ", first + bad / form.row_values(), " is ",
-                          values[static_cast<std::size_t>(bad)],
-                          ", which no model can predict; leave the sample out or correct the file"));
+    to_floats(form.type, numbers, {.mean = {&none, 1}, .inverse = {&one, 1}}, values);
+    for (std::span<const float> rest = values; !rest.empty();) {
+      const std::int64_t bad = find_bad_target(rest, binary);
+      if (bad < 0) return;
+      const std::size_t at = values.size() - rest.size() + static_cast<std::size_t>(bad);
+      mistakes.add(bad_target_text(form, row + static_cast<std::int64_t>(at / width), values[at]));
+      rest = std::span<const float>(values).subspan((at / width + 1) * width);
+    }
   });
 }
 

@@ -14,6 +14,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t most_channels_of_bytes = 4;
+constexpr std::int64_t most_checked_bytes = std::int64_t{1} << 30;
 
 /// The channels of an image, or the features of a sample: what may have a mean of its own.
 std::int64_t groups_of(const Shape& shape) {
@@ -47,7 +48,8 @@ class ArrayDataset final : public Dataset {
         channels_last_(options.channels_last && shape_[0] > 1),
         inputs_(input_scaling(form_.type, shape_, options)),
         description_(options.description),
-        width_(parts_.front().targets == nullptr ? 0 : options.targets) {
+        width_(parts_.front().targets == nullptr ? 0 : options.targets),
+        binary_(options.binary) {
     for (const ArrayPair& part : parts_) begins_.push_back(begins_.back() + part.inputs->form().rows());
     if (width_ > 0)
       targets_.emplace(parts_.front().targets->form().type, width_, options.target_values, "data.target");
@@ -103,20 +105,24 @@ class ArrayDataset final : public Dataset {
     const std::span<std::byte> numbers = read_row(array, row_of(i));
     to_native_order(array.form().type, numbers);
     targets_->convert(numbers, to);
-    if (find_not_finite(to) >= 0)
-      throw UserError(cat(array.form().name, ": the target of sample ", row_of(i),
-                          " is not finite; leave the sample out or correct the file"));
+    if (const std::int64_t bad = find_bad_target(to, binary_); bad >= 0)
+      throw UserError(bad_target_text(array.form(), row_of(i), to[static_cast<std::size_t>(bad)]));
+  }
+
+  void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
+    if (width_ == 0) return;
+    const std::int64_t row_bytes = parts_.front().targets->form().row_bytes();
+    count = std::min(count, std::max<std::int64_t>(1, most_checked_bytes / row_bytes));
+    for_each_part(first, count, [&](const ArrayPair& part, std::int64_t row, std::int64_t rows) {
+      mistakes.attempt([&] { flotilla::check_targets(*part.targets, row, rows, binary_, mistakes); });
+    });
   }
 
   void will_read(std::int64_t first, std::int64_t count) const override {
-    while (count > 0) {
-      const std::size_t part = number_of_part(first);
-      const std::int64_t rows = std::min(count, begins_[part + 1] - first);
-      parts_[part].inputs->will_read(first - begins_[part], rows);
-      if (width_ > 0) parts_[part].targets->will_read(first - begins_[part], rows);
-      first += rows;
-      count -= rows;
-    }
+    for_each_part(first, count, [&](const ArrayPair& part, std::int64_t row, std::int64_t rows) {
+      part.inputs->will_read(row, rows);
+      if (width_ > 0) part.targets->will_read(row, rows);
+    });
   }
 
   std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
@@ -158,6 +164,18 @@ class ArrayDataset final : public Dataset {
   void check_room(std::int64_t i, std::size_t room) const {
     require(0 <= i && i < size() && static_cast<std::int64_t>(room) == shape_.size(), "sample ", i, " of ",
             size(), " cannot be read into ", room, " values");
+  }
+
+  /// Calls `use` with each part that holds some of the samples, the first of them there and their number.
+  template <class Use>
+  void for_each_part(std::int64_t first, std::int64_t count, const Use& use) const {
+    while (count > 0) {
+      const std::size_t part = number_of_part(first);
+      const std::int64_t rows = std::min(count, begins_[part + 1] - first);
+      use(parts_[part], first - begins_[part], rows);
+      first += rows;
+      count -= rows;
+    }
   }
 
   std::size_t number_of_part(std::int64_t i) const {
@@ -213,6 +231,7 @@ class ArrayDataset final : public Dataset {
   SampleScaling inputs_;
   std::string description_;
   std::int64_t width_;
+  bool binary_;
   std::optional<SampleScaling> targets_;
   /// Of all samples: a read of its own for each would cost as much as the sample.
   std::vector<std::int32_t> labels_;
@@ -246,13 +265,9 @@ std::unique_ptr<Dataset> make_array_dataset(std::vector<ArrayPair> parts,
   check_forms(parts, options, mistakes);
   mistakes.throw_if_any(options.description);
   std::vector<std::int32_t> labels;
-  for (const ArrayPair& part : parts) {
-    if (part.targets == nullptr) continue;
-    mistakes.attempt([&] {
-      if (options.targets == 0) return read_labels(*part.targets, options.classes, labels);
-      check_targets(*part.targets);
-    });
-  }
+  for (const ArrayPair& part : parts)
+    if (part.targets != nullptr && options.targets == 0)
+      mistakes.attempt([&] { read_labels(*part.targets, options.classes, labels); });
   mistakes.throw_if_any(options.description);
   auto data = std::make_unique<ArrayDataset>(std::move(parts), options);
   data->keep_labels(std::move(labels));

@@ -21,6 +21,7 @@ struct ArrayPair {
 struct ArrayDatasetOptions {
   std::int64_t classes = 0;  ///< Labels are 0 … classes − 1
   std::int64_t targets = 0;  ///< Numbers to be predicted for a sample; 0: labels
+  bool binary = false;       ///< They lie in [0, 1]
   bool channels_last = false;
   GivenScaling pixels{};  ///< Of uint8 inputs
   GivenScaling inputs{};  ///< Of all others; of uint8 too if it is given
@@ -32,7 +33,7 @@ struct ArrayDatasetOptions {
 /// (1,H,W) and (C,H,W); labels are kept in memory, targets are read with their samples.
 /// @param parts at least one
 /// @throws UserError: all mistakes at once: shapes and types that differ between the files, counts of inputs
-/// and targets that differ, labels that are no classes, targets that are not finite
+/// and targets that differ, labels that are no classes
 std::unique_ptr<Dataset> make_array_dataset(std::vector<ArrayPair> parts, const ArrayDatasetOptions& options);
 
 /// The shape of a sample. @throws UserError naming the array if it has too many axes, or no channels

@@ -114,7 +114,8 @@ class ChunkedArray final : public Array {
     const StoredChunk chunk = table_.reader ? StoredChunk() : table_.chunks[static_cast<std::size_t>(number)];
     const std::int64_t begin = behind * chunk_steps_.front();
     const auto bytes = static_cast<std::size_t>(rows * chunk_steps_.front());
-    if (reads_rows() && chunk.begin >= 0) return file_->read(chunk.begin + begin, to.first(bytes));
+    if (whole_rows_ && !table_.reader && chunk.begin < 0) return fill(to.first(bytes));
+    if (reads_rows()) return file_->read(chunk.begin + begin, to.first(bytes));
     const ChunkCache::Bytes decoded =
         cache_->get(array_, static_cast<std::uint64_t>(number), chunk_bytes_,
                     [&](std::span<std::byte> room) { decode(chunk, number, room); });
@@ -145,14 +146,16 @@ class ChunkedArray final : public Array {
     return place;
   }
 
+  /// Numbers that were never written.
+  void fill(std::span<std::byte> to) const {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = table_.fill[i % table_.fill.size()];
+  }
+
   void decode(StoredChunk chunk, std::int64_t number, std::span<std::byte> to) const {
     thread_local std::vector<std::byte> stored;
     const bool written =
         table_.reader ? table_.reader->read(place_of(number), stored, chunk.skipped) : chunk.begin >= 0;
-    if (!written) {
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = table_.fill[i % table_.fill.size()];
-      return;
-    }
+    if (!written) return fill(to);
     if (!table_.reader) {
       stored.resize(chunk.bytes);
       file_->read(chunk.begin, stored);

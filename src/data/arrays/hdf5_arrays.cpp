@@ -169,7 +169,10 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   for (std::size_t axis = 0; axis < table.extents.size(); ++axis) count *= table.along(axis, form);
   const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
   table.fill.resize(static_cast<std::size_t>(form.type.bytes()));
-  check(H5Pget_fill_value(creation, type.id(), table.fill.data()), "H5Pget_fill_value");
+  H5D_fill_value_t kind = H5D_FILL_VALUE_UNDEFINED;  // then what was never written is 0
+  check(H5Pfill_value_defined(creation, &kind), "H5Pfill_value_defined");
+  if (kind != H5D_FILL_VALUE_UNDEFINED)
+    check(H5Pget_fill_value(creation, type.id(), table.fill.data()), "H5Pget_fill_value");
 
   hsize_t written = 0;
   const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");

@@ -134,6 +134,7 @@ ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, con
                                const std::vector<std::string>& sources) {
   ArrayDatasetOptions options{.classes = classes,
                               .targets = use.targets,
+                              .binary = use.binary,
                               .channels_last = data.has_arrays() && data.channels_last,
                               .pixels = {.mean = {data.mean}, .std = {data.std}},
                               .inputs = {.mean = data.input_mean, .std = data.input_std},
@@ -148,8 +149,7 @@ ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, con
 
 /// Keys that would have no effect are refused: data.mean and data.std beside numbers that are no bytes.
 void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeList& mistakes) {
-  const DataConfig defaults;
-  if (inputs.type.is_byte() || (data.mean == defaults.mean && data.std == defaults.std)) return;
+  if (inputs.type.is_byte() || !data.pixel_scale_given) return;
   mistakes.add(
       cat(inputs.name, ": holds ", inputs.type.text(),
           ", and data.mean and data.std are of uint8: give data.input_mean and data.input_std instead"));

@@ -57,6 +57,9 @@ class StagedDataset final : public Dataset {
   void read_targets(std::int64_t i, std::span<float> to) const override {
     tell_of_originals(folder_, [&] { copies_->read_targets(i, to); });
   }
+  void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
+    copies_->check_targets(first, count, mistakes);
+  }
   void will_read(std::int64_t first, std::int64_t count) const override { copies_->will_read(first, count); }
   std::int64_t slots() const override { return copies_->slots(); }
   bool weighted() const override { return copies_->weighted(); }

@@ -34,7 +34,7 @@ class OutputSums {
  public:
   explicit OutputSums(const OutputUnits& units);
 
-  /// Adds rows of outputs and of as many targets. @throws UserError as check_label_targets()
+  /// Adds rows of outputs and of as many targets.
   void add(std::span<const float> outputs, std::span<const float> targets);
   /// Adds the sums of another part, behind those that are there.
   void merge(std::span<const double> other);

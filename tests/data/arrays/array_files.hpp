@@ -26,6 +26,7 @@ struct Hdf5Layout {
   bool fletcher32 = false;
   bool compact = false;
   std::int64_t written_rows = -1;  ///< Of an array in chunks; −1: all
+  bool no_fill_value = false;      ///< What was not written has none
 };
 
 /// Numbers (7 k + start) mod 120, which all types hold; floats have a quarter more.

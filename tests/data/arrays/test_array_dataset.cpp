@@ -230,6 +230,27 @@ TEST(ArrayDataset, ChannelsMayComeLast) {
   }
 }
 
+TEST(ArrayDataset, ReadsChunksThatWereNeverWrittenWithoutRoomForThem) {
+  const test::TemporaryFolder folder;
+  DataConfig data = config(DataKind::hdf5);
+  data.targets = "images";
+  data.cache_mb = 1;
+  // A chunk of 2 MB, more than the cache holds.
+  const test::StoredArray wide = test::counted("images", f32, {8, 65536});
+  test::save_hdf5(folder.path("a.h5"), {wide}, {.chunk = {8, 65536}, .written_rows = 0});
+  test::save_hdf5(folder.path("b.h5"), {test::counted("images", f32, {9, 4})},
+                  {.chunk = {2, 3}, .written_rows = 4, .no_fill_value = true});
+  std::vector<float> row(65536, 1.0F);
+  open(data, folder.path("a.h5"), 10, 65536)->read(7, 0, row);
+  EXPECT_EQ(row, std::vector<float>(65536, 0.0F));
+  row.assign(4, 1.0F);
+  const auto opened = open(data, folder.path("b.h5"), 10, 4);
+  opened->read(8, 0, row);
+  EXPECT_EQ(row, std::vector<float>(4, 0.0F));
+  opened->read(3, 0, row);
+  EXPECT_FLOAT_EQ(row[3], static_cast<float>(test::counted_value(f32, 15)));
+}
+
 TEST(ArrayDataset, NormalisesFeaturesAndTargets) {
   const test::TemporaryFolder folder;
   const NumberType f64{Kind::f64};

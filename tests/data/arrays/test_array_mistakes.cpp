@@ -11,6 +11,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/mistake_list.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -28,12 +29,15 @@ class ArrayMistakes : public ::testing::Test {
  protected:
   std::unique_ptr<Dataset> open(const std::string& name, std::int64_t targets = 0) const {
     return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = folder.path(name)}, 3, 1,
-                        {.training = true, .targets = targets});
+                        {.training = true, .targets = targets, .binary = binary});
   }
-  /// The message without the folder's name.
+  /// The message of opening and checking the targets, without the folder's name.
   std::string mistake(const std::string& name, std::int64_t targets = 0) const {
     try {
-      open(name, targets);
+      const auto opened = open(name, targets);
+      MistakeList mistakes;
+      opened->check_targets(0, opened->size(), mistakes);
+      mistakes.throw_if_any("targets");
     } catch (const UserError& error) {
       return without_folder(error.what());
     }
@@ -54,6 +58,7 @@ class ArrayMistakes : public ::testing::Test {
   }
 
   test::TemporaryFolder folder;
+  bool binary = false;
   test::StoredArray images = test::counted("images", f32, {4, 2});
   test::StoredArray labels = test::of_values("labels", u8, {4}, {0, 1, 2, 0});
   DataConfig data = [] {
@@ -132,7 +137,7 @@ TEST_F(ArrayMistakes, TargetsThatCannotBePredicted) {
   save("b.h5", {images, test::of_values("labels", f32, {4, 2}, {0, infinite, 2, 3, 4, 5, 6, 7})});
   EXPECT_EQ(
       mistake("?.h5", 2),
-      "2 files, a.h5 to b.h5: 2 mistakes:\n"
+      "targets: 2 mistakes:\n"
       "  'a.h5', labels: the target of sample 2 is nan, which no model can predict; leave the sample out or "
       "correct the file\n"
       "  'b.h5', labels: the target of sample 0 is inf, which no model can predict; leave the sample out or "
@@ -144,6 +149,54 @@ TEST_F(ArrayMistakes, TargetsThatCannotBePredicted) {
   data.target_mean = {1, 2, 3};
   save("a.h5", {images, test::counted("labels", f32, {4, 2})});
   EXPECT_EQ(mistake("a.h5", 2), "data.target_mean has 3 values; 2 belong here, or one for all");
+}
+
+TEST_F(ArrayMistakes, TargetsThatAreNoLabelsOfTwoKinds) {
+  binary = true;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const char* const remedy =
+      ", and model.loss = \"binary\" predicts labels of 0 and 1: correct the array, or predict numbers with "
+      "model.loss = \"mse\"";
+  save("a.h5", {images, test::of_values("labels", f32, {4, 2}, {0, 1, 0.25, 0, 1, 1, 0, 0})});
+  EXPECT_EQ(mistake("a.h5", 2), "none");
+  save("a.h5", {images, test::of_values("labels", f32, {4, 2}, {0, 1, -1, nan, 1, 1, 0, 1.5})});
+  EXPECT_EQ(mistake("a.h5", 2),
+            std::string("targets: 2 mistakes:\n  'a.h5', labels: the target of sample 1 is "
+                        "-1") +
+                remedy + "\n  'a.h5', labels: the target of sample 3 is 1.5" + remedy);
+  save("a.h5", {images, test::of_values("labels", u8, {4}, {0, 1, 2, 1})});
+  EXPECT_EQ(mistake("a.h5", 1), std::string("'a.h5', labels: the target of sample 2 is 2") + remedy);
+  const auto opened = open("a.h5", 1);
+  std::vector<float> target(1);
+  opened->read_targets(1, target);
+  EXPECT_EQ(target[0], 1.0F);
+  try {
+    opened->read_targets(2, target);
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    EXPECT_EQ(without_folder(error.what()),
+              std::string("'a.h5', labels: the target of sample 2 is 2") + remedy);
+  }
+}
+
+TEST_F(ArrayMistakes, OfAPartOfTheTargetsAreThoseOfItsSamples) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  save("a.h5", {images, test::of_values("labels", f32, {4}, {nan, 1, 2, nan})});
+  save("b.h5", {images, test::of_values("labels", f32, {4}, {nan, nan, 2, 3})},
+       {.chunk = {3, 2}, .deflate = 1});
+  const auto opened = open("?.h5", 1);
+  const auto mistakes = [&](std::int64_t first, std::int64_t count) {
+    MistakeList list;
+    opened->check_targets(first, count, list);
+    return without_folder(list.serialised());
+  };
+  const auto line = [](const std::string& file, int sample) {
+    return "'" + file + ".h5', labels: the target of sample " + std::to_string(sample) +
+           " is nan, which no model can predict; leave the sample out or correct the file\n";
+  };
+  EXPECT_EQ(mistakes(0, 8), "4\n" + line("a", 0) + line("a", 3) + line("b", 0) + line("b", 1));
+  EXPECT_EQ(mistakes(1, 4), "2\n" + line("a", 3) + line("b", 0));
+  EXPECT_EQ(mistakes(6, 2), "0\n");
 }
 
 TEST_F(ArrayMistakes, InputsThatAreNotFiniteAreFoundWhenTheyAreRead) {
@@ -166,12 +219,12 @@ TEST_F(ArrayMistakes, InputsThatAreNotFiniteAreFoundWhenTheyAreRead) {
 
 TEST_F(ArrayMistakes, KeysThatDoNotFitTheArray) {
   save("a.h5", {images, labels});
-  data.mean = 0.1;
+  data.pixel_scale_given = true;
   EXPECT_EQ(
       mistake("a.h5"),
       "'a.h5', images: holds float32, and data.mean and data.std are of uint8: give data.input_mean and "
       "data.input_std instead");
-  data.mean = 0.5;
+  data.pixel_scale_given = false;
   data.input_std = {1, 2, 3};
   EXPECT_EQ(mistake("a.h5"), "data.input_std has 3 values; 2 belong here, or one for all");
   data.input_std = {};

@@ -103,14 +103,6 @@ TEST(OutputMetrics, CountLabelsOfEachOutputAndOfAll) {
   EXPECT_EQ(found.outputs[1].f1, 0.0);
   EXPECT_NEAR(found.all.accuracy, 4.0 / 6.0, 1e-15);
   EXPECT_NEAR(found.all.f1, 0.5, 1e-15);
-  EXPECT_EQ(OutputUnits(config_of(ModelLoss::binary, 2)).value(0.0F, 1), 0.5);
-}
-
-TEST(OutputMetrics, RefuseTargetsThatAreNoLabels) {
-  OutputSums sums{OutputUnits(config_of(ModelLoss::binary, 1))};
-  EXPECT_NO_THROW(sums.add(std::vector<float>{1, 2}, std::vector<float>{0.25F, 1}));
-  for (const float target : {-1.0F, 2.0F, std::nanf("")})
-    EXPECT_THROW(sums.add(std::vector<float>{1}, std::vector<float>{target}), UserError) << target;
 }
 
 }  // namespace
