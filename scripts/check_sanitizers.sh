@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the tests under sanitizers, each kind in a build folder of its own.
+#
+#   scripts/check_sanitizers.sh address|thread [TEST...]
+#
+#   address   AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer of GCC, over the whole suite
+#   thread    ThreadSanitizer of clang-19, over the tests that have threads
+#   TEST      only tests of these names, "test_loader" or "test_push_pull.np2" (see ctest -N)
+#
+# Ends with a table of the tests, their findings and times; with 1 if there was a finding, or a test failed. The findings
+# lie in build/cpu-…sanitize/findings. What is passed over, and why, stands in tests/support/suppressions.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
+
+# Why clang for threads: GCC's OpenMP (libgomp) synchronises with futexes that no sanitizer sees, so that each loop that
+# threads share looks like a race. LLVM's (libomp) tells ThreadSanitizer where threads meet (libarcher), and oneDNN, which
+# asks for libgomp, finds libomp's functions of that name first. GCC's other kinds need no such help, and are of the
+# compiler that builds the program.
+kind=${1:-}
+case $kind in
+  address)
+    preset=cpu-sanitize
+    ;;
+  thread)
+    preset=cpu-thread-sanitize
+    command -v clang++-19 >/dev/null ||
+      fail 2 "sanitizers: clang++-19 is missing: apt-get install clang-19 libclang-rt-19-dev libomp-19-dev"
+    ;;
+  *)
+    sed -n '3,12s/^# \{0,1\}//p' scripts/check_sanitizers.sh
+    [[ $kind == -h || $kind == --help ]] && exit 0
+    exit 2
+    ;;
+esac
+shift
+build=build/$preset
+findings=$PWD/$build/findings
+
+# Tests with threads of our own: loaders, staging and readers of shards; communication threads, watchdogs and their roll
+# calls, workers and servers; writers of checkpoints; listeners for signals; the console, logs, traces and readers of
+# metrics, which several threads use; and loops that OpenMP's threads share. The others compute on one thread.
+with_threads=(
+  test_loader test_loader_bad_samples test_loader_allocations test_byte_samples test_images test_image_transform test_arrays
+  test_shards test_clicks test_staging
+  test_communication_thread test_communication_lanes test_staged_all_reduce test_all_reduce test_collectives
+  test_stop_consensus test_collective_log test_roll_call test_watchdog test_failing_jobs test_mismatched_jobs test_nccl
+  test_push_pull test_payloads test_row_exchange test_parameter_server test_click_training test_local_sgd
+  test_checkpoint_writer test_checkpoint_parts test_save_sequences test_saving test_save_clock
+  test_reporter test_console test_trace_file test_report_reader
+  test_trainer test_beginning test_far_memory test_synchronised_norm test_allocations test_straggler_monitor
+  test_flat_math test_row_update test_half test_softmax_loss test_layer_norm test_image_operations test_bfloat16_images
+  test_cpu_bfloat16 test_loops test_openmp_waiting
+  test_runs_train test_runs_resume test_runs_faults test_runs_local_sgd test_runs_parameter_server test_runs_clicks
+  test_runs_staging test_runs_images test_runs_arrays test_runs_pack test_runs_report test_runs_predict
+)
+# Not under a sanitizer: what reads the sources or builds others, and what measures memory, of which sanitizers take more.
+never='^(style|install|cuda|hosts|scripts|processor)\.|^test_(idx|image|table)_memory$|^test_gpu_|^test_fake_gpu$'
+
+launcher=()
+if command -v ccache >/dev/null; then
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
+fi
+began=$SECONDS
+mkdir -p build
+cmake --preset "$preset" "${launcher[@]}" >"$build.log" 2>&1 || fail 1 "sanitizers: cmake failed ($build.log)"
+
+# The names of ctest, a line each; a program that runs on several rank counts has one for each: NAME.np2
+mapfile -t all < <(ctest --test-dir "$build" -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -vE "$never")
+wanted=("$@")
+[[ $kind == address ]] || (($#)) || wanted=("${with_threads[@]}")
+((${#wanted[@]})) || wanted=("${all[@]}")
+tests=()
+for name in "${wanted[@]}"; do
+  mapfile -t found < <(printf '%s\n' "${all[@]}" | grep -xE "${name//./\\.}(\.np[0-9]+)?" || true)
+  ((${#found[@]})) || fail 2 "sanitizers: there is no test '$name' (see ctest --test-dir $build -N)"
+  tests+=("${found[@]}")
+done
+
+mapfile -t targets < <(printf '%s\n' "${tests[@]%.np*}" | sort -u)
+say "sanitizers: building ${#targets[@]} programs in $build"
+cmake --build "$build" -j "$(build_jobs)" --target flotilla "${targets[@]}" >>"$build.log" 2>&1 || {
+  tail -n 30 "$build.log" >&2
+  fail 1 "sanitizers: the build failed ($build.log)"
+}
+built_s=$((SECONDS - began))
+
+open_mpi_settings
+rm -rf "$findings"
+mkdir -p "$findings"
+export findings build
+export suppressions=$PWD/tests/support/suppressions
+
+# run_test <name>: a file of its own for each process with findings, NAME.PID, and "NAME outcome seconds" as NAME.row
+run_test() {
+  local name=$1 outcome=passed began=$SECONDS
+  local common="log_path=$findings/$name:print_suppressions=0"
+  # Memory that cannot be had is to be refused, as without a sanitizer; libraries that tests preload come first.
+  export ASAN_OPTIONS="$common:allocator_may_return_null=1:verify_asan_link_order=0:detect_stack_use_after_return=1"
+  export UBSAN_OPTIONS="$common:print_stacktrace=1"
+  export LSAN_OPTIONS="suppressions=$suppressions/leak.txt:print_suppressions=0"
+  # MPI's launcher starts programs from processes that have threads.
+  export TSAN_OPTIONS="$common:suppressions=$suppressions/thread.txt:die_after_fork=0:second_deadlock_stack=1"
+  ctest --test-dir "$build" -R "^${name//./\\.}\$" --output-on-failure >"$findings/$name.out" 2>&1 ||
+    outcome=FAILED
+  ! grep -q '\*\*\*Skipped' "$findings/$name.out" || outcome=skipped
+  echo "$name $outcome $((SECONDS - began))" >"$findings/$name.row"
+}
+export -f run_test
+began=$SECONDS
+printf '%s\n' "${tests[@]}" | xargs -P "$(nproc)" -I '{}' bash -c 'run_test {}'
+
+failures=0
+printf '%-34s %-8s %8s %8s\n' test outcome findings seconds
+for name in "${tests[@]}"; do
+  read -r _ outcome seconds <"$findings/$name.row"
+  count=$(find "$findings" -name "$name.[0-9]*" -exec cat {} + |
+    grep -cE 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' || true)
+  ((count == 0)) && [[ $outcome != FAILED ]] || failures=$((failures + 1))
+  printf '%-34s %-8s %8s %8s\n' "$name" "$outcome" "$count" "$seconds"
+done
+say "sanitizers: built in $(duration "$built_s"), tested in $(duration $((SECONDS - began)))"
+((failures == 0)) || fail 1 "sanitizers: $failures of ${#tests[@]} tests have findings or failed ($build/findings)"
