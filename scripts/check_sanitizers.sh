@@ -96,7 +96,7 @@ export suppressions=$PWD/tests/support/suppressions
 
 # run_test <name>: a file of its own for each process with findings, NAME.PID, and "NAME outcome seconds" as NAME.row
 run_test() {
-  local name=$1 outcome=passed began=$SECONDS
+  local name=$1 outcome=passed began=$SECONDS symbolizer
   local common="log_path=$findings/$name:print_suppressions=0"
   # Memory that cannot be had is to be refused, as without a sanitizer; libraries that tests preload come first.
   export ASAN_OPTIONS="$common:allocator_may_return_null=1:verify_asan_link_order=0:detect_stack_use_after_return=1"
@@ -104,6 +104,8 @@ run_test() {
   export LSAN_OPTIONS="suppressions=$suppressions/leak.txt:print_suppressions=0"
   # MPI's launcher starts programs from processes that have threads.
   export TSAN_OPTIONS="$common:suppressions=$suppressions/thread.txt:die_after_fork=0:second_deadlock_stack=1"
+  ! symbolizer=$(command -v llvm-symbolizer-19 || command -v llvm-symbolizer) ||
+    TSAN_OPTIONS+=":external_symbolizer_path=$symbolizer"
   ctest --test-dir "$build" -R "^${name//./\\.}\$" --output-on-failure >"$findings/$name.out" 2>&1 ||
     outcome=FAILED
   ! grep -q '\*\*\*Skipped' "$findings/$name.out" || outcome=skipped
