@@ -24,9 +24,9 @@ namespace {
 std::vector<std::string> shards_to_scan(const DataConfig& data, bool validation) {
   std::vector<std::string> shards;
   for (const DataSourceConfig* source : {&data.train, &data.validation}) {
-    if (source->path.empty() || !source->has_labels() || (validation && source == &data.train)) continue;
+    if ((source->path.empty() && source->has_labels()) || (validation && source == &data.train)) continue;
     try {
-      for (std::string& shard : find_shards(source->path))
+      for (std::string& shard : find_shards(data, *source))
         if (!is_there(index_path(shard))) shards.push_back(std::move(shard));
     } catch (const UserError&) {  // opening the data tells it
     }
@@ -50,7 +50,7 @@ std::string scanned(const std::string& shard) {
 std::map<std::string, std::string> scan_shards(const DataConfig& data, bool validation,
                                                const mpi::Communicator& world, mpi::Watchdog& watchdog) {
   std::map<std::string, std::string> indexes;
-  if (data.kind != DataKind::webdataset) return indexes;
+  if (!data.has_images()) return indexes;
   std::string mine;
   {
     const mpi::CpuProgressScope working(watchdog, "reading the headers of shards");

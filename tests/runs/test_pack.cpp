@@ -81,8 +81,10 @@ TEST_F(Packing, TrainsAsTheListDoesInAnyOrderOnAnyNumberOfRanks) {
   EXPECT_NE(val.errors.find("names other classes than those of"), std::string::npos) << val.errors;
   ASSERT_EQ(flotilla(1, {"pack", path("val.txt"), "--output", path("shards")}).exit_code, 0);
 
-  for (const std::string order : {"shuffled", "file", "blocks"}) {
-    for (const int ranks : {1, 2, 4}) {
+  const std::map<std::string, std::vector<int>> ranks_of = {
+      {"shuffled", {1}}, {"file", {1, 2}}, {"blocks", {1, 4}}};
+  for (const auto& [order, all_ranks] : ranks_of) {
+    for (const int ranks : all_ranks) {
       const std::string name = order + std::to_string(ranks);
       std::vector<std::string> more = {"data.order=" + order, "data.threads=2"};
       if (order == "blocks") more.insert(more.end(), {"data.shuffle_block=4", "data.shuffle_buffer=12"});
@@ -153,6 +155,15 @@ TEST_F(Packing, PredictsWithTheNamesOfClassesAndOfTheImages) {
   ASSERT_EQ(of_shards.exit_code, 0) << of_shards.errors;
   EXPECT_EQ(of_shards.output, of_files.output) << of_files.errors;
   EXPECT_NE(of_shards.output.find("\n3,dog/11.jpg,"), std::string::npos) << of_shards.output;
+  fs::remove(path("shards/train-000000.tar.index"));
+  const Result scanned = flotilla(2, {"predict", path("run"), path("shards/*.tar")});
+  EXPECT_NE(scanned.output.find("\n3,000000003.jpg,"), std::string::npos) << scanned.output << scanned.errors;
+
+  fs::copy_file(path("train/dog/11.jpg"), path("shards/11.jpg"));
+  const Result mixed = flotilla(2, {"predict", path("run"), path("shards")});
+  expect_told(mixed, "holds \"11.jpg\" beside the shard \"train-000000.tar\"");
+  EXPECT_NE(mixed.errors.find("name \"" + path("shards/*.tar") + "\""), std::string::npos) << mixed.errors;
+  EXPECT_EQ(flotilla(1, {"predict", path("run"), path("shards/*.tar")}).output, scanned.output);
 }
 
 /// Enough of large images for several shards of 1 MiB.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <fmt/ranges.h>
+
 #include <array>
 #include <filesystem>
 #include <span>
@@ -82,18 +83,12 @@ class NoTransform final : public ImageTransform {
 
 std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourceConfig& source,
                                          std::int64_t classes, const DatasetUse& use) {
-  if (!source.has_labels() && std::ranges::all_of(source.inputs, names_shards)) {
-    std::vector<std::string> shards;
-    std::string origin;
-    for (const std::string& input : source.inputs) {
-      for (std::string& shard : find_shards(input)) shards.push_back(std::move(shard));
-      origin += (origin.empty() ? "" : ", ") + input;
-    }
-    return open_shards(origin, shards, {.labelled = false, .threads = data.threads});
-  }
-  if (source.has_labels() && data.kind == DataKind::webdataset)
-    return open_shards(source.path, find_shards(source.path),
+  const std::vector<std::string> shards = find_shards(data, source);
+  if (!shards.empty())
+    return open_shards(source.has_labels() ? source.path : fmt::format("{}", fmt::join(source.inputs, ", ")),
+                       shards,
                        {.classes = classes,
+                        .labelled = source.has_labels(),
                         .threads = data.threads,
                         .ranks_on_host = use.ranks_on_host,
                         .indexes = use.shard_indexes});

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 #include "src/data/find_data_files.hpp"
+#include "src/data/images/image_folder.hpp"
 
 namespace flotilla {
 
@@ -54,8 +57,32 @@ std::vector<std::string> alternatives(std::string_view text) {
   return found;
 }
 
+using Paths = std::vector<std::string>;
+
 bool is_shard(const std::string& path) {
   return path.ends_with(".tar");
+}
+
+/// Whether `path` is a shard, a pattern of shards or a folder with shards, by its name.
+/// @throws UserError for a folder in which shards and images lie, since only one kind could be read
+bool names_shards(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return is_shard(path);
+  std::string shard;
+  std::string other;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with('.')) continue;
+    if (is_shard(name))
+      shard = name;
+    else if (has_image_ending(name) || at->is_directory())
+      other = name;
+  }
+  if (!shard.empty() && !other.empty())
+    throw UserError(cat(config::printable(path), ": holds ", config::quoted(other), " beside the shard ",
+                        config::quoted(shard), ", so that it is not clear what to predict; name ",
+                        config::quoted(path + "/*.tar"), ", or put the shards elsewhere"));
+  return !shard.empty();
 }
 
 }  // namespace
@@ -80,7 +107,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
 std::vector<std::string> find_shards(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error)) return {path};
-  std::vector<std::string> shards;
+  Paths shards;
   for (const std::string& name : expand_braces(path)) {
     if (!fs::is_directory(name, error) && name.find_first_of("*?[") == name.npos) {
       shards.push_back(name);
@@ -95,12 +122,13 @@ std::vector<std::string> find_shards(const std::string& path) {
   return shards;
 }
 
-bool names_shards(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return is_shard(path);
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-    if (is_shard(at->path().filename().string())) return true;
-  return false;
+std::vector<std::string> find_shards(const DataConfig& data, const DataSourceConfig& source) {
+  if (source.has_labels()) return data.kind == DataKind::webdataset ? find_shards(source.path) : Paths{};
+  if (!std::ranges::all_of(source.inputs, names_shards)) return {};
+  Paths shards;
+  for (const std::string& input : source.inputs)
+    std::ranges::move(find_shards(input), std::back_inserter(shards));
+  return shards;
 }
 
 }  // namespace flotilla

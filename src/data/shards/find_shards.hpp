@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "src/config/config.hpp"
+
 namespace flotilla {
 
 /// The names that a pattern with braces stands for, as shells have it: "a-{000..002}.tar" for three,
@@ -16,7 +18,10 @@ std::vector<std::string> expand_braces(const std::string& pattern);
 /// @throws UserError if there is none
 std::vector<std::string> find_shards(const std::string& path);
 
-/// Whether `path` is a shard, a pattern of shards or a folder with shards, by its name.
-bool names_shards(const std::string& path);
+/// The shards of a source: all that data.kind = "webdataset" names, or what is to be predicted where that is
+/// shards, patterns of them or folders that hold them.
+/// @returns empty if the source is of another kind
+/// @throws UserError if there is none, or if a folder to predict holds images beside shards
+std::vector<std::string> find_shards(const DataConfig& data, const DataSourceConfig& source);
 
 }  // namespace flotilla

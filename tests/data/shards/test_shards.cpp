@@ -221,8 +221,6 @@ TEST_F(Shards, AreNamedByFoldersPatternsAndBraces) {
   EXPECT_THROW(expand_braces("{0..9999}{0..9999}"), UserError);
   std::filesystem::create_directory(path("empty"));
   EXPECT_THROW(find_shards(path("empty")), UserError);
-  EXPECT_TRUE(names_shards(path("")));
-  EXPECT_FALSE(names_shards(path("empty")));
 }
 
 /// Bytes of a file that are in the system's memory.
