@@ -38,6 +38,8 @@ class PngDecoder final : public ImageDecoder {
       info_ = png_create_info_struct(png_);
       if (info_ == nullptr) png_error(png_, "out of memory");
       png_set_read_fn(png_, this, read_bytes);
+      // Others than those of pixels and transparency: libpng makes room for what a chunk's head claims.
+      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
       png_read_info(png_, info_);
     });
     extent_ = {png_get_image_width(png_, info_), png_get_image_height(png_, info_)};
