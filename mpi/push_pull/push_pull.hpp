@@ -26,6 +26,10 @@ enum class RequestKind : std::int32_t {
   farewell
 };
 
+/// Values of one server at most, and bytes of a payload: MPI 3 counts with int.
+inline constexpr std::size_t largest_share = std::size_t{1} << 30;
+inline constexpr std::size_t largest_payload = (std::size_t{1} << 31) - 1;
+
 /// The head of a request, sent as it lies in memory.
 struct PushPullRequest {
   RequestKind kind = RequestKind::push_pull;
@@ -40,6 +44,12 @@ struct PushPullRequest {
   bool pushes() const { return kind == RequestKind::push_pull; }
   bool pulls() const { return kind == RequestKind::pull || kind == RequestKind::push_pull; }
   bool wants_answer() const { return pulls() || reply_bytes > 0; }
+  /// Whether a worker may have sent it.
+  bool is_valid() const {
+    constexpr auto most = static_cast<std::int64_t>(largest_payload);
+    return RequestKind::pull <= kind && kind <= RequestKind::farewell && 0 <= payload_bytes &&
+           payload_bytes <= most && 0 <= reply_bytes && reply_bytes <= most;
+  }
 };
 
 /// Bytes that are sent beside the values of one server. Both spans must stay valid until the exchange is
@@ -58,10 +68,6 @@ struct PushPullWires {
   /// A push-pull is answered once all workers have begun theirs: it is announced as their collective call.
   bool together = false;
 };
-
-/// Values of one server at most, and bytes of a payload: MPI 3 counts with int.
-inline constexpr std::size_t largest_share = std::size_t{1} << 30;
-inline constexpr std::size_t largest_payload = (std::size_t{1} << 31) - 1;
 
 inline constexpr int request_tag = 1;
 inline constexpr int push_tag = 2;

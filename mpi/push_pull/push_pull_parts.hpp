@@ -44,6 +44,8 @@ class PushPullParts {
   std::size_t begin() { return begun_++; }
   bool all_begun() const { return begun_ == count(); }
 
+  /// The part that is in flight at this place.
+  std::size_t part_at(std::size_t place) const { return over_ + (place + places - place_of(over_)) % places; }
   /// The part at this place was received or sent.
   void end(std::size_t place) {
     ahead_[place] = true;

@@ -4,12 +4,24 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "kernels/error.hpp"
+#include "mpi/core/native.hpp"
 #include "mpi/push_pull/push_pull_parts.hpp"
 
 namespace flotilla::mpi {
+
+/// Of messages that are longer than their buffers MPI itself tells. @throws InternalError if a message that
+/// was received is shorter than `wanted` values of `type`
+inline void require_whole(const MPI_Status& status, MPI_Datatype type, std::int64_t wanted,
+                          const char* what) {
+  int count = 0;
+  check(MPI_Get_count(&status, type, &count), "MPI_Get_count");
+  require(count == wanted, "rank ", status.MPI_SOURCE, " sends ", what, " of ", count, ", not ", wanted);
+}
 
 /// The MPI requests of a server, in one list for MPI_Testsome: the receive of the next worker's request, the
 /// receives of the slots (one for each place of PushPullParts), and for each worker the receive of a payload,

@@ -117,18 +117,26 @@ void PushPullServer::progress() {
   if (count == MPI_UNDEFINED) count = 0;
   for (int i = 0; i < count; ++i) {
     const auto index = static_cast<std::size_t>(requests_->finished[static_cast<std::size_t>(i)]);
+    const MPI_Status& status = requests_->statuses[static_cast<std::size_t>(i)];
     if (index == 0) {
-      const int rank = requests_->statuses[static_cast<std::size_t>(i)].MPI_SOURCE;
+      const int rank = status.MPI_SOURCE;
       const int worker = worker_of_rank_[static_cast<std::size_t>(rank)];
       require(worker >= 0, "rank ", rank, " is no worker, but asks a server");
+      require_whole(status, MPI_BYTE, sizeof(incoming_), "a request");
       const PushPullRequest head = incoming_;
       if (head.kind == RequestKind::farewell) --speaking_;
       if (speaking_ > 0) listen();
       take_request(worker, head);
     } else if (index < requests_->first_payload()) {
-      take_values((index - 1) / PushPullRequests::places, (index - 1) % PushPullRequests::places);
+      const std::size_t slot = (index - 1) / PushPullRequests::places;
+      const std::size_t place = (index - 1) % PushPullRequests::places;
+      const auto [begin, end] = slots_[slot].parts.bounds(slots_[slot].parts.part_at(place));
+      require_whole(status, carrier_of(wires_.push), static_cast<std::int64_t>(end - begin), "values");
+      take_values(slot, place);
     } else if (index < requests_->first_answer()) {
-      take_part(static_cast<int>(index - requests_->first_payload()));
+      const std::size_t worker = index - requests_->first_payload();
+      require_whole(status, MPI_BYTE, links_[worker].head.payload_bytes, "a payload");
+      take_part(static_cast<int>(worker));
     } else if (index < requests_->first_reply()) {
       const std::size_t answer = index - requests_->first_answer();
       links_[answer / PushPullRequests::places].answered.end(answer % PushPullRequests::places);
@@ -139,11 +147,9 @@ void PushPullServer::progress() {
 
 void PushPullServer::take_request(int worker, const PushPullRequest& head) {
   Link& link = links_[static_cast<std::size_t>(worker)];
-  const auto fits = [](std::int64_t bytes) {
-    return bytes >= 0 && static_cast<std::size_t>(bytes) <= largest_payload;
-  };
-  require(fits(head.payload_bytes) && fits(head.reply_bytes), "worker ", worker, " announces a payload of ",
-          head.payload_bytes, " bytes and expects ", head.reply_bytes);
+  require(head.is_valid(), "worker ", worker, " sends a request of kind ",
+          static_cast<std::int32_t>(head.kind), ", announces a payload of ", head.payload_bytes,
+          " bytes and expects ", head.reply_bytes);
   if (link.coming) {
     require(!link.behind, "worker ", worker, " does not wait for its pushes to be taken");
     link.behind = head;
