@@ -2,7 +2,9 @@
 #include "src/config/suggestions.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "src/config/keys.hpp"
@@ -18,7 +20,9 @@ bool near(std::string_view a, std::string_view b, std::size_t limit) {
   if (a.size() > longest_name) return false;
   // Two edits turn any word of three letters into many others.
   const std::size_t allowed = std::min(limit, std::max(a.size(), b.size()) / 2);
-  return edit_distance(a, b) <= allowed;
+  // Most names differ more in length alone.
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > allowed) return false;
+  return edit_distance(a, b, allowed) <= allowed;
 }
 
 /// The names of the keys and tables in a table.
@@ -35,19 +39,28 @@ std::set<std::string> names_in(std::string_view table) {
 
 }  // namespace
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) rows[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) rows[0][j] = j;
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  std::vector<std::size_t> before(b.size() + 1);  // Distances of the row above the last one
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  std::size_t least_of_last = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before, last);
+    std::swap(last, row);
+    row[0] = i;
+    std::size_t least = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, replaced});
+      const std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
       const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+      least = std::min(least, row[j]);
     }
+    if (least > limit && least_of_last > limit) return limit + 1;
+    least_of_last = least;
   }
-  return rows[a.size()][b.size()];
+  return row[b.size()];
 }
 
 Suggestion suggest(std::string_view table, std::string_view name) {

@@ -8,8 +8,9 @@
 namespace flotilla::config {
 
 /// Letters to insert, remove, replace or swap with their neighbour to turn `a` into `b` (Damerau and
-/// Levenshtein's distance, each letter edited at most once).
-std::size_t edit_distance(std::string_view a, std::string_view b);
+/// Levenshtein's distance, each letter edited at most once). @param limit a larger distance may be given as
+/// limit + 1, which is known sooner
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit = 1000);
 
 struct Suggestion {
   std::string path;  ///< Path of the most similar key or table; empty: none is similar
