@@ -194,11 +194,24 @@ struct Writer {
   }
 };
 
+/// Of a number that no report has counted to: of a damaged line.
+struct NoCount {};
+
+/// So that counts, and sums of them, fit into 64 bits, and into a double.
+constexpr double most_counted = 1e15;
+
 /// Takes a report's values from a JSON object; those that are missing, as in a line of an earlier version,
 /// stay.
-/// @throws nlohmann::json::exception for a value of another type
+/// @throws nlohmann::json::exception for a value of another type, NoCount
 struct ReportReader {
   const Json& line;
+
+  void operator()(const char* key, std::int64_t& value, const char*, const char*) {
+    if (!line.contains(key)) return;
+    const auto number = line.at(key).get<double>();
+    if (!(std::abs(number) <= most_counted)) throw NoCount();
+    value = static_cast<std::int64_t>(number);
+  }
 
   void operator()(const char* key, double& value, const char*, const char*) {
     if (!line.contains(key)) return;
@@ -292,6 +305,8 @@ std::optional<ReadReport> read_metrics_line(std::string_view text) {
         read_as(StartReport()) || read_as(EndReport()))
       return read;
   } catch (const Json::exception&) {
+    return std::nullopt;
+  } catch (const NoCount&) {
     return std::nullopt;
   }
   return std::nullopt;

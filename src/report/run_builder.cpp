@@ -17,8 +17,13 @@ double number_of(const nlohmann::json& line, const char* key, double otherwise =
   return found != line.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
+/// 0 for what is no count, as a damaged line may hold it.
+std::int64_t whole(double number) {
+  return std::abs(number) < 1e15 ? static_cast<std::int64_t>(number) : 0;
+}
+
 std::int64_t count_of(const nlohmann::json& line, const char* key) {
-  return static_cast<std::int64_t>(number_of(line, key, 0.0));
+  return whole(number_of(line, key, 0.0));
 }
 
 std::string text_of(const nlohmann::json& line, const char* key) {
@@ -77,7 +82,7 @@ void RunBuilder::start(const nlohmann::json& line) {
   const Knot begin = knot_at(std::max(first, last_.step), attempt_time_);
   if (first > 0.0)
     others_.push_back({MarkKind::resume, first, first,
-                       cat("resumed after step ", static_cast<std::int64_t>(first), " with ", facts_.workers,
+                       cat("resumed after step ", whole(first), " with ", facts_.workers,
                            facts_.workers == 1 ? " worker" : " workers")});
   last_ = begin;
   if (knots_.items().empty()) knots_.add(begin);
@@ -144,7 +149,7 @@ void RunBuilder::add_phases(const StepLine& line) {
 void RunBuilder::add_straggler(const StepLine& line, double seconds) {
   const double cost = line.number(step_key("slowest_cost_s"));
   if (!(cost > 0.1 && cost > 0.05 * seconds)) return;
-  const auto rank = static_cast<std::int64_t>(line.number(step_key("slowest_rank")));
+  const auto rank = whole(line.number(step_key("slowest_rank")));
   if (late_.empty() || late_.back().rank != rank || late_.back().until != last_.step)
     late_.push_back({.rank = rank, .step = last_.step, .until = last_.step, .cost_s = 0.0});
   late_.back().until = line.number(step_key("step"));
