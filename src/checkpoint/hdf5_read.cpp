@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/files/checksum.hpp"
 #include "src/files/file.hpp"
@@ -122,7 +123,12 @@ void read_state(hid_t root, FileIndex& index) {
   };
   const auto texts = [](const nlohmann::json& all) { return all.get<std::map<std::string, std::string>>(); };
   json("versions", state.versions, texts);
-  json("choices", state.choices, texts);
+  json("choices", state.choices, [&texts](const nlohmann::json& all) {
+    CheckpointState read;
+    read.choices = texts(all);
+    class_names_of(read);  // they are JSON as well
+    return read.choices;
+  });
   const auto parts = [&](const char* name, std::vector<CheckpointPart>& value) {
     json(name, value, [](const nlohmann::json& all) { return all.get<std::vector<CheckpointPart>>(); });
     const auto bad = std::ranges::find_if_not(value, is_part_name, &CheckpointPart::name);
