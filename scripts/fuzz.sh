@@ -3,12 +3,15 @@
 # Fuzzes the readers of foreign bytes (tests/fuzz) with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
 #
 #   scripts/fuzz.sh [--seconds N] [--keep] [TARGET...]
+#   scripts/fuzz.sh --list | --total
 #
 #   --seconds N   for each target (60)
 #   --keep        adds the inputs that reach new code to tests/fuzz/corpus, where an ordinary test reads them
-#   TARGET        of those that scripts/fuzz.sh --list prints (all)
+#   --list        only prints the targets
+#   --total       only prints the sums of all runs so far (build/cpu-fuzz/runs.csv)
+#   TARGET        of those that --list prints (all)
 #
-# Needs clang-19 and libclang-rt-19-dev. Ends with a table of all targets; with 1 if one of them broke (its input lies in
+# Needs clang-19 and libclang-rt-19-dev. Ends with a table of the targets; with 1 if one of them broke (its input lies in
 # build/cpu-fuzz/found) or made fewer than 1,000 executions. No input may take 10 s or an allocation of 1 GB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +21,7 @@ cd "$(dirname "$0")/.."
 seconds=60
 keep=false
 list=false
+total=false
 targets=()
 while (($#)); do
   case $1 in
@@ -28,8 +32,9 @@ while (($#)); do
       ;;
     --keep) keep=true ;;
     --list) list=true ;;
+    --total) total=true ;;
     -h | --help)
-      sed -n '3,12s/^# \{0,1\}//p' scripts/fuzz.sh
+      sed -n '3,15s/^# \{0,1\}//p' scripts/fuzz.sh
       exit 0
       ;;
     -*) fail 2 "fuzz: unknown option '$1' (see scripts/fuzz.sh --help)" ;;
@@ -37,9 +42,34 @@ while (($#)); do
   esac
   shift
 done
-command -v clang++-19 >/dev/null || fail 2 "fuzz: clang++-19 is missing: apt-get install clang-19 libclang-rt-19-dev"
 
 build=build/cpu-fuzz
+runs=$build/runs.csv
+row='%-16s %12s %9s %9s %8s  %s\n'
+# table <runs.csv>: sums for each target, in the order of their first runs
+table() {
+  # shellcheck disable=SC2059
+  printf "$row" target executions branches features seconds found
+  awk -F, -v row="$row" '
+    !($1 in executions) { order[++targets] = $1 }
+    { executions[$1] += $2; seconds[$1] += $5 }
+    $3 > branches[$1] { branches[$1] = $3 }
+    $4 > features[$1] { features[$1] = $4 }
+    $6 != "nothing" { found[$1] = found[$1] (found[$1] == "" ? "" : " ") $6 }
+    END {
+      for (i = 1; i <= targets; ++i) {
+        t = order[i]
+        printf row, t, executions[t], branches[t], features[t], seconds[t], found[t] == "" ? "nothing" : found[t]
+      }
+    }' "$1"
+}
+if $total; then
+  [[ -e $runs ]] || fail 2 "fuzz: no target was run yet ($runs is missing)"
+  table "$runs"
+  exit 0
+fi
+command -v clang++-19 >/dev/null || fail 2 "fuzz: clang++-19 is missing: apt-get install clang-19 libclang-rt-19-dev"
+
 if ! { cmake --preset cpu-fuzz && cmake --build "$build" -j "$(build_jobs)" --target fuzz_flotilla; } \
   >"$build.log" 2>&1; then
   tail -n 30 "$build.log" >&2
@@ -62,14 +92,18 @@ value() {
 }
 
 mkdir -p "$build/found" "$build/logs"
+scratch=$(mktemp -d "$(test -w /dev/shm && echo /dev/shm || echo "${TMPDIR:-/tmp}")/flotilla-fuzz-XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+symbolizer=$(command -v llvm-symbolizer-19 llvm-symbolizer | head -n 1 || true)
+export TMPDIR=$scratch ASAN_SYMBOLIZER_PATH=$symbolizer UBSAN_OPTIONS=print_stacktrace=1
+export LSAN_OPTIONS=suppressions=$PWD/tests/fuzz/leaks.txt:print_suppressions=0
 failures=0
-table=$(printf '%-16s %12s %9s %9s %7s  %s' target executions branches features seconds found)
 for target in "${targets[@]}"; do
   seeds=tests/fuzz/corpus/$target
   grown=$build/corpus/$target
   log=$build/logs/$target.log
   mkdir -p "$grown"
-  options=(-timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -max_len=65536 -print_final_stats=1
+  options=(-timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -max_len=65536 -print_final_stats=1 -print_funcs=0
     "-artifact_prefix=$build/found/$target-")
   dictionary=tests/fuzz/dictionaries/$target.dict
   [[ ! -e $dictionary ]] || options+=("-dict=$dictionary")
@@ -77,14 +111,15 @@ for target in "${targets[@]}"; do
   began=$SECONDS
   found=nothing
   FLOTILLA_FUZZ_TARGET=$target "$fuzzer" "${options[@]}" -max_total_time="$seconds" "$grown" "$seeds" >"$log" 2>&1 ||
-    found=$(grep -o "$build/found/$target-[^ ]*" "$log" | tail -n 1 || echo "see $log")
+    found=$(grep -o "$build/found/$target-[^ ]*" "$log" | tail -n 1 || echo "$log")
   executions=$(value stat::number_of_executed_units "$log")
   [[ $found == nothing ]] && ((executions >= 1000)) || failures=$((failures + 1))
-  table+=$(printf '\n%-16s %12s %9s %9s %7s  %s' "$target" "$executions" "$(value cov "$log")" "$(value ft "$log")" \
-    $((SECONDS - began)) "$found")
+  printf '%s,%s,%s,%s,%s,%s\n' "$target" "$executions" "$(value cov "$log")" "$(value ft "$log")" $((SECONDS - began)) \
+    "$found" | tee -a "$runs" >>"$scratch/runs.csv"
   if $keep && [[ $found == nothing ]]; then
     FLOTILLA_FUZZ_TARGET=$target "$fuzzer" -merge=1 -max_len=4096 "$seeds" "$grown" >>"$log" 2>&1
   fi
 done
-printf '%s\n' "$table"
+cat "$scratch/runs.csv" >>"$runs"
+table "$scratch/runs.csv"
 ((failures == 0)) || fail 1 "fuzz: $failures of ${#targets[@]} targets broke, or were executed fewer than 1,000 times"

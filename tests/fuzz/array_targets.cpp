@@ -31,6 +31,7 @@ void for_each_pair(Input input, const Use& use) {
   const auto refusable = [](const auto& part) {
     try {
       part();
+      note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   };
@@ -100,6 +101,7 @@ void shard_images(Input input) {
         images->read(i, image);
         images->place(i);
       }
+      note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }

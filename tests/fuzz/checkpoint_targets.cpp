@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "tests/fuzz/fuzz_targets.hpp"
@@ -17,6 +19,7 @@ void checkpoint(Input input) {
   const InputFile file(input);
   try {
     CheckpointFile(file.path(), CheckpointFile::Content::everything).all();
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -26,6 +29,7 @@ void weights(Input input) {
   const InputFile file(input);
   try {
     read_weights(file.path());
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -37,6 +41,7 @@ void rows(Input input) {
     RowFileReader reader(file.path());
     for (std::size_t table = 0; table < reader.tables().size(); ++table)
       while (!reader.next(table).keys.empty()) continue;
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -45,8 +50,10 @@ void state(Input input) {
   try {
     const auto json = nlohmann::json::parse(text_of(input));
     numbers_of(json);
-    json.get<CheckpointState>();
+    class_names_of(json.get<CheckpointState>());
+    note_read();
   } catch (const nlohmann::json::exception&) {  // NOLINT(bugprone-empty-catch): its callers tell the user
+  } catch (const std::out_of_range&) {          // NOLINT(bugprone-empty-catch): of a word for a number
   }
 }
 

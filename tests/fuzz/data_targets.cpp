@@ -11,6 +11,7 @@
 #include "src/data/clicks/line_format.hpp"
 #include "src/data/idx_dataset.hpp"
 #include "src/data/idx_file.hpp"
+#include "src/data/images/exif.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/image_transform.hpp"
 #include "src/data/shards/scan_shard.hpp"
@@ -47,11 +48,13 @@ void idx(Input input) {
   for (const std::string& labels : {std::string(), file.path()}) {
     try {
       read_all(*open_idx_dataset(file.path(), labels, 10, {.mean = 0.5, .std = 0.5}, {}));
+      note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }
   try {
     open_idx(file.path(), IdxKind::labels);
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -64,6 +67,7 @@ void gzip(Input input) {
   try {
     GzipReader reader(file);
     while (reader.read(inflated) == inflated.size()) continue;
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -79,6 +83,7 @@ void clicks(Input input, std::unique_ptr<const LineFormat> format) {
       bags.clear();
       reader->read(i, dense, bags);
     }
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -98,9 +103,15 @@ void image(Input input) {
   for (const auto& transform : {make_training_transform(spec), make_validation_transform(spec)}) {
     try {
       transform->apply(input, input.size(), sample);
+      note_read();
     } catch (const BadImage&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }
+}
+
+/// Only what says how an image is turned.
+void exif(Input input) {
+  if (exif_orientation(input) > 1) note_read();
 }
 
 /// Reads rows of all arrays, one by one.
@@ -114,6 +125,7 @@ void read_arrays(const ArrayFile& file) {
       if (bytes > most_bytes) continue;
       std::vector<std::byte> row(static_cast<std::size_t>(bytes));
       for (std::int64_t i = 0; i < std::min(array->form().rows(), most_rows); ++i) array->read(i, 1, row);
+      note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }
@@ -144,6 +156,7 @@ void shard(Input input) {
   try {
     MistakeList mistakes;
     scan_shard(File::open(file.path()), mistakes);
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -154,6 +167,7 @@ void shard_index(Input input) {
   for (const std::string& each : {text, text + hexadecimal(checksum_of(input)) + "\n"}) {
     try {
       ShardIndex::of_text(each, "index");
+      note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }
@@ -162,9 +176,19 @@ void shard_index(Input input) {
 }  // namespace
 
 std::vector<Target> data_targets() {
-  return {{"idx", idx},    {"gzip", gzip},   {"criteo", criteo}, {"libsvm", libsvm},
-          {"jpeg", image}, {"png", image},   {"hdf5", arrays},   {"npy", arrays},
-          {"npz", arrays}, {"cifar", cifar}, {"shard", shard},   {"shard_index", shard_index}};
+  return {{"idx", idx},
+          {"gzip", gzip},
+          {"criteo", criteo},
+          {"libsvm", libsvm},
+          {"jpeg", image},
+          {"png", image},
+          {"exif", exif},
+          {"hdf5", arrays},
+          {"npy", arrays},
+          {"npz", arrays},
+          {"cifar", cifar},
+          {"shard", shard},
+          {"shard_index", shard_index}};
 }
 
 }  // namespace flotilla::fuzz

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/fuzz_targets.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <stdexcept>
 
 namespace flotilla::fuzz {
+
+namespace {
+
+int read_inputs = 0;
+
+}  // namespace
+
+void note_read() {
+  ++read_inputs;
+}
+
+int reads() {
+  return read_inputs;
+}
 
 std::vector<Target> all_targets() {
   std::vector<Target> all;
@@ -30,14 +45,16 @@ TwoInputs split(Input input) {
   return {input.first(first), input.subspan(std::min(first + 1, input.size()))};
 }
 
-InputFile::InputFile(Input input) : descriptor_(memfd_create("input", 0)) {
-  if (descriptor_ < 0 || write(descriptor_, input.data(), input.size()) != std::ssize(input))
-    throw std::runtime_error("the input's file cannot be made");
-  path_ = "/proc/self/fd/" + std::to_string(descriptor_);
+InputFile::InputFile(Input input)
+    : path_((std::filesystem::temp_directory_path() / "flotilla-fuzz-XXXXXX").string()) {
+  const int descriptor = mkstemp(path_.data());
+  const bool written = descriptor >= 0 && write(descriptor, input.data(), input.size()) == std::ssize(input);
+  if (descriptor >= 0) close(descriptor);
+  if (!written) throw std::runtime_error("the input's file cannot be made");
 }
 
 InputFile::~InputFile() {
-  close(descriptor_);
+  unlink(path_.c_str());
 }
 
 }  // namespace flotilla::fuzz

@@ -30,6 +30,11 @@ std::vector<Target> all_targets();
 /// @throws std::out_of_range if there is none of that name
 Target target(std::string_view name);
 
+/// To be called by a target that an input was not refused by.
+void note_read();
+/// How often it was called.
+int reads();
+
 inline std::string text_of(Input input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }
@@ -40,7 +45,7 @@ struct TwoInputs {
 };
 TwoInputs split(Input input);
 
-/// A file without a name that holds an input, for readers of files.
+/// A temporary file that holds an input, for readers of files. It has a name: HDF5 opens no others.
 class InputFile {
  public:
   explicit InputFile(Input input);
@@ -50,7 +55,6 @@ class InputFile {
   const std::string& path() const { return path_; }
 
  private:
-  int descriptor_;
   std::string path_;
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,11 +11,17 @@
 #include "kernels/machine/processors.hpp"
 #include "mpi/core/rank_list.hpp"
 #include "src/compare/plan.hpp"
+#include "src/compare/run_figures.hpp"
 #include "src/config/deck.hpp"
+#include "src/data/class_names.hpp"
 #include "src/data/images/image_list.hpp"
 #include "src/job/slurm.hpp"
+#include "src/job/time_limit.hpp"
 #include "src/report/metrics_line.hpp"
+#include "src/report/metrics_reader.hpp"
+#include "src/report/run_builder.hpp"
 #include "tests/fuzz/fuzz_targets.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 // What people and the system write as text.
 
@@ -29,12 +37,13 @@ void deck(Input input) {
   for (std::string line; std::getline(lines, line);) source.overrides.push_back(line);
   try {
     load_deck(source);
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
 
 void plan(Input input) {
-  read_plan("/nowhere/plan.toml", text_of(input));  // mistakes are returned
+  if (read_plan("/nowhere/plan.toml", text_of(input)).mistakes.empty()) note_read();
 }
 
 void image_list(Input input) {
@@ -47,20 +56,47 @@ void image_list(Input input) {
                                     .missing_allowed = true,
                                     .root_key = "data.train.root",
                                     .labelled = labelled});
+      note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }
 }
 
-/// The variables of a Slurm job, and what squeue says.
+void class_names(Input input) {
+  const InputFile file(input);
+  try {
+    flotilla::class_names({.class_names = file.path()}, 3);
+    note_read();
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+/// Whether slurm_time() needs not ask squeue.
+bool has_end_time() {
+  const char* const text = std::getenv("SLURM_JOB_END_TIME");
+  if (text == nullptr) return false;
+  const std::string_view end(text);
+  return !end.empty() && end.size() < 19 &&
+         std::ranges::all_of(end, [](char c) { return '0' <= c && c <= '9'; });
+}
+
+/// The variables of a job, a value a line, which launchers set; behind a byte 0 what squeue says.
 void slurm(Input input) {
-  const std::string text = text_of(split(input).first);
-  slurm_duration_s(text);
-  for (const char* name : {"SLURM_JOB_END_TIME", "SLURM_CPUS_ON_NODE", "SLURM_PROCID", "SLURM_NTASKS"})
-    setenv(name, text.c_str(), 1);
+  const TwoInputs parts = split(input);
+  std::istringstream lines(text_of(parts.first));
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_JOB_END_TIME", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+                           "SLURM_CPUS_ON_NODE", "OMPI_COMM_WORLD_SIZE"}) {
+    if (std::string value; std::getline(lines, value)) {
+      setenv(name, value.c_str(), 1);
+    } else {
+      unsetenv(name);
+    }
+  }
   slurm_tasks_disconnected();
   slurm_first_task();
   mpi::find_processors();
+  if (has_end_time()) TimeLimit({}, slurm_time(), 0.0, 0);
+  if (slurm_duration_s(text_of(parts.second))) note_read();
 }
 
 void ranks(Input input) {
@@ -68,6 +104,7 @@ void ranks(Input input) {
   mpi::parse_processor_list(text);
   try {
     mpi::parse_ranks(text, 64, "roles.server_ranks");
+    note_read();
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
 }
@@ -75,7 +112,8 @@ void ranks(Input input) {
 /// The files of control groups: /proc/self/cgroup, and behind a byte 0 what every file of a group holds.
 void control_groups(Input input) {
   namespace fs = std::filesystem;
-  static const fs::path root = fs::temp_directory_path() / ("fuzz-" + std::to_string(getpid()));
+  static const test::TemporaryFolder folder;
+  const fs::path root = folder.path();
   const TwoInputs parts = split(input);
   const auto save = [](const fs::path& file, Input content) {
     fs::create_directories(file.parent_path());
@@ -89,9 +127,10 @@ void control_groups(Input input) {
         "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "sys/fs/cgroup/cpu/job/cpu.cfs_period_us"})
     save(root / file, parts.second);
   available_memory_bytes(root.string());
-  mpi::find_processors(root.string());
+  if (mpi::find_processors(root.string()).quota > 0.0) note_read();
 }
 
+/// A line of metrics.jsonl.
 void metrics(Input input) {
   const std::string line = text_of(input);
   std::vector<report::MetricValue> values;
@@ -100,13 +139,27 @@ void metrics(Input input) {
     report::metric_number(value.text);
     report::metric_text(value.text);
   }
+  note_read();
+}
+
+/// metrics.jsonl, for reports and for tables of comparisons.
+void runs(Input input) {
+  const InputFile file(input);
+  report::RunBuilder builder;
+  report::RunRecord record;
+  const auto damaged =
+      report::read_metrics(file.path(), [&](const report::MetricsLine& line) { builder.take(line); });
+  if (damaged.count == 0) note_read();
+  builder.finish(record);
+  figures_of(text_of(input), 0.5);
 }
 
 }  // namespace
 
 std::vector<Target> text_targets() {
-  return {{"deck", deck},   {"plan", plan},       {"image_list", image_list},        {"slurm", slurm},
-          {"ranks", ranks}, {"metrics", metrics}, {"control_groups", control_groups}};
+  return {{"deck", deck},       {"plan", plan},   {"image_list", image_list},
+          {"metrics", metrics}, {"runs", runs},   {"class_names", class_names},
+          {"slurm", slurm},     {"ranks", ranks}, {"control_groups", control_groups}};
 }
 
 }  // namespace flotilla::fuzz
