@@ -165,8 +165,11 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   if ((options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0 && !table.pipeline.filters.empty())
     throw UserError(
         cat(form.name, ": its chunks at the edges went through no filter, which is not read here", repack));
-  std::int64_t count = 1;
-  for (std::size_t axis = 0; axis < table.extents.size(); ++axis) count *= table.along(axis, form);
+  hsize_t count = 1;  // of chunks; more than are listed are not counted
+  for (std::size_t axis = 0; axis < table.extents.size(); ++axis) {
+    const auto along = static_cast<hsize_t>(table.along(axis, form));
+    count = count > 0 && along > most_listed / count ? most_listed + 1 : count * along;
+  }
   const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
   table.fill.resize(static_cast<std::size_t>(form.type.bytes()));
   H5D_fill_value_t kind = H5D_FILL_VALUE_UNDEFINED;  // then what was never written is 0
@@ -177,8 +180,8 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   hsize_t written = 0;
   const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
   check(H5Dget_num_chunks(dataset, space.id(), &written), "H5Dget_num_chunks");
-  if (std::max(written, static_cast<hsize_t>(count)) > most_listed) return table;
-  table.chunks.resize(static_cast<std::size_t>(count));
+  if (std::max(written, count) > most_listed) return table;
+  table.chunks.resize(count);
   for (hsize_t k = 0; k < written; ++k) {
     std::array<hsize_t, H5S_MAX_RANK> offset{};
     unsigned skipped = 0;
@@ -189,9 +192,9 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
     std::int64_t number = 0;
     bool inside = true;  // a file of which rows were cut off may keep chunks beyond them
     for (std::size_t axis = 0; axis < table.extents.size(); ++axis) {
-      const std::int64_t at = static_cast<std::int64_t>(offset[axis]) / table.extents[axis];
-      inside = inside && at < table.along(axis, form);
-      number = number * table.along(axis, form) + at;
+      const hsize_t at = offset[axis] / static_cast<hsize_t>(table.extents[axis]);
+      inside = inside && at < static_cast<hsize_t>(table.along(axis, form));
+      if (inside) number = number * table.along(axis, form) + static_cast<std::int64_t>(at);
     }
     if (inside)
       table.chunks[static_cast<std::size_t>(number)] = {.begin = static_cast<std::int64_t>(address),
