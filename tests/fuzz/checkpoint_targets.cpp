@@ -49,7 +49,6 @@ void rows(Input input) {
 void state(Input input) {
   try {
     const auto json = nlohmann::json::parse(text_of(input));
-    numbers_of(json);
     class_names_of(json.get<CheckpointState>());
     note_read();
   } catch (const nlohmann::json::exception&) {  // NOLINT(bugprone-empty-catch): its callers tell the user

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <span>
 #include <vector>
@@ -48,7 +49,7 @@ void expect_refused(PushPullWires wires, const std::function<void(const Sender&)
         {
           while (server.next()) continue;
         },
-        std::runtime_error);
+        std::exception);
     world.barrier();
   } else {
     const Sender sender(world);
