@@ -46,7 +46,7 @@ class Adder {
     if (reached_step_ > figures_.steps)
       reached_s_ +=
           static_cast<double>(std::min(report.step, reached_step_) - figures_.steps) * report.step_s;
-    figures_.samples += (report.step - figures_.steps) * figures_.global_batch;
+    samples_ += steps * static_cast<double>(figures_.global_batch);
     figures_.steps = report.step;
     figures_.seconds += steps * report.step_s;
     exposed_s_ += steps * report.exposed_comm_s;
@@ -71,8 +71,9 @@ class Adder {
   void add(const EndReport& report) { figures_.end = report.reason; }
 
   void finish() {
-    const double samples = std::max(1.0, static_cast<double>(figures_.samples));
-    figures_.bytes_per_sample = bytes_ * static_cast<double>(figures_.workers) / samples;
+    figures_.samples =
+        static_cast<std::int64_t>(std::clamp(samples_, 0.0, 0x1p62));  // counts of damaged lines
+    figures_.bytes_per_sample = bytes_ * static_cast<double>(figures_.workers) / std::max(1.0, samples_);
     if (figures_.seconds > 0.0) figures_.exposed_share = exposed_s_ / figures_.seconds;
     if (reached_step_ >= 0) figures_.target_s = reached_s_;
   }
@@ -80,6 +81,7 @@ class Adder {
  private:
   RunFigures& figures_;
   std::optional<double> target_;
+  double samples_ = 0.0;
   double exposed_s_ = 0.0;
   double bytes_ = 0.0;
   std::int64_t reached_step_ = -1;  ///< Of the validation that reached the target; −1: none did

@@ -197,8 +197,8 @@ struct Writer {
 /// Of a number that no report has counted to: of a damaged line.
 struct NoCount {};
 
-/// So that counts, and sums of them, fit into 64 bits, and into a double.
-constexpr double most_counted = 1e15;
+/// 2⁶⁰, so that differences of counts fit into 64 bits.
+constexpr double most_counted = 1152921504606846976.0;
 
 /// Takes a report's values from a JSON object; those that are missing, as in a line of an earlier version,
 /// stay.
@@ -208,9 +208,8 @@ struct ReportReader {
 
   void operator()(const char* key, std::int64_t& value, const char*, const char*) {
     if (!line.contains(key)) return;
-    const auto number = line.at(key).get<double>();
-    if (!(std::abs(number) <= most_counted)) throw NoCount();
-    value = static_cast<std::int64_t>(number);
+    if (!(std::abs(line.at(key).get<double>()) <= most_counted)) throw NoCount();
+    line.at(key).get_to(value);
   }
 
   void operator()(const char* key, double& value, const char*, const char*) {
