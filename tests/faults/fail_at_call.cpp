@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/faults/fail_at_call.hpp"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -9,14 +8,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #include <unwind.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,12 +24,13 @@
 // Loaded into a program before it starts, lets one of its calls fail on one rank.
 // FLOTILLA_TEST_FAIL="1 open 7" is rank 1's seventh call that opens a file, "1 open @1f3e" the first that
 // comes from this place in the program, "1 open worker-0001" the first about a path with these letters.
-// FLOTILLA_TEST_FIRED=FILE: the file gets a line when that happened.
-// FLOTILLA_TEST_CALLS=FOLDER: each rank writes FOLDER/rank-N, a line for each call: its word, its number
-// among the calls of that word, the place that it came from (a hash of its callers), the innermost caller,
-// and what it was about. Only calls made by the program itself count, also those through libstdc++, HDF5 and
-// oneDNN (but not its mmap, whose failure it does not survive); not those inside MPI, and none on files of
-// /proc and /sys. Allocations count from 32 KiB on.
+// A fourth word is the error of calls on files: EIO (where there is none), ESTALE, ENOSPC, or "short": the
+// call transfers half of what it was asked to. FLOTILLA_TEST_FIRED=FILE: the file gets a line when that
+// happened. FLOTILLA_TEST_CALLS=FOLDER: each rank writes FOLDER/rank-N, a line for each call: its word, its
+// number among the calls of that word, the place that it came from (a hash of its callers), the innermost
+// caller, and what it was about. Only calls made by the program itself count, also those through libstdc++,
+// HDF5 and oneDNN (but not its mmap, whose failure it does not survive); not those inside MPI, and none on
+// files of /proc and /sys. Allocations count from 32 KiB on.
 
 namespace {
 
@@ -49,6 +47,7 @@ struct Module {
 
 struct State {
   std::array<char, 16> word{};
+  std::array<char, 8> error{'E', 'I', 'O'};
   int number = 0;                ///< 0: not by number
   std::uint64_t place = 0;       ///< 0: not by place
   std::array<char, 32> about{};  ///< Empty: not by what it is about
@@ -92,7 +91,8 @@ State& state() {
     decltype(State::about) which{};
     const char* fail = std::getenv("FLOTILLA_TEST_FAIL");
     if (fail != nullptr &&
-        std::sscanf(fail, "%d %15s %31s", &where, made_now->word.data(), which.data()) == 3 &&
+        std::sscanf(fail, "%d %15s %31s %7s", &where, made_now->word.data(), which.data(),
+                    made_now->error.data()) >= 3 &&
         where == std::atoi(rank)) {
       if (which[0] == '@')
         made_now->place = std::strtoull(which.data() + 1, nullptr, 16);
@@ -195,33 +195,14 @@ bool flotilla::test::fails(const char* word, const void* caller, const char* abo
   return verdict;
 }
 
+int flotilla::test::error_of_failure() {
+  const std::string_view error = state().error.data();
+  return error == "short" ? 0 : error == "ESTALE" ? ESTALE : error == "ENOSPC" ? ENOSPC : EIO;
+}
+
 namespace {
 
 using flotilla::test::fails;
-
-bool is_of_system(std::string_view path) {
-  return path.starts_with("/proc") || path.starts_with("/sys") || path.starts_with("/dev/null");
-}
-
-bool path_fails(const char* word, const void* caller, const char* path) {
-  if (is_of_system(path) || !fails(word, caller, path)) return false;
-  errno = EIO;
-  return true;
-}
-
-/// Only of files: pipes and terminals are left alone.
-bool file_fails(const char* word, const void* caller, int descriptor) {
-  if (inside) return false;
-  struct stat status {};
-  if (syscall(SYS_fstat, descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  std::array<char, 64> link{};
-  std::array<char, 400> path{};
-  std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
-  const long length = syscall(SYS_readlink, link.data(), path.data(), path.size() - 1);
-  if (length < 0 || is_of_system(path.data()) || !fails(word, caller, path.data())) return false;
-  errno = EIO;
-  return true;
-}
 
 bool allocation_fails(std::size_t bytes, const void* caller) {
   if (bytes < large || inside) return false;
@@ -238,127 +219,9 @@ Function next(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-int open_at(int folder, const char* path, int flags, mode_t mode, const void* caller) {
-  if (path_fails("open", caller, path)) return -1;
-  return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
-}
-
-mode_t mode_of(int flags, va_list arguments) {
-  return (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
-}
-
 }  // namespace
 
 extern "C" {
-
-int open(const char* path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
-  va_end(arguments);
-  return open_at(AT_FDCWD, path, flags, mode, __builtin_return_address(0));
-}
-
-int open64(const char* path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
-  va_end(arguments);
-  return open_at(AT_FDCWD, path, flags, mode, __builtin_return_address(0));
-}
-
-int openat(int folder, const char* path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
-  va_end(arguments);
-  return open_at(folder, path, flags, mode, __builtin_return_address(0));
-}
-
-FILE* fopen(const char* path, const char* mode) {
-  static const auto real = next<decltype(&fopen)>("fopen");
-  return path_fails("open", __builtin_return_address(0), path) ? nullptr : real(path, mode);
-}
-
-FILE* fopen64(const char* path, const char* mode) {
-  static const auto real = next<decltype(&fopen)>("fopen64");
-  return path_fails("open", __builtin_return_address(0), path) ? nullptr : real(path, mode);
-}
-
-DIR* opendir(const char* path) {
-  static const auto real = next<decltype(&opendir)>("opendir");
-  return path_fails("list", __builtin_return_address(0), path) ? nullptr : real(path);
-}
-
-int stat(const char* path, struct stat* to) noexcept {
-  if (path_fails("stat", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_stat, path, to));
-}
-
-int lstat(const char* path, struct stat* to) noexcept {
-  if (path_fails("stat", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_lstat, path, to));
-}
-
-int mkdir(const char* path, mode_t mode) noexcept {
-  if (path_fails("make", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_mkdir, path, mode));
-}
-
-int rename(const char* from, const char* to) noexcept {
-  if (path_fails("rename", __builtin_return_address(0), to)) return -1;
-  return static_cast<int>(syscall(SYS_rename, from, to));
-}
-
-int unlink(const char* path) noexcept {
-  if (path_fails("remove", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_unlink, path));
-}
-
-int unlinkat(int folder, const char* path, int flags) noexcept {
-  if (path_fails("remove", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_unlinkat, folder, path, flags));
-}
-
-int remove(const char* path) noexcept {
-  static const auto real = next<int (*)(const char*)>("remove");
-  return path_fails("remove", __builtin_return_address(0), path) ? -1 : real(path);
-}
-
-ssize_t write(int file, const void* bytes, size_t count) {
-  if (file_fails("write", __builtin_return_address(0), file)) return -1;
-  return syscall(SYS_write, file, bytes, count);
-}
-
-ssize_t writev(int file, const iovec* parts, int count) {
-  if (file_fails("write", __builtin_return_address(0), file)) return -1;
-  return syscall(SYS_writev, file, parts, count);
-}
-
-ssize_t pwrite(int file, const void* bytes, size_t count, off_t position) {
-  if (file_fails("write", __builtin_return_address(0), file)) return -1;
-  return syscall(SYS_pwrite64, file, bytes, count, position);
-}
-
-ssize_t read(int file, void* bytes, size_t count) {
-  if (file_fails("read", __builtin_return_address(0), file)) return -1;
-  return syscall(SYS_read, file, bytes, count);
-}
-
-ssize_t pread(int file, void* bytes, size_t count, off_t position) {
-  if (file_fails("read", __builtin_return_address(0), file)) return -1;
-  return syscall(SYS_pread64, file, bytes, count, position);
-}
-
-int fsync(int file) {
-  if (file_fails("sync", __builtin_return_address(0), file)) return -1;
-  return static_cast<int>(syscall(SYS_fsync, file));
-}
-
-int ftruncate(int file, off_t length) noexcept {
-  if (file_fails("room", __builtin_return_address(0), file)) return -1;
-  return static_cast<int>(syscall(SYS_ftruncate, file, length));
-}
 
 void* mmap(void* address, size_t length, int protection, int flags, int file, off_t offset) noexcept {
   const void* const caller = __builtin_return_address(0);

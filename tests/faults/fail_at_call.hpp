@@ -7,4 +7,7 @@ namespace flotilla::test {
 /// @param word its kind @param caller the return address @param about what it does, for the list of calls
 bool fails(const char* word, const void* caller, const char* about);
 
+/// What a call on a file that fails leaves in errno; 0: it transfers half of what it was asked to.
+int error_of_failure();
+
 }  // namespace flotilla::test

@@ -38,19 +38,10 @@ std::vector<std::string> signs_of(const FailingCall& call) {
   if (call.word == "thread") return {"Resource temporarily unavailable"};
   if (call.word == "window" || call.word == "communicator" || call.word == "message")
     return {"MPI_ERR_NO_MEM"};
+  if (call.error == "ESTALE") return {"Stale file handle", "can't retrieve stat info"};
+  if (call.error == "ENOSPC") return {"No space left on device", "can't retrieve stat info"};
   // HDF5 does not tell the reason of a failed fstat.
   return {"Input/output error", "can't retrieve stat info"};
-}
-
-/// The line of Flotilla's that has one of these words; empty: none.
-std::string line_about(const std::string& errors, const std::vector<std::string>& signs) {
-  std::istringstream text(errors);
-  std::string line;
-  while (std::getline(text, line))
-    if (line.starts_with("flotilla: ") &&
-        std::ranges::any_of(signs, [&](const std::string& sign) { return has(line, sign); }))
-      return line;
-  return "";
 }
 
 /// The step from which a run says that it went on; −1: it says nothing.
@@ -87,16 +78,27 @@ std::string verdict_on(const Aftermath& after, const std::string& output) {
   return "";
 }
 
-/// As fail_at_call.cpp reads it.
-std::string which(const FailingCall& call) {
-  if (!call.place.empty()) return "@" + call.place;
-  return call.number > 0 ? std::to_string(call.number) : call.about;
-}
-
 }  // namespace
 
 std::string FailingCall::text() const {
-  return "rank " + std::to_string(rank) + ": " + word + " " + std::to_string(number);
+  return "rank " + std::to_string(rank) + ": " + word + " " + std::to_string(number) +
+         (error.empty() ? "" : " " + error);
+}
+
+std::string FailingCall::plan() const {
+  const std::string which = !place.empty() ? "@" + place : number > 0 ? std::to_string(number) : about;
+  return std::to_string(rank) + " " + word + " " + which + " " + error;
+}
+
+std::string line_about(const FailingCall& call, const std::string& errors) {
+  const std::vector<std::string> signs = signs_of(call);
+  std::istringstream text(errors);
+  std::string line;
+  while (std::getline(text, line))
+    if (line.starts_with("flotilla: ") &&
+        std::ranges::any_of(signs, [&](const std::string& sign) { return has(line, sign); }))
+      return line;
+  return "";
 }
 
 FailureSweep::FailureSweep(Way way, std::string folder)
@@ -169,10 +171,8 @@ Aftermath FailureSweep::attempt(Phase phase, const FailingCall& call) const {
   const std::string fired = folder_ + "/fired";
   fs::remove(fired);
   const auto begin = std::chrono::steady_clock::now();
-  Program program(
-      with_library(flotilla_command(ranks_, arguments(output, steps)), FAIL_AT_CALL,
-                   {"FLOTILLA_TEST_FAIL=" + std::to_string(call.rank) + " " + call.word + " " + which(call),
-                    "FLOTILLA_TEST_FIRED=" + fired}));
+  Program program(with_library(flotilla_command(ranks_, arguments(output, steps)), FAIL_AT_CALL,
+                               {"FLOTILLA_TEST_FAIL=" + call.plan(), "FLOTILLA_TEST_FIRED=" + fired}));
   Aftermath after;
   if (const std::optional<Result> result = program.wait_for(patience_s)) {
     after.exit_code = result->exit_code;
@@ -186,7 +186,7 @@ Aftermath FailureSweep::attempt(Phase phase, const FailingCall& call) const {
   after.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   after.fired = fs::exists(fired);
   after.about = read_file(fired);
-  after.said = line_about(after.errors, signs_of(call));
+  after.said = line_about(call, after.errors);
   after.wrong = verdict_on(after, output);
   if (after.fired && fs::exists(output))
     if (const std::string wrong = next_run(output); !wrong.empty())

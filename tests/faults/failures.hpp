@@ -18,9 +18,15 @@ struct FailingCall {
       place{};  ///< A hash of its callers: the first call from there fails, whatever its number; empty: any
   std::string site{};   ///< Address of the innermost caller in the program, for addr2line -e flotilla
   std::string about{};  ///< What it was about: a path, a size, a function
+  std::string error{};  ///< Of a call on a file: "EIO", "ESTALE", "ENOSPC", "short"; empty: EIO
 
-  std::string text() const;  ///< "rank 1: open 7"
+  std::string text() const;  ///< "rank 1: open 7 ESTALE"
+  /// "1 open 7 ESTALE", as fail_at_call.cpp reads it.
+  std::string plan() const;
 };
+
+/// The line of Flotilla that tells of such a failure; empty: none.
+std::string line_about(const FailingCall& call, const std::string& errors);
 
 /// What became of a run with a failing call.
 struct Aftermath {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,188 +16,222 @@
 #include "tests/faults/journey.hpp"
 #include "tests/faults/private_mounts.hpp"
 
-// Random faults, one after the other: every run must end in time and go on from the newest checkpoint that it
-// had reported; damaged ones must be passed over, and nothing may be left of it. Prints a line for each fault
-// and a summary; exit code 1 if anything was wrong.
+// Random faults: every run must end in time and go on from the newest checkpoint that it had reported;
+// damaged ones must be passed over, and nothing may be left of it. Prints a line for each fault and a
+// summary; exit code 1 if anything was wrong.
 //
-//   soak_faults [--faults 100] [--minutes 15] [--seed 1]
+//   soak_faults [--faults 100] [--minutes 15] [--seed 1] [--jobs 1] [--json FILE] [--kind TEXT]
+//   soak_faults --replay SEED
 //
-// The moments are not those of another run with the same seed, for they depend on the machine; the
-// strategies, faults and ranks are.
+// FILE gets a JSON object for each fault. --replay brings that of one line once more, by its "seed", from
+// which strategy, ranks, hosts and fault follow (and a second fault where the run that resumes has one); the
+// moment depends on the machine, too. --kind takes only cases whose fault's kind has these letters.
 
 namespace flotilla::test {
 namespace {
 
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t small_disk_bytes = 96 << 20;
-constexpr int faults_of_a_journey = 5;
 
 struct Options {
   int faults = 100;
   double minutes = 15;
   std::uint64_t seed = 1;
+  int jobs = 1;
+  std::uint64_t replay = 0;  ///< 0: none
+  std::string json{};
+  std::string kind{};
 };
 
 Options options_of(const Texts& words) {
   Options options;
   for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
+    const std::string& value = words[i + 1];
     if (words[i] == "--faults")
-      options.faults = std::stoi(words[i + 1]);
+      options.faults = std::stoi(value);
     else if (words[i] == "--minutes")
-      options.minutes = std::stod(words[i + 1]);
+      options.minutes = std::stod(value);
     else if (words[i] == "--seed")
-      options.seed = std::stoull(words[i + 1]);
+      options.seed = std::stoull(value);
+    else if (words[i] == "--jobs")
+      options.jobs = std::stoi(value);
+    else if (words[i] == "--replay")
+      options.replay = std::stoull(value);
+    else if (words[i] == "--json")
+      options.json = value;
+    else if (words[i] == "--kind")
+      options.kind = value;
     else
       throw std::invalid_argument("no option " + words[i]);
   }
   return options;
 }
 
-Fault random_fault(const Way& way, int ranks, bool small_disk, std::mt19937_64& random) {
-  const auto below = [&](int limit) {
-    return static_cast<int>(random() % static_cast<std::uint64_t>(limit));
-  };
-  const auto fraction = [&] { return std::uniform_real_distribution(0.0, 1.0)(random); };
-  Fault fault;
-  fault.rank = below(ranks);
-  fault.other_rank = (fault.rank + 1 + below(ranks - 1)) % ranks;
-  const int roll = below(100);
-  fault.harm = roll < 30   ? Harm::kill_rank
-               : roll < 36 ? Harm::kill_two
-               : roll < 44 ? Harm::kill_launcher
-               : roll < 50 ? Harm::end_launcher
-               : roll < 70 ? Harm::die_at_call
-               : roll < 84 ? Harm::stop_rank
-               : roll < 90 ? Harm::pause_rank
-                           : Harm::ask_to_stop;
-  if (small_disk && below(2) == 0) fault.harm = below(2) == 0 ? Harm::fill_disk : Harm::keep_disk_full;
-  const int when = below(10);
-  fault.moment = when < 5 ? Moment::in_training : when < 8 ? Moment::in_saving : Moment::at_start;
-  const bool kills = fault.harm == Harm::kill_rank || fault.harm == Harm::kill_two;
-  if (when == 9 && kills) fault.moment = Moment::at_the_end;
-  // Before a run is under way it can be killed; what else may happen to it is the launcher's.
-  if (!kills && fault.harm != Harm::kill_launcher && fault.moment == Moment::at_start)
-    fault.moment = Moment::in_training;
-  if (fault.harm == Harm::die_at_call) {
-    fault.moment = Moment::at_start;
-    const bool other = way.parts && below(2) == 0;
-    if (!other) fault.rank = way.servers > 0 ? 1 : 0;
-    if (other && way.servers > 0) fault.rank |= 1;
-    const std::vector<std::string> calls = {"write", "sync", "rename"};
-    const std::string& call = calls[static_cast<std::size_t>(below(3))];
-    fault.call =
-        std::to_string(fault.rank) + ' ' + call + ' ' + std::to_string(1 + below(call == "write" ? 200 : 12));
-  } else {
-    const double longest_s = fault.moment == Moment::at_start      ? 1.5
-                             : fault.moment == Moment::in_training ? 1.0
-                             : fault.moment == Moment::in_saving   ? 0.01
-                                                                   : 0.05;
-    fault.delay_s = longest_s * fraction();
-  }
-  return fault;
+/// Of the case so many of a soak, 48 bits, never 0 (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
+std::uint64_t seed_of_case(std::uint64_t seed, int number) {
+  std::uint64_t z = seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(number) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return ((z ^ (z >> 31)) & 0xffffffffffffU) | 1U;
 }
 
-class Soak {
+/// A process that makes every so many-th case, with mounts of its own, so that what stays in /dev/shm is
+/// seen.
+class Job {
  public:
-  explicit Soak(const Options& options)
-      : options_(options), random_(options.seed), begin_(std::chrono::steady_clock::now()) {
-    clicks_ = folder_.path("clicks.tsv");
-    const Result made =
-        run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "4000", "--output", clicks_});
-    if (made.exit_code != 0) throw std::runtime_error(made.errors);
-    std::filesystem::create_directory(folder_.path("tmp"));
-    mount_disk("/dev/shm", std::int64_t{1} << 30);  // of its own, so that what stays there is seen
+  Job(const Options& options, int number, std::string shared, std::string list)
+      : options_(options), number_(number), shared_(std::move(shared)), list_(std::move(list)) {
+    if (const std::string reason = own_mounts(); !reason.empty())
+      throw std::runtime_error("no mounts of its own: " + reason);
+    mount_disk("/dev/shm", std::int64_t{1} << 30);
+    most_hosts_ = most_hosts();
+    ways_ = all_ways(shared_ + "/clicks.tsv");
   }
 
-  int run_all() {
-    std::printf("%5s  %-18s %5s  %-36s %4s %7s %8s %8s\n", "fault", "strategy", "ranks", "harm, moment",
-                "exit", "gone/s", "saved", "resumed");
-    const std::vector<Way> ways = all_ways(clicks_);
-    for (int number = 0; happened_ < options_.faults && minutes() < options_.minutes; ++number)
-      travel(ways[random_() % ways.size()], number);
-    return summary();
+  void work() {
+    if (options_.replay != 0) return make(draw_case(options_.replay, ways_, most_hosts_));
+    const auto end = Clock::now() + std::chrono::duration<double>(60 * options_.minutes);
+    const int faults = (options_.faults + options_.jobs - 1) / options_.jobs;
+    for (int number = number_; happened_ < faults && Clock::now() < end; number += options_.jobs) {
+      const SoakCase one = draw_case(seed_of_case(options_.seed, number), ways_, most_hosts_);
+      if (one.faults.front().kind().find(options_.kind) == std::string::npos) continue;
+      try {
+        make(one);
+      } catch (const std::exception& error) {
+        std::printf("WRONG: seed %llu: %s\n", static_cast<unsigned long long>(one.seed), error.what());
+        broken_ = true;
+      }
+    }
+    if (broken_) throw std::runtime_error("not every fault could be judged");
   }
 
  private:
-  double minutes() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() / 60;
-  }
-
-  void travel(const Way& way, int number) {
-    const int ranks = way.ranks[random_() % way.ranks.size()];
-    const bool small_disk = random_() % 4 == 0;
-    const std::string folder = folder_.path("journey-" + std::to_string(number));
-    std::filesystem::create_directory(folder);
-    if (small_disk) mount_disk(folder, small_disk_bytes);
-    {
-      Journey journey(way, ranks,
-                      {.output = folder + "/run",
-                       .temporary = folder_.path("tmp"),
-                       .disk = small_disk ? folder : std::string()},
-                      random_());
-      for (int i = 0; i < faults_of_a_journey; ++i) {
-        journey.suffer(random_fault(way, ranks, small_disk, random_));
-        if (random_() % 4 == 0) journey.spoil_newest();
-      }
-      journey.finish(folder + "/reference");
-      print(way, ranks, journey);
+  void make(const SoakCase& one) {
+    const TemporaryFolder folder;
+    SoakPlace place{.output = folder.path("disk") + "/run",
+                    .temporary = folder.path("tmp"),
+                    .fired = folder.path("fired")};
+    fs::create_directory(folder.path("disk"));
+    fs::create_directory(place.temporary);
+    if (one.small_disk) {
+      place.disk = folder.path("disk");
+      mount_disk(place.disk, small_disk_bytes);
     }
-    if (small_disk) unmount(folder);
-    std::filesystem::remove_all(folder);
+    std::optional<VirtualHosts> hosts;
+    if (one.hosts > 1)
+      hosts.emplace(one.hosts, (one.ranks + one.hosts - 1) / one.hosts, folder.path("hosts"));
+    if (hosts) place.hosts = &*hosts;
+    const References references(shared_);
+    Journey journey(one, place, references);
+    note(one, journey.travel());
+    if (one.small_disk) unmount(place.disk);
   }
 
-  void print(const Way& way, int ranks, const Journey& journey) {
-    for (const Outcome& outcome : journey.outcomes()) {
+  void note(const SoakCase& one, const std::vector<Outcome>& outcomes) {
+    std::string lines;
+    for (const Outcome& outcome : outcomes) {
+      lines += outcome.json(one).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
       if (outcome.happened) ++happened_;
-      if (!outcome.spoilt.empty()) ++spoilt_;
-      std::printf("%5d  %-18s %5d  %-36s %4d %7.2f %8lld %8lld%s%s\n", happened_, way.name.c_str(), ranks,
+      std::printf("%-15llu %-18s %d/%d  %-44s %4d %7.2f %8lld %8lld %s%s%s\n",
+                  static_cast<unsigned long long>(one.seed), one.way.name.c_str(), one.ranks, one.hosts,
                   outcome.fault.text().c_str(), outcome.exit_code, outcome.gone_s,
                   static_cast<long long>(outcome.reported), static_cast<long long>(outcome.resumed),
-                  outcome.happened ? "" : "  it did not come to that",
+                  outcome.bits.c_str(), outcome.happened ? "" : "  it did not come to that",
                   outcome.spoilt.empty() ? "" : ("  " + outcome.spoilt).c_str());
-      if (!outcome.said.empty()) std::printf("         %s\n", outcome.said.c_str());
-      blame(outcome.wrong);
-      if (outcome.happened) times_[text_of(outcome.fault.harm)].push_back(outcome.gone_s);
+      if (!outcome.said.empty()) std::printf("      %s\n", outcome.said.c_str());
+      for (const std::string& text : outcome.wrong) std::printf("WRONG: %s\n", text.c_str());
     }
-    blame(journey.wrong());
-    compared_ += way.exact && journey.wrong().empty() ? 1 : 0;
-    ++journeys_;
     std::fflush(stdout);
-  }
-
-  void blame(const std::vector<std::string>& wrong) {
-    for (const std::string& text : wrong) std::printf("WRONG: %s\n", text.c_str());
-    wrong_ += static_cast<int>(wrong.size());
-  }
-
-  int summary() {
-    std::printf("\n%-16s %6s %10s %10s\n", "harm", "faults", "median/s", "longest/s");
-    for (auto& [harm, times] : times_) {
-      std::ranges::sort(times);
-      std::printf("%-16s %6zu %10.2f %10.2f\n", harm.c_str(), times.size(), times[times.size() / 2],
-                  times.back());
-    }
-    std::printf(
-        "%d faults in %d runs in %.1f min, seed %llu; %d checkpoints damaged on purpose; %d runs compared "
-        "with "
-        "undisturbed ones; %d wrong\n",
-        happened_, journeys_, minutes(), static_cast<unsigned long long>(options_.seed), spoilt_, compared_,
-        wrong_);
-    if (happened_ < options_.faults) std::printf("the time was not enough for %d faults\n", options_.faults);
-    return wrong_ == 0 && happened_ >= options_.faults ? 0 : 1;
+    std::ofstream(list_, std::ios::app) << lines << std::flush;
   }
 
   Options options_;
-  std::mt19937_64 random_;
-  std::chrono::steady_clock::time_point begin_;
-  TemporaryFolder folder_;
-  std::string clicks_;
+  int number_;
+  std::string shared_;
+  std::string list_;
+  int most_hosts_ = 1;
+  std::vector<Way> ways_;
   int happened_ = 0;
-  int journeys_ = 0;
-  int spoilt_ = 0;
-  int compared_ = 0;
-  int wrong_ = 0;
-  std::map<std::string, std::vector<double>> times_;
+  bool broken_ = false;  ///< A case could not be made, or not be judged
 };
+
+/// Of a kind of fault.
+struct Tally {
+  std::vector<double> times;
+  int wrong = 0;
+};
+
+/// @returns the exit code
+int summary(const std::string& list, const Options& options) {
+  std::map<std::string, Tally> kinds;
+  std::map<std::string, int> bits;
+  int happened = 0;
+  int spoilt = 0;
+  int wrong = 0;
+  std::ifstream lines(list);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json fault = nlohmann::json::parse(line);
+    Tally& tally = kinds[fault.at("kind")];
+    if (!fault.at("wrong").empty()) ++tally.wrong, ++wrong;
+    if (!fault.at("spoilt").get<std::string>().empty()) ++spoilt;
+    ++bits[fault.at("bits")];
+    if (!fault.at("happened").get<bool>()) continue;
+    ++happened;
+    tally.times.push_back(fault.at("gone_s"));
+  }
+  std::printf("\n%-28s %6s %10s %10s %6s\n", "kind", "faults", "median/s", "longest/s", "wrong");
+  for (auto& [kind, tally] : kinds) {
+    std::ranges::sort(tally.times);
+    const bool none = tally.times.empty();
+    std::printf("%-28s %6zu %10.2f %10.2f %6d\n", kind.c_str(), tally.times.size(),
+                none ? 0.0 : tally.times[tally.times.size() / 2], none ? 0.0 : tally.times.back(),
+                tally.wrong);
+  }
+  std::printf(
+      "%d faults, seed %llu; %d checkpoints damaged on purpose; models of undisturbed runs: %d equal, %d "
+      "unequal, %d not promised; %d wrong\n",
+      happened, static_cast<unsigned long long>(options.seed), spoilt, bits["equal"], bits["unequal"],
+      bits["not promised"], wrong);
+  const bool enough = options.replay != 0 || happened >= options.faults;
+  if (!enough) std::printf("the time was not enough for %d faults\n", options.faults);
+  return wrong == 0 && enough ? 0 : 1;
+}
+
+int soak(const Options& options) {
+  const TemporaryFolder folder;
+  const Result made = run(
+      {FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "4000", "--output", folder.path("clicks.tsv")});
+  if (made.exit_code != 0) throw std::runtime_error(made.errors);
+  const std::string list = options.json.empty() ? folder.path("faults.jsonl") : options.json;
+  fs::remove(list);
+  std::printf("%-15s %-18s %s  %-44s %4s %7s %8s %8s\n", "seed", "strategy", "ranks/hosts", "fault, moment",
+              "exit", "gone/s", "saved", "resumed");
+  std::fflush(stdout);
+  std::vector<pid_t> jobs;
+  for (int number = 0; number < (options.replay != 0 ? 1 : options.jobs); ++number) {
+    const pid_t job = fork();
+    if (job < 0) throw std::runtime_error("fork failed");
+    if (job == 0) {
+      try {
+        Job(options, number, folder.path(""), list).work();
+        _exit(0);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "soak_faults: %s\n", error.what());
+        _exit(2);
+      }
+    }
+    jobs.push_back(job);
+  }
+  bool broken = false;
+  for (const pid_t job : jobs) {
+    int status = 0;
+    waitpid(job, &status, 0);
+    broken = broken || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  }
+  return std::max(summary(list, options), broken ? 2 : 0);
+}
 
 }  // namespace
 }  // namespace flotilla::test
@@ -202,10 +239,8 @@ class Soak {
 int main(int argc, char** argv) {
   try {
     const auto options = flotilla::test::options_of({argv, argv + argc});
-    if (const std::string reason = flotilla::test::own_mounts(); !reason.empty())
-      throw std::runtime_error("no mounts of its own: " + reason);
     flotilla::test::complete_environment();
-    return flotilla::test::Soak(options).run_all();
+    return flotilla::test::soak(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "soak_faults: %s\n", error.what());
     return 2;

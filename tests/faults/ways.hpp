@@ -16,6 +16,7 @@ struct Way {
   int servers = 0;         ///< Of the ranks; rank 1 is worker 0 then, who saves, else rank 0
   bool parts = false;      ///< Other workers write files of checkpoints too
   bool exact = true;       ///< Interrupted runs end with equal bits
+  bool one_host = false;   ///< Not over several hosts
 };
 
 /// @param clicks a file of `flotilla make-data criteo`

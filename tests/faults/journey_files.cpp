@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "src/checkpoint/checkpoint.hpp"
+#include "tests/faults/journey.hpp"
+
+// What runs leave in their folders, in shared memory and among temporary files.
+
+namespace flotilla::test {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// 400 of "…/step-00000400.h5".
+std::int64_t step_of(const std::string& checkpoint) {
+  return std::stoll(fs::path(checkpoint).stem().string().substr(std::string("step-").size()));
+}
+
+/// The lines of metrics.jsonl about an event; broken lines, which a full disk may leave, are left out.
+std::vector<nlohmann::json> lines_about(const std::string& output, const std::string& event) {
+  std::istringstream text(read_file(output + "/metrics.jsonl"));
+  std::vector<nlohmann::json> found;
+  std::string line;
+  while (std::getline(text, line)) {
+    nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.at("event") == event) found.push_back(std::move(json));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string damage(const std::string& file, bool may_remove, std::mt19937_64& random) {
+  std::string bytes = read_file(file);
+  const std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
+  switch (random() % (may_remove ? 4 : 3)) {
+    case 0:
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
+      write_file(file, bytes);
+      return "byte " + std::to_string(at) + " flipped";
+    case 1: fs::resize_file(file, at); return "cut off at " + std::to_string(at);
+    case 2: fs::resize_file(file, 0); return "emptied";
+    default: fs::remove(file); return "removed";
+  }
+}
+
+bool Journey::is_good(const std::string& checkpoint) const {
+  std::string damage;
+  const auto found = find_newest_good(
+      place_.output, [&](const std::string& text) { damage += text; }, case_.ranks - case_.way.servers);
+  return damage.find(fs::path(checkpoint).filename().string()) == std::string::npos &&
+         run({FLOTILLA_EXECUTABLE, "inspect", checkpoint}).exit_code == 0;
+}
+
+std::map<std::int64_t, std::string> Journey::checkpoints() const {
+  std::map<std::int64_t, std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(place_.output + "/checkpoints", error))
+    if (entry.path().filename().string().starts_with("step-") && entry.path().extension() == ".h5")
+      files[step_of(entry.path().string())] = entry.path().string();
+  return files;
+}
+
+/// The files of the run that is gone.
+void Journey::examine(Outcome& outcome) {
+  const auto files = checkpoints();
+  for (const auto& [step, file] : files) {
+    const bool good = is_good(file);
+    if (good) spoilt_.erase(file);
+    if (!good && !spoilt_.contains(file)) outcome.wrong.push_back(file + " is damaged");
+  }
+  for (const nlohmann::json& saved : lines_about(place_.output, "checkpoint")) {
+    const auto path = saved.at("path").get<std::string>();
+    if (!spoilt_.contains(path)) at_least_ = std::max(at_least_, step_of(path));
+  }
+  if (outcome.exit_code == 75 || outcome.exit_code == 0) {
+    const auto ends = lines_about(place_.output, "end");
+    if (!ends.empty() && (outcome.fault.moment != Moment::at_start || outcome.fault.harm == Harm::fail_call))
+      at_least_ = std::max(at_least_, ends.back().at("step").get<std::int64_t>());
+  }
+  if (at_least_ > 0 && !files.contains(at_least_) && (files.empty() || files.rbegin()->first < at_least_))
+    outcome.wrong.push_back("the checkpoint of step " + std::to_string(at_least_) + " is lost");
+  std::int64_t before = 0;
+  for (const nlohmann::json& step : lines_about(place_.output, "step")) {
+    const auto number = step.at("step").get<std::int64_t>();
+    if (number <= before)
+      outcome.wrong.push_back("metrics.jsonl tells of step " + std::to_string(number) + " twice");
+    before = number;
+  }
+  outcome.reported = at_least_;
+}
+
+std::vector<std::string> Journey::shared_memories() const {
+  if (place_.hosts == nullptr) return {"/dev/shm"};
+  std::vector<std::string> all;
+  for (int host = 0; host < place_.hosts->count(); ++host) all.push_back(place_.hosts->shared_memory(host));
+  return all;
+}
+
+/// Nothing of the run may stay in shared memory or among temporary files. What Open MPI leaves there when its
+/// launcher itself was killed is not ours, and what cannot be removed, because that call failed, must stay.
+void Journey::look_for_files(Outcome& outcome) const {
+  std::vector<std::string> folders = shared_memories();
+  folders.push_back(place_.temporary);
+  const bool cannot_remove = outcome.fault.harm == Harm::fail_call && outcome.fault.call.word == "remove";
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      const bool of_launcher = (outcome.fault.harm == Harm::kill_launcher || outcome.exit_code == 128 + 10) &&
+                               (name.starts_with("vader_segment.") || name.starts_with("ompi."));
+      if (!of_launcher && !cannot_remove && name != "fill")
+        outcome.wrong.push_back("left: " + entry.path().string());
+      std::error_code ignored;
+      fs::remove_all(entry.path(), ignored);
+    }
+  }
+}
+
+void Journey::spoil_newest() {
+  auto files = checkpoints();
+  std::erase_if(files, [&](const auto& file) { return spoilt_.contains(file.second); });
+  if (files.size() < 2 || outcomes_.empty()) return;
+  const std::string newest = files.rbegin()->second;
+  std::string victim = newest;
+  std::vector<std::string> parts;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(newest).replace_extension(".parts"), error))
+    parts.push_back(entry.path().string());
+  if (!parts.empty() && random_() % 2 == 0) victim = parts[random_() % parts.size()];
+  outcomes_.back().spoilt =
+      fs::path(victim).filename().string() + ' ' + damage(victim, victim != newest, random_);
+  if (is_good(newest)) complain(newest + " is taken for good: " + outcomes_.back().spoilt);
+  spoilt_.insert(newest);
+  files.erase(std::prev(files.end()));
+  at_least_ = files.rbegin()->first;
+  spoilt_file_ = newest;
+}
+
+}  // namespace flotilla::test

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/faults/fault.hpp"
+#include "tests/faults/ways.hpp"
+
+namespace flotilla::test {
+
+/// A run and what happens to it, all of it drawn from one seed.
+struct SoakCase {
+  std::uint64_t seed = 0;
+  Way way;
+  int ranks = 2;
+  int hosts = 1;
+  std::string save;         ///< "every 20 steps", "best", "one kept", "each rank"
+  bool resumes = false;     ///< It begins from checkpoints that a run made which was left alone
+  bool small_disk = false;  ///< Of its own, that can be filled
+  /// The second is a fault of the run that resumes after the first.
+  std::vector<Fault> faults;
+  bool spoils = false;  ///< After the first fault the newest checkpoint is damaged, or a part of it removed
+
+  Texts arguments() const;   ///< Deck and keys, but for run.output and the end
+  std::string name() const;  ///< Of what decides about the bits of its model: way, ranks, hosts
+  int rank_that_saves() const { return way.servers > 0 ? 1 : 0; }
+};
+
+/// @param most_hosts 1 where this machine can have no others
+SoakCase draw_case(std::uint64_t seed, const std::vector<Way>& ways, int most_hosts);
+
+}  // namespace flotilla::test

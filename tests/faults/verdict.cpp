@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "tests/faults/journey.hpp"
+
+namespace flotilla::test {
+
+namespace {
+
+/// run.watchdog_s and the 5 s that docs/faults.md promises.
+constexpr double bound_s = 4.0 + 5.0;
+/// Of a run from its start to its end.
+constexpr double bound_of_whole_run_s = 40.0;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+bool is_crash(int exit_code) {
+  const std::vector<int> signals = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+  return exit_code == 4 || std::ranges::find(signals, exit_code - 128) != signals.end();
+}
+
+std::string verdict_on_failed_call(const Fault& fault, const Result& result) {
+  const std::string told = line_about(fault.call, result.errors);
+  if (has(result.errors, "is damaged and was passed over") && fault.call.error != "short")
+    return "it takes what it cannot read for damaged";
+  if (has(result.errors, "nothing has moved")) return "it ended by the watchdog";
+  if (result.exit_code == 0) return "";
+  if (result.exit_code != 2 && result.exit_code != 3) return "expected exit code 0, 2 or 3";
+  if (fault.call.error == "short") return "it does not survive a short transfer";
+  if (told.empty()) return "it does not say why";
+  const std::string name = "rank " + std::to_string(fault.call.rank) + " on ";
+  const bool trains = has(result.output, "[Epoch");
+  return trains && !(has(told, name) && has(told, ", step ")) ? "it does not name rank and step" : "";
+}
+
+}  // namespace
+
+std::string verdict_on(const Fault& fault, bool fired, const Result& result, double gone_s) {
+  const int code = result.exit_code;
+  const Harm harm = fault.harm;
+  const bool whole_run = harm == Harm::fail_call || harm == Harm::fill_shared_memory;
+  if (is_crash(code)) return "it crashed, or takes it for an error of its own";
+  if (gone_s > (whole_run ? bound_of_whole_run_s : bound_s)) return "gone too late";
+  if (fault.also) return code == 0 ? "exit code 0 after two faults" : "";
+  if (harm == Harm::fail_call)
+    return fired || code != 0 ? verdict_on_failed_call(fault, result) : std::string();
+  if (harm == Harm::fill_shared_memory)
+    return code == 0 || (code == 2 && has(result.errors, "/dev/shm")) ? ""
+                                                                      : "expected exit code 0, or 2 and why";
+  if (fault.moment == Moment::at_the_end) return "";
+  if (fault.ends_in_order() || !fired) {
+    // A rank that does not listen yet ends by the signal.
+    if (fault.moment == Moment::at_start && (code == 128 + SIGUSR1 || code == 128 + SIGTERM)) return "";
+    return code == 75 ? "" : "expected exit code 75";
+  }
+  if (harm == Harm::stop_rank) {
+    if (code != 3) return "expected exit code 3";
+    const std::string name = "rank " + std::to_string(fault.rank) + " on ";
+    return has(result.errors, name) && has(result.errors, "does not answer") ? ""
+                                                                             : "it does not name the rank";
+  }
+  if (harm == Harm::keep_disk_full) return code == 2 ? "" : "expected exit code 2";
+  return code == 0 || code == 2 || code == 3 ? "an exit code of its own" : "";
+}
+
+}  // namespace flotilla::test
