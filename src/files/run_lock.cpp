@@ -44,7 +44,7 @@ void sign(int descriptor) {
 RunLock::RunLock(const std::string& folder, double patience_s) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
   const std::string path = folder + "/.lock";
-  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   int error = descriptor_ < 0 ? errno : try_lock(descriptor_);
   while (error == EWOULDBLOCK && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -56,7 +56,7 @@ MetricsFile::~MetricsFile() {
 }
 
 void MetricsFile::open_file(int flags) {
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0666);
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
   if (descriptor_ < 0) fail_to_write(path_, errno);
 }
 

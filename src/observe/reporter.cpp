@@ -33,6 +33,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds between_live_lines{200};
 
 std::unique_ptr<spdlog::logger> open_log(const std::string& path, bool append) {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(path, ignored)) std::filesystem::remove(path, ignored);  // leads elsewhere
   try {
     auto sink =
         std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, !append);  // spdlog shares its sinks

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
@@ -71,6 +74,44 @@ TEST(CheckpointWriter, TellsOfMissingMemoryInWords) {
 
   const std::string error = writer.reports().at(0).error;
   EXPECT_NE(error.find("the checkpoint of step 7 was not saved: out of memory"), std::string::npos) << error;
+}
+
+/// Threads of this process get stacks that no machine has room for.
+class NoRoomForThreads {
+ public:
+  NoRoomForThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 60);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  NoRoomForThreads(const NoRoomForThreads&) = delete;
+  NoRoomForThreads& operator=(const NoRoomForThreads&) = delete;
+  ~NoRoomForThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST(CheckpointWriter, LeavesSignalsAsTheyAreWhereItsThreadCannotStart) {
+  const test::TemporaryFolder folder;
+  CheckpointWriter writer(folder.path(), 1);
+  {
+    const NoRoomForThreads crowded;
+    EXPECT_THROW(save(writer, 7), std::system_error);
+  }
+
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_FALSE(sigismember(&blocked, SIGUSR1));
+  save(writer, 7);
+  writer.finish();
+  EXPECT_EQ(writer.reports().at(0).error, "");
 }
 
 TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {

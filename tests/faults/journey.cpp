@@ -220,7 +220,8 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
 }
 
 void Journey::judge(Outcome& outcome, const Result& result) const {
-  const std::string wrong = verdict_on(outcome.fault, outcome.happened, result, outcome.gone_s);
+  const std::string wrong =
+      verdict_on(outcome.fault, outcome.happened, result, outcome.gone_s, case_.watchdog_s());
   if (!wrong.empty()) outcome.wrong.push_back(wrong + ":\n" + result.errors);
   if (outcome.fault.harm == Harm::fail_call) outcome.said += "  [" + read_file(place_.fired) + "]";
 }

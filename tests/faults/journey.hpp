@@ -69,7 +69,7 @@ class Journey {
 };
 
 /// What a run with this fault did wrong, by how it ended; empty: nothing. @param fired the fault came about
-std::string verdict_on(const Fault& fault, bool fired, const Result& result, double gone_s);
+std::string verdict_on(const Fault& fault, bool fired, const Result& result, double gone_s, int watchdog_s);
 
 /// Flips a bit of a file, or cuts it off, or empties it, or removes it where `may_remove`.
 /// @returns what it did

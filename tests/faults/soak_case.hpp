@@ -23,8 +23,9 @@ struct SoakCase {
   std::vector<Fault> faults;
   bool spoils = false;  ///< After the first fault the newest checkpoint is damaged, or a part of it removed
 
-  Texts arguments() const;   ///< Deck and keys, but for run.output and the end
+  Texts arguments() const;   ///< Deck and keys, but for run.output, run.watchdog_s and the end
   std::string name() const;  ///< Of what decides about the bits of its model: way, ranks, hosts
+  int watchdog_s() const { return hosts > 1 ? 8 : 4; }  ///< Of runs with a fault
   int rank_that_saves() const { return way.servers > 0 ? 1 : 0; }
 };
 

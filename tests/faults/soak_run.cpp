@@ -52,6 +52,7 @@ Texts soak_command(const SoakCase& one, const SoakPlace& place, const std::strin
                    const Fault* fault) {
   Texts arguments = one.arguments();
   arguments.push_back("run.output=" + output);
+  arguments.push_back("run.watchdog_s=" + std::to_string(fault != nullptr ? one.watchdog_s() : 60));
   if (fault != nullptr && fault->moment == Moment::in_staging)
     arguments.push_back("data.stage_to=" + place.fired + "-staged");
   arguments.insert(arguments.end(), more.begin(), more.end());

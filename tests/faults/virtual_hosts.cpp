@@ -67,6 +67,9 @@ std::vector<std::string> VirtualHosts::launcher() const {
           "--mca",
           "btl_tcp_if_include",
           network,
+          "--mca",
+          "btl_tcp_links",
+          "2",
           "--bind-to",
           "none"};
 }

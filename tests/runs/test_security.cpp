@@ -171,5 +171,27 @@ TEST(Security, FilesOfARunHaveTheUsersUmask) {
   }
 }
 
+// As a run's folder from other people may hold them.
+TEST(LinksInTheFolderOfARun, LeadNoneOfItsFilesElsewhere) {
+  const TemporaryFolder folder;
+  const std::string output = folder.path("run");
+  fs::create_directories(output + "/log");
+  for (const char* name : {".lock", "metrics.jsonl", "deck.toml", "log/rank-0000.log"}) {
+    const std::string mine = folder.path("mine-" + fs::path(name).filename().string());
+    write_file(mine, "mine");
+    fs::create_symlink(mine, output + "/" + name);
+  }
+  const Texts run = {"train", source_path("inputs/mnist_mlp.toml"), "run.output=" + output, "train.steps=4"};
+
+  expect_told(flotilla(1, run), "cannot write '" + output + "/metrics.jsonl'");
+  fs::remove(output + "/metrics.jsonl");
+  const Result trained = flotilla(1, run);
+
+  EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_NE(trained.errors.find("cannot lock " + output + "/.lock"), std::string::npos) << trained.errors;
+  for (const char* name : {".lock", "metrics.jsonl", "deck.toml", "rank-0000.log"})
+    EXPECT_EQ(read_file(folder.path("mine-" + std::string(name))), "mine") << name;
+}
+
 }  // namespace
 }  // namespace flotilla::test

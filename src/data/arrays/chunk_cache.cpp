@@ -39,9 +39,11 @@ ChunkCache::Bytes ChunkCache::get(std::uint64_t array, std::uint64_t chunk, std:
     }
     decoded_.wait(lock);
   }
-  entries_.push_front({.key = key, .size = bytes, .bytes = nullptr});
-  const auto entry = entries_.begin();
-  by_key_[key] = entry;
+  Entries added;  // joins the others once its key is there, so that no memory for that leaves no trace
+  added.push_front({.key = key, .size = bytes, .bytes = nullptr});
+  const auto entry = added.begin();
+  by_key_.emplace(key, entry);
+  entries_.splice(entries_.begin(), added);
   held_bytes_ += static_cast<std::int64_t>(bytes);
   make_room();
   lock.unlock();
