@@ -157,6 +157,19 @@ TEST(CpuOutputLoss, NoLogitOverflowsTheBinaryLoss) {
   }
 }
 
+TEST(CpuOutputLoss, OfMaeIsFlatWhereThereIsNoError) {
+  for (const char* kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    const auto plan = device->layers().output_loss({1, 2, {.kind = Kind::mae}});
+    const std::vector<float> wanted = {1, 0};
+    Tensor x = test::tensor_of(*device, {1, 2}, {1, 0});
+
+    plan->backward(x, {.labels = {}, .valid = 1, .values = wanted}, 1.0F, x);
+
+    EXPECT_EQ(read(*device, x), std::vector<float>(2, 0.0F)) << kind;
+  }
+}
+
 TEST(CpuOutputLoss, KeepsNotANumberVisible) {
   for (const char* kind : {"cpu", "reference"}) {
     const auto device = make_device({.kind = kind});

@@ -83,7 +83,9 @@ void write_array(hid_t file, const StoredArray& array, const Hdf5Layout& layout)
   if (layout.shuffle) checked(H5Pset_shuffle(creation));
   if (layout.deflate > 0) checked(H5Pset_deflate(creation, static_cast<unsigned>(layout.deflate)));
   if (layout.fletcher32) checked(H5Pset_fletcher32(creation));
-  if (layout.no_fill_value) checked(H5Pset_fill_value(creation, type, nullptr));
+  const Bytes fill = numbers(array.type, {layout.fill_value});
+  if (layout.no_fill_value || layout.fill_value != 0.0)
+    checked(H5Pset_fill_value(creation, type, layout.no_fill_value ? nullptr : fill.data()));
   const hid_t links = checked(H5Pcreate(H5P_LINK_CREATE));
   checked(H5Pset_create_intermediate_group(links, 1));
   const hid_t dataset =

@@ -27,6 +27,7 @@ struct Hdf5Layout {
   bool compact = false;
   std::int64_t written_rows = -1;  ///< Of an array in chunks; −1: all
   bool no_fill_value = false;      ///< What was not written has none
+  double fill_value = 0.0;         ///< Of what was not written
 };
 
 /// Numbers (7 k + start) mod 120, which all types hold; floats have a quarter more.

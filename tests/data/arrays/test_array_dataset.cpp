@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/arrays/chunk_filters.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/identity.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -119,6 +121,51 @@ TEST(ArrayDataset, ReadsChunksBehindABlockOfTheUsersAndThoseThatWereNeverWritten
     opened->read(8, 0, sample);
     EXPECT_EQ(sample, std::vector<float>(4, 0.0F));
   }
+}
+
+TEST(ArrayDataset, TakesTheFillValueForWhatWasNeverWritten) {
+  const test::TemporaryFolder folder;
+  for (const bool big_endian : {false, true}) {
+    for (const std::int64_t columns : {4, 3}) {
+      const NumberType type{Kind::i16, big_endian};
+      test::save_hdf5(folder.path("a.h5"), {test::counted("images", type, {9, 4})},
+                      {.chunk = {2, columns}, .deflate = 1, .written_rows = 4, .fill_value = 258.0});
+      DataConfig data = config(DataKind::hdf5);
+      data.targets = "images";
+      std::vector<float> sample(4);
+      open(data, folder.path("a.h5"), 10, 4)->read(8, 0, sample);
+      EXPECT_EQ(sample, std::vector<float>(4, 258.0F));
+    }
+  }
+}
+
+TEST(ArrayDataset, DoesNotUndoFiltersThatAChunkDidNotGoThrough) {
+  const FilterPipeline pipeline{.filters = {ChunkFilter::shuffle, ChunkFilter::deflate}, .number_bytes = 2};
+  const std::vector<std::byte> stored{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  std::vector<std::byte> decoded(4);
+  decode_chunk(pipeline, stored, 0b11, decoded);
+  EXPECT_EQ(decoded, stored);
+  decode_chunk(pipeline, stored, 0b10, decoded);
+  EXPECT_EQ(decoded, (std::vector<std::byte>{std::byte{1}, std::byte{3}, std::byte{2}, std::byte{4}}));
+}
+
+TEST(ArrayDataset, DealsWholeChunks) {
+  const test::TemporaryFolder folder;
+  test::save_hdf5(folder.path("a.h5"), {test::counted("images", f32, {12, 3}), labels_of(12)},
+                  {.chunk = {5, 3}});
+  EXPECT_EQ(open(config(DataKind::hdf5), folder.path("a.h5"))->deal(ShardBy::bytes, 2),
+            (std::vector<std::int64_t>{0, 5, 12}));
+}
+
+TEST(ArrayDataset, IsAnotherOneWhereTargetsDiffer) {
+  const test::TemporaryFolder folder;
+  const auto identity = [&](double target) {
+    test::save_hdf5(folder.path("a.h5"), {test::counted("images", f32, {2, 3}),
+                                          test::of_values("labels", f32, {2}, {0.5, target})});
+    return identity_of(*open(config(DataKind::hdf5), folder.path("a.h5"), 0, 1));
+  };
+  EXPECT_EQ(identity(1.0), identity(1.0));
+  EXPECT_NE(identity(1.0), identity(2.0));
 }
 
 TEST(ArrayDataset, ReadsMoreChunksThanAreListed) {

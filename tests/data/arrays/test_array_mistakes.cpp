@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -197,6 +198,13 @@ TEST_F(ArrayMistakes, OfAPartOfTheTargetsAreThoseOfItsSamples) {
   EXPECT_EQ(mistakes(0, 8), "4\n" + line("a", 0) + line("a", 3) + line("b", 0) + line("b", 1));
   EXPECT_EQ(mistakes(1, 4), "2\n" + line("a", 3) + line("b", 0));
   EXPECT_EQ(mistakes(6, 2), "0\n");
+  std::vector<float> target(1);
+  try {
+    opened->read_targets(5, target);
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    EXPECT_EQ(without_folder(error.what()) + "\n", line("b", 1));
+  }
 }
 
 TEST_F(ArrayMistakes, InputsThatAreNotFiniteAreFoundWhenTheyAreRead) {
@@ -305,6 +313,13 @@ TEST_F(ArrayMistakes, FilesOfNumPy) {
       "again, or write it with numpy.savez");
   bytes = test::npz({images, labels}, {.deflated = true});
   bytes[45 + 12] ^= 0x55;
+  test::save(folder.path("a.npz"), bytes);
+  EXPECT_NE(mistake("a.npz").find("is damaged: it inflates to other bytes than were packed"),
+            std::string::npos)
+      << mistake("a.npz");
+  bytes = test::npz({images, labels}, {.deflated = true});
+  const test::Bytes entry = {'P', 'K', 1, 2};  // of the directory: its checksum stands 16 bytes behind
+  std::ranges::search(bytes, entry).begin()[16] ^= 0x55;
   test::save(folder.path("a.npz"), bytes);
   EXPECT_NE(mistake("a.npz").find("is damaged: it inflates to other bytes than were packed"),
             std::string::npos)
