@@ -17,7 +17,7 @@ class Backoff {
       : spins_(spins), yields_(yields), nap_ns_(nap_ns) {}
 
   void pause() {
-    ++rounds_;
+    if (rounds_ <= spins_ + yields_) ++rounds_;
     if (rounds_ <= spins_) {
       spin_pause();
     } else if (rounds_ <= spins_ + yields_) {
