@@ -48,12 +48,12 @@ inline void for_each_piece(std::int64_t pixels, const Body& body) {
 }
 
 /// The channels' values of one block.
-struct Block {
+struct ChannelBlock {
   const float* mean;
   const float* factor;
   const float* shift;
 
-  Block(const NormChannels& of, std::int64_t first)
+  ChannelBlock(const NormChannels& of, std::int64_t first)
       : mean(of.mean + first), factor(of.factor + first), shift(of.shift + first) {}
   float value(float x, std::int64_t c) const { return (x - mean[c]) * factor[c] + shift[c]; }
 };
@@ -142,7 +142,7 @@ void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means
 
 template <AfterNorm A, bool More>
 void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient<Bfloat16>& in,
-                        const Block& of, Bfloat16* dresidual, double* products, double* sums) {
+                        const ChannelBlock& of, Bfloat16* dresidual, double* products, double* sums) {
   const std::int64_t lanes = layout.lanes;
   DoubleSums product;
   DoubleSums sum;
@@ -201,7 +201,7 @@ void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks,
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_past(stores_past_cache(layout), [&]<class Past>(Past) {
       for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-        const Block channels(of, block * layout.lanes);
+        const ChannelBlock channels(of, block * layout.lanes);
         for (std::int64_t p = 0; p < layout.pixels; ++p) {
           const std::int64_t row = offset + p * layout.pixel_stride;
           write_row<Past::value>(layout.lanes, y + row, [&](std::int64_t c) {
@@ -224,7 +224,7 @@ void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange bloc
     for_each_unit(threads, layout, blocks, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
       const std::int64_t first = block * layout.lanes;
       const std::int64_t at = image * layout.channels + first;
-      const Block channels(of, first);
+      const ChannelBlock channels(of, first);
       if (A == AfterNorm::add_relu && in.more_dy != nullptr) {
         unit_gradient_sums<A, true>(layout, offset, in, channels, dresidual, sums.first + at,
                                     sums.second + at);
@@ -243,7 +243,7 @@ void normalise_backward(int threads, const ImageLayout& layout, BlockRange block
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_past(stores_past_cache(layout), [&]<class Past>(Past) {
       for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-        const Block channels(of, block * layout.lanes);
+        const ChannelBlock channels(of, block * layout.lanes);
         const float* const constants = constant + block * layout.lanes;
         const float* const slopes = slope + block * layout.lanes;
         for (std::int64_t p = 0; p < layout.pixels; ++p) {

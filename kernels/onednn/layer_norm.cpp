@@ -68,7 +68,7 @@ void add_row(std::int64_t columns, const T* x, const T* dy, float mean, float sl
 }
 
 /// Columns that a thread takes at a time: a cache line.
-constexpr std::int64_t strip = 16;
+constexpr std::int64_t column_strip = 16;
 
 }  // namespace
 
@@ -107,21 +107,22 @@ void CpuLayerNorm::backward(const Tensor& x, ScaleShift w, const Tensor& dy, Sca
     const T* const gradient = values_as<T>(dy).address();
     T* const to = values_as<T>(dx).address();
     // Threads take strips of columns, so that the sum of a column has one order; before dx, which may be dy.
-    in_parts(threads, (spec_.columns + strip - 1) / strip, [&](std::int64_t first, std::int64_t last) {
-      const std::int64_t begin = first * strip;
-      const std::int64_t width = std::min(last * strip, spec_.columns) - begin;
-      float* const dscale = gradients.first.address() + begin;
-      float* const dshift = gradients.second.address() + begin;
-      if (!spec_.accumulate) {
-        std::fill_n(dscale, width, 0.0F);
-        std::fill_n(dshift, width, 0.0F);
-      }
-      for (std::int64_t row = 0; row < spec_.rows; ++row) {
-        const auto n = static_cast<std::size_t>(row);
-        const std::int64_t at = row * spec_.columns + begin;
-        add_row(width, input + at, gradient + at, means_[n], slopes_[n], dscale, dshift);
-      }
-    });
+    in_parts(threads, (spec_.columns + column_strip - 1) / column_strip,
+             [&](std::int64_t first, std::int64_t last) {
+               const std::int64_t begin = first * column_strip;
+               const std::int64_t width = std::min(last * column_strip, spec_.columns) - begin;
+               float* const dscale = gradients.first.address() + begin;
+               float* const dshift = gradients.second.address() + begin;
+               if (!spec_.accumulate) {
+                 std::fill_n(dscale, width, 0.0F);
+                 std::fill_n(dshift, width, 0.0F);
+               }
+               for (std::int64_t row = 0; row < spec_.rows; ++row) {
+                 const auto n = static_cast<std::size_t>(row);
+                 const std::int64_t at = row * spec_.columns + begin;
+                 add_row(width, input + at, gradient + at, means_[n], slopes_[n], dscale, dshift);
+               }
+             });
     in_parts(threads, spec_.rows, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
         const auto n = static_cast<std::size_t>(row);

@@ -12,10 +12,10 @@ namespace {
 
 /// The channels' values of one block.
 template <int L>
-struct Block {
+struct LaneBlock {
   Row<L> mean, factor, shift;
 
-  Block(const NormChannels& of, std::int64_t block)
+  LaneBlock(const NormChannels& of, std::int64_t block)
       : mean(load<L>(of.mean + block * L)),
         factor(load<L>(of.factor + block * L)),
         shift(load<L>(of.shift + block * L)) {}
@@ -53,7 +53,7 @@ void unit_statistics(const ImageLayout& layout, const float* x, double* means, d
 
 template <int L, AfterNorm A, bool More>
 void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient<float>& in,
-                        const Block<L>& of, float* dresidual, double* products, double* sums) {
+                        const LaneBlock<L>& of, float* dresidual, double* products, double* sums) {
   std::array<double, L> product{};
   std::array<double, L> sum{};
   for_each_piece<L>(layout, [&](std::int64_t begin, std::int64_t end) {
@@ -102,7 +102,7 @@ void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks,
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_stores(layout, [&]<int L, bool Past>(Stores<L, Past>) {
       for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-        const Block<L> channels(of, block);
+        const LaneBlock<L> channels(of, block);
         for_each_row<L>(layout, [&](std::int64_t at) {
           const std::int64_t i = offset + at;
           Row<L> z = channels.value(load<L>(x + i));
@@ -124,7 +124,7 @@ void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange bloc
       for_each_unit(threads, layout, blocks,
                     [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
                       const std::int64_t at = image * layout.channels + block * L;
-                      const Block<L> channels(of, block);
+                      const LaneBlock<L> channels(of, block);
                       if (A == AfterNorm::add_relu && in.more_dy != nullptr) {
                         unit_gradient_sums<L, A, true>(layout, offset, in, channels, dresidual,
                                                        sums.first + at, sums.second + at);
@@ -144,7 +144,7 @@ void normalise_backward(int threads, const ImageLayout& layout, BlockRange block
   with_after(after, [&]<AfterNorm A>(Then<A>) {
     with_stores(layout, [&]<int L, bool Past>(Stores<L, Past>) {
       for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-        const Block<L> channels(of, block);
+        const LaneBlock<L> channels(of, block);
         const Row<L> constants = load<L>(constant + block * L);
         const Row<L> slopes = load<L>(slope + block * L);
         for_each_row<L>(layout, [&](std::int64_t at) {

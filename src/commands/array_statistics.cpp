@@ -12,7 +12,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t piece_values = std::int64_t{1} << 20;
+constexpr std::int64_t values_at_once = std::int64_t{1} << 20;
 constexpr std::int64_t most_groups = 256;
 constexpr std::int64_t most_grouped_values = std::int64_t{1} << 24;  // of a row
 constexpr std::int64_t most_read_bytes = std::int64_t{1} << 28;
@@ -66,7 +66,7 @@ std::int64_t rows_of_read(const Array& array) {
   const std::int64_t most = std::max<std::int64_t>(1, most_read_bytes / form.row_bytes());
   const std::int64_t chunk = array.rows_at_once();
   if (chunk > most) return most;
-  return std::max(chunk, piece_values / form.row_values() / chunk * chunk);
+  return std::max(chunk, values_at_once / form.row_values() / chunk * chunk);
 }
 
 }  // namespace
@@ -96,9 +96,9 @@ ArrayStatistics statistics_of(const Array& array, bool channels_last,
   ArrayStatistics statistics;
   std::vector<Moments> groups(static_cast<std::size_t>(grouping.groups));
   const std::int64_t each = rows_of_read(array);
-  std::int64_t piece = piece_values;  // of whole rows where they have groups
+  std::int64_t piece = values_at_once;  // of whole rows where they have groups
   if (grouping.groups > 1)
-    piece = std::max<std::int64_t>(1, piece_values / form.row_values()) * form.row_values();
+    piece = std::max<std::int64_t>(1, values_at_once / form.row_values()) * form.row_values();
   const auto number_bytes = static_cast<std::size_t>(form.type.bytes());
   std::vector<std::byte> bytes;
   std::vector<double> values;

@@ -32,7 +32,7 @@ struct ArrayFacts {
   std::string problem;  ///< Why it cannot be read; empty: it can
 };
 
-ArrayFacts describe(const ArrayFile& file, const std::string& name) {
+ArrayFacts facts_of(const ArrayFile& file, const std::string& name) {
   ArrayFacts facts{.name = name, .form = {}, .channels_last = false, .values = {}, .problem = {}};
   try {
     const auto array = file.open(name);
@@ -143,7 +143,7 @@ std::optional<Inspection> inspect_arrays(const std::string& path, const InspectO
   const KnownArrays known = open_known_arrays(path, std::make_shared<ChunkCache>(cached_bytes));
   if (known.file == nullptr) return std::nullopt;
   std::vector<ArrayFacts> arrays;
-  for (const std::string& name : known.file->names()) arrays.push_back(describe(*known.file, name));
+  for (const std::string& name : known.file->names()) arrays.push_back(facts_of(*known.file, name));
   const std::string title =
       cat(path, ": ", known.format, ", ", arrays.size(), arrays.size() == 1 ? " array" : " arrays");
   Inspection inspection{.text = options.json ? as_json(path, known.format, arrays) : as_text(title, arrays),
