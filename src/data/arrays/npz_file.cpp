@@ -34,8 +34,7 @@ class NpzFile final : public ArrayFile {
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (const ZipMember& member : members_)
-      if (member.name.ends_with(npy_ending))
-        names.push_back(fs::path(member.name).replace_extension().string());
+      if (member.name.ends_with(npy_ending)) names.push_back(member.name.substr(0, member.name.rfind('.')));
     return names;
   }
 
