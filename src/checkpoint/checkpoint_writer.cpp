@@ -226,21 +226,27 @@ void serve(WriterState& writer) {
   }
 }
 
+/// Blocks all signals in this thread, and in those that it starts, for this scope.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 /// Starts a thread that takes no signals: requests to stop are the main thread's, and a write beyond a limit
 /// (SIGXFSZ) is to fail instead of ending the program.
 std::thread start_quietly(std::shared_ptr<WriterState> writer) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread thread([writer = std::move(writer)] { serve(*writer); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
+  const NoSignals blocked;
+  return std::thread([writer = std::move(writer)] { serve(*writer); });
 }
 
 }  // namespace

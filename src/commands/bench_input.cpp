@@ -11,13 +11,17 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/core/host_lines.hpp"
+#include "mpi/core/topology.hpp"
 #include "src/data/assign_shards.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/loader.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
+#include "src/train/inflated_copies.hpp"
 #include "src/train/run_data.hpp"
+#include "src/train/shard_indexes.hpp"
 
 namespace flotilla {
 
@@ -65,19 +69,25 @@ Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t sampl
 
 int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
                 FailureHandler& failure) {
-  const Config config = arguments.deck.empty()
-                            ? config_of(arguments)
-                            : load_deck_everywhere(arguments.deck, arguments.overrides, world).config;
+  Config config = arguments.deck.empty()
+                      ? config_of(arguments)
+                      : load_deck_everywhere(arguments.deck, arguments.overrides, world).config;
+  config.data.validation = {};  // it is not read
   const mpi::Communicator host = world.split_by_host();
   std::unique_ptr<Dataset> data;
   Sharding sharding;
   if (arguments.no_decode && !config.data.has_images())
     throw AgreedFailure(cat("--no-decode reads images, and data.kind = \"", config.data.kind, "\" has none"),
                         exit_user_error);
+  agree(world, [&] { check_data_files(config, false); });
+  mpi::Watchdog watchdog(0, [](const std::string&) {});
+  const InflatedCopies copies(config.data, false, world, host, mpi::find_topology(world), watchdog);
+  DatasetUse use = use_of(config.model);
+  use.ranks_on_host = host.size();
+  use.decode = !arguments.no_decode;
+  use.inflated = copies.handles;
+  use.shard_indexes = scan_shards(config.data, false, world, watchdog);
   agree(world, [&] {
-    DatasetUse use = use_of(config.model);
-    use.ranks_on_host = host.size();
-    use.decode = !arguments.no_decode;
     data = open_dataset(config.data, config.data.train, config.model.classes,
                         static_cast<std::uint64_t>(config.run.seed), use);
     Config fitting = config;

@@ -67,7 +67,7 @@ struct DatasetUse {
   std::int64_t targets = 0;        ///< Numbers that the model predicts for a sample; 0: a class
   bool binary = false;             ///< The targets are labels, each by itself: they lie in [0, 1]
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
-  std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path
+  std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path or array
   bool decode =
       true;  ///< Images: else their bytes are read, and samples stay as they were, to measure reading
   std::map<std::string, std::string> shard_indexes{};  ///< webdataset: ShardOptions::indexes

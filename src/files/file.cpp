@@ -17,7 +17,7 @@ namespace flotilla {
 namespace {
 
 const char* more_room(int /*error*/) {
-  return "set TMPDIR to a folder with more space, or gunzip the file once";
+  return "set TMPDIR to a folder with more space, or decompress the file once";
 }
 
 /// Saves an eighth of the time of small reads. Only the owner may; for others it stays as it is.
@@ -193,7 +193,7 @@ void File::reserve(std::int64_t bytes) {
   throw UserError(cat(name_, ": needs ", bytes, " bytes", known ? cat(", ", free, " are free there") : "",
                       ": ", system_message(error),
                       "; set TMPDIR to a folder with more space (each rank of a host makes "
-                      "a copy of its own), or gunzip the file once"));
+                      "a copy of its own), or decompress the file once"));
 }
 
 void File::push_out(std::int64_t begin, std::int64_t bytes) {

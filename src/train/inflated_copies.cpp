@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/inflated_copies.hpp"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <span>
@@ -27,6 +28,7 @@ std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceCo
       if (path.ends_with(".npz")) copies.merge(inflated_arrays(path, {data.inputs, data.targets}));
     return copies;
   }
+  if (kind == DataKind::hdf5) return inflated_chunks(data, source, &source == &data.train);
   const auto is_compressed = [](const std::string& path) {
     return GzipReader::recognises(open_data_file(path));
   };
@@ -47,7 +49,8 @@ std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceCo
 InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mpi::Communicator& world,
                                const mpi::Communicator& host, const std::vector<mpi::Place>& places,
                                mpi::Watchdog& watchdog) {
-  if (data.kind != DataKind::idx && data.kind != DataKind::numpy && !data.has_clicks()) return;
+  constexpr std::array compressed = {DataKind::idx, DataKind::numpy, DataKind::hdf5};
+  if (std::ranges::count(compressed, data.kind) == 0 && !data.has_clicks()) return;
   std::exception_ptr failed;
   if (host.is_root() && host.size() > 1) {
     const mpi::CpuProgressScope working(watchdog, "inflating data");

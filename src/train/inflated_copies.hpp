@@ -13,9 +13,9 @@
 
 namespace flotilla {
 
-/// The inflated copies of a host's gzip files of samples (IDX, click logs) and deflated arrays of .npz files,
-/// one for all ranks of the host. A copy has no name: it vanishes when the last rank closes it, however the
-/// ranks end.
+/// The inflated copies of a host's gzip files of samples (IDX, click logs), of deflated arrays of .npz files
+/// and of chunks of HDF5 files that are read in shuffled order and exceed data.cache_mb, one for all ranks of
+/// the host. A copy has no name: it vanishes when the last rank closes it, however the ranks end.
 struct InflatedCopies {
   /// Collective over `world`. The first rank of each host inflates the files into temporary_folder(), alone;
   /// other kinds of data have no copies.

@@ -19,13 +19,15 @@ inline Snapshot final_model(const std::string& run_folder) {
   return read_checkpoint(find_newest_good(run_folder, [](const std::string&) {}).value());
 }
 
-/// Writes one file at once, atomically and verified, as CheckpointWriter does. @throws UserError
-inline void write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {
+/// Writes one file at once, atomically and verified, as CheckpointWriter does. @returns what a checkpoint
+/// says of it where it is a part. @throws UserError
+inline CheckpointPart write_checkpoint_file(const std::string& path, const Snapshot& snapshot) {
   require_readable_names(snapshot.tensors);
   NewFile file(path, snapshot.tensors);
   for (std::size_t i = 0; i < snapshot.tensors.size(); ++i) file.write(i, snapshot.of(snapshot.tensors[i]));
-  file.complete(&snapshot.state);
+  const CheckpointPart written = file.complete(&snapshot.state);
   file.give_name();
+  return written;
 }
 
 }  // namespace flotilla

@@ -318,7 +318,7 @@ TEST(TemporaryFile, IsRefusedMoreRoomThanItsDiskHas) {
     FAIL() << "a disk of petabytes?";
   } catch (const UserError& error) {
     expect_parts(error.what(), {"the inflated copy of x.gz in ", "needs 4503599627370496 bytes",
-                                "set TMPDIR to a folder with more space", "or gunzip the file once"});
+                                "set TMPDIR to a folder with more space", "or decompress the file once"});
   }
 }
 

@@ -200,23 +200,23 @@ int flotilla::test::error_of_failure() {
   return error == "short" ? 0 : error == "ESTALE" ? ESTALE : error == "ENOSPC" ? ENOSPC : EIO;
 }
 
+void* flotilla::test::next_function(const char* name) {
+  inside = true;
+  void* const found = dlsym(RTLD_NEXT, name);
+  inside = false;
+  return found;
+}
+
 namespace {
 
 using flotilla::test::fails;
+using flotilla::test::next;
 
 bool allocation_fails(std::size_t bytes, const void* caller) {
   if (bytes < large || inside) return false;
   std::array<char, 32> about{};
   std::snprintf(about.data(), about.size(), "%zu bytes", bytes);
   return fails("memory", caller, about.data());
-}
-
-template <class Function>
-Function next(const char* name) {
-  inside = true;
-  auto* const found = dlsym(RTLD_NEXT, name);
-  inside = false;
-  return reinterpret_cast<Function>(found);
 }
 
 }  // namespace

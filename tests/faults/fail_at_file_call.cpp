@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,6 +20,7 @@ namespace {
 
 using flotilla::test::error_of_failure;
 using flotilla::test::fails;
+using flotilla::test::next;
 
 bool is_of_system(std::string_view path) {
   return path.starts_with("/proc") || path.starts_with("/sys") || path.starts_with("/dev/null");
@@ -56,11 +56,6 @@ bool call_fails(const char* word, const void* caller, int descriptor) {
   if (!file_fails(word, caller, descriptor)) return false;
   if (errno == 0) errno = EIO;
   return true;
-}
-
-template <class Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
 int open_at(int folder, const char* path, int flags, mode_t mode, const void* caller) {

@@ -275,7 +275,7 @@ void Journey::finish() {
   if (result.exit_code != 0) return complain("it did not end well:\n" + result.errors);
   last.bits = "not promised";
   if (!case_.way.exact) return;
-  const bool equal = hash_of_model(place_.output) == references_.model(case_, place_, end);
+  const bool equal = checksum_of_model(place_.output) == references_.model(case_, place_, end);
   last.bits = equal ? "equal" : "unequal";
   if (!equal)
     complain(std::string("the model is not that of a run that was left alone") +

@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/files/checksum.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
@@ -20,12 +22,8 @@ namespace {
 /// Of the first run that is compared with; a longer one is made where that does not reach.
 constexpr std::int64_t usual_reach = 480;
 
-std::uint64_t hash_of(const Snapshot& snapshot) {
-  std::uint64_t hash = 14695981039346656037U;
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(snapshot.values.data());
-  for (std::size_t i = 0; i < snapshot.values.size() * sizeof(snapshot.values[0]); ++i)
-    hash = (hash ^ bytes[i]) * 1099511628211U;
-  return hash;
+std::uint64_t checksum_of_values(const Snapshot& snapshot) {
+  return checksum_of(std::as_bytes(std::span(snapshot.values)));
 }
 
 /// What is loaded into the ranks for a fault, and told them.
@@ -38,12 +36,6 @@ Texts environment_of(const Fault& fault, const std::string& fired) {
               "FLOTILLA_TEST_FIRED=" + fired};
     default: return {};
   }
-}
-
-std::string step_name(std::int64_t step) {
-  char name[32];
-  std::snprintf(name, sizeof(name), "step-%08lld.h5", static_cast<long long>(step));
-  return name;
 }
 
 }  // namespace
@@ -100,19 +92,19 @@ std::uint64_t References::model(const SoakCase& one, const SoakPlace& place, std
   const std::string run =
       made(std::to_string(reach) + " steps", one, place,
            {"train.steps=" + std::to_string(reach), "checkpoint.every=40", "checkpoint.keep=10000"});
-  return hash_of(read_checkpoint(run + "/checkpoints/" + step_name(step)));
+  return checksum_of_values(read_checkpoint(run + "/checkpoints/" + CheckpointFolder::file_name(step)));
 }
 
 bool References::repeats(const SoakCase& one, const SoakPlace& place, std::int64_t step) const {
   const std::string again = folder_ + "/again." + std::to_string(getpid());
   run(soak_command(one, place, again, {"train.steps=" + std::to_string(step)}, nullptr));
-  const bool equal = hash_of_model(again) == model(one, place, step);
+  const bool equal = checksum_of_model(again) == model(one, place, step);
   fs::remove_all(again);
   return equal;
 }
 
-std::uint64_t hash_of_model(const std::string& run_folder) {
-  return hash_of(final_model(run_folder));
+std::uint64_t checksum_of_model(const std::string& run_folder) {
+  return checksum_of_values(final_model(run_folder));
 }
 
 }  // namespace flotilla::test

@@ -47,6 +47,6 @@ class References {
 };
 
 /// A hash of the bits of the model that a run ended with.
-std::uint64_t hash_of_model(const std::string& run_folder);
+std::uint64_t checksum_of_model(const std::string& run_folder);
 
 }  // namespace flotilla::test

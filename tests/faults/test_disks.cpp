@@ -120,7 +120,7 @@ TEST_F(Disk, ThatIsTooSmallForInflatedDataIsToldBeforeInflating) {
   EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
   EXPECT_NE(result.errors.find("the inflated copy of "), std::string::npos) << result.errors;
   EXPECT_NE(result.errors.find(": needs 7840000 bytes, "), std::string::npos) << result.errors;
-  EXPECT_NE(result.errors.find("or gunzip the file once"), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("or decompress the file once"), std::string::npos) << result.errors;
 }
 
 TEST_F(Disk, ThatCannotBeWrittenIsToldBeforeTheStart) {

@@ -19,7 +19,7 @@ cut() {
   rm -rf "${work:?}"/{run,out,errors}
   SLOTS=2 "$hosts" up 2
   "$hosts" run -n 4 --map-by slot "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$work/run" \
-    device.threads=1 train.epochs=100000 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \
+    device.threads=1 train.epochs=100000 validation.every=0 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \
     > "$work/out" 2> "$work/errors" &
   local launcher=$!
   until grep -q '"step"' "$work/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done

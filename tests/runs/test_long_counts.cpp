@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
@@ -58,11 +59,6 @@ class LongCounts : public testing::TestWithParam<Case> {
   TemporaryFolder folder_;
 };
 
-std::string checkpoint_of(const std::string& output, std::int64_t step) {
-  const std::string digits = std::to_string(step);
-  return output + "/checkpoints/step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
-}
-
 /// The state of a run with as many steps behind it.
 CheckpointState moved(CheckpointState state, std::int64_t step) {
   state.step = step;
@@ -76,22 +72,21 @@ CheckpointState moved(CheckpointState state, std::int64_t step) {
 
 /// Writes the checkpoint of step 16 of one run into another one as that of `step`, with the parts of workers.
 void move_checkpoint(const std::string& from, const std::string& to, std::int64_t step) {
-  const std::string old_parts = checkpoint_of(from, steps_before) + ".parts";
-  Snapshot snapshot = read_checkpoint(checkpoint_of(from, steps_before) + ".h5");
+  const std::string old_path = CheckpointFolder(from + "/checkpoints").path_of(steps_before);
+  fs::create_directories(to);
+  const CheckpointFolder folder(to + "/checkpoints");
+  const std::string path = folder.path_of(step);
+  Snapshot snapshot = read_checkpoint(old_path);
   snapshot.state = moved(snapshot.state, step);
-  fs::create_directories(to + "/checkpoints");
   for (CheckpointPart& part : snapshot.state.parts) {
-    Snapshot own = read_checkpoint(old_parts + "/" + part.name);
+    Snapshot own = read_checkpoint(part_file(old_path, part));
     own.state = moved(own.state, step);
-    fs::create_directories(checkpoint_of(to, step) + ".parts");
-    NewFile file(checkpoint_of(to, step) + ".parts/" + part.name, own.tensors);
-    for (std::size_t i = 0; i < own.tensors.size(); ++i) file.write(i, own.of(own.tensors[i]));
+    folder.make_parts(step);
     const std::string name = part.name;
-    part = file.complete(&own.state);
+    part = write_checkpoint_file(part_file(path, part), own);
     part.name = name;
-    file.give_name();
   }
-  write_checkpoint_file(checkpoint_of(to, step) + ".h5", snapshot);
+  write_checkpoint_file(path, snapshot);
 }
 
 const Case cases[] = {
@@ -127,7 +122,7 @@ TEST_P(LongCounts, TrainAsAnyOthers) {
     EXPECT_EQ(steps[i].at("epoch").get<double>() - plain_steps[steps_before + i].at("epoch").get<double>(),
               static_cast<double>((begin - steps_before) / steps_of_epoch));
   }
-  EXPECT_TRUE(fs::exists(checkpoint_of(output, begin + 8) + ".h5"));
+  EXPECT_TRUE(fs::exists(CheckpointFolder(output + "/checkpoints").path_of(begin + 8)));
   EXPECT_EQ(final_model(output).values, final_model(plain).values);
 }
 

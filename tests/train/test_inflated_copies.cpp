@@ -14,6 +14,7 @@
 #include "src/data/dataset.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/inflated_copies.hpp"
+#include "tests/data/arrays/array_files.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -54,6 +55,29 @@ class InflatedCopiesTest : public testing::Test {
     data.train = {.given = true, .images = {}, .labels = {}, .path = root + "clicks"};
     ::setenv("TMPDIR", (root + "tmp").c_str(), 1);
   }
+  /// Checks that the data as the ranks of this host read them are those that a rank reads for itself, and
+  /// that the ranks share one copy.
+  void expect_one_copy_of_the_inputs(std::int64_t classes) {
+    std::unique_ptr<Dataset> dataset;
+    {
+      const InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world),
+                                  watchdog);
+      dataset = open_dataset(data, data.train, classes, 1, {.training = true, .inflated = copies.handles});
+      world.barrier();
+    }
+    auto own = open_dataset(data, data.train, classes, 1);
+    std::vector<float> sample(static_cast<std::size_t>(own->sample_shape().size()));
+    std::vector<float> wanted(sample.size());
+    for (std::int64_t i = 0; i < own->size(); i += 100) {
+      EXPECT_EQ(dataset->read(i, 0, sample), own->read(i, 0, wanted));
+      EXPECT_EQ(sample, wanted) << "sample " << i;
+    }
+    own.reset();
+    const std::vector<std::int64_t> mine = nameless_files(root);
+    ASSERT_EQ(mine.size(), 1U) << "of the inputs; labels are kept in memory";
+    for (const std::int64_t inode : world.all_gather(std::span<const std::int64_t>(mine)))
+      EXPECT_EQ(inode, mine[0]) << "a rank has inflated for itself";
+  }
   ~InflatedCopiesTest() override {
     ::unsetenv("TMPDIR");
     world.barrier();
@@ -90,26 +114,20 @@ TEST_F(InflatedCopiesTest, OfIdxFilesAreOneForAllRanksOfAHost) {
                 .images = digits + "images-idx3-ubyte.gz",
                 .labels = digits + "labels-idx1-ubyte.gz",
                 .path = {}};
-  std::unique_ptr<Dataset> dataset;
-  {
-    const InflatedCopies copies(data, false, world, world.split_by_host(), mpi::find_topology(world),
-                                watchdog);
-    dataset = open_dataset(data, data.train, 10, 1, {.training = true, .inflated = copies.handles});
-    world.barrier();
-  }
+  expect_one_copy_of_the_inputs(10);
+}
 
-  auto own = open_dataset(data, data.train, 10, 1);
-  std::vector<float> pixels(static_cast<std::size_t>(own->sample_shape().size()));
-  std::vector<float> wanted(pixels.size());
-  for (std::int64_t i = 0; i < own->size(); i += 100) {
-    EXPECT_EQ(dataset->read(i, 0, pixels), own->read(i, 0, wanted));
-    EXPECT_EQ(pixels, wanted) << "sample " << i;
-  }
-  own.reset();
-  const std::vector<std::int64_t> mine = nameless_files(root);
-  ASSERT_EQ(mine.size(), 1U) << "of the images; labels are kept in memory";
-  for (const std::int64_t inode : world.all_gather(std::span<const std::int64_t>(mine)))
-    EXPECT_EQ(inode, mine[0]) << "a rank has inflated for itself";
+TEST_F(InflatedCopiesTest, OfChunksThatExceedTheCacheAreOneForAllRanksOfAHost) {
+  const NumberType f32{NumberType::Kind::f32};
+  if (world.is_root())
+    test::save_hdf5(root + "a.h5",
+                    {test::counted("images", f32, {500, 1000}), test::counted("labels", {}, {500})},
+                    {.chunk = {16, 1000}, .shuffle = true, .deflate = 1});
+  world.barrier();
+  data.kind = DataKind::hdf5;
+  data.train.path = root + "a.h5";
+  data.cache_mb = 1;
+  expect_one_copy_of_the_inputs(120);
 }
 
 TEST_F(InflatedCopiesTest, AreMadeByEachRankThatCannotReachAnothers) {

@@ -38,6 +38,9 @@ class Array {
   virtual void read(std::int64_t first, std::int64_t count, std::span<std::byte> to) const = 0;
   /// Rows that one read of the disk brings at least, from a multiple of that number on.
   virtual std::int64_t rows_at_once() const { return 1; }
+  /// Bytes of all rows where whole chunks of them are decoded to read one; 0: rows are read as they lie in
+  /// the file.
+  virtual std::int64_t decoded_bytes() const { return 0; }
   /// Asks the system to fetch these rows meanwhile.
   virtual void will_read(std::int64_t first, std::int64_t count) const = 0;
 

@@ -59,6 +59,9 @@ class ChunkedArray final : public Array {
   }
 
   std::int64_t rows_at_once() const override { return chunk_rows_; }
+  std::int64_t decoded_bytes() const override {
+    return reads_rows() ? 0 : form().rows() * form().row_bytes();
+  }
 
   void read(std::int64_t first, std::int64_t count, std::span<std::byte> to) const override {
     while (count > 0) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -14,8 +17,10 @@
 #include "src/data/arrays/cifar_file.hpp"
 #include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/npz_file.hpp"
+#include "src/data/arrays/plain_array.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/mistake_list.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 
@@ -155,13 +160,11 @@ void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeLi
           ", and data.mean and data.std are of uint8: give data.input_mean and data.input_std instead"));
 }
 
-}  // namespace
-
-std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
-                                     std::int64_t classes, const DatasetUse& use) {
-  const std::vector<std::string> sources = array_sources(data, source, use.training);
+/// The arrays of all files; what cannot be opened is noted and missing.
+std::vector<ArrayPair> open_parts(const DataConfig& data, const DataSourceConfig& source,
+                                  const std::vector<std::string>& sources, std::int64_t classes,
+                                  const DatasetUse& use, MistakeList& mistakes) {
   const auto cache = std::make_shared<ChunkCache>(data.cache_mb << 20);
-  MistakeList mistakes;
   std::vector<ArrayPair> parts;
   for (const std::string& path : sources) {
     mistakes.attempt([&] {
@@ -169,8 +172,88 @@ std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceCon
       parts.push_back(open_pair(data, source, path, *file, classes, mistakes));
     });
   }
+  return parts;
+}
+
+/// The arrays whose chunks would be decoded once for each sample: in shuffled order all that are decoded,
+/// where the cache does not hold them together. Labels are read once.
+std::vector<std::unique_ptr<Array>*> arrays_to_inflate(const DataConfig& data, const DatasetUse& use,
+                                                       std::vector<ArrayPair>& parts) {
+  std::vector<std::unique_ptr<Array>*> arrays;
+  if (!use.training || data.order != SampleOrder::shuffled) return arrays;
+  for (ArrayPair& part : parts) {
+    arrays.push_back(&part.inputs);
+    if (use.targets > 0) arrays.push_back(&part.targets);
+  }
+  std::erase_if(arrays,
+                [](const auto* array) { return *array == nullptr || (*array)->decoded_bytes() == 0; });
+  std::int64_t bytes = 0;
+  for (const std::unique_ptr<Array>* array : arrays) bytes += (*array)->decoded_bytes();
+  if (bytes <= data.cache_mb << 20) arrays.clear();
+  return arrays;
+}
+
+std::string name_of_copy(const Array& array) {
+  return cat("the inflated copy of ", array.form().name, " (data.order = \"blocks\" needs none)");
+}
+
+/// All rows of an array, one after another, in a nameless file in temporary_folder().
+File inflated_rows(const Array& array) {
+  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;  // at once, or a row
+  const std::int64_t rows = array.form().rows();
+  const std::int64_t row_bytes = array.form().row_bytes();
+  File copy = File::temporary(temporary_folder(), name_of_copy(array));
+  copy.reserve(rows * row_bytes);
+  const std::int64_t most = std::clamp<std::int64_t>(most_bytes / row_bytes, 1, array.rows_at_once());
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(most, rows) * row_bytes));
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const std::int64_t count = std::min(most, rows - first);
+    const std::span<std::byte> to = std::span(buffer).first(static_cast<std::size_t>(count * row_bytes));
+    array.will_read(first, std::min(2 * most, rows - first));
+    array.read(first, count, to);
+    copy.append(to);
+  }
+  return copy;
+}
+
+/// Puts copies in the place of arrays that are to be inflated.
+void take_inflated_copies(const DataConfig& data, const DatasetUse& use, std::vector<ArrayPair>& parts) {
+  for (std::unique_ptr<Array>* array : arrays_to_inflate(data, use, parts)) {
+    ArrayForm form = (*array)->form();
+    std::optional<File> copy;
+    if (const auto handle = use.inflated.find(form.name); handle != use.inflated.end())
+      copy = File::of_handle(handle->second, name_of_copy(**array));
+    if (!copy) copy = inflated_rows(**array);
+    form.storage += cat(", inflated in ", temporary_folder());
+    *array = make_plain_array(std::move(form), std::make_shared<const UnchangedFile>(std::move(*copy)), {});
+  }
+}
+
+}  // namespace
+
+std::map<std::string, File> inflated_chunks(const DataConfig& data, const DataSourceConfig& source,
+                                            bool training) {
+  std::map<std::string, File> copies;
+  if (data.kind != DataKind::hdf5 || data.order != SampleOrder::shuffled) return copies;
+  MistakeList mistakes;
+  std::vector<ArrayPair> parts;
+  mistakes.attempt(
+      [&] { parts = open_parts(data, source, array_sources(data, source, training), 0, {}, mistakes); });
+  if (!mistakes.empty()) return copies;
+  const DatasetUse use{.training = training, .targets = 1};  // they may be labels: then a copy is not used
+  for (const std::unique_ptr<Array>* array : arrays_to_inflate(data, use, parts))
+    copies.emplace((*array)->form().name, inflated_rows(**array));
+  return copies;
+}
+
+std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
+                                     std::int64_t classes, const DatasetUse& use) {
+  const std::vector<std::string> sources = array_sources(data, source, use.training);
+  MistakeList mistakes;
+  std::vector<ArrayPair> parts = open_parts(data, source, sources, classes, use, mistakes);
   if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), mistakes);
   mistakes.throw_if_any(config::printable(source.path));
+  take_inflated_copies(data, use, parts);
   return make_array_dataset(std::move(parts), options_of(data, classes, use, sources));
 }
 

@@ -10,10 +10,16 @@
 #include "src/data/dataset.hpp"
 #include "src/data/identity.hpp"
 #include "tests/data/arrays/array_files.hpp"
+#include "tests/data/arrays/opened_arrays.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
+
+using test::config;
+using test::expect_counted;
+using test::labels_of;
+using test::open;
 
 using Kind = NumberType::Kind;
 constexpr NumberType u8{};
@@ -24,42 +30,6 @@ std::vector<NumberType> all_types() {
   for (int kind = 0; kind <= static_cast<int>(Kind::f64); ++kind)
     for (const bool big : {false, true}) types.push_back({static_cast<Kind>(kind), big});
   return types;
-}
-
-DataConfig config(DataKind kind) {
-  DataConfig data;
-  data.kind = kind;
-  return data;
-}
-
-std::unique_ptr<Dataset> open(const DataConfig& data, const std::string& path, std::int64_t classes = 10,
-                              std::int64_t targets = 0) {
-  return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = path}, classes, 1,
-                      {.training = true, .targets = targets});
-}
-
-test::StoredArray labels_of(std::int64_t count) {
-  return {"labels", u8, {count}, [&] {
-            test::Bytes labels;
-            for (std::int64_t i = 0; i < count; ++i) labels.push_back(static_cast<std::uint8_t>(i % 10));
-            return labels;
-          }()};
-}
-
-/// Every sample holds what counted() wrote.
-void expect_counted(const Dataset& data, NumberType type, std::int64_t samples) {
-  ASSERT_EQ(data.size(), samples);
-  const std::int64_t size = data.sample_shape().size();
-  std::vector<float> sample(static_cast<std::size_t>(size));
-  for (std::int64_t i = samples - 1; i >= 0; --i) {
-    ASSERT_EQ(data.read(i, 0, sample), i % 10);
-    for (std::int64_t k = 0; k < size; ++k) {
-      const double value = test::counted_value(type, i * size + k);
-      ASSERT_FLOAT_EQ(sample[static_cast<std::size_t>(k)],
-                      static_cast<float>(type.is_byte() ? value / 255.0 : value))
-          << type.text() << ", sample " << i << ", value " << k;
-    }
-  }
 }
 
 DataConfig unscaled(DataKind kind, NumberType type) {
@@ -80,61 +50,6 @@ TEST(ArrayDataset, ReadsAllNumberTypesOfHdf5) {
       const auto data = open(unscaled(DataKind::hdf5, type), folder.path("a.h5"));
       EXPECT_EQ(data->sample_shape(), (Shape{1, 3, 5}));
       expect_counted(*data, type, 11);
-    }
-  }
-}
-
-TEST(ArrayDataset, ReadsChunksOfAllShapesAndFilters) {
-  const test::TemporaryFolder folder;
-  const NumberType type{Kind::i16};
-  for (const std::vector<std::int64_t>& chunk :
-       {std::vector<std::int64_t>{1, 2, 6, 4}, {5, 2, 6, 4}, {4, 1, 4, 3}, {64, 2, 6, 4}}) {
-    for (const test::Hdf5Layout& layout :
-         {test::Hdf5Layout{.chunk = chunk}, test::Hdf5Layout{.chunk = chunk, .deflate = 1},
-          test::Hdf5Layout{.chunk = chunk, .shuffle = true, .deflate = 9},
-          test::Hdf5Layout{.chunk = chunk, .shuffle = true, .deflate = 4, .fletcher32 = true},
-          test::Hdf5Layout{.chunk = chunk, .fletcher32 = true}}) {
-      test::save_hdf5(folder.path("a.h5"), {test::counted("images", type, {13, 2, 6, 4}), labels_of(13)},
-                      layout);
-      expect_counted(*open(config(DataKind::hdf5), folder.path("a.h5")), type, 13);
-    }
-  }
-}
-
-TEST(ArrayDataset, ReadsChunksBehindABlockOfTheUsersAndThoseThatWereNeverWritten) {
-  const test::TemporaryFolder folder;
-  test::save_hdf5(folder.path("a.h5"), {test::counted("images", f32, {9, 4}), labels_of(9)},
-                  {.chunk = {2, 4}, .deflate = 1}, 512);
-  expect_counted(*open(config(DataKind::hdf5), folder.path("a.h5")), f32, 9);
-
-  test::save_hdf5(folder.path("b.h5"), {test::counted("images", f32, {9, 4})},
-                  {.chunk = {2, 4}, .written_rows = 4});
-  test::save_hdf5(folder.path("c.h5"), {test::counted("images", f32, {9, 4})},
-                  {.chunk = {2, 3}, .written_rows = 4});
-  for (const char* name : {"b.h5", "c.h5"}) {
-    DataConfig data = config(DataKind::hdf5);
-    data.targets = "images";
-    const auto opened = open(data, folder.path(name), 10, 4);
-    std::vector<float> sample(4);
-    opened->read(3, 0, sample);
-    EXPECT_FLOAT_EQ(sample[3], static_cast<float>(test::counted_value(f32, 15)));
-    opened->read(8, 0, sample);
-    EXPECT_EQ(sample, std::vector<float>(4, 0.0F));
-  }
-}
-
-TEST(ArrayDataset, TakesTheFillValueForWhatWasNeverWritten) {
-  const test::TemporaryFolder folder;
-  for (const bool big_endian : {false, true}) {
-    for (const std::int64_t columns : {4, 3}) {
-      const NumberType type{Kind::i16, big_endian};
-      test::save_hdf5(folder.path("a.h5"), {test::counted("images", type, {9, 4})},
-                      {.chunk = {2, columns}, .deflate = 1, .written_rows = 4, .fill_value = 258.0});
-      DataConfig data = config(DataKind::hdf5);
-      data.targets = "images";
-      std::vector<float> sample(4);
-      open(data, folder.path("a.h5"), 10, 4)->read(8, 0, sample);
-      EXPECT_EQ(sample, std::vector<float>(4, 258.0F));
     }
   }
 }
