@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/files/hdf5_handles.hpp"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <string_view>
+
+#include "src/files/write_fully.hpp"
 
 namespace flotilla::hdf5 {
 
@@ -42,6 +48,34 @@ std::string reason_of_system() {
   return reason;
 }
 
+/// "'train.h5' is damaged: …" of the file that was opened last: a handler of signals may not make it.
+std::array<char, 4400> division_text{};
+thread_local int sessions = 0;
+
+void set_division_text(const std::string& path) {
+  const std::string text =
+      cat("flotilla: '", path, "' is damaged: HDF5 divides by zero in it; copy or write it again\n");
+  division_text.fill('\0');
+  std::ranges::copy(text.substr(0, division_text.size() - 1), division_text.begin());
+}
+
+/// HDF5 1.10 divides by a chunk's size, which may be 0 in a damaged file. It cannot go on then, nor be asked
+/// to close the file.
+void end_at_division(int number) {
+  if (sessions == 0) {
+    ::signal(number, SIG_DFL);  // it was another division, which is made again
+    return;
+  }
+  write_fully(STDERR_FILENO, division_text.data());
+  ::_exit(exit_user_error);
+}
+
+bool handle_divisions() {
+  struct sigaction action {};
+  action.sa_handler = end_at_division;
+  return ::sigaction(SIGFPE, &action, nullptr) == 0;
+}
+
 }  // namespace
 
 std::string last_error() {
@@ -57,6 +91,7 @@ void fail(const char* call, std::source_location at) {
 }
 
 File open_to_read(const std::string& path) {
+  set_division_text(path);
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
   check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
@@ -79,12 +114,16 @@ PropertyList within_the_file(hid_t property_class) {
 Session::Session() : lock_(library_mutex()) {
   // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
   static const herr_t left_alone = H5dont_atexit();
+  static const bool handled = handle_divisions();
+  require(handled, "SIGFPE cannot be handled");
   check(left_alone, "H5dont_atexit");
   check(H5open(), "H5open");
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
+  ++sessions;
 }
 
 Session::~Session() {
+  --sessions;
   H5Eclear2(H5E_DEFAULT);
 }
 

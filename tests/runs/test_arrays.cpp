@@ -116,6 +116,28 @@ TEST_F(RunsOnArrays, StagePredictAndInspectFilesOfArrays) {
     EXPECT_NE(shown.output.find(text), std::string::npos) << text << "\n" << shown.output;
 }
 
+/// HDF5 1.10 divides by the size of a chunk when it opens the array.
+TEST_F(RunsOnArrays, AChunkOfSize0IsADamagedFile) {
+  images.extents[0] = labels.extents[0] = 64;
+  images.bytes.resize(64 * 784);
+  labels.bytes.resize(64 * 8);
+  test::save_hdf5(folder.path("a.h5"), {images, labels}, {.chunk = {7, 13, 11}, .deflate = 1});
+  std::string bytes = test::read_file(folder.path("a.h5"));
+  const std::string extents("\7\0\0\0\15\0\0\0\13\0\0\0", 12);
+  const std::size_t place = bytes.find(extents);
+  ASSERT_NE(place, std::string::npos);
+  bytes.replace(place, 4, 4, '\0');
+  test::write_file(folder.path("a.h5"), bytes);
+  for (const int ranks : {1, 2}) {
+    const test::Result result = test::flotilla(
+        ranks, {"train", test::source_path("inputs/mnist_mlp.toml"), "run.output=" + folder.path("run"),
+                "data.kind=hdf5", "data.train.path=" + folder.path("a.h5")});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.errors.find("'" + folder.path("a.h5") + "'"), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("is damaged"), std::string::npos) << result.errors;
+  }
+}
+
 TEST_F(RunsOnArrays, MistakesOfAllFilesEndTheJobOnceWithExitCode2) {
   images.extents[0] = labels.extents[0] = 64;
   images.bytes.resize(64 * 784);
