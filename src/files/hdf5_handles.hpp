@@ -80,8 +80,8 @@ bool lies_in_other_files(hid_t creation);
 PropertyList within_the_file(hid_t property_class);
 
 /// Held around every use of HDF5: the library may have been built without thread safety, and its error stack
-/// must not be printed. A thread may hold several. Where HDF5 divides by zero, as 1.10 does for a chunk of size
-/// 0, the process ends with exit_user_error and a line that names the file of open_to_read().
+/// must not be printed. A thread may hold several. Where HDF5 divides by zero, as 1.10 does for a chunk of
+/// size 0, the process ends with exit_user_error and a line that names the file of open_to_read().
 class Session {
  public:
   Session();
