@@ -57,7 +57,7 @@ with_threads=(
   test_runs_staging test_runs_images test_runs_arrays test_runs_pack test_runs_report test_runs_predict
 )
 # Not under a sanitizer: what reads the sources or builds others, and what measures memory, of which sanitizers take more.
-never='^(style|install|cuda|hosts|scripts|processor)\.|^test_(idx|image|table)_memory$|^test_gpu_|^test_fake_gpu$'
+never='^(style|install|cuda|hosts|scripts|processor)\.|^test_((idx|image|table)_memory|click_allocations)$|^test_gpu_|^test_fake_gpu$'
 
 launcher=()
 if command -v ccache >/dev/null; then
@@ -99,9 +99,11 @@ run_test() {
   local name=$1 outcome=passed began=$SECONDS symbolizer
   local common="log_path=$findings/$name:print_suppressions=0"
   # Memory that cannot be had is to be refused, as without a sanitizer; libraries that tests preload come first.
-  export ASAN_OPTIONS="$common:allocator_may_return_null=1:verify_asan_link_order=0:detect_stack_use_after_return=1"
-  export UBSAN_OPTIONS="$common:print_stacktrace=1"
-  export LSAN_OPTIONS="suppressions=$suppressions/leak.txt:print_suppressions=0"
+  # A leak does not change the exit code, which tests look at: leaks are counted afterwards. A test reads memory that
+  # the host cannot reach, and must end by that signal.
+  local address="$common:exitcode=0:abort_on_error=1:handle_segv=0"
+  export ASAN_OPTIONS="$address:allocator_may_return_null=1:verify_asan_link_order=0:detect_stack_use_after_return=1"
+  export UBSAN_OPTIONS="$address:print_stacktrace=1"
   # MPI's launcher starts programs from processes that have threads.
   export TSAN_OPTIONS="$common:suppressions=$suppressions/thread.txt:die_after_fork=0:second_deadlock_stack=1"
   ! symbolizer=$(command -v llvm-symbolizer-19 || command -v llvm-symbolizer) ||
@@ -112,6 +114,15 @@ run_test() {
   echo "$name $outcome $((SECONDS - began))" >"$findings/$name.row"
 }
 export -f run_test
+
+# findings_of <name>: errors, and leaks whose allocation was asked for by a function of this tree. Open MPI unloads its
+# components before leaks are looked for, so that leaks in them have no names that could be passed over one by one.
+findings_of() {
+  find "$findings" -name "$1.[0-9]*" -exec cat {} + |
+    awk -v here="$PWD/(kernels|models|mpi|src|tests)/" 'BEGIN { RS = "" }
+      /WARNING: ThreadSanitizer|ERROR: AddressSanitizer|runtime error:/ || (/leak of/ && $0 ~ here) { ++count }
+      END { print count + 0 }'
+}
 began=$SECONDS
 printf '%s\n' "${tests[@]}" | xargs -P "$(nproc)" -I '{}' bash -c 'run_test {}'
 
@@ -119,8 +130,7 @@ failures=0
 printf '%-34s %-8s %8s %8s\n' test outcome findings seconds
 for name in "${tests[@]}"; do
   read -r _ outcome seconds <"$findings/$name.row"
-  count=$(find "$findings" -name "$name.[0-9]*" -exec cat {} + |
-    grep -cE 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' || true)
+  count=$(findings_of "$name")
   ((count == 0)) && [[ $outcome != FAILED ]] || failures=$((failures + 1))
   printf '%-34s %-8s %8s %8s\n' "$name" "$outcome" "$count" "$seconds"
 done

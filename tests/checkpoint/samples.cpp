@@ -49,7 +49,7 @@ std::vector<std::byte> bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
+  std::ranges::transform(text, bytes.begin(), [](char letter) { return std::byte(letter); });
   return bytes;
 }
 

@@ -106,7 +106,7 @@ void write_array(hid_t file, const StoredArray& array, const Hdf5Layout& layout)
 }
 
 void append(Bytes& to, std::uint64_t number, int bytes) {
-  for (int k = 0; k < bytes; ++k) to.push_back(static_cast<std::uint8_t>(number >> (8 * k)));
+  for (int k = 0; k < bytes; ++k) to.push_back(k < 8 ? static_cast<std::uint8_t>(number >> (8 * k)) : 0);
 }
 
 void append(Bytes& to, const Bytes& more) {

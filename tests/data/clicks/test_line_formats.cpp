@@ -213,7 +213,7 @@ TEST(LineFormats, SurviveArbitraryLines) {
   const auto criteo = make_criteo_format({});
   const auto libsvm = make_libsvm_format(1000);
   std::mt19937 random(5);
-  const std::string letters("\t\t\t 01-+.:e#x\0\r\xFF", 18);
+  const std::string letters("\t\t\t 01-+.:e#x\0\r\xFF", 17);
   int read = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string line = round % 2 == 0 ? test::criteo_line(round) : test::libsvm_line(round);
