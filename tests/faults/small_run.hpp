@@ -30,8 +30,7 @@ inline std::vector<std::string> with_library(const std::vector<std::string>& com
   std::vector<std::string> words = {"env"};
   words.insert(words.end(), environment.begin(), environment.end());
   words.push_back(command.front());
-  // The second: a sanitizer would want to be loaded first.
-  words.insert(words.end(), {"-x", "LD_PRELOAD=" + library, "-x", "ASAN_OPTIONS=verify_asan_link_order=0"});
+  words.insert(words.end(), {"-x", "LD_PRELOAD=" + library});
   words.insert(words.end(), command.begin() + 1, command.end());
   return words;
 }

@@ -216,7 +216,8 @@ TEST_F(Compare, TrainsEachRunForEquallyLong) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(count(result.errors, "flotilla: warning: no page of the curves: "), 1) << result.errors;
   EXPECT_EQ(count(result.output, "\n| local "), 1) << result.output;
-  for (const auto& run : results("all").at("runs")) {
+  const auto json = results("all");
+  for (const auto& run : json.at("runs")) {
     EXPECT_GE(run.at("seconds").at("mean"), 0.4);
     EXPECT_EQ(run.at("final").at("seeds"), 1) << "a validation at the end";
     const std::string folder = run.at("trainings").at(0).at("folder");
