@@ -158,11 +158,11 @@ void wait_for_disk(const std::string& scenario, const Communicator& world) {
   flotilla::mpi::Watchdog watchdog(60.0, say_and_abort,
                                    std::make_unique<flotilla::mpi::RollCall>(world, hosts));
   watchdog.beat(last ? "saving" : "all-reduce of bucket", 1, last ? -1 : 0);
-  for (int i = 0; last && i < 15; ++i) {
+  for (int i = 0; last && i < 40; ++i) {
     if (scenario != "no-disk") watchdog.beat_at_disk();
     std::this_thread::sleep_for(100ms);
   }
-  if (!last) watchdog.set_deadline(0.4);
+  if (!last) watchdog.set_deadline(1.5);
   if (scenario == "disk-stopped" && world.rank() == 1) raise(SIGSTOP);
   world.barrier();
   watchdog.clear_deadline();
