@@ -22,7 +22,7 @@
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
-#include "src/job/slurm.hpp"
+#include "src/job/launcher.hpp"
 #include "src/job/stop_request.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/failure_report.hpp"
@@ -145,7 +145,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   std::optional<flotilla::StopListener> listener;
 
   // 4. MPI; everything below is destroyed before it.
-  const bool disconnected = flotilla::slurm_tasks_disconnected();
+  const std::optional<flotilla::LaunchedProcess> launched = flotilla::launched_process();
   try {
     const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
     const bool comparing = line && std::holds_alternative<flotilla::CompareArguments>(*line);
@@ -154,12 +154,10 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
     failure.end_job_at_terminate();
-    if (disconnected && world.size() == 1) {
-      if (flotilla::slurm_first_task())
-        say_error(
-            "srun started several tasks, but MPI did not bring them together: each would train alone. Use "
-            "srun --mpi=pmix (srun --mpi=list shows what there is), or mpirun",
-            flotilla::exit_user_error);
+    if (launched && world.size() == 1) {
+      if (launched->number == 0)
+        say_error(flotilla::not_together(*launched, flotilla::mpi::Environment::library_version()),
+                  flotilla::exit_user_error);
       return flotilla::exit_user_error;
     }
     try {

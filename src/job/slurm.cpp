@@ -103,15 +103,4 @@ std::vector<std::string> slurm_jobs_of_user() {
   return jobs;
 }
 
-bool slurm_tasks_disconnected() {
-  const auto tasks = whole_number(environment("SLURM_STEP_NUM_TASKS"));
-  if (!tasks || *tasks < 2) return false;
-  const auto names = {"PMIX_RANK", "PMI_RANK", "PMI_FD", "OMPI_COMM_WORLD_SIZE"};
-  return std::ranges::none_of(names, [](const char* name) { return std::getenv(name) != nullptr; });
-}
-
-bool slurm_first_task() {
-  return environment("SLURM_PROCID") == "0";
-}
-
 }  // namespace flotilla

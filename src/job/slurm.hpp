@@ -26,11 +26,4 @@ SlurmTime slurm_time();
 /// pending (Resources)" or "… is running"; at most three. Empty without Slurm.
 std::vector<std::string> slurm_jobs_of_user();
 
-/// Whether srun started several tasks as one step without a PMI that connects them: each would train alone.
-/// To be called before MPI is initialised, which may set the variables that are examined.
-bool slurm_tasks_disconnected();
-
-/// Whether this is the first task of the step, which reports for all.
-bool slurm_first_task();
-
 }  // namespace flotilla

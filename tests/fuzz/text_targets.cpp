@@ -15,6 +15,7 @@
 #include "src/config/deck.hpp"
 #include "src/data/class_names.hpp"
 #include "src/data/images/image_list.hpp"
+#include "src/job/launcher.hpp"
 #include "src/job/slurm.hpp"
 #include "src/job/time_limit.hpp"
 #include "src/report/metrics_line.hpp"
@@ -87,16 +88,16 @@ bool has_end_time() {
 void slurm(Input input) {
   const TwoInputs parts = split(input);
   std::istringstream lines(text_of(parts.first));
-  for (const char* name : {"SLURM_JOB_ID", "SLURM_JOB_END_TIME", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
-                           "SLURM_CPUS_ON_NODE", "OMPI_COMM_WORLD_SIZE"}) {
+  for (const char* name :
+       {"SLURM_JOB_ID", "SLURM_JOB_END_TIME", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_CPUS_ON_NODE",
+        "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK"}) {
     if (std::string value; std::getline(lines, value)) {
       setenv(name, value.c_str(), 1);
     } else {
       unsetenv(name);
     }
   }
-  slurm_tasks_disconnected();
-  slurm_first_task();
+  if (const auto process = launched_process()) not_together(*process, "MPI");
   mpi::find_processors();
   if (has_end_time()) TimeLimit({}, slurm_time(), 0.0, 0);
   if (slurm_duration_s(text_of(parts.second))) note_read();

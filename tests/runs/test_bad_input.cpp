@@ -267,6 +267,20 @@ TEST(BadInput, ATraceThatCannotBeWrittenIsToldOnce) {
   EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;
 }
 
+TEST(BadInput, ALauncherOfAnotherMpiIsToldOnceInsteadOfTrainingInEachProcessAlone) {
+  const TemporaryFolder folder;
+  for (const std::string number : {"0", "1"}) {
+    const Result result = run({"env", "-u", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE=2", "PMI_RANK=" + number,
+                               FLOTILLA_EXECUTABLE, "train", deck, "run.output=" + folder.path("run")});
+
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(count(result.errors, "flotilla: a launcher for MPICH started 2 processes, but "),
+              number == "0" ? 1 : 0)
+        << result.errors;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run"))) << "something was written";
+}
+
 TEST(BadInput, AGpuThatWasNotBuiltInIsTold) {
   TemporaryFolder folder;
 

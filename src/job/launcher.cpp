@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/job/launcher.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "kernels/error.hpp"
+
+namespace flotilla {
+
+namespace {
+
+struct LauncherVariables {
+  const char* launcher;
+  const char* count;
+  const char* number;
+};
+
+constexpr const char* srun = "srun";
+/// The innermost first: mpirun itself starts its helpers by srun, which then counts hosts.
+constexpr std::array launchers = {
+    LauncherVariables{"Open MPI's launcher", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    LauncherVariables{"a launcher for MPICH", "PMI_SIZE", "PMI_RANK"},
+    LauncherVariables{srun, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
+
+/// A whole number that is not negative; −1 for anything else.
+std::int64_t count_in(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return -1;
+  const std::string_view digits(text);
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() ? number : -1;
+}
+
+}  // namespace
+
+std::optional<LaunchedProcess> launched_process() {
+  for (const LauncherVariables& names : launchers) {
+    const LaunchedProcess process{
+        .launcher = names.launcher, .count = count_in(names.count), .number = count_in(names.number)};
+    if (process.count < 0 || process.number < 0) continue;
+    if (process.count < 2) return std::nullopt;
+    // srun --mpi=pmi2 sets the variables of MPICH's launcher as well.
+    const bool by_srun =
+        count_in("SLURM_STEP_NUM_TASKS") == process.count && count_in("SLURM_PROCID") == process.number;
+    return by_srun ? LaunchedProcess{srun, process.count, process.number} : process;
+  }
+  return std::nullopt;
+}
+
+std::string not_together(const LaunchedProcess& process, const std::string& mpi) {
+  const std::string facts = cat(process.launcher, " started ", process.count, " processes, but ", mpi,
+                                " did not bring them together: each would train alone. Use ");
+  if (process.launcher == srun)
+    return facts + "srun --mpi=pmix (srun --mpi=list shows what there is), or mpirun";
+  return facts + "the mpirun of the MPI that this program was built with";
+}
+
+}  // namespace flotilla

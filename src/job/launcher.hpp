@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace flotilla {
+
+/// One of several processes that a launcher started together.
+struct LaunchedProcess {
+  std::string launcher{};   ///< "srun", "Open MPI's launcher" or "a launcher for MPICH"
+  std::int64_t count = 0;   ///< Processes that it started
+  std::int64_t number = 0;  ///< Of this one, from 0
+};
+
+/// What started this process, by the variables that launchers set; empty if nothing did, or started one only.
+/// To be called before MPI is initialised, which may set them too.
+std::optional<LaunchedProcess> launched_process();
+
+/// Why the processes of a launcher do not know of each other, and the remedy: for those that each find
+/// themselves alone in MPI_COMM_WORLD. `mpi` is the MPI of this program, as "Open MPI 4.1.4".
+std::string not_together(const LaunchedProcess& process, const std::string& mpi);
+
+}  // namespace flotilla

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/job/launcher.hpp"
+
+namespace flotilla {
+namespace {
+
+/// What launched_process() finds where launchers have set these variables and no others.
+std::optional<LaunchedProcess> launched_with(
+    const std::vector<std::pair<const char*, const char*>>& variables) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK",
+                           "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"})
+    unsetenv(name);
+  for (const auto& [name, value] : variables) setenv(name, value, 1);
+  return launched_process();
+}
+
+TEST(LaunchedProcess, IsNoneWithoutVariablesOrWithHalfOfThem) {
+  EXPECT_FALSE(launched_with({}));
+  EXPECT_FALSE(launched_with({{"PMI_SIZE", "4"}}));
+  EXPECT_FALSE(launched_with({{"PMI_SIZE", "four"}, {"PMI_RANK", "0"}}));
+  EXPECT_FALSE(launched_with({{"PMI_SIZE", "4"}, {"PMI_RANK", "-1"}}));
+  EXPECT_FALSE(launched_with({{"SLURM_STEP_NUM_TASKS", ""}, {"SLURM_PROCID", "0"}}));
+}
+
+TEST(LaunchedProcess, HasTheNumbersOfItsLauncher) {
+  const auto process = launched_with({{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}});
+  ASSERT_TRUE(process);
+  EXPECT_EQ(process->launcher, "a launcher for MPICH");
+  EXPECT_EQ(process->count, 4);
+  EXPECT_EQ(process->number, 3);
+  EXPECT_EQ(launched_with({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}})->launcher,
+            "Open MPI's launcher");
+  EXPECT_EQ(launched_with({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}})->launcher, "srun");
+}
+
+TEST(LaunchedProcess, OfSrunStaysSrunsWhereItSpeaksToMpich) {
+  EXPECT_EQ(launched_with(
+                {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "3"}, {"PMI_SIZE", "4"}, {"PMI_RANK", "3"}})
+                ->launcher,
+            "srun");
+}
+
+TEST(LaunchedProcess, IsNoneWhereMpirunStartedOneByHelpersThatSrunCounts) {
+  EXPECT_FALSE(launched_with({{"SLURM_STEP_NUM_TASKS", "2"},
+                              {"SLURM_PROCID", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "1"},
+                              {"OMPI_COMM_WORLD_RANK", "0"}}));
+}
+
+TEST(NotTogether, NamesBothAndTheRemedy) {
+  EXPECT_EQ(not_together({.launcher = "a launcher for MPICH", .count = 4}, "Open MPI 4.1.4"),
+            "a launcher for MPICH started 4 processes, but Open MPI 4.1.4 did not bring them together: each "
+            "would train alone. Use the mpirun of the MPI that this program was built with");
+  EXPECT_NE(not_together({.launcher = "srun", .count = 2}, "MPICH 4.0.2").find("srun --mpi=pmix"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace flotilla
