@@ -18,7 +18,8 @@ cd "$(dirname "$0")/.."
 # Why clang for threads: GCC's OpenMP (libgomp) synchronises with futexes that no sanitizer sees, so that each loop that
 # threads share looks like a race. LLVM's (libomp) tells ThreadSanitizer where threads meet (libarcher), and oneDNN, which
 # asks for libgomp, finds libomp's functions of that name first. GCC's other kinds need no such help, and are of the
-# compiler that builds the program.
+# compiler that builds the program; -fexpensive-optimizations fuses multiplications with additions as -O2 does, without which
+# tests of equal bits would compare other sums.
 kind=${1:-}
 case $kind in
   address)
