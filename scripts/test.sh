@@ -38,8 +38,10 @@ if command -v ccache >/dev/null; then
   launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
 fi
+# Without debug information a program of the tests takes 9 MB instead of 42, and all of them 2 GB instead of 7.
 say "test: building in $build, $jobs compilers at once, warnings are errors"
-if ! cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON "${launcher[@]}" ||
+if ! cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON \
+  -DCMAKE_EXE_LINKER_FLAGS_RELWITHDEBINFO=-Wl,--strip-debug "${launcher[@]}" ||
   ! cmake --build "$build" -j "$jobs"; then
   fail 1 "test: the build failed; the first error stands above. No test was run."
 fi
