@@ -58,15 +58,15 @@ std::int64_t peak_of_training(const std::string& path, const std::string& order,
   return told ? peak : -1;
 }
 
-TEST(ArrayMemory, OfAFileTenTimesTheCacheIsBoundedByTheCache) {
+TEST(ArrayMemory, OfAFileTwentyTimesTheCacheIsBoundedByTheCache) {
   const test::TemporaryFolder folder;
   write_samples(folder.path("small.h5"), 128);
-  write_samples(folder.path("large.h5"), 10 * cache_mb * mebibyte / width);
+  write_samples(folder.path("large.h5"), 20 * cache_mb * mebibyte / width);
   // What is kept; as much again, which the C library holds back where one thread frees what another has
   // allocated; for each thread the chunk that it copies from, as it is stored and between two filters; and
-  // 8 MiB of pages that two runs of one program touch or not.
-  const std::int64_t bound = (2 * cache_mb + 8) * mebibyte + threads * 4 * chunk_bytes;
-  ASSERT_LT(bound, 10 * cache_mb * mebibyte / 2);
+  // 16 MiB of pages that two runs of one program touch or not, up to 7 MiB each.
+  const std::int64_t bound = (2 * cache_mb + 16) * mebibyte + threads * 4 * chunk_bytes;
+  ASSERT_LT(bound, 20 * cache_mb * mebibyte / 2);
   for (const char* order : {"blocks", "file"}) {
     const std::int64_t small = peak_of_training(folder.path("small.h5"), "file", folder.path("small"));
     const std::int64_t large = peak_of_training(folder.path("large.h5"), order, folder.path(order));
