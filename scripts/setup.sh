@@ -5,6 +5,7 @@
 #   scripts/setup.sh            what building, running and testing need
 #   scripts/setup.sh --tools    and what only some checks need (Kokkos, formatter, naming check, h5dump, shellcheck, Slurm); a
 #                               tool that the distribution lacks is left out, and its check skips itself
+#   scripts/setup.sh --mpi mpich   MPICH instead of Open MPI; both may be installed beside each other
 #
 # Run it as root or as a user with sudo, as often as you like. Exit codes: 0 everything is there; 2 something can't be had.
 set -euo pipefail
@@ -14,7 +15,6 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ cmake ninja-build        # the build
-  openmpi-bin libopenmpi-dev   # MPI, mpirun
   libdnnl-dev ocl-icd-opencl-dev  # oneDNN: layers on CPUs; the one of Debian 12 is not found without OpenCL's headers
   libhdf5-dev                  # checkpoints
   libtomlplusplus-dev          # decks
@@ -39,20 +39,31 @@ tools=(
 )
 
 usage() {
-  sed -n '3,10s/^# \{0,1\}//p' scripts/setup.sh
+  sed -n '3,11s/^# \{0,1\}//p' scripts/setup.sh
 }
 
 with_tools=false
-for argument in "$@"; do
-  case $argument in
+mpi=openmpi
+while (($#)); do
+  case $1 in
     --tools) with_tools=true ;;
+    --mpi)
+      mpi=${2:-}
+      shift
+      ;;
     -h | --help)
       usage
       exit 0
       ;;
-    *) fail 2 "setup: unknown argument '$argument' (see scripts/setup.sh --help)" ;;
+    *) fail 2 "setup: unknown argument '$1' (see scripts/setup.sh --help)" ;;
   esac
+  shift
 done
+case $mpi in # MPI, mpirun
+  openmpi) packages+=(openmpi-bin libopenmpi-dev) ;;
+  mpich) packages+=(mpich libmpich-dev) ;;
+  *) fail 2 "setup: --mpi takes openmpi or mpich, not '$mpi'" ;;
+esac
 
 # Without apt nothing is installed: what is needed, by the names that module systems and Spack use.
 explain_without_apt() {

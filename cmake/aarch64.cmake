@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Toolchain of scripts/test_aarch64.sh: Debian's cross compiler, libraries of that architecture in FLOTILLA_SYSROOT, and
+# programs that qemu runs.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_SYSROOT "${FLOTILLA_SYSROOT}")
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES FLOTILLA_SYSROOT)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L "${FLOTILLA_SYSROOT}")

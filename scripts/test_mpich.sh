@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds with MPICH in a folder of its own and runs the tests that talk to an MPI. Not part of the tests of a change.
+#
+#   scripts/test_mpich.sh [--no-setup] [what ctest takes, for example -R test_loader]
+#
+# Without arguments for ctest: all tests of several ranks (-L mpi), and those that start the program as a user does
+# (-L runs), but for those that hold Open MPI's launcher to its promises.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
+
+case ${1:-} in
+  --no-setup) shift ;;
+  -h | --help)
+    sed -n '3,8s/^# \{0,1\}//p' scripts/test_mpich.sh
+    exit 0
+    ;;
+  *) scripts/setup.sh --mpi mpich ;;
+esac
+
+# Where both are installed Debian gives each a name of its own.
+first_of() {
+  command -v "$1.mpich" || command -v "$1" || fail 2 "mpich: $1 is missing (scripts/setup.sh --mpi mpich)"
+}
+build=build/mpich
+launcher=()
+if command -v ccache >/dev/null; then
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  export CCACHE_SLOPPINESS=pch_defines,time_macros
+fi
+began=$SECONDS
+say "mpich: building in $build"
+if ! { cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON "${launcher[@]}" \
+  -DMPI_C_COMPILER="$(first_of mpicc)" -DMPIEXEC_EXECUTABLE="$(first_of mpiexec)" &&
+  cmake --build "$build" -j "$(build_jobs)"; } >"$build.log" 2>&1; then
+  tail -n 30 "$build.log" >&2
+  fail 1 "mpich: the build failed ($build.log)"
+fi
+"$build/flotilla" --version | grep -q 'MPI .*MPICH' || fail 1 "mpich: this build has another MPI: $("$build/flotilla" --version | grep MPI)"
+built_s=$((SECONDS - began))
+
+began=$SECONDS
+code=0
+(($#)) || set -- -L '^(mpi|runs)$'
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error "$@" || code=$?
+say "mpich: built in $(duration "$built_s"), tested in $(duration $((SECONDS - began)))"
+exit "$code"
