@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "kernels/error.hpp"
 #include "mpi/core/at_abort.hpp"
@@ -61,10 +62,10 @@ std::string Environment::library_version() {
   int length = 0;
   check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   std::string version(text.data(), static_cast<std::size_t>(length));
-  // "Open MPI v4.1.4, package: …"
+  // "Open MPI v4.1.4, package: …", "MPICH Version:\t4.0.2\nMPICH Release date:\t…"
   version.erase(std::min(version.find_first_of(",\n"), version.size()));
-  const std::size_t v = version.find(" v");
-  if (v != std::string::npos) version.erase(v + 1, 1);
+  for (const std::string_view word : {" v", " Version:\t"})
+    if (const std::size_t at = version.find(word); at != std::string::npos) version.replace(at, word.size(), " ");
   return version;
 }
 

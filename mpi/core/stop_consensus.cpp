@@ -77,14 +77,18 @@ struct StopConsensus::Impl {
     check(MPI_Isend(nullptr, 0, MPI_BYTE, to, note_tag, comm(), &request), "MPI_Isend");
   }
 
+  void receive_note() {
+    check(MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, note_tag, comm(), MPI_STATUS_IGNORE), "MPI_Recv");
+    ++received;
+  }
+
   /// Receives a note if one has arrived, and forwards a request to stop.
   void look() {
     if (!alone()) {
       int waiting = 0;
       check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag, comm(), &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
       if (waiting != 0) {
-        check(MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, note_tag, comm(), MPI_STATUS_IGNORE),
-              "MPI_Recv");
+        receive_note();
         stop_requested = true;
       }
     }
@@ -101,6 +105,22 @@ struct StopConsensus::Impl {
     agreement.mine()[0] = static_cast<double>(steps);
     agreement.mine()[1] = step_s;
     agreement.start(-1);
+  }
+
+  /// Whether this worker has sent notes: the root to each of the others, another one to the root.
+  bool sent_notes() const { return told && (asked || notes.is_root()); }
+
+  /// Collective, after the agreement: receives the notes that nothing has waited for. MPI may give the next
+  /// communicator the context of this one, where a note left behind would ask for a stop.
+  void receive_rest() {
+    agreement.mine()[0] = sent_notes() ? 1.0 : 0.0;
+    agreement.start(-1);
+    wait_until([this] { return agreement.done(); }, Backoff(rendezvous_spins));
+    int expected = 0;
+    for (int rank = 0; rank < notes.size(); ++rank)
+      if (notes.is_root() ? rank > 0 : rank == 0)
+        expected += agreement.all()[2 * static_cast<std::size_t>(rank)] > 0.0 ? 1 : 0;
+    while (received < expected) receive_note();
   }
 
   /// Where all gather once more. A gather that all ranks reached before any knew of the request is over.
@@ -122,6 +142,7 @@ struct StopConsensus::Impl {
   bool asked = false;           ///< By this worker
   bool stop_requested = false;  ///< Some worker wants to stop
   bool told = false;            ///< This worker has forwarded the request
+  int received = 0;             ///< Notes
   bool has_agreed = false;
   std::int64_t meet_at = 0;        ///< Once it has
   std::int64_t last_meeting = -1;  ///< Steps done at the last one
@@ -138,6 +159,7 @@ StopConsensus::~StopConsensus() {
   if (!agreement.started()) impl_->name(0, 0.0);
   const WaitingScope waiting(agreement.log());
   wait_until([&agreement] { return agreement.done(); }, Backoff(rendezvous_spins));
+  impl_->receive_rest();
   MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
 
