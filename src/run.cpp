@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/run.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -155,7 +157,10 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
     failure.end_job_at_terminate();
     if (launched && world.size() == 1) {
-      if (launched->number == 0)
+      if (launched->number > 0)
+        std::this_thread::sleep_for(
+            std::chrono::seconds(2));  // A launcher ends all after the first that ends
+      else
         say_error(flotilla::not_together(*launched, flotilla::mpi::Environment::library_version()),
                   flotilla::exit_user_error);
       return flotilla::exit_user_error;
