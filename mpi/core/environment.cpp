@@ -65,7 +65,8 @@ std::string Environment::library_version() {
   // "Open MPI v4.1.4, package: …", "MPICH Version:\t4.0.2\nMPICH Release date:\t…"
   version.erase(std::min(version.find_first_of(",\n"), version.size()));
   for (const std::string_view word : {" v", " Version:\t"})
-    if (const std::size_t at = version.find(word); at != std::string::npos) version.replace(at, word.size(), " ");
+    if (const std::size_t at = version.find(word); at != std::string::npos)
+      version.replace(at, word.size(), " ");
   return version;
 }
 

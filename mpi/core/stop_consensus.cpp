@@ -75,6 +75,7 @@ struct StopConsensus::Impl {
   MPI_Comm comm() const { return NativeHandle::of(notes); }
   void send_note(int to, MPI_Request& request) {
     check(MPI_Isend(nullptr, 0, MPI_BYTE, to, note_tag, comm(), &request), "MPI_Isend");
+    has_sent = true;
   }
 
   void receive_note() {
@@ -107,13 +108,10 @@ struct StopConsensus::Impl {
     agreement.start(-1);
   }
 
-  /// Whether this worker has sent notes: the root to each of the others, another one to the root.
-  bool sent_notes() const { return told && (asked || notes.is_root()); }
-
   /// Collective, after the agreement: receives the notes that nothing has waited for. MPI may give the next
   /// communicator the context of this one, where a note left behind would ask for a stop.
   void receive_rest() {
-    agreement.mine()[0] = sent_notes() ? 1.0 : 0.0;
+    agreement.mine()[0] = has_sent ? 1.0 : 0.0;
     agreement.start(-1);
     wait_until([this] { return agreement.done(); }, Backoff(rendezvous_spins));
     int expected = 0;
@@ -142,6 +140,7 @@ struct StopConsensus::Impl {
   bool asked = false;           ///< By this worker
   bool stop_requested = false;  ///< Some worker wants to stop
   bool told = false;            ///< This worker has forwarded the request
+  bool has_sent = false;        ///< A note: the root to each of the others, another one to the root
   int received = 0;             ///< Notes
   bool has_agreed = false;
   std::int64_t meet_at = 0;        ///< Once it has
