@@ -4,8 +4,8 @@
 #
 #   scripts/check_analyzers.sh [FILE...]     all sources of kernels, models, mpi and src, or these
 #
-# Ends with the number of findings; with 1 if there are any. What is passed over stands below, with the reason. GCC's
-# -fanalyzer is left out: GCC 12 to 14 document it as made for C, and it does not follow exceptions.
+# Ends with the number of findings; with 1 if there are any. GCC's -fanalyzer is left out: GCC 12 to 14 document it as made for
+# C, and it does not follow exceptions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh

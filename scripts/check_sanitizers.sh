@@ -60,11 +60,7 @@ with_threads=(
 # Not under a sanitizer: what reads the sources or builds others, and what measures memory, of which sanitizers take more.
 never='^(style|install|cuda|hosts|scripts|processor)\.|^test_((idx|image|table)_memory|click_allocations)$|^test_gpu_|^test_fake_gpu$'
 
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
-fi
+find_ccache
 began=$SECONDS
 mkdir -p build
 cmake --preset "$preset" "${launcher[@]}" >"$build.log" 2>&1 || fail 1 "sanitizers: cmake failed ($build.log)"

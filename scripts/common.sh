@@ -29,6 +29,15 @@ build_jobs() {
   echo $((cores < by_memory ? cores : by_memory))
 }
 
+# find_ccache: sets the array launcher to what cmake is to be given where ccache is installed, else empties it.
+# shellcheck disable=SC2034 # The scripts that call it use the array.
+find_ccache() {
+  launcher=()
+  command -v ccache >/dev/null || return 0
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
+}
+
 # Open MPI 4 and 5 (PRTE_): more ranks than cores, not bound to them, and giving the core away while they wait; without
 # the last one a collective takes 8 ms as soon as ranks share a core. Root must say twice that it means it.
 open_mpi_settings() {

@@ -26,7 +26,7 @@ while [[ ${1:-} == --* ]]; do
     --ranks) ranks=$2 ;;
     --every) every=$2 ;;
     *)
-      sed -n '3,13s/^# \{0,1\}//p' scripts/long_run.sh
+      sed -n '3,14s/^# \{0,1\}//p' scripts/long_run.sh
       [[ $1 == --help ]] && exit 0
       exit 2
       ;;

@@ -33,11 +33,7 @@ fi
 
 began=$SECONDS
 jobs=$(build_jobs)
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
-fi
+find_ccache
 # Without debug information a program of the tests takes 9 MB instead of 42, and all of them 2 GB instead of 7.
 say "test: building in $build, $jobs compilers at once, warnings are errors"
 if ! cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON \

@@ -44,11 +44,7 @@ if [[ ! -e $root/complete ]]; then
   touch "$root/complete"
 fi
 
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  export CCACHE_SLOPPINESS=pch_defines,time_macros
-fi
+find_ccache
 say "aarch64: building in $build"
 began=$SECONDS
 if ! { cmake --preset cpu -B "$build" --toolchain "$PWD/cmake/aarch64.cmake" -DFLOTILLA_SYSROOT="$root" \

@@ -25,11 +25,7 @@ first_of() {
   command -v "$1.mpich" || command -v "$1" || fail 2 "mpich: $1 is missing (scripts/setup.sh --mpi mpich)"
 }
 build=build/mpich
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  export CCACHE_SLOPPINESS=pch_defines,time_macros
-fi
+find_ccache
 began=$SECONDS
 say "mpich: building in $build"
 if ! { cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON "${launcher[@]}" \
