@@ -75,7 +75,6 @@ struct StopConsensus::Impl {
   MPI_Comm comm() const { return NativeHandle::of(notes); }
   void send_note(int to, MPI_Request& request) {
     check(MPI_Isend(nullptr, 0, MPI_BYTE, to, note_tag, comm(), &request), "MPI_Isend");
-    has_sent = true;
   }
 
   void receive_note() {
@@ -108,16 +107,18 @@ struct StopConsensus::Impl {
     agreement.start(-1);
   }
 
-  /// Collective, after the agreement: receives the notes that nothing has waited for. MPI may give the next
-  /// communicator the context of this one, where a note left behind would ask for a stop.
+  /// Collective, after the agreement: receives the notes that nothing has waited for; a root that has sent
+  /// one has sent one to each worker, and a worker sends to the root only. MPI may give the next communicator
+  /// the context of this one, where a note left behind would ask for a stop.
   void receive_rest() {
-    agreement.mine()[0] = has_sent ? 1.0 : 0.0;
+    const auto is_sent = [](MPI_Request request) { return request != MPI_REQUEST_NULL; };
+    agreement.mine()[0] = std::ranges::any_of(sent, is_sent) ? 1.0 : 0.0;
     agreement.start(-1);
     wait_until([this] { return agreement.done(); }, Backoff(rendezvous_spins));
     int expected = 0;
     for (int rank = 0; rank < notes.size(); ++rank)
-      if (notes.is_root() ? rank > 0 : rank == 0)
-        expected += agreement.all()[2 * static_cast<std::size_t>(rank)] > 0.0 ? 1 : 0;
+      if ((rank == 0) != notes.is_root() && agreement.all()[2 * static_cast<std::size_t>(rank)] > 0.0)
+        ++expected;
     while (received < expected) receive_note();
   }
 
@@ -140,7 +141,6 @@ struct StopConsensus::Impl {
   bool asked = false;           ///< By this worker
   bool stop_requested = false;  ///< Some worker wants to stop
   bool told = false;            ///< This worker has forwarded the request
-  bool has_sent = false;        ///< A note: the root to each of the others, another one to the root
   int received = 0;             ///< Notes
   bool has_agreed = false;
   std::int64_t meet_at = 0;        ///< Once it has
