@@ -3,6 +3,16 @@
 
 namespace flotilla {
 
+namespace {
+
+Event event_with(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+  return Event(event);
+}
+
+}  // namespace
+
 Stream new_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -10,9 +20,11 @@ Stream new_stream() {
 }
 
 Event new_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  return Event(event);
+  return event_with(cudaEventDisableTiming);
+}
+
+Event new_awaited_event() {
+  return event_with(cudaEventDisableTiming | cudaEventBlockingSync);
 }
 
 }  // namespace flotilla

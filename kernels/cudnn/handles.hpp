@@ -29,6 +29,9 @@ Handle created(const char* call, const Create& create, const Arguments&... argum
 }
 
 Stream new_stream();  ///< Not ordered with the legacy default stream.
-Event new_event();    ///< For ordering only: it keeps no time.
+/// For streams that wait: it keeps no time, and the host must not wait for it.
+Event new_event();
+/// For the host, whose thread sleeps while it waits (cudaEventBlockingSync), and for streams.
+Event new_awaited_event();
 
 }  // namespace flotilla

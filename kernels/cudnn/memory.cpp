@@ -51,6 +51,9 @@ struct CudaMemory::Queue {
 };
 
 CudaMemory::CudaMemory(int ordinal) {
+  // A thread that waits for the GPU sleeps, so that loaders and other ranks have its core.
+  check(cudaInitDevice(ordinal, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
+        "cudaInitDevice");
   check(cudaSetDevice(ordinal), "cudaSetDevice");
   queue_ = std::make_shared<Queue>(ordinal);
 }

@@ -42,8 +42,8 @@ bool is_page_locked(const void* memory) {
 }  // namespace
 
 CudaUploads::CudaUploads(CudaMemory memory) : memory_(std::move(memory)), beside_(new_stream()) {
-  for (Small& slot : small_) slot = {memory_.pinned(small_floats), new_event()};
-  for (Batch& slot : batches_) slot = {{}, {}, new_event(), new_event()};
+  for (Small& slot : small_) slot = {memory_.pinned(small_floats), new_awaited_event()};
+  for (Batch& slot : batches_) slot = {{}, {}, new_awaited_event(), new_event()};
 }
 
 CudaUploads::~CudaUploads() {

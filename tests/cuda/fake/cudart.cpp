@@ -21,7 +21,8 @@ using flotilla::fake::Works;
 
 std::atomic<std::size_t> handles{0};
 thread_local int gpu = 0;
-flotilla::fake::Done account;  // of the computing thread
+std::atomic<bool> sleeps_in_streams{false};  // A process uses one GPU.
+flotilla::fake::Done account;                // of the computing thread
 
 /// What a thread does not do while it captures.
 cudaError_t unless_capturing(cudaError_t status = cudaSuccess) {
@@ -29,8 +30,14 @@ cudaError_t unless_capturing(cudaError_t status = cudaSuccess) {
   return refused == cudaSuccess ? status : refused;
 }
 
-Place& of(cudaEvent_t event) {
-  return *reinterpret_cast<Place*>(event);
+/// An event, and whether a thread that waits for it sleeps.
+struct RecordedEvent {
+  Place place{};
+  bool sleeps = false;
+};
+
+RecordedEvent& of(cudaEvent_t event) {
+  return *reinterpret_cast<RecordedEvent*>(event);
 }
 
 template <class Handle, class Made>
@@ -38,6 +45,13 @@ cudaError_t make(Handle* handle, Made* made) {
   ++handles;
   *handle = reinterpret_cast<Handle>(made);
   return cudaSuccess;
+}
+
+/// docs/gpu.md promises that a thread sleeps while it waits for the GPU.
+void refuse_spinning(bool sleeps, const char* what) {
+  if (sleeps) return;
+  std::fprintf(stderr, "the fake GPU: a thread that waits for %s would spin\n", what);
+  std::abort();
 }
 
 struct Executable {
@@ -85,6 +99,12 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int ordinal) {
   if (ordinal < 0 || ordinal >= 2) return cudaErrorInvalidDevice;
   gpu = ordinal;
+  return cudaSuccess;
+}
+cudaError_t cudaInitDevice(int ordinal, unsigned int device_flags, unsigned int flags) {
+  if (ordinal < 0 || ordinal >= 2) return cudaErrorInvalidDevice;
+  if (flags == cudaInitDeviceFlagsAreValid)
+    sleeps_in_streams = device_flags == cudaDeviceScheduleBlockingSync;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* ordinal) {
@@ -143,6 +163,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (flotilla::fake::left_out("cudaStreamSynchronize")) return cudaSuccess;
+  refuse_spinning(sleeps_in_streams, "a stream");
   const cudaError_t status = unless_capturing();
   if (status == cudaSuccess) flotilla::fake::finish(flotilla::fake::place_of(stream));
   return status;
@@ -150,7 +171,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   if (flotilla::fake::left_out("cudaStreamWaitEvent")) return cudaSuccess;
   const cudaError_t status = unless_capturing();
-  if (status == cudaSuccess) flotilla::fake::put_wait(stream, of(event));
+  if (status == cudaSuccess) flotilla::fake::put_wait(stream, of(event).place);
   return status;
 }
 
@@ -190,22 +211,24 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  return flags == cudaEventDisableTiming ? make(event, new Place) : cudaErrorInvalidValue;
+  if ((flags & cudaEventDisableTiming) == 0) return cudaErrorInvalidValue;
+  return make(event, new RecordedEvent{{}, (flags & cudaEventBlockingSync) != 0});
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return destroy<Place>(event);
+  return destroy<RecordedEvent>(event);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (flotilla::fake::left_out("cudaEventRecord")) return cudaSuccess;
   const std::lock_guard lock(flotilla::fake::queues_mutex());
-  of(event) = flotilla::fake::place_of(stream);
+  of(event).place = flotilla::fake::place_of(stream);
   return unless_capturing();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (flotilla::fake::left_out("cudaEventSynchronize")) return cudaSuccess;
+  refuse_spinning(of(event).sleeps, "an event");
   const cudaError_t status = unless_capturing();
   const std::lock_guard lock(flotilla::fake::queues_mutex());
-  if (status == cudaSuccess) flotilla::fake::finish(of(event));
+  if (status == cudaSuccess) flotilla::fake::finish(of(event).place);
   return status;
 }
 
