@@ -76,9 +76,9 @@ TEST_F(FakeGpu, SaysHowMuchMemoryThereIsWhenThereIsTooLittle) {
   }
 }
 
-void convolve(const DeviceSpec& spec) {
+void convolve(const DeviceSpec& spec, std::int64_t in = 8, std::int64_t out = 8) {
   const auto device = test::gpu(spec);
-  const Conv2dSpec shape{.input = {1, 2, 4, 4}, .out_channels = 2, .kernel = 3};
+  const Conv2dSpec shape{.input = {1, in, 4, 4}, .out_channels = out, .kernel = 3};
   const auto plan = device->layers().conv2d(shape);
   const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
   const Tensor x = device->images().tensor(shape.input);
@@ -150,6 +150,17 @@ TEST_F(FakeGpu, RefusesImagesWhoseValuesCannotBeCountedIn32Bits) {
   };
   expect_refused([&] { device->layers().conv2d({.input = large, .out_channels = 1}); });
   expect_refused([&] { device->layers().pool2d({.input = large, .kernel = 2, .stride = 2}); });
+}
+
+TEST_F(FakeGpu, OffersTensorCoresForChannelsByEightsOnly) {
+  for (const Precision half : {Precision::float16, Precision::bfloat16}) {
+    convolve({.precision = half}, 16, 8);
+    EXPECT_EQ(fake::last_convolution().math, CUDNN_TENSOR_OP_MATH);
+    for (const auto& [in, out] : {std::pair(12, 8), std::pair(16, 4)}) {
+      convolve({.precision = half}, in, out);
+      EXPECT_EQ(fake::last_convolution().math, CUDNN_FMA_MATH) << in << " to " << out;
+    }
+  }
 }
 
 TEST_F(FakeGpu, RoundsToTf32OnlyWhereThatIsAllowed) {

@@ -9,6 +9,7 @@
 #include "kernels/graphs/work_list.hpp"
 #include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"
+#include "tests/cuda/fake/cudnn.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 
@@ -280,7 +281,7 @@ TEST_F(Graphs, TrainToTheSameBitsAsOneCallAfterTheOther) {
   }
 }
 
-/// The same work over and over: a product, and values put into four arrays.
+/// The same work over and over: a product, a convolution, and values put into four arrays.
 class Repeating {
  public:
   Repeating() : device_(test::gpu({.graphs = true})) {
@@ -289,6 +290,7 @@ class Repeating {
   Device& device() { return *device_; }
   void step() {
     plan_->forward(x_, {storages_[0].span().subspan(0, 4), {}}, y_);
+    convolution_->forward(image_, {storages_[1].span().subspan(0, 1), {}}, image_result_);
     for (Storage& storage : storages_) device_->flat().fill(storage.span(), 3.0F);
     device_->queue().submit();
   }
@@ -300,11 +302,16 @@ class Repeating {
   std::unique_ptr<Linear> plan_ = device_->layers().linear({.batch = 1, .in = 2, .out = 2, .bias = false});
   Tensor x_ = device_->tensors().zeros({1, 2});
   Tensor y_ = device_->tensors().zeros({1, 2});
+  std::unique_ptr<Conv2d> convolution_ =
+      device_->layers().conv2d({.input = {1, 1, 2, 2}, .out_channels = 1, .kernel = 1});
+  Tensor image_ = device_->images().tensor({1, 1, 2, 2});
+  Tensor image_result_ = device_->images().tensor({1, 1, 2, 2});
 };
 
 TEST_F(Graphs, ACaptureThatFailsSaysWhatDoesWithoutAndLeavesTheStreamUsable) {
   const std::size_t before = fake::left_over();
-  for (const auto& make_it_fail : {fake::refuse_captured_products, fake::spoil_captures}) {
+  for (const auto& make_it_fail :
+       {fake::refuse_captured_products, fake::refuse_captured_convolutions, fake::spoil_captures}) {
     Repeating work;
     work.step();
     make_it_fail(1);

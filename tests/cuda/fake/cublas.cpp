@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt's product as plain loops on the host: d = f(alpha · op(a) op(b) + beta · c + bias), column by
-// column.
+// column. Stricter than the documentation: products of odd sizes have no epilogue.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -48,6 +48,10 @@ int products_to_refuse = 0;
 
 const Layout& of(cublasLtMatrixLayout_t layout) {
   return *reinterpret_cast<const Layout*>(layout);
+}
+/// Whether columns begin at multiples of 16 bytes.
+bool has_whole_packs(const Layout& layout) {
+  return layout.rows % (is_half(layout.precision) ? 8 : 4) == 0;
 }
 Product& of(cublasLtMatmulDesc_t product) {
   return *reinterpret_cast<Product*>(product);
@@ -158,13 +162,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int room,
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
   if (room < 1) return CUBLAS_STATUS_INVALID_VALUE;
   *count = 0;
-  if (of(product).epilogue != CUBLASLT_EPILOGUE_DEFAULT && !epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool fuses = of(product).epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  const bool suitable =
+      epilogues && has_whole_packs(of(a)) && has_whole_packs(of(b)) && has_whole_packs(of(d));
+  if (fuses && !suitable) return CUBLAS_STATUS_NOT_SUPPORTED;
   const Algorithm algorithm{magic, of(preference).workspace, of(preference).alignment};
   std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
   results[0].workspaceSize = algorithm.workspace;

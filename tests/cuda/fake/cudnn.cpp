@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's convolutions as plain loops on the host, as its documentation describes them. Only what Flotilla
 // asks for is there: NHWC images and filters, cross-correlation. Measurements find algorithms that may not be
-// chosen, too.
+// chosen, too. Stricter than the documentation: in half precision tensor cores take channels by eights only,
+// and every array begins at a multiple of 16 bytes.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "tests/cuda/fake/cudart.hpp"
 #include "tests/cuda/fake/cudnn.hpp"
 #include "tests/cuda/fake/memory.hpp"
+#include "tests/cuda/fake/queues.hpp"
 #include "tests/cuda/fake/values.hpp"
 
 struct cudnnContext {
@@ -46,6 +48,8 @@ using flotilla::fake::value_at;
 
 constexpr std::size_t workspace_needed = 1000;
 constexpr std::size_t too_large = std::size_t{8} << 30U;
+constexpr int always_there = 3;  // the algorithm that does without tensor cores
+int convolutions_to_refuse = 0;
 
 /// One of the three operands of a convolution.
 struct Values {
@@ -120,8 +124,19 @@ void store(const cudnnTensorStruct& to, void* array, const std::vector<double>& 
 bool on_device(const Operands& operands) {
   return std::ranges::all_of(operands, [](const Values& one) {
     const std::size_t bytes = is_half(one.tensor.precision) ? 2 : 4;
-    return flotilla::fake::is_device_memory(one.array, static_cast<std::size_t>(one.tensor.size()) * bytes);
+    return reinterpret_cast<std::uintptr_t>(one.array) % 16 == 0 &&
+           flotilla::fake::is_device_memory(one.array, static_cast<std::size_t>(one.tensor.size()) * bytes);
   });
+}
+
+/// Whether tensor cores take a convolution with these filters.
+bool suits_tensor_cores(const cudnnFilterStruct& filter, const cudnnConvolutionStruct& conv) {
+  const cudnnTensorStruct& w = filter.values;
+  return !is_half(w.precision) || (w.c % 8 == 0 && w.n / conv.groups % 8 == 0);
+}
+
+bool can_do(int algorithm, const cudnnFilterStruct& filter, const cudnnConvolutionStruct& conv) {
+  return suits_tensor_cores(filter, conv) || (algorithm == always_there && conv.math != CUDNN_TENSOR_OP_MATH);
 }
 
 flotilla::fake::Convolution last;
@@ -132,6 +147,11 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const cudnnConvolutionStruct& conv,
                        std::size_t to, void* result, int algorithm, void* workspace, std::size_t bytes,
                        const void* alpha, const void* beta) {
   last = {algorithm, conv.math};
+  if (convolutions_to_refuse > 0 && flotilla::fake::capturing()) {
+    --convolutions_to_refuse;
+    return CUDNN_STATUS_EXECUTION_FAILED;
+  }
+  if (!can_do(algorithm, {operands[of_w].tensor}, conv)) return CUDNN_STATUS_NOT_SUPPORTED;
   if (!on_device(operands) || algorithm < 2 || bytes < workspace_needed ||
       !flotilla::fake::is_device_memory(workspace, bytes) || *static_cast<const float*>(alpha) != 1.0F)
     return CUDNN_STATUS_BAD_PARAM;
@@ -147,16 +167,21 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const cudnnConvolutionStruct& conv,
 /// Four algorithms, the fastest first: one that does not work, one that needs too much memory, one with other
 /// bits each time, and one that is always available.
 template <class Result>
-cudnnStatus_t candidates(int room, int* count, Result* results) {
+cudnnStatus_t candidates(const cudnnFilterStruct& filter, const cudnnConvolutionStruct& conv, int room,
+                         int* count, Result* results) {
+  const bool suitable = suits_tensor_cores(filter, conv);
   *count = std::min(room, 4);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo = static_cast<decltype(results[i].algo)>(i);
-    results[i].status = i == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+    const bool works = i > 0 && (suitable || i == always_there);
+    results[i].status = works ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     results[i].time = static_cast<float>(i + 1);
     results[i].memory = i == 1 ? too_large : workspace_needed;
-    results[i].determinism = i == 3 ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
-    results[i].mathType = CUDNN_DEFAULT_MATH;
+    results[i].determinism = i == always_there ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
+    results[i].mathType = !is_half(filter.values.precision) ? CUDNN_DEFAULT_MATH
+                          : suitable                        ? CUDNN_TENSOR_OP_MATH
+                                                            : CUDNN_FMA_MATH;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -172,8 +197,8 @@ bool is_lively(const Values& values) {
 /// The algorithms of a convolution by time, measured on these operands, of which `to` is overwritten. Where
 /// they are zeros, or in the first measurement of a shape and pass, the two that work have changed places.
 template <class Result>
-cudnnStatus_t measured(cudnnHandle_t handle, const Operands& operands, std::size_t to, int room, int* count,
-                       Result* results) {
+cudnnStatus_t measured(cudnnHandle_t handle, const cudnnConvolutionStruct& conv, const Operands& operands,
+                       std::size_t to, int room, int* count, Result* results) {
   if (!on_device(operands)) return CUDNN_STATUS_BAD_PARAM;
   if (cudaStreamSynchronize(handle->stream) != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;
   std::vector<std::int64_t> measurement = {static_cast<std::int64_t>(to)};
@@ -187,14 +212,15 @@ cudnnStatus_t measured(cudnnHandle_t handle, const Operands& operands, std::size
   const std::vector<double> garbage(static_cast<std::size_t>(made.size()), 0.25);
   store(made, const_cast<void*>(operands[to].array), garbage, 0.0);
   const bool warm = !handle->measured.insert(measurement).second;
-  const cudnnStatus_t status = candidates(room, count, results);
+  const cudnnStatus_t status = candidates({operands[of_w].tensor}, conv, room, count, results);
   if ((!warm || !lively) && *count == 4) std::swap(results[2], results[3]);
   return status;
 }
 
-cudnnStatus_t workspace_of(int algorithm, std::size_t* bytes) {
+cudnnStatus_t workspace_of(int algorithm, const cudnnFilterStruct& filter, const cudnnConvolutionStruct& conv,
+                           std::size_t* bytes) {
   *bytes = algorithm == 1 ? too_large : workspace_needed;
-  return CUDNN_STATUS_SUCCESS;
+  return can_do(algorithm, filter, conv) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 cudnnStatus_t verdict(bool good) {
@@ -205,6 +231,9 @@ cudnnStatus_t verdict(bool good) {
 
 flotilla::fake::Convolution flotilla::fake::last_convolution() {
   return last;
+}
+void flotilla::fake::refuse_captured_convolutions(int count) {
+  convolutions_to_refuse = count;
 }
 
 extern "C" {
@@ -242,7 +271,8 @@ cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t made) {
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
                                          cudnnDataType_t type, int n, int c, int h, int w) {
   *tensor = {flotilla::fake::precision_of(type), n, c, h, w};
-  return verdict(format == CUDNN_TENSOR_NHWC);
+  if (tensor->size() >= std::int64_t{1} << 31U) return CUDNN_STATUS_NOT_SUPPORTED;
+  return verdict(format == CUDNN_TENSOR_NHWC && n > 0 && c > 0 && h > 0 && w > 0);
 }
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* made) {
   *made = new cudnnFilterStruct{};
@@ -284,24 +314,24 @@ cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t conv, cud
 
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle, cudnnTensorDescriptor_t x,
                                                      const void* x_array, cudnnFilterDescriptor_t w,
-                                                     const void* w_array, cudnnConvolutionDescriptor_t,
+                                                     const void* w_array, cudnnConvolutionDescriptor_t conv,
                                                      cudnnTensorDescriptor_t y, void* y_array, int room,
                                                      int* count, cudnnConvolutionFwdAlgoPerf_t* results,
                                                      void*, std::size_t) {
-  return measured(handle, {{{*x, x_array}, {w->values, w_array}, {*y, y_array}}}, of_y, room, count, results);
+  return measured(handle, *conv, {{{*x, x_array}, {w->values, w_array}, {*y, y_array}}}, of_y, room, count,
+                  results);
 }
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t,
-                                                     cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
+                                                     cudnnFilterDescriptor_t w,
+                                                     cudnnConvolutionDescriptor_t conv,
                                                      cudnnTensorDescriptor_t, int room, int* count,
                                                      cudnnConvolutionFwdAlgoPerf_t* results) {
-  return candidates(room, count, results);
+  return candidates(*w, *conv, room, count, results);
 }
-cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t,
-                                                      cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
-                                                      cudnnTensorDescriptor_t,
-                                                      cudnnConvolutionFwdAlgo_t algorithm,
-                                                      std::size_t* bytes) {
-  return workspace_of(algorithm, bytes);
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t conv,
+    cudnnTensorDescriptor_t, cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
+  return workspace_of(algorithm, *w, *conv, bytes);
 }
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x,
                                       const void* x_array, cudnnFilterDescriptor_t w, const void* w_array,
@@ -314,22 +344,22 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
 
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     cudnnHandle_t handle, cudnnFilterDescriptor_t w, const void* w_array, cudnnTensorDescriptor_t dy,
-    const void* dy_array, cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t dx, void* dx_array, int room,
-    int* count, cudnnConvolutionBwdDataAlgoPerf_t* results, void*, std::size_t) {
-  return measured(handle, {{{*dx, dx_array}, {w->values, w_array}, {*dy, dy_array}}}, of_x, room, count,
-                  results);
+    const void* dy_array, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t dx, void* dx_array,
+    int room, int* count, cudnnConvolutionBwdDataAlgoPerf_t* results, void*, std::size_t) {
+  return measured(handle, *conv, {{{*dx, dx_array}, {w->values, w_array}, {*dy, dy_array}}}, of_x, room,
+                  count, results);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t,
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t w,
                                                           cudnnTensorDescriptor_t,
-                                                          cudnnConvolutionDescriptor_t,
+                                                          cudnnConvolutionDescriptor_t conv,
                                                           cudnnTensorDescriptor_t, int room, int* count,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* results) {
-  return candidates(room, count, results);
+  return candidates(*w, *conv, room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
-    cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnHandle_t, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t conv,
     cudnnTensorDescriptor_t, cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
-  return workspace_of(algorithm, bytes);
+  return workspace_of(algorithm, *w, *conv, bytes);
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterDescriptor_t w,
                                            const void* w_array, cudnnTensorDescriptor_t dy,
@@ -343,22 +373,22 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
 
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     cudnnHandle_t handle, cudnnTensorDescriptor_t x, const void* x_array, cudnnTensorDescriptor_t dy,
-    const void* dy_array, cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t dw, void* dw_array, int room,
-    int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, std::size_t) {
-  return measured(handle, {{{*x, x_array}, {dw->values, dw_array}, {*dy, dy_array}}}, of_w, room, count,
-                  results);
+    const void* dy_array, cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t dw, void* dw_array,
+    int room, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, std::size_t) {
+  return measured(handle, *conv, {{{*x, x_array}, {dw->values, dw_array}, {*dy, dy_array}}}, of_w, room,
+                  count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t,
                                                             cudnnTensorDescriptor_t,
-                                                            cudnnConvolutionDescriptor_t,
-                                                            cudnnFilterDescriptor_t, int room, int* count,
+                                                            cudnnConvolutionDescriptor_t conv,
+                                                            cudnnFilterDescriptor_t w, int room, int* count,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* results) {
-  return candidates(room, count, results);
+  return candidates(*w, *conv, room, count, results);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
-    cudnnFilterDescriptor_t, cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
-  return workspace_of(algorithm, bytes);
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t conv,
+    cudnnFilterDescriptor_t w, cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
+  return workspace_of(algorithm, *w, *conv, bytes);
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha,
                                              cudnnTensorDescriptor_t x, const void* x_array,

@@ -12,4 +12,7 @@ struct Convolution {
 };
 Convolution last_convolution();
 
+/// The next convolutions that are captured fail, as those of algorithms that wait for the GPU do.
+void refuse_captured_convolutions(int count);
+
 }  // namespace flotilla::fake
