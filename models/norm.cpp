@@ -67,16 +67,15 @@ void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass
     plan_->normalise(x, residual, weights_, running_, y);
     return;
   }
+  const RunningStatistics running{step_, statistics_momentum};
   if (exchange_ == nullptr) {
-    plan_->forward(x, residual, weights_, batch_, y);
+    plan_->forward(x, residual, weights_, batch_, running, y);
   } else {
     plan_->statistics(x, batch_);
     combine();
     plan_->normalise(x, residual, weights_, batch_, y);
+    update_running_statistics(device_.flat(), batch_, static_cast<std::int64_t>(count_), running);
   }
-  if (!step_.first.empty())
-    update_running_statistics(device_.flat(), batch_, static_cast<std::int64_t>(count_), statistics_momentum,
-                              step_);
 }
 
 void Norm::replay(const Tensor& x, const Tensor* residual, Tensor& y) {

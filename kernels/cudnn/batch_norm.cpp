@@ -15,12 +15,13 @@ class LoopsBatchNorm : public BatchNorm {
     if (spec.accumulate) sums_ = context.memory.allocate(2 * static_cast<std::size_t>(spec.input[1]));
   }
 
-  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override {
-    statistics(x, batch);
+  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+               const RunningStatistics& running, Tensor& y) override {
+    context_.loops.norm_statistics(spec_, values("x", x), batch, running);
     normalise(x, residual, w, batch, y);
   }
   void statistics(const Tensor& x, Statistics batch) override {
-    context_.loops.norm_statistics(spec_, values("x", x), batch);
+    context_.loops.norm_statistics(spec_, values("x", x), batch, {});
   }
   void normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
                  Tensor& y) override {

@@ -70,6 +70,25 @@ struct PivotSums {
   }
 };
 
+/// Stores mean and biased variance of a channel, and updates the running ones
+/// (update_running_statistics).
+struct StoreStatistics {
+  float* mean = nullptr;
+  float* variance = nullptr;
+  float* running_mean = nullptr;  ///< Or null.
+  float* running_variance = nullptr;
+  RunningRates rates;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, float of_mean, float of_variance) const {
+    mean[channel] = of_mean;
+    variance[channel] = of_variance;
+    if (running_mean == nullptr) return;
+    running_mean[channel] = std::fma(rates.mean, of_mean, rates.momentum * running_mean[channel]);
+    running_variance[channel] =
+        std::fma(rates.variance, of_variance, rates.momentum * running_variance[channel]);
+  }
+};
+
 /// Joins the tiles' sums to mean and biased variance (Chan, Golub & LeVeque 1979), in double.
 template <class Space, class T>
 struct FinishStatistics {
@@ -78,8 +97,7 @@ struct FinishStatistics {
   std::int64_t channels = 0;
   const T* x = nullptr;
   const float* partials = nullptr;
-  float* mean = nullptr;
-  float* variance = nullptr;
+  StoreStatistics result;
 
   /// Rows in the last tile and in all others, and their reciprocals, because divisions are slow.
   double last_count = 0.0;
@@ -118,24 +136,24 @@ struct FinishStatistics {
     each_lane(team, finish_channels, [&](int lane) {
       if (first + lane >= channels) return;
       const double square = squares[lane] * share;
-      mean[first + lane] = static_cast<float>(means[lane]);
-      variance[first + lane] = static_cast<float>(square < 0.0 ? 0.0 : square);  // NaN stays NaN
+      result(first + lane, static_cast<float>(means[lane]),
+             static_cast<float>(square < 0.0 ? 0.0 : square));  // NaN stays NaN
     });
   }
 };
 
 template <class Space, class T>
 void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channels, const T* x,
-                     float* partials, const Statistics& batch) {
+                     float* partials, const StoreStatistics& result) {
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
     sum_tiles<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials);
     const auto full = static_cast<double>(tiles.block_rows);
     const auto last = static_cast<double>(rows - (tiles.row_blocks - 1) * tiles.block_rows);
-    for_each_team(space, "norm statistics, joined", (channels + finish_channels - 1) / finish_channels,
-                  team_lanes, sizeof(double) * 2 * team_lanes,
-                  FinishStatistics<Space, T>{tiles, channels, x, partials, batch.first.address(),
-                                             batch.second.address(), last, full, 1.0 / last, 1.0 / full});
+    for_each_team(
+        space, "norm statistics, joined", (channels + finish_channels - 1) / finish_channels, team_lanes,
+        sizeof(double) * 2 * team_lanes,
+        FinishStatistics<Space, T>{tiles, channels, x, partials, result, last, full, 1.0 / last, 1.0 / full});
   });
 }
 

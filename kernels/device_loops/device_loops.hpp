@@ -128,7 +128,9 @@ class ActivationLoops {
 class NormLoops {
  public:
   virtual ~NormLoops() = default;
-  virtual void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch) = 0;
+  /// Updates the running statistics in the kernel that joins the sums: no launch of its own.
+  virtual void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch,
+                               const RunningStatistics& running) = 0;
   /// residual: address null where there is none.
   virtual void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
                          GivenStatistics s, Values y) = 0;

@@ -124,12 +124,20 @@ class KokkosLoops : public DeviceLoops {
     });
   }
 
-  void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch) override {
+  void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch,
+                       const RunningStatistics& running) override {
     loops::check_size("x", x, spec.input.size());
     check_channels("mean and variance", spec, batch);
+    loops::StoreStatistics result{batch.first.address(), batch.second.address()};
+    if (!running.values.first.empty()) {
+      check_channels("the running statistics", spec, running.values);
+      result.running_mean = running.values.first.address();
+      result.running_variance = running.values.second.address();
+      result.rates = running_rates(running.momentum, rows(spec));
+    }
     with_one(x, [&](const auto* values) {
       loops::norm_statistics(space_, rows(spec), channels(spec), values,
-                             partials(rows(spec), channels(spec), values), batch);
+                             partials(rows(spec), channels(spec), values), result);
     });
   }
   void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,

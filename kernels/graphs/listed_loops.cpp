@@ -53,8 +53,9 @@ class ListedLoops : public DeviceLoops {
     list_.add<&DeviceLoops::add_relu_backward>(loops_, y, dy, dx);
   }
 
-  void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch) override {
-    list_.add<&DeviceLoops::norm_statistics>(loops_, spec, x, batch);
+  void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch,
+                       const RunningStatistics& running) override {
+    list_.add<&DeviceLoops::norm_statistics>(loops_, spec, x, batch, running);
   }
   void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
                  GivenStatistics s, Values y) override {

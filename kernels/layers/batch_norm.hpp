@@ -35,15 +35,23 @@ using Statistics = ChannelPair<float>;        ///< first mean, second variance
 using GivenStatistics = ChannelPair<const float>;
 using ScaleShiftGradients = ChannelPair<float>;  ///< first of the scale, second of the shift
 
+/// Running statistics that a training pass updates (update_running_statistics), and their momentum.
+struct RunningStatistics {
+  Statistics values;  ///< Empty: none
+  float momentum = 0.0F;
+  friend bool operator==(const RunningStatistics&, const RunningStatistics&) = default;
+};
+
 /// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. Both exist
 /// in two halves as well, for callers that combine statistics and sums over workers in between. A plan keeps
 /// no state between calls.
 class BatchNorm {
  public:
   virtual ~BatchNorm() = default;
-  /// statistics() and normalise() while the values are in the cache. y may be x or the residual.
+  /// statistics() and normalise() while the values are in the cache; then update_running_statistics(). y may
+  /// be x or the residual.
   virtual void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
-                       Tensor& y) = 0;
+                       const RunningStatistics& running, Tensor& y) = 0;
   /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.
   virtual void statistics(const Tensor& x, Statistics batch) = 0;
   /// `residual` only, and always, with add_relu. y may be x or the residual.
@@ -68,9 +76,20 @@ class BatchNorm {
                         Tensor* dresidual) = 0;
 };
 
+/// The constants of an update of running statistics: value ← momentum · value + rate · the batch's.
+struct RunningRates {
+  float momentum = 0.0F;
+  float mean = 0.0F;
+  float variance = 0.0F;  ///< Makes the variance unbiased too: count / (count − 1)
+};
+
+/// Of `count` values per channel. @throws InternalError for fewer than 2
+RunningRates running_rates(float momentum, std::int64_t count);
+
 /// running ← momentum · running + (1 − momentum) · batch, where the variance is first made unbiased by count
-/// / (count − 1), as in torch (whose momentum is 1 − this one). `count` values per channel, at least 2.
-void update_running_statistics(FlatMath& flat, GivenStatistics batch, std::int64_t count, float momentum,
-                               Statistics running);
+/// / (count − 1), as in torch (whose momentum is 1 − this one). `count` values per channel, at least 2. Does
+/// nothing where there are none.
+void update_running_statistics(FlatMath& flat, GivenStatistics batch, std::int64_t count,
+                               const RunningStatistics& running);
 
 }  // namespace flotilla

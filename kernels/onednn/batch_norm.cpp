@@ -6,6 +6,7 @@
 
 #include "kernels/bfloat16_values.hpp"
 #include "kernels/error.hpp"
+#include "kernels/flat/host_flat.hpp"
 #include "kernels/image_checks.hpp"
 
 namespace flotilla {
@@ -149,12 +150,14 @@ void CpuBatchNorm<T>::find_output(BlockRange blocks, const Tensor& x, const Tens
 
 template <class T>
 void CpuBatchNorm<T>::forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
-                              Tensor& y) {
+                              const RunningStatistics& running, Tensor& y) {
   check_operands(x, residual, w, batch, y);
   for_each_group(1, [&](BlockRange blocks) {
     find_statistics(blocks, x, batch);
     find_output(blocks, x, residual, w, batch, y);
   });
+  HostFlat flat(scope_->threads());
+  update_running_statistics(flat, batch, layout_.images * layout_.pixels, running);
 }
 
 template <class T>

@@ -17,7 +17,8 @@ template <class T>
 class CpuBatchNorm : public BatchNorm {
  public:
   CpuBatchNorm(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const BatchNormSpec& spec);
-  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override;
+  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+               const RunningStatistics& running, Tensor& y) override;
   void statistics(const Tensor& x, Statistics batch) override;
   void normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
                  Tensor& y) override;

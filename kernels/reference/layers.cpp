@@ -181,9 +181,12 @@ class ReferenceBatchNorm : public BatchNorm {
     sums_ = memory.allocate(2 * static_cast<std::size_t>(spec.input[1]));
   }
 
-  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch, Tensor& y) override {
+  void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
+               const RunningStatistics& running, Tensor& y) override {
     statistics(x, batch);
     normalise(x, residual, w, batch, y);
+    ReferenceFlat flat;
+    update_running_statistics(flat, batch, spec_.input.size() / spec_.input[1], running);
   }
   void statistics(const Tensor& x, Statistics batch) override {
     check_image("x", x, spec_.input);

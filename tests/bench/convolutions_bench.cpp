@@ -181,7 +181,7 @@ void time_norms(const Network& network, int threads, int rounds) {
     std::array<std::vector<double>, 2> times;
     for (int round = 0; round <= rounds; ++round) {
       const double forward =
-          timed([&] { plan->forward(x, adds ? &residual : nullptr, pair(0), pair(2), y); });
+          timed([&] { plan->forward(x, adds ? &residual : nullptr, pair(0), pair(2), {}, y); });
       const double backward = timed([&] {
         plan->backward(x, y, pair(0), pair(2), dy, adds ? &more : nullptr, pair(4), dx,
                        adds ? &dresidual : nullptr);

@@ -51,7 +51,7 @@ Results run(Device& device, const BatchNormSpec& spec, float centre, bool two_gr
   Tensor dx = test::stale_image(device, spec.input);
   Tensor dresidual = test::stale_image(device, spec.input);
   for (int pass = 0; pass < passes; ++pass) {
-    plan->forward(x, adds ? &residual : nullptr, w.span(), statistics.span(), y);
+    plan->forward(x, adds ? &residual : nullptr, w.span(), statistics.span(), {}, y);
     plan->backward(x, y, w.span(), statistics.span(), dy, two_gradients ? &more : nullptr, gradients.span(),
                    dx, adds ? &dresidual : nullptr);
   }
@@ -209,12 +209,34 @@ TEST(BatchNorm, MovesTheRunningVarianceTowardsTheUnbiasedOne) {
     Pair batch{test::storage_of(*device, {3.0F}), test::storage_of(*device, {2.0F})};
     Pair running{test::storage_of(*device, {1.0F}), test::storage_of(*device, {1.0F})};
 
-    update_running_statistics(device->flat(), batch.span(), 5, 0.9F, running.span());
+    update_running_statistics(device->flat(), batch.span(), 5, {running.span(), 0.9F});
 
     EXPECT_FLOAT_EQ(read(*device, running.first)[0], 0.9F + 0.3F) << kind;
     EXPECT_FLOAT_EQ(read(*device, running.second)[0], 0.9F + 0.1F * 2.5F) << kind;
-    EXPECT_THROW(update_running_statistics(device->flat(), batch.span(), 1, 0.9F, running.span()),
+    EXPECT_THROW(update_running_statistics(device->flat(), batch.span(), 1, {running.span(), 0.9F}),
                  InternalError);
+  }
+}
+
+TEST(BatchNorm, UpdatesTheRunningStatisticsOfATrainingPass) {
+  for (const char* const kind : {"cpu", "reference"}) {
+    const auto device = make_device({.kind = kind});
+    const Shape shape{2, 20, 3, 3};
+    const auto plan = device->layers().batch_norm({.input = shape});
+    const Tensor x = test::image_of(*device, shape, values(shape.size(), 1));
+    Tensor y = test::stale_image(*device, shape);
+    Pair w = Pair::of(*device, 20, 5, 1.0F);
+    Pair batch = Pair::of(*device, 20, 7, 0.0F);
+    Pair running = Pair::of(*device, 20, 9, 1.0F);
+    Pair expected = Pair::of(*device, 20, 9, 1.0F);
+
+    for (int pass = 0; pass < 2; ++pass) {
+      plan->forward(x, nullptr, w.span(), batch.span(), {running.span(), 0.9F}, y);
+      update_running_statistics(device->flat(), batch.span(), 18, {expected.span(), 0.9F});
+    }
+
+    EXPECT_EQ(read(*device, running.first), read(*device, expected.first)) << kind;
+    EXPECT_EQ(read(*device, running.second), read(*device, expected.second)) << kind;
   }
 }
 

@@ -53,7 +53,7 @@ NormResults run(Device& device, const BatchNormSpec& spec, bool two_gradients) {
   Tensor dresidual = test::stale_image(device, spec.input);
   const ScaleShift w{scale.span(), shift.span()};
   const Statistics batch{mean.span(), variance.span()};
-  plan->forward(x, adds ? &residual : nullptr, w, batch, y);
+  plan->forward(x, adds ? &residual : nullptr, w, batch, {}, y);
   plan->backward(x, y, w, batch, dy, two_gradients ? &more : nullptr, {dscale.span(), dshift.span()}, dx,
                  adds ? &dresidual : nullptr);
   Tensor in_place = image(1);

@@ -166,7 +166,7 @@ NormResults run_norm(Device& device, Precision inputs) {
   Tensor dresidual = test::stale_image(device, spec.input);
   const ScaleShift w{scale.span(), shift.span()};
   const Statistics statistics{mean.span(), variance.span()};
-  plan->forward(x, &residual, w, statistics, y);
+  plan->forward(x, &residual, w, statistics, {}, y);
   plan->backward(x, y, w, statistics, dy, &more, {dscale.span(), dshift.span()}, dx, &dresidual);
   return {read(device, mean),     read(device, variance),        read_image(device, y),
           read_image(device, dx), read_image(device, dresidual), read(device, dscale),

@@ -59,7 +59,7 @@ Results run(Device& device, const Case& of) {
   Tensor dresidual = test::stale_image(device, spec.input);
   const ScaleShift w{scale.span(), shift.span()};
   for (int pass = 0; pass < of.passes; ++pass) {
-    plan->forward(x, adds ? &residual : nullptr, w, {mean.span(), variance.span()}, y);
+    plan->forward(x, adds ? &residual : nullptr, w, {mean.span(), variance.span()}, {}, y);
     plan->backward(x, y, w, {mean.span(), variance.span()}, dy, of.two_gradients ? &more : nullptr,
                    {dscale.span(), dshift.span()}, dx, adds ? &dresidual : nullptr);
   }
@@ -155,6 +155,40 @@ TEST(LoopsBatchNorm, GivesNoVarianceToEqualValues) {
   EXPECT_EQ(read(*device, variance), std::vector<float>(8, 0.0F));
 }
 
+// The product with the momentum is rounded, the sum is not rounded in between.
+TEST(LoopsBatchNorm, UpdatesTheRunningStatistics) {
+  const auto device = test::loops_device();
+  for (const std::int64_t channels : {3, 20}) {
+    const Shape shape{2, channels, 3, 3};
+    const auto plan = device->layers().batch_norm({.input = shape});
+    const Tensor x = test::image_of(*device, shape, values(shape.size(), 1));
+    Tensor y = test::stale_image(*device, shape);
+    const auto count = static_cast<std::size_t>(channels);
+    const Storage ones = test::storage_of(*device, std::vector<float>(count, 1.0F));
+    Storage mean = device->memory().allocate(count);
+    Storage variance = device->memory().allocate(count);
+    std::vector<float> means = values(channels, 2);
+    std::vector<float> variances = values(channels, 3);
+    Storage running_mean = test::storage_of(*device, means);
+    Storage running_variance = test::storage_of(*device, variances);
+    const RunningRates rates = running_rates(0.9F, 18);
+
+    for (int pass = 0; pass < 2; ++pass) {
+      plan->forward(x, nullptr, {ones.span(), ones.span()}, {mean.span(), variance.span()},
+                    {{running_mean.span(), running_variance.span()}, 0.9F}, y);
+      for (std::size_t c = 0; c < count; ++c) {
+        volatile float kept = 0.9F * means[c];
+        means[c] = std::fma(rates.mean, read(*device, mean)[c], kept);
+        kept = 0.9F * variances[c];
+        variances[c] = std::fma(rates.variance, read(*device, variance)[c], kept);
+      }
+    }
+
+    EXPECT_EQ(read(*device, running_mean), means) << channels;
+    EXPECT_EQ(read(*device, running_variance), variances) << channels;
+  }
+}
+
 TEST(LoopsBatchNorm, WorksInPlace) {
   const auto device = test::loops_device();
   const Shape shape{2, 16, 5, 5};
@@ -184,7 +218,7 @@ TEST(LoopsBatchNorm, KeepsNotANumberVisible) {
     Storage mean = device->memory().allocate(16);
     Storage variance = device->memory().allocate(16);
 
-    plan->forward(x, nullptr, {ones.span(), ones.span()}, {mean.span(), variance.span()}, y);
+    plan->forward(x, nullptr, {ones.span(), ones.span()}, {mean.span(), variance.span()}, {}, y);
 
     const std::vector<float> result = read_image(*device, y);
     EXPECT_EQ(std::count_if(result.begin(), result.end(), [](float v) { return std::isnan(v); }), 4);

@@ -93,10 +93,9 @@ TEST(CpuDevice, AllocatesNothingInOperationsOnImagesAfterTheFirstStep) {
       conv->forward(x, {weight.span(), channels[0].span()}, y);
       conv->backward_data(y, {weight.span(), channels[0].span()}, dx);
       conv->backward_weights(x, y, {dw.span(), channels[1].span()});
-      norm->forward(x, &x, pair(0), pair(2), y);
+      norm->forward(x, &x, pair(0), pair(2), {pair(4), 0.9F}, y);
       norm->normalise(x, &x, pair(0), pair(2), y);
       norm->backward(x, y, pair(0), pair(2), dx, &dx, pair(4), dx, &y);
-      update_running_statistics(device->flat(), pair(2), 128, 0.9F, pair(4));
       pool->forward(x, pooled);
       pool->backward(pooled, dx);
       average->forward(x, averaged);
