@@ -49,6 +49,7 @@ struct NormChannels {
 };
 
 /// Sums of x − p and of its square, p the first row of the tile: they lose no digits where the mean is large.
+/// Then the tile's mean m, and the sum of (x − m)².
 template <class T, int V>
 struct PivotSums {
   const T* x = nullptr;
@@ -68,18 +69,42 @@ struct PivotSums {
           }
         });
   }
+  KOKKOS_INLINE_FUNCTION void finish(const Tiles& tiles, std::int64_t tile_row, std::int64_t channel,
+                                     float& sum, float& square) const {
+    const std::int64_t left = tiles.rows - tile_row;
+    const float mean = sum / static_cast<float>(left < tiles.block_rows ? left : tiles.block_rows);
+    square -= sum * mean;
+    sum = x[tile_row * tiles.packs * V + channel].value() + mean;
+  }
 };
 
-/// Stores mean and biased variance of a channel, and updates the running ones
-/// (update_running_statistics).
-struct StoreStatistics {
+/// Joins the tiles' means and squares to mean and biased variance (Chan, Golub & LeVeque 1979), in double,
+/// as sums over d = m − the first tile's mean; of the squares' digits a difference loses no more than one in
+/// as many as there are tiles. Then updates the running ones (update_running_statistics).
+struct JoinStatistics {
+  const float* origin = nullptr;  ///< The first tile's mean of each channel
+  std::int32_t row_blocks = 0;
+  double full_count = 0.0;  ///< Rows in all tiles but the last
+  double last_count = 0.0;
+  double share = 0.0;  ///< 1 / rows
   float* mean = nullptr;
   float* variance = nullptr;
   float* running_mean = nullptr;  ///< Or null.
   float* running_variance = nullptr;
   RunningRates rates;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, float of_mean, float of_variance) const {
+  KOKKOS_INLINE_FUNCTION void add(std::int64_t block, std::int64_t channel, const Floats<2>& tile,
+                                  double& first, double& second) const {
+    const double count = block + 1 == row_blocks ? last_count : full_count;
+    const double apart = static_cast<double>(tile[0]) - static_cast<double>(origin[channel]);
+    first += count * apart;
+    second += static_cast<double>(tile[1]) + count * apart * apart;
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, double first, double second) const {
+    const double apart = first * share;
+    const double square = second * share - apart * apart;
+    const auto of_mean = static_cast<float>(static_cast<double>(origin[channel]) + apart);
+    const auto of_variance = static_cast<float>(square < 0.0 ? 0.0 : square);  // NaN stays NaN
     mean[channel] = of_mean;
     variance[channel] = of_variance;
     if (running_mean == nullptr) return;
@@ -89,71 +114,19 @@ struct StoreStatistics {
   }
 };
 
-/// Joins the tiles' sums to mean and biased variance (Chan, Golub & LeVeque 1979), in double.
-template <class Space, class T>
-struct FinishStatistics {
-  using Team = TeamOf<Space>;
-  Tiles tiles;
-  std::int64_t channels = 0;
-  const T* x = nullptr;
-  const float* partials = nullptr;
-  StoreStatistics result;
-
-  /// Rows in the last tile and in all others, and their reciprocals, because divisions are slow.
-  double last_count = 0.0;
-  double full_count = 0.0;
-  double last_share = 0.0;
-  double full_share = 0.0;
-
-  KOKKOS_INLINE_FUNCTION double sum(std::int32_t block, std::int64_t channel) const {
-    return static_cast<double>(partials[2 * channels * block + channel]);
-  }
-  KOKKOS_INLINE_FUNCTION double square(std::int32_t block, std::int64_t channel) const {
-    return static_cast<double>(partials[2 * channels * block + channels + channel]);
-  }
-  /// The value that is subtracted in the tile's sums.
-  KOKKOS_INLINE_FUNCTION double pivot(std::int32_t block, std::int64_t channel) const {
-    return static_cast<double>(x[block * tiles.block_rows * channels + channel].value());
-  }
-  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
-    double* const means = shared<double>(team, 2 * team_lanes);
-    double* const squares = means + team_lanes;
-    const std::int64_t first = std::int64_t{team.league_rank()} * finish_channels;
-    const double share = 1.0 / static_cast<double>(tiles.rows);
-    add_blocks(team, tiles, channels, means, [&](std::int32_t block, std::int64_t channel) {
-      const double count = block + 1 == tiles.row_blocks ? last_count : full_count;
-      return count * pivot(block, channel) + sum(block, channel);
-    });
-    each_lane(team, finish_channels, [&](int lane) { means[lane] *= share; });
-    add_blocks(team, tiles, channels, squares, [&](std::int32_t block, std::int64_t channel) {
-      const bool last = block + 1 == tiles.row_blocks;
-      const double shifted = sum(block, channel);
-      const double mean_of_tile = shifted * (last ? last_share : full_share);
-      const double apart = pivot(block, channel) + mean_of_tile - means[channel - first];
-      return square(block, channel) - shifted * mean_of_tile +
-             (last ? last_count : full_count) * apart * apart;
-    });
-    each_lane(team, finish_channels, [&](int lane) {
-      if (first + lane >= channels) return;
-      const double square = squares[lane] * share;
-      result(first + lane, static_cast<float>(means[lane]),
-             static_cast<float>(square < 0.0 ? 0.0 : square));  // NaN stays NaN
-    });
-  }
-};
-
+/// `result`: addresses and rates; the rest is filled in.
 template <class Space, class T>
 void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channels, const T* x,
-                     float* partials, const StoreStatistics& result) {
+                     float* partials, JoinStatistics result) {
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
     sum_tiles<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials);
-    const auto full = static_cast<double>(tiles.block_rows);
-    const auto last = static_cast<double>(rows - (tiles.row_blocks - 1) * tiles.block_rows);
-    for_each_team(
-        space, "norm statistics, joined", (channels + finish_channels - 1) / finish_channels, team_lanes,
-        sizeof(double) * 2 * team_lanes,
-        FinishStatistics<Space, T>{tiles, channels, x, partials, result, last, full, 1.0 / last, 1.0 / full});
+    result.origin = partials;
+    result.row_blocks = tiles.row_blocks;
+    result.full_count = static_cast<double>(tiles.block_rows);
+    result.last_count = static_cast<double>(rows - (tiles.row_blocks - 1) * tiles.block_rows);
+    result.share = 1.0 / static_cast<double>(rows);
+    finish_sums(space, "norm statistics, joined", tiles, channels, partials, result);
   });
 }
 

@@ -9,8 +9,9 @@
 /// tile, then the tiles are added in a fixed order. No atomics: the bits are always the same.
 namespace flotilla::loops {
 
-/// Teams that sum: a GPU of 132 processors runs 528 of them at once.
-inline constexpr std::int64_t sum_teams = 512;
+/// Teams that sum, at most. A GPU of 132 processors runs 528 at once if a lane takes 64 registers, 264 if it
+/// takes 128: with so many that the last ones, which do not fill the GPU, are a small part.
+inline constexpr std::int64_t sum_teams = 2048;
 
 /// Floats of scratch: two sums for each channel of each row block.
 inline std::size_t partial_floats(const Tiles& tiles, std::int64_t channels) {
@@ -19,7 +20,8 @@ inline std::size_t partial_floats(const Tiles& tiles, std::int64_t channels) {
 
 /// partials (row blocks, 2, channels) ← the sums of tiles; Term says what a lane adds:
 /// term(tiles, place, first row of the tile, Floats<V>& first sums, Floats<V>& second sums).
-/// finish(row block, first, second) may turn the sums of a tile into other numbers.
+/// Where there is a term.finish(tiles, first row of the tile, channel, first, second), it turns the sums of a
+/// tile into other numbers.
 template <class Space, int V, class Term>
 struct TileSums {
   using Team = TeamOf<Space>;
@@ -53,8 +55,10 @@ struct TileSums {
         second += sums[(V + v) * team_lanes + down * tiles.columns + column];
       }
       const std::int64_t channels = std::int64_t{tiles.packs} * V;
-      float* const to =
-          partials + 2 * channels * row_block(tiles, team.league_rank()) + std::int64_t{pack} * V + v;
+      const std::int64_t channel = std::int64_t{pack} * V + v;
+      if constexpr (requires { term.finish(tiles, channels, channel, first, second); })
+        term.finish(tiles, first_row(tiles, team.league_rank()), channel, first, second);
+      float* const to = partials + 2 * channels * row_block(tiles, team.league_rank()) + channel;
       to[0] = first;
       to[channels] = second;
     });
@@ -67,33 +71,13 @@ void sum_tiles(const Space& space, const char* name, const Tiles& tiles, const T
   for_each_team(space, name, tiles.teams(), team_lanes, Sums::scratch_bytes, Sums{tiles, term, partials});
 }
 
-/// Channels of a team that adds the tiles up, and lanes that share each of them: 32 bytes side by side, and
-/// few rounds of waiting for memory.
+/// Channels of a team that adds the tiles up, and lanes that share each of them: 32 bytes side by side. A
+/// channel has at most 2,048 row blocks (sum_teams), 64 for a lane, which waits 16 times for four of them.
 inline constexpr int finish_channels = 8;
 inline constexpr int finish_lanes = team_lanes / finish_channels;
 
-/// What such a team does: total of add(row block, channel) over row blocks, for each of its channels.
-/// `room`: team_lanes doubles; the totals are its first.
-template <class Team, class Add>
-KOKKOS_INLINE_FUNCTION void add_blocks(const Team& team, const Tiles& tiles, std::int64_t channels,
-                                       double* room, const Add& add) {
-  each_lane(team, team_lanes, [&](int lane) {
-    const std::int64_t channel = std::int64_t{team.league_rank()} * finish_channels + lane % finish_channels;
-    double sum = 0.0;
-    if (channel < channels) {
-      for (std::int32_t block = lane / finish_channels; block < tiles.row_blocks; block += finish_lanes)
-        sum += add(block, channel);
-    }
-    room[lane] = sum;
-  });
-  each_lane(team, finish_channels, [&](int lane) {
-    double sum = room[lane];
-    for (int part = 1; part < finish_lanes; ++part) sum += room[part * finish_channels + lane];
-    room[lane] = sum;
-  });
-}
-
-/// Adds the tiles up and calls result(channel, first total, second total).
+/// Adds the tiles up and calls result(channel, first total, second total). Where there is a result.add(row
+/// block, channel, numbers of the tile, first total, second total), it adds a tile's.
 template <class Space, class Result>
 struct FinishSums {
   using Team = TeamOf<Space>;
@@ -104,18 +88,44 @@ struct FinishSums {
 
   static constexpr std::size_t scratch_bytes = sizeof(double) * 2 * team_lanes;
 
+  KOKKOS_INLINE_FUNCTION void add(std::int64_t block, std::int64_t channel, const Floats<2>& tile,
+                                  double& first, double& second) const {
+    if constexpr (requires { result.add(block, channel, tile, first, second); }) {
+      result.add(block, channel, tile, first, second);
+    } else {
+      first += static_cast<double>(tile[0]);
+      second += static_cast<double>(tile[1]);
+    }
+  }
+
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
-    double* const first = shared<double>(team, 2 * team_lanes);
-    double* const second = first + team_lanes;
-    add_blocks(team, tiles, channels, first, [&](std::int32_t block, std::int64_t channel) {
-      return static_cast<double>(partials[2 * channels * block + channel]);
-    });
-    add_blocks(team, tiles, channels, second, [&](std::int32_t block, std::int64_t channel) {
-      return static_cast<double>(partials[2 * channels * block + channels + channel]);
+    double* const sums = shared<double>(team, 2 * team_lanes);  // (2, finish_lanes, finish_channels)
+    const std::int64_t begin = std::int64_t{team.league_rank()} * finish_channels;
+    each_lane(team, team_lanes, [&](int lane) {
+      const std::int64_t channel = begin + lane % finish_channels;
+      double first = 0.0;
+      double second = 0.0;
+      if (channel < channels) {
+        walk<4>(
+            lane / finish_channels, tiles.row_blocks, finish_lanes,
+            [&](std::int64_t block) {
+              const float* const from = partials + 2 * channels * block + channel;
+              return Floats<2>{from[0], from[channels]};
+            },
+            [&](std::int64_t block, const Floats<2>& tile) { add(block, channel, tile, first, second); });
+      }
+      sums[lane] = first;
+      sums[team_lanes + lane] = second;
     });
     each_lane(team, finish_channels, [&](int lane) {
-      const std::int64_t channel = std::int64_t{team.league_rank()} * finish_channels + lane;
-      if (channel < channels) result(channel, first[lane], second[lane]);
+      if (begin + lane >= channels) return;
+      double first = 0.0;
+      double second = 0.0;
+      for (int part = lane; part < team_lanes; part += finish_channels) {
+        first += sums[part];
+        second += sums[team_lanes + part];
+      }
+      result(begin + lane, first, second);
     });
   }
 };

@@ -128,7 +128,9 @@ class KokkosLoops : public DeviceLoops {
                        const RunningStatistics& running) override {
     loops::check_size("x", x, spec.input.size());
     check_channels("mean and variance", spec, batch);
-    loops::StoreStatistics result{batch.first.address(), batch.second.address()};
+    loops::JoinStatistics result;
+    result.mean = batch.first.address();
+    result.variance = batch.second.address();
     if (!running.values.first.empty()) {
       check_channels("the running statistics", spec, running.values);
       result.running_mean = running.values.first.address();

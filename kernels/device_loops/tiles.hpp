@@ -67,17 +67,23 @@ KOKKOS_INLINE_FUNCTION LanePlace place_of(const Tiles& tiles, int team, int lane
   return {pack, begin + down, end < tiles.rows ? end : tiles.rows};
 }
 
-/// Calls read(row) for U rows of a lane, then use(row, what was read) for them, and so on: U reads are under
-/// way at once.
+/// Calls read(i) for U indices from `first` on, each `stride` behind the one before, then use(i, what was
+/// read) for them, and so on up to `last`: U reads are under way at once.
+template <int U, class Read, class Use>
+KOKKOS_INLINE_FUNCTION void walk(std::int64_t first, std::int64_t last, std::int64_t stride, const Read& read,
+                                 const Use& use) {
+  std::int64_t i = first;
+  for (; i + (U - 1) * stride < last; i += U * stride) {
+    decltype(read(i)) values[U];
+    for (int u = 0; u < U; ++u) values[u] = read(i + u * stride);
+    for (int u = 0; u < U; ++u) use(i + u * stride, values[u]);
+  }
+  for (; i < last; i += stride) use(i, read(i));
+}
+/// Over the rows of a lane.
 template <int U, class Read, class Use>
 KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const LanePlace& at, const Read& read, const Use& use) {
-  std::int64_t row = at.first;
-  for (; row + (U - 1) * std::int64_t{tiles.depth} < at.last; row += U * std::int64_t{tiles.depth}) {
-    decltype(read(row)) values[U];
-    for (int u = 0; u < U; ++u) values[u] = read(row + u * std::int64_t{tiles.depth});
-    for (int u = 0; u < U; ++u) use(row + u * std::int64_t{tiles.depth}, values[u]);
-  }
-  for (; row < at.last; row += tiles.depth) use(row, read(row));
+  walk<U>(at.first, at.last, tiles.depth, read, use);
 }
 
 /// A functor on tiles, called with the place of every lane that has work.

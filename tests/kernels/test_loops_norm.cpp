@@ -116,9 +116,10 @@ TEST(LoopsBatchNorm, AgreesWithTheReferenceForManyShapes) {
 }
 
 TEST(LoopsBatchNorm, AddsTheTilesOfManyRows) {
-  // More rows than 512 teams of 256 lanes with 8 rows each: lanes walk further, and the last tile is smaller.
+  // More rows than 1,024 teams for each of two blocks of channels with 8 rows a lane: lanes walk further, and
+  // the last tile is smaller.
   expect_agreement(
-      {.spec = {.input = {4, 1, 521, 523}, .after = AfterNorm::add_relu}, .precision = Precision::float16});
+      {.spec = {.input = {4, 33, 129, 130}, .after = AfterNorm::add_relu}, .precision = Precision::float16});
   expect_agreement({.spec = {.input = {1, 8, 300, 301}}});
 }
 
