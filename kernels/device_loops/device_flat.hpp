@@ -37,7 +37,7 @@ struct FlatUpdate {
       }
     }
     flat::set_constants(own.in, scale, rate * chunk.rate_factor, decay, chunk.weight_decay);
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, chunk.count), [&](int i) { own(chunk.begin + i); });
+    each_lane(team, chunk.count, [&](int i) { own(chunk.begin + i); });
   }
 };
 

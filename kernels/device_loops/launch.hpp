@@ -13,6 +13,10 @@
 /// more would pass through Kokkos' constant memory, and the host would wait for the kernel before.
 namespace flotilla::loops {
 
+/// The Kokkos space of policies and copies: spaces of tests are derived from it.
+template <class Space>
+using ExecutionOf = typename Space::execution_space;
+
 /// Queues kernels and copies on an execution space.
 template <class Space>
 struct Queue {
@@ -27,20 +31,42 @@ struct Queue {
   }
   /// Copies to the device. `from` must not change until wait().
   static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {
-    Kokkos::deep_copy(space, SpaceSpan<char>(static_cast<char*>(to), bytes),
+    Kokkos::deep_copy(ExecutionOf<Space>(space), SpaceSpan<char>(static_cast<char*>(to), bytes),
                       HostSpan<const char>(static_cast<const char*>(from), bytes));
   }
   /// Copies to the host. `to` is valid after wait().
   static void download(const Space& space, const void* from, void* to, std::size_t bytes) {
-    Kokkos::deep_copy(space, HostSpan<char>(static_cast<char*>(to), bytes),
+    Kokkos::deep_copy(ExecutionOf<Space>(space), HostSpan<char>(static_cast<char*>(to), bytes),
                       SpaceSpan<const char>(static_cast<const char*>(from), bytes));
   }
   static void wait(const Space& space) { space.fence(); }
 };
 
-/// The Kokkos space that policies are made of: spaces of tests are derived from it.
+/// Default number of lanes in a team.
+inline constexpr int team_lanes = 256;
+
+/// One thread per lane on a GPU; on a host one thread that does all lanes in turn. So a team computes in
+/// rounds, each a loop over lanes (each_lane) that ends in a barrier, and the bits are the same.
 template <class Space>
-using ExecutionOf = typename Space::execution_space;
+inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+
+/// At least two teams run side by side on a processor of a GPU: 128 registers for a lane.
+template <class Space>
+using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, 2>>;
+
+/// In which order the indices or teams of a kernel come: in the space's own. Spaces of tests shuffle them,
+/// and the lanes of their own type of team.
+template <class Space>
+struct Order {
+  using Team = typename Policy<Space>::member_type;
+  template <class Functor>
+  static const Functor& of(const Functor& functor, std::int64_t /*count*/) {
+    return functor;
+  }
+};
+/// What a functor of teams is called with.
+template <class Space>
+using TeamOf = typename Order<Space>::Team;
 
 template <class Functor>
 inline constexpr bool small = sizeof(Functor) <= 256 && std::is_trivially_copyable_v<Functor>;
@@ -53,7 +79,7 @@ void for_each(const Space& space, const char* name, std::int64_t count, const Fu
   Queue<Space>::put(space, [=] {
     Kokkos::parallel_for(
         name, Kokkos::RangePolicy<ExecutionOf<Space>, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-        functor);
+        Order<Space>::of(functor, count));
   });
 }
 
@@ -76,20 +102,6 @@ void for_each_pack(const Space& space, const char* name, std::int64_t size, cons
   for_each(space, name, (size + V - 1) / V, Packed<V, Functor>{functor, size});
 }
 
-/// Default number of lanes in a team.
-inline constexpr int team_lanes = 256;
-
-/// One thread per lane on a GPU; on a host one thread that does all lanes in turn. So a team computes in
-/// rounds, each a loop over lanes (each_lane) that ends in a barrier, and the bits are the same.
-template <class Space>
-inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
-
-/// At least two teams run side by side on a processor of a GPU: 128 registers for a lane.
-template <class Space>
-using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, 2>>;
-template <class Space>
-using TeamOf = typename Policy<Space>::member_type;
-
 /// Calls functor(team) for teams 0 … teams − 1, which share `scratch_bytes` of fast memory (below 32 KiB).
 template <class Space, class Functor>
 void for_each_team(const Space& space, const char* name, std::int64_t teams, int lanes,
@@ -102,7 +114,8 @@ void for_each_team(const Space& space, const char* name, std::int64_t teams, int
   const int bytes = scratch_bytes == 0 ? 0 : static_cast<int>(scratch_bytes) + 8;
   Queue<Space>::put(space, [=] {
     Policy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
-    Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)), functor);
+    Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)),
+                         Order<Space>::of(functor, teams));
   });
 }
 

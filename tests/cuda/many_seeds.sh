@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests on the fake GPU, whose streams work in another order with each seed (tests/cuda/fake/queues.hpp). CI runs a few
-# seeds of the quick ones; by hand many, of all:
+# Tests on the fake GPU, whose streams work in another order with each seed (tests/cuda/fake/queues.hpp), and of its loops,
+# whose lanes come in another one (tests/kernels/shuffled_order.hpp). CI runs a few seeds of the quick ones; by hand many, of all:
 #   tests/cuda/many_seeds.sh FIRST LAST PROGRAM...      a hundred seeds of build/dev/tests/cuda/test_gpu_*: half a minute
 set -euo pipefail
 first=$1 last=$2

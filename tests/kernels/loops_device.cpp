@@ -8,6 +8,7 @@
 #include "kernels/host_memory.hpp"
 #include "kernels/host_queue.hpp"
 #include "kernels/host_tensors.hpp"
+#include "tests/kernels/shuffled_order.hpp"
 
 namespace flotilla::test {
 
@@ -86,8 +87,8 @@ class LoopsDevice : public Device {
 std::unique_ptr<DeviceLoops> serial_loops() {
   static const KokkosScope kokkos;
   start_kokkos(-1);
-  return std::make_unique<KokkosLoops<Kokkos::Serial, loops::PortableElements>>(
-      Kokkos::Serial(), [](std::size_t floats) { return HostMemory().allocate(floats); });
+  return std::make_unique<KokkosLoops<ShuffledSerial, loops::PortableElements>>(
+      ShuffledSerial(), [](std::size_t floats) { return HostMemory().allocate(floats); });
 }
 
 std::unique_ptr<Device> loops_device(Precision precision) {

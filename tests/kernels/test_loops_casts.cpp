@@ -184,6 +184,21 @@ TEST(LoopsActivation, AgreesWithTheReferenceAndSumsBiasGradients) {
   }
 }
 
+TEST(LoopsActivation, GivesTheSameBitsInAnyOrderOfLanes) {
+  const auto loops = test::serial_loops();
+  for (const std::int64_t channels : {5, 64}) {
+    test::expect_equal_in_any_order([&] {
+      Held y(Precision::bfloat16, values(300 * channels, 1));
+      Held dy(Precision::bfloat16, values(300 * channels, 2));
+      Held db(Precision::float32, channels);
+      loops->bias_activation_backward(
+          Activation::tanh, channels, y.values(), dy.values(),
+          {static_cast<float*>(db.values().address), static_cast<std::size_t>(channels)}, false);
+      return std::pair(dy.read(), db.read());
+    });
+  }
+}
+
 TEST(LoopsFlag, FindsEveryValueThatIsNotFinite) {
   const auto loops = test::serial_loops();
   for (const Precision precision : all_precisions) {

@@ -63,6 +63,16 @@ TEST(LoopsFlat, SumsAgreeWithTheReference) {
   }
 }
 
+TEST(LoopsFlat, GivesTheSameBitsInAnyOrderOfLanes) {
+  test::expect_equal_in_any_order([&] {
+    State state(test::loops_device(), mixed_ranges, mixed_size);
+    std::vector<double> norms(mixed_ranges.size());
+    state.updates().update(state.input(Decay::coupled), rules::Adam{}, {state.a.span(), state.b.span()});
+    state.flat().norms(state.p.span(), mixed_ranges, norms);
+    return std::pair(read(*state.device, state.p), norms);
+  });
+}
+
 TEST(LoopsFlat, NormsAreTakenOverEachRangeAlone) {
   const auto device = test::loops_device();
   std::vector<float> inputs(40000, 0.0F);

@@ -21,6 +21,7 @@ constexpr Precision all_precisions[] = {Precision::float32, Precision::float16, 
 
 struct Pooled {
   std::vector<float> y, dx;
+  friend bool operator==(const Pooled&, const Pooled&) = default;
 };
 
 /// Values with many that are equal, so that places matter.
@@ -62,6 +63,14 @@ TEST(LoopsPooling, AgreesWithTheReferenceForManyWindows) {
         }
       }
     }
+  }
+}
+
+TEST(LoopsPooling, GivesTheSameBitsInAnyOrderOfLanes) {
+  const auto loops = test::loops_device(Precision::float16);
+  for (const Pooling kind : {Pooling::max, Pooling::average_excluding_padding}) {
+    const Pool2dSpec spec{.input = {2, 40, 9, 8}, .kind = kind, .kernel = 3, .stride = 2, .padding = 1};
+    test::expect_equal_in_any_order([&] { return pooled(*loops, spec, Precision::float16); });
   }
 }
 

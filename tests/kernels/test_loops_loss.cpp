@@ -25,6 +25,7 @@ struct Case {
 
 struct Results {
   std::vector<float> sums, gradient;
+  friend bool operator==(const Results&, const Results&) = default;
 };
 
 std::vector<std::int32_t> labels_of(const SoftmaxLossSpec& spec, std::uint64_t stream) {
@@ -92,6 +93,14 @@ TEST(LoopsSoftmaxLoss, AgreesWithTheReferenceForMixedLabels) {
     expect_agreement({.spec = {63, 17, 0.1F}, .valid = 63, .other_share = share});
     expect_agreement({.spec = {16, 12, 0.1F}, .valid = 5, .range = 1000.0, .other_share = share});
   }
+}
+
+TEST(LoopsSoftmaxLoss, GivesTheSameBitsInAnyOrderOfLanes) {
+  const auto loops = test::loops_device();
+  for (const std::int64_t classes : {10, 1000})
+    test::expect_equal_in_any_order([&] {
+      return run(*loops, {.spec = {63, classes, 0.1F}, .valid = 60, .other_share = 0.25F}, false);
+    });
 }
 
 TEST(LoopsSoftmaxLoss, KeepsNotANumberAndInfinityVisible) {

@@ -28,6 +28,7 @@ struct Case {
 
 struct Results {
   std::vector<float> mean, variance, y, dx, dresidual, dscale, dshift;
+  friend bool operator==(const Results&, const Results&) = default;
 };
 
 /// Training forward and backward on a device whose inputs are rounded to the case's precision.
@@ -121,6 +122,17 @@ TEST(LoopsBatchNorm, AddsTheTilesOfManyRows) {
   expect_agreement(
       {.spec = {.input = {4, 33, 129, 130}, .after = AfterNorm::add_relu}, .precision = Precision::float16});
   expect_agreement({.spec = {.input = {1, 8, 300, 301}}});
+}
+
+TEST(LoopsBatchNorm, GivesTheSameBitsInAnyOrderOfLanes) {
+  for (const Precision precision : all_precisions) {
+    const auto loops = test::loops_device(precision);
+    for (const std::int64_t channels : {3, 40}) {
+      const Case of{.spec = {.input = {3, channels, 16, 17}, .after = AfterNorm::add_relu},
+                    .precision = precision};
+      test::expect_equal_in_any_order([&] { return run(*loops, of); });
+    }
+  }
 }
 
 TEST(LoopsBatchNorm, AddsTheSecondGradientOfY) {
@@ -254,6 +266,14 @@ TEST(LoopsLayerNorm, AgreesWithTheReference) {
                   20.0 * test::rounding_error(precision) + 3e-5)
             << name(precision) << " " << i;
     }
+  }
+}
+
+TEST(LoopsLayerNorm, GivesTheSameBitsInAnyOrderOfLanes) {
+  for (const Precision precision : all_precisions) {
+    const auto loops = test::loops_device(precision);
+    test::expect_equal_in_any_order(
+        [&] { return test::run_layer_norm(*loops, {.rows = 20, .columns = 304}); });
   }
 }
 

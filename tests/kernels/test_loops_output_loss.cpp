@@ -49,5 +49,15 @@ TEST(LoopsOutputLoss, LeavesPaddingRowsOut) {
   }
 }
 
+TEST(LoopsOutputLoss, GivesTheSameBitsInAnyOrderOfLanes) {
+  const auto loops = test::loops_device();
+  for (const std::int64_t outputs : {5, 1000})
+    test::expect_equal_in_any_order([&] {
+      const OutputLossCase of{.spec = {63, outputs}, .valid = 60};
+      const test::OutputLossResults results = run_loss(*loops, of, Precision::float32, false);
+      return std::pair(results.sums, results.gradient);
+    });
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of a GPU on the serial Kokkos: the fake GPU's memory is the host's, and its kernels wait in its
-// streams.
-#include "kernels/device_loops/launch.hpp"
+// The loops of a GPU on the serial Kokkos: the fake GPU's memory is the host's, its kernels wait in its
+// streams, and their lanes come in random order.
 #include "tests/cuda/fake/cudart.hpp"
+#include "tests/kernels/shuffled_order.hpp"
 
 namespace flotilla::fake {
 
-class QueuedSerial : public Kokkos::Serial {
+class QueuedSerial : public test::ShuffledSerial {
  public:
   explicit QueuedSerial(cudaStream_t stream) : stream_(stream) {}
   cudaStream_t stream() const { return stream_; }
@@ -35,6 +35,9 @@ struct Queue<fake::QueuedSerial> {
   }
   static void wait(const Space& space) { cudaStreamSynchronize(space.stream()); }
 };
+
+template <>
+struct Order<fake::QueuedSerial> : Order<test::ShuffledSerial> {};
 
 }  // namespace flotilla::loops
 
