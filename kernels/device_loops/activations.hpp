@@ -63,7 +63,7 @@ struct ActivationGradient {
                                          Floats<V>& sums, Floats<V>&) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
-    walk<2>(
+    walk<sum_rows<V>>(
         tiles, at,
         [&](std::int64_t row) {
           const std::int64_t i = row * channels + column;

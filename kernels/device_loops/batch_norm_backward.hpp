@@ -16,7 +16,7 @@ struct NormGradientSums {
   const T* x = nullptr;
   const T* y = nullptr;
   const T* dy = nullptr;
-  const T* more_dy = nullptr;  ///< Or null.
+  const T* more_dy = nullptr;  ///< With add_relu; or null.
   NormChannels of;
   T* dresidual = nullptr;
 
@@ -28,36 +28,34 @@ struct NormGradientSums {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     const NormConstants<V> constants = of.constants<V>(at.pack);
-    walk<2>(
+    walk<sum_rows<V>>(
         tiles, at,
         [&](std::int64_t row) {
           const std::int64_t i = row * channels + column;
           Row read;
           read.x = load<V>(x, i);
           read.dy = load<V>(dy, i);
-          if constexpr (after == AfterNorm::add_relu) read.y = load<V>(y, i);
-          if (more_dy != nullptr) read.more = load<V>(more_dy, i);
+          if constexpr (after == AfterNorm::add_relu) {
+            read.y = load<V>(y, i);
+            if (more_dy != nullptr) read.more = load<V>(more_dy, i);
+          }
           return read;
         },
         [&](std::int64_t row, const Row& read) {
-          const Floats<V> values = floats(read.x);
-          Floats<V> dz = floats(read.dy);
-          if (more_dy != nullptr) {
-            const Floats<V> more = floats(read.more);
-            for (int v = 0; v < V; ++v) dz[v] += more[v];
+          Pack<T, V> stored;
+          for (int v = 0; v < V; ++v) {  // value by value: whole packs of floats would need more registers
+            const float value = read.x.values[v].value();
+            float dz = read.dy.values[v].value();
+            if constexpr (after == AfterNorm::relu) dz = constants.value(v, value) > 0.0F ? dz : 0.0F;
+            if constexpr (after == AfterNorm::add_relu) {
+              if (more_dy != nullptr) dz += read.more.values[v].value();
+              dz = read.y.values[v].value() > 0.0F ? dz : 0.0F;
+              stored.values[v] = T::of(dz);
+            }
+            products[v] += dz * (value - constants.mean[v]);
+            sums[v] += dz;
           }
-          if constexpr (after == AfterNorm::relu) {
-            for (int v = 0; v < V; ++v) dz[v] = constants.value(v, values[v]) > 0.0F ? dz[v] : 0.0F;
-          }
-          if constexpr (after == AfterNorm::add_relu) {
-            const Floats<V> result = floats(read.y);
-            for (int v = 0; v < V; ++v) dz[v] = result[v] > 0.0F ? dz[v] : 0.0F;
-            store<V>(dz, dresidual, row * channels + column);
-          }
-          for (int v = 0; v < V; ++v) {
-            products[v] += dz[v] * (values[v] - constants.mean[v]);
-            sums[v] += dz[v];
-          }
+          if constexpr (after == AfterNorm::add_relu) store(stored, dresidual, row * channels + column);
         });
   }
 };

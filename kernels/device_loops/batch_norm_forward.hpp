@@ -79,8 +79,8 @@ struct PivotSums {
 };
 
 /// Joins the tiles' means and squares to mean and biased variance (Chan, Golub & LeVeque 1979), in double,
-/// as sums over d = m − the first tile's mean; of the squares' digits a difference loses no more than one in
-/// as many as there are tiles. Then updates the running ones (update_running_statistics).
+/// as sums over d = m − the first tile's mean: with n tiles the variance, a difference of two such sums,
+/// loses log₂ n bits at most. Then updates the running ones (update_running_statistics).
 struct JoinStatistics {
   const float* origin = nullptr;  ///< The first tile's mean of each channel
   std::int32_t row_blocks = 0;

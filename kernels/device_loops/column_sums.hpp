@@ -9,9 +9,14 @@
 /// tile, then the tiles are added in a fixed order. No atomics: the bits are always the same.
 namespace flotilla::loops {
 
-/// Teams that sum, at most. A GPU of 132 processors runs 528 at once if a lane takes 64 registers, 264 if it
-/// takes 128: with so many that the last ones, which do not fill the GPU, are a small part.
+/// Teams that sum, at most: four times as many as a GPU of 132 processors runs at once with 64 registers a
+/// lane (528), so that the last ones, which do not fill it, are a small part.
 inline constexpr std::int64_t sum_teams = 2048;
+
+/// Rows that a lane of such a team reads at once, of several arrays: with more than one of eight values each
+/// it would need more than 64 registers.
+template <int V>
+inline constexpr int sum_rows = V == 8 ? 1 : 2;
 
 /// Floats of scratch: two sums for each channel of each row block.
 inline std::size_t partial_floats(const Tiles& tiles, std::int64_t channels) {
@@ -68,7 +73,7 @@ struct TileSums {
 template <int V, class Space, class Term>
 void sum_tiles(const Space& space, const char* name, const Tiles& tiles, const Term& term, float* partials) {
   using Sums = TileSums<Space, V, Term>;
-  for_each_team(space, name, tiles.teams(), team_lanes, Sums::scratch_bytes, Sums{tiles, term, partials});
+  for_each_team<4>(space, name, tiles.teams(), team_lanes, Sums::scratch_bytes, Sums{tiles, term, partials});
 }
 
 /// Channels of a team that adds the tiles up, and lanes that share each of them: 32 bytes side by side. A

@@ -50,9 +50,10 @@ inline constexpr int team_lanes = 256;
 template <class Space>
 inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
-/// At least two teams run side by side on a processor of a GPU: 128 registers for a lane.
-template <class Space>
-using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, 2>>;
+/// At least so many teams run side by side on a processor of a GPU: with two 128 registers for a lane, with
+/// four 64.
+template <class Space, int side_by_side = 2>
+using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, side_by_side>>;
 
 /// In which order the indices or teams of a kernel come: in the space's own. Spaces of tests shuffle them,
 /// and the lanes of their own type of team.
@@ -103,7 +104,7 @@ void for_each_pack(const Space& space, const char* name, std::int64_t size, cons
 }
 
 /// Calls functor(team) for teams 0 … teams − 1, which share `scratch_bytes` of fast memory (below 32 KiB).
-template <class Space, class Functor>
+template <int side_by_side = 2, class Space, class Functor>
 void for_each_team(const Space& space, const char* name, std::int64_t teams, int lanes,
                    std::size_t scratch_bytes, const Functor& functor) {
   static_assert(small<Functor>);
@@ -113,7 +114,7 @@ void for_each_team(const Space& space, const char* name, std::int64_t teams, int
   // 8 more: the scratch starts on 8 bytes at most.
   const int bytes = scratch_bytes == 0 ? 0 : static_cast<int>(scratch_bytes) + 8;
   Queue<Space>::put(space, [=] {
-    Policy<Space> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
+    Policy<Space, side_by_side> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
     Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)),
                          Order<Space>::of(functor, teams));
   });

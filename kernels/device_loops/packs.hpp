@@ -43,10 +43,15 @@ KOKKOS_INLINE_FUNCTION Floats<V> load_floats(const T* from, std::int64_t first) 
 }
 
 template <int V, class T>
+KOKKOS_INLINE_FUNCTION void store(const Pack<T, V>& pack, T* to, std::int64_t first) {
+  *reinterpret_cast<Pack<T, V>*>(to + first) = pack;
+}
+
+template <int V, class T>
 KOKKOS_INLINE_FUNCTION void store(const Floats<V>& values, T* to, std::int64_t first) {
   Pack<T, V> pack;
   for (int v = 0; v < V; ++v) pack.values[v] = T::of(values[v]);
-  *reinterpret_cast<Pack<T, V>*>(to + first) = pack;
+  store(pack, to, first);
 }
 
 /// Calls body with the widest pack, up to `widest` values, that a row of `channels` values is whole packs of.
