@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's convolutions as plain loops on the host, as its documentation describes them. Only what Flotilla
-// asks for is there: NHWC images and filters, cross-correlation. Measurements find algorithms that may not be
-// chosen, too. Stricter than the documentation: in half precision tensor cores take channels by eights only,
-// and every array begins at a multiple of 16 bytes.
+// cuDNN's convolutions as plain loops on the host: NHWC, cross-correlation. Measurements find algorithms that
+// may not be chosen, too. Stricter than the documentation: in half precision tensor cores take channels by
+// eights only, and every array begins at a multiple of 16 bytes.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -50,6 +49,7 @@ constexpr std::size_t workspace_needed = 1000;
 constexpr std::size_t too_large = std::size_t{8} << 30U;
 constexpr int always_there = 3;  // the algorithm that does without tensor cores
 int convolutions_to_refuse = 0;
+flotilla::fake::Convolution last;
 
 /// One of the three operands of a convolution.
 struct Values {
@@ -131,15 +131,13 @@ bool on_device(const Operands& operands) {
 
 /// Whether tensor cores take a convolution with these filters.
 bool suits_tensor_cores(const cudnnFilterStruct& filter, const cudnnConvolutionStruct& conv) {
-  const cudnnTensorStruct& w = filter.values;
-  return !is_half(w.precision) || (w.c % 8 == 0 && w.n / conv.groups % 8 == 0);
+  return !is_half(filter.values.precision) ||
+         (filter.values.c % 8 == 0 && filter.values.n / conv.groups % 8 == 0);
 }
 
 bool can_do(int algorithm, const cudnnFilterStruct& filter, const cudnnConvolutionStruct& conv) {
   return suits_tensor_cores(filter, conv) || (algorithm == always_there && conv.math != CUDNN_TENSOR_OP_MATH);
 }
-
-flotilla::fake::Convolution last;
 
 /// The operand `to` = the sum of products of the two others + beta · `to`, into `result`. Refused unless all
 /// are in the GPU's memory, the algorithm is one that works, and it has its workspace.
@@ -174,8 +172,8 @@ cudnnStatus_t candidates(const cudnnFilterStruct& filter, const cudnnConvolution
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo = static_cast<decltype(results[i].algo)>(i);
-    const bool works = i > 0 && (suitable || i == always_there);
-    results[i].status = works ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    results[i].status =
+        i == always_there || (i > 0 && suitable) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     results[i].time = static_cast<float>(i + 1);
     results[i].memory = i == 1 ? too_large : workspace_needed;
     results[i].determinism = i == always_there ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
@@ -259,7 +257,6 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
-
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* made) {
   *made = new cudnnTensorStruct{};
   return CUDNN_STATUS_SUCCESS;
@@ -341,7 +338,6 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
   return convolve(handle, *conv, {{{*x, x_array}, {w->values, w_array}, {*y, y_array}}}, of_y, y_array,
                   algorithm, workspace, bytes, alpha, beta);
 }
-
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     cudnnHandle_t handle, cudnnFilterDescriptor_t w, const void* w_array, cudnnTensorDescriptor_t dy,
     const void* dy_array, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t dx, void* dx_array,
@@ -370,7 +366,6 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
   return convolve(handle, *conv, {{{*dx, dx_array}, {w->values, w_array}, {*dy, dy_array}}}, of_x, dx_array,
                   algorithm, workspace, bytes, alpha, beta);
 }
-
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     cudnnHandle_t handle, cudnnTensorDescriptor_t x, const void* x_array, cudnnTensorDescriptor_t dy,
     const void* dy_array, cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t dw, void* dw_array,
