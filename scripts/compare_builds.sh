@@ -333,7 +333,7 @@ ratio() {
 
 ratio "speed: step of the MNIST MLP, 1 rank" step_us 1 step "$inputs/mnist_mlp.toml" device.threads=1 --steps 2000
 ratio "speed: step of the MNIST MLP, 2 ranks" step_us 2 step "$inputs/mnist_mlp.toml" device.threads=1 --steps 2000
-ratio "speed: step of ResNet-50, 2 threads" step_us 1 step "$inputs/resnet50_synthetic.toml" device.threads=2 --steps 4
+ratio "speed: step of ResNet-50, 2 threads" step_us 1 step "$inputs/resnet50_synthetic.toml" device.threads=2 train.batch_size=4 --steps 3
 ratio "speed: all-reduce of 16 MiB, 2 ranks" time_us 2 all-reduce --bytes 16M
 
 echo "$cases cases, $differing differ"
