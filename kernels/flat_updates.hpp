@@ -6,6 +6,7 @@
 #include <span>
 #include <variant>
 
+#include "kernels/error.hpp"
 #include "kernels/flat_math.hpp"
 #include "kernels/tensor.hpp"
 
@@ -110,6 +111,28 @@ inline std::span<const char* const> rule_state_names(const UpdateRule& rule) {
   return std::visit([](const auto& one) { return std::span<const char* const>(one.state); }, rule);
 }
 
+/// By which LARS and LAMB multiply the rate of a tensor, from the norms of its parameters p and of its
+/// gradient g as used (gradient_scale · g), with λ the weight decay of its range (You et al. 2017 and 2020):
+///
+///     lars  coefficient · ‖p‖ / (‖g‖ + λ ‖p‖ + ε) if λ, ‖p‖, ‖g‖ > 0, else 1
+///     lamb  ‖p‖ / ‖g‖ if ‖p‖, ‖g‖ > 0, else 1; g is the direction, not scaled by UpdateNumbers
+struct TrustRatio {
+  enum class Kind : std::uint8_t { lars, lamb };
+  Kind kind = Kind::lamb;
+  double coefficient = 1.0;
+  double epsilon = 0.0;
+
+  constexpr float operator()(double parameters, double gradients, double decay) const {
+    if (!(parameters > 0.0 && gradients > 0.0)) return 1.0F;
+    if (kind == Kind::lamb) return static_cast<float>(parameters / gradients);
+    if (!(decay > 0.0)) return 1.0F;
+    return static_cast<float>(coefficient * parameters / (gradients + decay * parameters + epsilon));
+  }
+  /// Whether the gradients are multiplied with UpdateNumbers::gradient_scale.
+  constexpr bool scales_gradients() const { return kind == Kind::lars; }
+  friend bool operator==(const TrustRatio&, const TrustRatio&) = default;
+};
+
 /// Updates of flat arrays, each one pass. On the CPU and on a GPU the rules are the functors of
 /// flat/rules.hpp; the reference device has plain loops.
 class FlatUpdates {
@@ -117,6 +140,13 @@ class FlatUpdates {
   virtual ~FlatUpdates() = default;
   /// @param state as many arrays as the rule keeps; the others are not read
   virtual void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) = 0;
+  /// An update with the rate factor of each range multiplied by the trust ratio of its values; the host waits
+  /// for no norm. Only devices that run ahead of the host have it; with others the caller takes
+  /// FlatMath::norms and sets the factors.
+  virtual void update_by_norms(const UpdateInput& /*in*/, const TrustRatio& /*ratio*/,
+                               const UpdateRule& /*rule*/, const UpdateState& /*state*/) {
+    throw InternalError("this device has no updates by norms");
+  }
 };
 
 }  // namespace flotilla

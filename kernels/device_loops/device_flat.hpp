@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct FlatUpdate {
   float gradient_scale = 1.0F;
   Decay decay = Decay::coupled;
   const UpdateNumbers* numbers = nullptr;  ///< Instead of learning_rate and gradient_scale, and corrections
+  const float* rate_factors = nullptr;     ///< Of ranges, instead of the chunks'; null: those
+  bool scales = true;                      ///< By numbers' gradient_scale
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     if (numbers != nullptr && numbers->taken == 0.0F) return;
@@ -30,13 +33,14 @@ struct FlatUpdate {
     float scale = gradient_scale;
     if (numbers != nullptr) {
       rate = numbers->learning_rate;
-      scale = numbers->gradient_scale;
+      if (scales) scale = numbers->gradient_scale;
       if constexpr (requires { own.moments; }) {
         own.moments.correction1 = numbers->correction1;
         own.moments.correction2 = numbers->correction2;
       }
     }
-    flat::set_constants(own.in, scale, rate * chunk.rate_factor, decay, chunk.weight_decay);
+    const float factor = rate_factors == nullptr ? chunk.rate_factor : rate_factors[chunk.range];
+    flat::set_constants(own.in, scale, rate * factor, decay, chunk.weight_decay);
     each_lane(team, chunk.count, [&](int i) { own(chunk.begin + i); });
   }
 };
@@ -62,6 +66,35 @@ struct FlatSums {
   }
 };
 
+/// factors[range] ← the range's rate factor by its trust ratio, from the sums of squares of its chunks, which
+/// are added in their order. The first chunk of a range does it.
+struct RateFactors {
+  TrustRatio ratio;
+  const FlatChunk* chunks = nullptr;
+  std::int64_t count = 0;
+  const double* parameters = nullptr;  ///< One sum per chunk
+  const double* gradients = nullptr;
+  float gradient_scale = 1.0F;
+  const UpdateNumbers* numbers = nullptr;  ///< With lars: instead of gradient_scale
+  float* factors = nullptr;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t first) const {
+    const FlatChunk chunk = chunks[first];
+    if (first > 0 && chunks[first - 1].range == chunk.range) return;
+    double parameter_sum = 0.0;
+    double gradient_sum = 0.0;
+    for (std::int64_t i = first; i < count && chunks[i].range == chunk.range; ++i) {
+      parameter_sum += parameters[i];
+      gradient_sum += gradients[i];
+    }
+    const float scale =
+        numbers != nullptr && ratio.scales_gradients() ? numbers->gradient_scale : gradient_scale;
+    const double gradient_norm = std::sqrt(gradient_sum) * static_cast<double>(scale < 0.0F ? -scale : scale);
+    factors[chunk.range] = chunk.rate_factor * ratio(std::sqrt(parameter_sum), gradient_norm,
+                                                     static_cast<double>(chunk.weight_decay));
+  }
+};
+
 /// A functor of flat/rules.hpp on every value.
 template <class Functor>
 struct FlatSweep {
@@ -70,12 +103,18 @@ struct FlatSweep {
 };
 
 /// FlatMath on a device: each update is one launch over the chunks of all ranges. The table of chunks is
-/// uploaded when the ranges change: in every step of LARS and LAMB, rarely otherwise.
+/// uploaded when the ranges change, which is rare.
 template <class Space>
 class DeviceFlat : public FlatMath, public FlatUpdates {
  public:
   DeviceFlat(const Space& space, LoopMemory memory)
-      : space_(space), update_table_(space, memory), sum_table_(space, memory), partials_(memory) {}
+      : space_(space),
+        update_table_(space, memory),
+        sum_table_(space, memory),
+        norm_table_(space, memory),
+        rate_table_(space, memory),
+        partials_(memory),
+        rate_factors_(memory) {}
 
   void fill(DeviceSpan<float> x, float value) override {
     sweep("fill", x.size(), flat::Fill{x.address(), value});
@@ -104,7 +143,21 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   }
 
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
-    flat::with_functor(in, rule, state, [&](const auto& functor) { launch(in, functor); });
+    flat::with_functor(in, rule, state, [&](const auto& functor) {
+      const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
+      launch(table, FlatUpdate<Space, std::decay_t<decltype(functor)>>{
+                        functor, table.address(), in.learning_rate, in.gradient_scale, in.decay, in.numbers});
+    });
+  }
+  void update_by_norms(const UpdateInput& in, const TrustRatio& ratio, const UpdateRule& rule,
+                       const UpdateState& state) override {
+    flat::with_functor(in, rule, state, [&](const auto& functor) {
+      const float* const factors = rate_factors(in, ratio);
+      const FlatTable<Space>& table = rate_table_.of_each(in.ranges, flat_update_values);
+      launch(table, FlatUpdate<Space, std::decay_t<decltype(functor)>>{
+                        functor, table.address(), in.learning_rate, in.gradient_scale, in.decay, in.numbers,
+                        factors, ratio.scales_gradients()});
+    });
   }
 
  private:
@@ -114,11 +167,30 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   }
 
   template <class Functor>
-  void launch(const UpdateInput& in, const Functor& functor) {
-    const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
-    for_each_team(space_, "update", table.chunks(), team_lanes, 0,
-                  FlatUpdate<Space, Functor>{functor, table.address(), in.learning_rate, in.gradient_scale,
-                                             in.decay, in.numbers});
+  void launch(const FlatTable<Space>& table, const FlatUpdate<Space, Functor>& update) {
+    for_each_team(space_, "update", table.chunks(), team_lanes, 0, update);
+  }
+
+  /// One per range, on the device.
+  const float* rate_factors(const UpdateInput& in, const TrustRatio& ratio) {
+    const FlatTable<Space>& table = norm_table_.of_each(in.ranges, flat_sum_values);
+    const auto chunks = static_cast<std::size_t>(table.chunks());
+    auto* const parameters = reinterpret_cast<double*>(partials_.floats(4 * chunks));
+    double* const gradients = parameters + chunks;
+    sum_chunks(flat::Square{in.parameters.address()}, table, parameters);
+    sum_chunks(flat::Square{in.gradients.address()}, table, gradients);
+    float* const factors = rate_factors_.floats(in.ranges.size());
+    for_each(space_, "rate factors", table.chunks(),
+             RateFactors{ratio, table.address(), table.chunks(), parameters, gradients, in.gradient_scale,
+                         in.numbers, factors});
+    return factors;
+  }
+
+  /// partials[i] ← the sum over chunk i.
+  template <class Term>
+  void sum_chunks(const Term& term, const FlatTable<Space>& table, double* partials) {
+    for_each_team(space_, "sums", table.chunks(), team_lanes, sizeof(double) * team_lanes,
+                  FlatSums<Space, Term>{term, table.address(), partials});
   }
 
   template <class Term>
@@ -132,11 +204,10 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   /// results[i] ← the sum over ranges[i]. Waits for the device.
   template <class Term>
   void sums(const Term& term, std::span<const FlatRange> ranges, std::span<double> results) {
-    const FlatTable<Space>& table = sum_table_.of_sums(ranges);
+    const FlatTable<Space>& table = sum_table_.of_each(ranges, flat_sum_values);
     const auto chunks = static_cast<std::size_t>(table.chunks());
     auto* const partials = reinterpret_cast<double*>(partials_.floats(2 * chunks));
-    for_each_team(space_, "sums", table.chunks(), team_lanes, sizeof(double) * team_lanes,
-                  FlatSums<Space, Term>{term, table.address(), partials});
+    sum_chunks(term, table, partials);
     host_partials_.resize(chunks);
     copy_to_host(space_, partials, std::span(host_partials_));
     std::size_t chunk = 0;
@@ -150,7 +221,10 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   Space space_;
   FlatTable<Space> update_table_;
   FlatTable<Space> sum_table_;
+  FlatTable<Space> norm_table_;  ///< Of updates by norms: cut for the norms
+  FlatTable<Space> rate_table_;  ///< Of updates by norms: cut for the values
   Scratch partials_;
+  Scratch rate_factors_;
   std::vector<double> host_partials_;
 };
 

@@ -21,6 +21,7 @@ inline constexpr std::int64_t flat_sum_values = 16384;
 struct FlatChunk {
   std::int64_t begin = 0;
   std::int32_t count = 0;
+  std::int32_t range = 0;  ///< Its range's place in the list, where ranges are not merged
   float weight_decay = 0.0F;
   float rate_factor = 1.0F;
   friend bool operator==(const FlatChunk&, const FlatChunk&) = default;
@@ -42,13 +43,14 @@ class FlatTable {
   /// Cut for an update: neighbours of equal constants are one range.
   const FlatTable& of_updates(std::span<const FlatRange> ranges) {
     wanted_.clear();
-    for (std::size_t index = 0; index < ranges.size();) cut(flat::merged(ranges, index), flat_update_values);
+    for (std::size_t index = 0; index < ranges.size();)
+      cut(flat::merged(ranges, index), 0, flat_update_values);
     return uploaded();
   }
-  /// Cut for sums: range by range.
-  const FlatTable& of_sums(std::span<const FlatRange> ranges) {
+  /// Cut range by range, into chunks of at most so many values.
+  const FlatTable& of_each(std::span<const FlatRange> ranges, std::int64_t values) {
     wanted_.clear();
-    for (const FlatRange& range : ranges) cut(range, flat_sum_values);
+    for (std::size_t i = 0; i < ranges.size(); ++i) cut(ranges[i], i, values);
     return uploaded();
   }
 
@@ -56,11 +58,11 @@ class FlatTable {
   const FlatChunk* address() const { return address_; }
 
  private:
-  void cut(const FlatRange& range, std::int64_t values) {
+  void cut(const FlatRange& range, std::size_t number, std::int64_t values) {
     for (std::int64_t begin = 0; begin < range.count; begin += values)
       wanted_.push_back({range.offset + begin,
-                         static_cast<std::int32_t>(std::min(values, range.count - begin)), range.weight_decay,
-                         range.rate_factor});
+                         static_cast<std::int32_t>(std::min(values, range.count - begin)),
+                         static_cast<std::int32_t>(number), range.weight_decay, range.rate_factor});
   }
 
   const FlatTable& uploaded() {

@@ -49,35 +49,49 @@ bool ListedFlat::all_finite(DeviceSpan<const float> x) {
   return flat_.all_finite(x);
 }
 
-/// The first update of other ranges makes a table of them on the device: it is done now. With LARS and LAMB,
-/// whose ranges carry norms, every one is.
-bool ListedFlat::new_ranges(const UpdateInput& in) {
-  if (std::ranges::equal(in.ranges, ranges_)) return false;
+/// The first update of other ranges makes a table of them on the device: it is done now.
+bool ListedFlat::are_new(const UpdateInput& in, Ranges& ranges) {
+  if (std::ranges::equal(in.ranges, ranges.list)) return false;
   list_.submit();
-  ranges_.assign(in.ranges.begin(), in.ranges.end());
-  ++ranges_seen_;
+  ranges.list.assign(in.ranges.begin(), in.ranges.end());
+  ++ranges.seen;
   return true;
 }
 
-void ListedFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
-  if (new_ranges(in)) return updates_.update(in, rule, state);
+ListedFlat::Update ListedFlat::listed(const UpdateInput& in, const UpdateRule& rule, const Ranges& ranges) {
   flat::check_update(in);
-  const Update update{.parameters = in.parameters,
-                      .gradients = in.gradients,
-                      .decay = in.decay,
-                      .numbers = in.numbers != nullptr ? in.numbers : list_.number(numbers_of(in, rule)),
-                      .ranges = ranges_seen_};
-  list_.add<&ListedFlat::do_update>(*this, update, rule, state);
+  return {.parameters = in.parameters,
+          .gradients = in.gradients,
+          .decay = in.decay,
+          .numbers = in.numbers != nullptr ? in.numbers : list_.number(numbers_of(in, rule)),
+          .ranges = ranges.seen};
+}
+
+void ListedFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
+  if (are_new(in, ranges_)) return updates_.update(in, rule, state);
+  list_.add<&ListedFlat::do_update>(*this, listed(in, rule, ranges_), rule, state);
+}
+void ListedFlat::update_by_norms(const UpdateInput& in, const TrustRatio& ratio, const UpdateRule& rule,
+                                 const UpdateState& state) {
+  if (are_new(in, norm_ranges_)) return updates_.update_by_norms(in, ratio, rule, state);
+  list_.add<&ListedFlat::do_update_by_norms>(*this, listed(in, rule, norm_ranges_), ratio, rule, state);
 }
 
 /// The update's step does not matter: its corrections lie among the numbers.
+UpdateInput ListedFlat::input(const Update& update, const Ranges& ranges) {
+  return {.parameters = update.parameters,
+          .gradients = update.gradients,
+          .ranges = ranges.list,
+          .decay = update.decay,
+          .numbers = update.numbers};
+}
+
 void ListedFlat::do_update(const Update& update, const UpdateRule& rule, const UpdateState& state) {
-  updates_.update({.parameters = update.parameters,
-                   .gradients = update.gradients,
-                   .ranges = ranges_,
-                   .decay = update.decay,
-                   .numbers = update.numbers},
-                  rule, state);
+  updates_.update(input(update, ranges_), rule, state);
+}
+void ListedFlat::do_update_by_norms(const Update& update, const TrustRatio& ratio, const UpdateRule& rule,
+                                    const UpdateState& state) {
+  updates_.update_by_norms(input(update, norm_ranges_), ratio, rule, state);
 }
 
 }  // namespace flotilla

@@ -22,6 +22,8 @@ class ListedFlat : public FlatMath, public FlatUpdates {
   void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override;
   bool all_finite(DeviceSpan<const float> x) override;
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override;
+  void update_by_norms(const UpdateInput& in, const TrustRatio& ratio, const UpdateRule& rule,
+                       const UpdateState& state) override;
 
  private:
   /// The parts of an update that stay the same from step to step.
@@ -34,14 +36,24 @@ class ListedFlat : public FlatMath, public FlatUpdates {
     friend bool operator==(const Update&, const Update&) = default;
   };
 
-  bool new_ranges(const UpdateInput& in);
+  /// The ranges that `flat_` has cut into chunks last.
+  struct Ranges {
+    std::vector<FlatRange> list;
+    std::int64_t seen = 0;  ///< Lists so far
+  };
+
+  bool are_new(const UpdateInput& in, Ranges& ranges);
+  Update listed(const UpdateInput& in, const UpdateRule& rule, const Ranges& ranges);
+  static UpdateInput input(const Update& update, const Ranges& ranges);
   void do_update(const Update& update, const UpdateRule& rule, const UpdateState& state);
+  void do_update_by_norms(const Update& update, const TrustRatio& ratio, const UpdateRule& rule,
+                          const UpdateState& state);
 
   FlatMath& flat_;
   FlatUpdates& updates_;
   WorkList& list_;
-  std::vector<FlatRange> ranges_;  ///< Those that `flat_` has cut into chunks last
-  std::int64_t ranges_seen_ = 0;
+  Ranges ranges_;       ///< Of updates
+  Ranges norm_ranges_;  ///< Of updates by norms
 };
 
 }  // namespace flotilla

@@ -12,48 +12,48 @@ std::vector<FlatRange> without_decay(std::vector<FlatRange> ranges) {
   return ranges;
 }
 
-std::vector<float> factors_of(const std::vector<FlatRange>& ranges) {
-  std::vector<float> factors;
-  for (const FlatRange& range : ranges) factors.push_back(range.rate_factor);
-  return factors;
-}
-
 }  // namespace
 
-Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
+LayerwiseOptimizer::LayerwiseOptimizer(const OptimizerConfig& config, const ArenaLayout& layout,
+                                       Device& device)
     : Optimizer(config, layout, device),
       math_(device.flat()),
+      runs_ahead_(device.info().runs_ahead),
       parameter_norms_(ranges.size()),
       gradient_norms_(ranges.size()),
-      factors_(factors_of(ranges)),
-      coefficient_(config.lars_coefficient),
-      epsilon_(config.epsilon) {}
+      scaled_ranges_(ranges.size()) {}
+
+void LayerwiseOptimizer::update_by_norms(UpdateInput in, const TrustRatio& ratio, const UpdateRule& by,
+                                         const UpdateState& with) {
+  if (runs_ahead_ && has_whole_tensors()) return updates.update_by_norms(in, ratio, by, with);
+  math_.norms(in.parameters, in.ranges, parameter_norms_);
+  math_.norms(in.gradients, in.ranges, gradient_norms_);
+  complete_norms(parameter_norms_, gradient_norms_);
+  const double scale = std::abs(static_cast<double>(in.gradient_scale));
+  for (std::size_t i = 0; i < in.ranges.size(); ++i) {
+    scaled_ranges_[i] = in.ranges[i];
+    scaled_ranges_[i].rate_factor *= ratio(parameter_norms_[i], scale * gradient_norms_[i],
+                                           static_cast<double>(in.ranges[i].weight_decay));
+  }
+  in.ranges = scaled_ranges_;
+  updates.update(in, by, with);
+}
+
+Lars::Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
+    : LayerwiseOptimizer(config, layout, device),
+      ratio_{
+          .kind = TrustRatio::Kind::lars, .coefficient = config.lars_coefficient, .epsilon = config.epsilon} {
+}
 
 void Lars::update(UpdateInput in) {
-  math_.norms(in.parameters, ranges, parameter_norms_);
-  math_.norms(in.gradients, ranges, gradient_norms_);
-  complete_norms(parameter_norms_, gradient_norms_);
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const double decay = ranges[i].weight_decay;
-    const double parameters = parameter_norms_[i];
-    const double gradients = std::abs(static_cast<double>(in.gradient_scale)) * gradient_norms_[i];
-    const bool scaled = decay > 0.0 && parameters > 0.0 && gradients > 0.0;
-    const double factor =
-        scaled ? coefficient_ * parameters / (gradients + decay * parameters + epsilon_) : 1.0;
-    ranges[i].rate_factor = factors_[i] * static_cast<float>(factor);
-  }
   in.ranges = ranges;
   in.decay = Decay::coupled;
-  updates.update(in, rule, state);
+  update_by_norms(in, ratio_, rule, state);
 }
 
 Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
-    : Optimizer(config, layout, device),
-      math_(device.flat()),
+    : LayerwiseOptimizer(config, layout, device),
       rate_ranges_(without_decay(ranges)),
-      parameter_norms_(ranges.size()),
-      direction_norms_(ranges.size()),
-      factors_(factors_of(ranges)),
       direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {
   std::get<rules::LambDirection>(rule).direction = direction_.span();
 }
@@ -61,20 +61,12 @@ Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& dev
 void Lamb::update(UpdateInput in) {
   in.ranges = ranges;
   updates.update(in, rule, state);
-
-  math_.norms(in.parameters, ranges, parameter_norms_);
-  math_.norms(direction_.span(), ranges, direction_norms_);
-  complete_norms(parameter_norms_, direction_norms_);
-  for (std::size_t i = 0; i < rate_ranges_.size(); ++i) {
-    const bool scaled = parameter_norms_[i] > 0.0 && direction_norms_[i] > 0.0;
-    rate_ranges_[i].rate_factor =
-        factors_[i] * (scaled ? static_cast<float>(parameter_norms_[i] / direction_norms_[i]) : 1.0F);
-  }
-  updates.update({.parameters = in.parameters,
-                  .gradients = direction_.span(),
-                  .ranges = rate_ranges_,
-                  .learning_rate = in.learning_rate},
-                 rules::Sgd{}, {});
+  update_by_norms({.parameters = in.parameters,
+                   .gradients = direction_.span(),
+                   .ranges = rate_ranges_,
+                   .learning_rate = in.learning_rate,
+                   .numbers = in.numbers},
+                  {.kind = TrustRatio::Kind::lamb}, rules::Sgd{}, {});
 }
 
 }  // namespace flotilla

@@ -7,8 +7,27 @@
 
 namespace flotilla {
 
+/// An optimizer that sets a rate for each tensor from norms. On devices that run ahead of the host the norms
+/// stay there, unless other processes hold parts of the tensors.
+class LayerwiseOptimizer : public Optimizer {
+ public:
+  LayerwiseOptimizer(const OptimizerConfig& config, const ArenaLayout& layout, Device& device);
+
+ protected:
+  /// An update with the rate factor of each of `in.ranges`, one per tensor, multiplied by its trust ratio.
+  void update_by_norms(UpdateInput in, const TrustRatio& ratio, const UpdateRule& by,
+                       const UpdateState& with);
+
+ private:
+  FlatMath& math_;
+  bool runs_ahead_;
+  std::vector<double> parameter_norms_;
+  std::vector<double> gradient_norms_;
+  std::vector<FlatRange> scaled_ranges_;
+};
+
 /// Momentum with a rate per tensor (formula: make_optimizer).
-class Lars : public Optimizer {
+class Lars : public LayerwiseOptimizer {
  public:
   Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device);
 
@@ -16,16 +35,11 @@ class Lars : public Optimizer {
   void update(UpdateInput in) override;
 
  private:
-  FlatMath& math_;
-  std::vector<double> parameter_norms_;
-  std::vector<double> gradient_norms_;
-  std::vector<float> factors_;  ///< Of the deck: optimizer.rates
-  double coefficient_;
-  double epsilon_;
+  TrustRatio ratio_;
 };
 
 /// Adam's direction with a rate per tensor (formula: make_optimizer).
-class Lamb : public Optimizer {
+class Lamb : public LayerwiseOptimizer {
  public:
   Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& device);
 
@@ -33,11 +47,7 @@ class Lamb : public Optimizer {
   void update(UpdateInput in) override;
 
  private:
-  FlatMath& math_;
   std::vector<FlatRange> rate_ranges_;  ///< Those of the update: without weight decay
-  std::vector<double> parameter_norms_;
-  std::vector<double> direction_norms_;
-  std::vector<float> factors_;  ///< Of the deck: optimizer.rates
   Storage direction_;
 };
 

@@ -41,7 +41,7 @@ class Optimizer {
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
             double gradient_scale);
   /// One step with numbers on the device (OverflowGuard::check), by which it may be skipped: then steps()
-  /// counts one too many. Not for optimizers that need norms.
+  /// counts one too many.
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers);
 
   /// A step in parts, of which one may be done while another's gradient is still coming: begin_step() counts
@@ -62,6 +62,8 @@ class Optimizer {
  protected:
   /// `in` holds parameters, gradients, rate, scale and step; the rest is the optimizer's.
   virtual void update(UpdateInput in);
+  /// Whether this process has all of every tensor, so that its norms need no completing.
+  bool has_whole_tensors() const { return !whole_norms_; }
   void complete_norms(std::span<double> first, std::span<double> second) const;
 
   FlatUpdates& updates;

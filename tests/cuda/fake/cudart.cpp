@@ -23,6 +23,7 @@ std::atomic<std::size_t> handles{0};
 thread_local int gpu = 0;
 std::atomic<bool> sleeps_in_streams{false};  // A process uses one GPU.
 flotilla::fake::Done account;                // of the computing thread
+std::atomic<std::int64_t> waits{0};
 
 /// What a thread does not do while it captures.
 cudaError_t unless_capturing(cudaError_t status = cudaSuccess) {
@@ -85,7 +86,9 @@ void in_stream(cudaStream_t stream, std::function<void()> work) {
   put(stream, std::move(work));
 }
 Done done() {
-  return account;
+  Done all = account;
+  all.waits = waits;
+  return all;
 }
 
 }  // namespace flotilla::fake
@@ -164,6 +167,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (flotilla::fake::left_out("cudaStreamSynchronize")) return cudaSuccess;
   refuse_spinning(sleeps_in_streams, "a stream");
+  ++waits;
   const cudaError_t status = unless_capturing();
   if (status == cudaSuccess) flotilla::fake::finish(flotilla::fake::place_of(stream));
   return status;
@@ -226,6 +230,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (flotilla::fake::left_out("cudaEventSynchronize")) return cudaSuccess;
   refuse_spinning(of(event).sleeps, "an event");
+  ++waits;
   const cudaError_t status = unless_capturing();
   const std::lock_guard lock(flotilla::fake::queues_mutex());
   if (status == cudaSuccess) flotilla::fake::finish(of(event).place);

@@ -20,6 +20,7 @@ struct Done {
   std::int64_t alone = 0;
   std::int64_t in_graphs = 0;
   std::int64_t graphs = 0;  ///< Launched
+  std::int64_t waits = 0;   ///< Of the host, for streams and events
 };
 Done done();
 
