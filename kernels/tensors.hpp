@@ -22,7 +22,8 @@ class Tensors {
   virtual bool all_finite(const Tensor& x) = 0;  ///< Whether no value is NaN or infinite; any layout
   /// Makes a host batch available as `to` (plain, shape kept; for images (N,C,H,W) or (N,C·H·W)): a CPU
   /// points `to` at it, a device with memory of its own copies it, into memory that it makes if `to` has
-  /// none. The host memory must not change until finish_staging() after its last use.
+  /// none. A layout of Conv2d::batch_layout is kept. The host memory must not change until finish_staging()
+  /// after its last use.
   /// @throws InternalError for bytes where DeviceInfo::stages_bytes is false
   virtual void stage(const HostBatch& batch, Tensor& to) = 0;
   /// Returns when no work queued so far will read a batch or Targets any more.

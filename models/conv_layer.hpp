@@ -24,6 +24,7 @@ class ConvLayer : public Layer {
   std::string_view name() const override { return name_; }
   const Shape& output_shape() const override { return shape_; }
   void bind(const Arenas& arenas) override;
+  std::shared_ptr<const Layout> batch_layout() const override { return plan_->batch_layout(); }
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;

@@ -33,6 +33,7 @@ class ConvNorm {
   ConvNorm(const Building& network, const ConvNormSpec& spec);
   const Shape& output_shape() const { return shape_; }
   void bind(const Arenas& arenas);
+  std::shared_ptr<const Layout> batch_layout() const { return conv_->batch_layout(); }
   const Tensor& forward(const Tensor& x, const Tensor* residual, const PassInfo& info);
   /// Recomputes the tensors that backward reads and that were not kept.
   const Tensor& replay(const Tensor& x, bool normalise);

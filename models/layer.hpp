@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -89,6 +90,8 @@ class Layer {
   virtual std::string_view name() const = 0;  ///< "fc1": the start of its tensors' names
   virtual const Shape& output_shape() const = 0;
   virtual void bind(const Arenas& arenas) = 0;
+  /// The layout in which a network's first layer takes its batch; null: the device's usual one.
+  virtual std::shared_ptr<const Layout> batch_layout() const { return nullptr; }
 
   virtual const Tensor& forward(const Tensor& x,
                                 const PassInfo& info) = 0;  ///< The result is owned by the layer.

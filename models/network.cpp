@@ -32,7 +32,9 @@ Network::Network(Device& device, const NetworkSpec& spec)
 }
 
 void Network::finish() {
+  require(!layers_.empty(), "a network has at least one layer");
   memory_.allocate();
+  input_ = {input_.shape(), DeviceSpan<float>{}, layers_.front()->batch_layout()};
   outputs_.resize(layers_.size());
 }
 

@@ -25,6 +25,7 @@ class StemLayer : public Layer {
   std::string_view name() const override { return "conv1"; }
   const Shape& output_shape() const override { return shape_; }
   void bind(const Arenas& arenas) override { unit_.bind(arenas); }
+  std::shared_ptr<const Layout> batch_layout() const override { return unit_.batch_layout(); }
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;

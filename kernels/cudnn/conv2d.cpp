@@ -97,20 +97,19 @@ const void* CudaConv2d::operand(DeviceSpan<const float> weight) const {
   return is_half(scope_->precision()) ? weight_.span().address() : weight.address();
 }
 
-/// The values of x as cuDNN takes them.
+std::shared_ptr<const Layout> CudaConv2d::batch_layout() const {
+  if (channels_ == spec_.input[1]) return nullptr;
+  return std::make_shared<FilledLayout>(channels_);
+}
+
+/// The values of x as cuDNN takes them: a plain tensor is laid out here.
 const void* CudaConv2d::operand(const Tensor& x) {
-  const std::int64_t pixels = spec_.input[2] * spec_.input[3];
-  const bool turned = x.layout() == nullptr && spec_.input[1] > 1 && pixels > 1;  // plain
-  if (!turned && channels_ == spec_.input[1]) return x.span().address();
+  const bool as_taken = channels_ == spec_.input[1] ? is_nhwc(x) : stored_channels(x) == channels_;
+  if (as_taken) return x.span().address();
+  require(x.layout() == nullptr, "a batch of ", x.shape().text(), " must have the layout of batch_layout()");
   if (input_.size() == 0) input_ = scope_->memory().allocate(floats_of(input().size(), scope_->precision()));
   const Values made{input_.span().address(), input().size(), scope_->precision()};
-  const GivenValues given = values_of(x, scope_->precision());
-  if (turned) {
-    scope_->loops().to_nhwc(spec_.input, channels_, given, made);
-  } else {
-    scope_->loops().cast_rows({.rows = spec_.input[0] * pixels, .from = spec_.input[1], .to = channels_},
-                              given, made, {});
-  }
+  scope_->loops().to_nhwc(spec_.input, channels_, values_of(x, scope_->precision()), made);
   return made.address;
 }
 

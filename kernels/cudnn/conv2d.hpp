@@ -9,13 +9,14 @@ namespace flotilla {
 
 /// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
 /// precision forward() makes a half copy of it, and the weight's gradient comes as halves and is cast; a
-/// first layer's channels are padded with zeros to 8, as the matrix units need them.
+/// first layer's channels are padded with zeros to 8, as the matrix units need them: its batch is staged so.
 class CudaConv2d : public Conv2d {
  public:
   CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);
   Shape output_shape() const override { return flotilla::output_shape(spec_); }
   std::int64_t weight_size() const override;
   std::int64_t flops() const override { return flotilla::flops(spec_); }
+  std::shared_ptr<const Layout> batch_layout() const override;
   void forward(const Tensor& x, Weights w, Tensor& y) override;
   void backward_data(const Tensor& dy, Weights w, Tensor& dx) override;
   void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override;
@@ -44,7 +45,7 @@ class CudaConv2d : public Conv2d {
   ConvolutionDescriptors descriptors_;
   Storage weight_;    // in half precision: the copy
   Storage gradient_;  // in half precision: of the weight
-  Storage input_;     // of an input that was plain or had fewer channels
+  Storage input_;     // of an input that was plain
   GraphReleaseGuard last_call_;
 };
 

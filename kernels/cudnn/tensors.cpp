@@ -37,6 +37,13 @@ void CudaTensors::download(const Tensor& from, std::span<float> host) {
 /// For a batch, images in NHWC. A tensor that this has made before is taken again.
 void CudaTensors::make_room(Tensor& to) {
   const Shape shape = to.shape();
+  if (const auto* const filled = dynamic_cast<const FilledLayout*>(to.layout())) {
+    const std::int64_t channels = filled->channels();
+    const std::size_t floats = flotilla::floats_of(shape.size() / shape[1] * channels, context_.precision);
+    if (to.span().size() != floats)
+      to = {shape, context_.memory.allocate(floats), std::make_shared<FilledLayout>(channels)};
+    return;
+  }
   const bool image = shape.rank() == 4;
   if (to.span().size() != floats_of(shape) || (to.layout() != nullptr) != image)
     to = image ? images_.tensor(shape) : zeros(shape);
@@ -58,7 +65,7 @@ void CudaTensors::stage_values(std::span<float> host, Tensor& to) {
   make_room(to);
   const GivenValues batch = values_of(scope_->uploads().batch<float>(host));
   if (shape.rank() == 4) {
-    context_.loops.to_nhwc(shape, shape[1], batch, values_of(to, context_.precision));
+    context_.loops.to_nhwc(shape, stored_channels(to), batch, stored_values(to, context_.precision));
   } else {
     context_.loops.cast(batch, values_of(to, context_.precision), {});
   }
@@ -68,9 +75,14 @@ void CudaTensors::stage_bytes(const ByteImages& host, Tensor& to) {
   check_bytes(host, to);
   make_room(to);
   const DeviceSpan<const std::uint8_t> bytes = scope_->uploads().batch(host.pixels);
+  if (to.shape().rank() == 4) {
+    context_.loops.from_bytes(host.shape, stored_channels(to), bytes, host.scaling,
+                              stored_values(to, context_.precision));
+    return;
+  }
   const std::int64_t channels = host.shape[1];
   const Values values = values_of(to, context_.precision);
-  if (is_nhwc(to) || channels == 1) {  // of one channel, rows are NHWC too
+  if (channels == 1) {  // Rows are NHWC then.
     context_.loops.from_bytes(host.shape, channels, bytes, host.scaling, values);
     return;
   }

@@ -5,10 +5,41 @@
 
 namespace flotilla {
 
+namespace {
+
+const FilledLayout* filled_layout(const Tensor& tensor) {
+  return dynamic_cast<const FilledLayout*>(tensor.layout());
+}
+
+/// @throws InternalError unless the tensor has `size` values in memory
+void check_storage(const Tensor& tensor, std::int64_t size, Precision precision) {
+  require(tensor.span().size() >= floats_of(size, precision), "a tensor of ", tensor.shape().text(), " in ",
+          tensor.span().size(), " floats of storage is too small");
+}
+
+void check_values(const Tensor& tensor, Precision precision) {
+  require(filled_layout(tensor) == nullptr, "a batch of ", tensor.shape().text(),
+          " that is laid out for a first convolution is for no other operation");
+  check_storage(tensor, tensor.shape().size(), precision);
+}
+
+}  // namespace
+
 bool is_nhwc(const Tensor& tensor) {
   const Shape& shape = tensor.shape();
-  return dynamic_cast<const NhwcLayout*>(tensor.layout()) != nullptr ||
-         (shape.rank() == 4 && (shape[1] == 1 || shape[2] * shape[3] == 1));
+  if (tensor.layout() != nullptr) return dynamic_cast<const NhwcLayout*>(tensor.layout()) != nullptr;
+  return shape.rank() == 4 && (shape[1] == 1 || shape[2] * shape[3] == 1);
+}
+
+std::int64_t stored_channels(const Tensor& image) {
+  const FilledLayout* const filled = filled_layout(image);
+  return filled == nullptr ? image.shape()[1] : filled->channels();
+}
+
+Values stored_values(Tensor& image, Precision precision) {
+  const std::int64_t size = image.shape().size() / image.shape()[1] * stored_channels(image);
+  check_storage(image, size, precision);
+  return {image.span().address(), size, precision};
 }
 
 std::size_t floats_of(std::int64_t size, Precision precision) {
@@ -17,17 +48,13 @@ std::size_t floats_of(std::int64_t size, Precision precision) {
 }
 
 Values values_of(Tensor& tensor, Precision precision) {
-  const std::int64_t size = tensor.shape().size();
-  require(tensor.span().size() >= floats_of(size, precision), "a tensor of ", tensor.shape().text(), " in ",
-          tensor.span().size(), " floats of storage is too small");
-  return {tensor.span().address(), size, precision};
+  check_values(tensor, precision);
+  return {tensor.span().address(), tensor.shape().size(), precision};
 }
 
 GivenValues values_of(const Tensor& tensor, Precision precision) {
-  const std::int64_t size = tensor.shape().size();
-  require(tensor.span().size() >= floats_of(size, precision), "a tensor of ", tensor.shape().text(), " in ",
-          tensor.span().size(), " floats of storage is too small");
-  return {tensor.span().address(), size, precision};
+  check_values(tensor, precision);
+  return {tensor.span().address(), tensor.shape().size(), precision};
 }
 
 void check_shape(const char* name, const Tensor& tensor, const Shape& shape) {

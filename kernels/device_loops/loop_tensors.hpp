@@ -20,6 +20,21 @@ struct LoopsContext {
 /// (Tensors) is (N,C,H,W).
 class NhwcLayout : public Layout {};
 
+/// (N,H,W,channels) in memory with more channels than the shape has, those zero: of a batch for a first
+/// convolution, which alone takes it.
+class FilledLayout : public Layout {
+ public:
+  explicit FilledLayout(std::int64_t channels) : channels_(channels) {}
+  std::int64_t channels() const { return channels_; }
+
+ private:
+  std::int64_t channels_;
+};
+/// Channels of an image tensor in memory: those of its FilledLayout, or of its shape.
+std::int64_t stored_channels(const Tensor& image);
+/// The values of an image tensor, those of the channels that its shape lacks included.
+Values stored_values(Tensor& image, Precision precision);
+
 /// Whether the tensor's values lie as (N,H,W,C): by its layout, or because that makes no difference.
 bool is_nhwc(const Tensor& tensor);
 
@@ -27,7 +42,7 @@ bool is_nhwc(const Tensor& tensor);
 std::size_t floats_of(std::int64_t size, Precision precision);
 
 /// The values of an activation tensor: shape().size() of this precision. @throws InternalError if the storage
-/// is too small for them.
+/// is too small for them, or if they lie in a FilledLayout.
 Values values_of(Tensor& tensor, Precision precision);
 GivenValues values_of(const Tensor& tensor, Precision precision);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "kernels/layers/weights.hpp"
@@ -34,6 +35,9 @@ class Conv2d {
   virtual std::int64_t weight_size() const = 0;
   /// Floating point operations of each of the three passes: flotilla::flops of the specification.
   virtual std::int64_t flops() const = 0;
+  /// The layout of a batch of Tensors::stage that a convolution without input gradient takes without a copy;
+  /// null: the one that stage() makes of a tensor without layout.
+  virtual std::shared_ptr<const Layout> batch_layout() const { return nullptr; }
   virtual void forward(const Tensor& x, Weights w, Tensor& y) = 0;
   virtual void backward_data(const Tensor& dy, Weights w, Tensor& dx) = 0;
   virtual void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) = 0;

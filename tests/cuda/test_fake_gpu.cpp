@@ -53,6 +53,33 @@ TEST_F(FakeGpu, GivesEverythingBack) {
   EXPECT_EQ(fake::left_over(), before);
 }
 
+TEST_F(FakeGpu, CopiesNoBatchForAFirstConvolution) {
+  for (const Precision precision : {Precision::float16, Precision::bfloat16}) {
+    const auto device = test::gpu({.precision = precision});
+    const Conv2dSpec spec{
+        .input = {2, 3, 6, 6}, .out_channels = 4, .kernel = 3, .padding = 1, .input_gradient = false};
+    const auto plan = device->layers().conv2d(spec);
+    const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
+    Storage gradient = device->memory().allocate(weight.size());
+    Tensor x(spec.input, DeviceSpan<float>{}, plan->batch_layout());
+    Tensor y = device->images().tensor(plan->output_shape());
+    const auto launches = [&](const auto& call) {
+      const std::int64_t before = fake::done().alone;
+      call();
+      return fake::done().alone - before;
+    };
+    std::vector<float> values = test::exact_values(spec.input.size(), 1);
+
+    EXPECT_EQ(launches([&] { device->tensors().stage(values, x); }), 1);
+    EXPECT_EQ(launches([&] { plan->forward(x, {weight.span(), {}}, y); }), 2) << "its weight's copy, and it";
+    EXPECT_EQ(launches([&] {
+                plan->backward_weights(x, y, {gradient.span(), {}});
+              }),
+              2)
+        << "it, and its gradient's copy";
+  }
+}
+
 TEST_F(FakeGpu, LocksMemoryOfTheHostUntilTheResultGoes) {
   const auto device = test::gpu();
   const std::size_t before = fake::left_over();

@@ -71,19 +71,76 @@ TEST_F(CudaConv2d, AddsToGradientsWhereItAccumulates) {
 
 TEST_F(CudaConv2d, TakesAStagedBatchAsTheFirstLayerDoes) {
   for (const Precision precision : test::precisions) {
-    expect_the_same_bits({.input = {2, 3, 9, 8},
-                          .out_channels = 4,
-                          .kernel = 5,
-                          .stride = 2,
-                          .padding = 2,
-                          .input_gradient = false},
-                         precision, 1, true);
+    for (const std::int64_t channels : {1, 3, 8, 11}) {
+      expect_the_same_bits({.input = {2, channels, 9, 8},
+                            .out_channels = 4,
+                            .kernel = 5,
+                            .stride = 2,
+                            .padding = 2,
+                            .accumulate = channels == 3,
+                            .input_gradient = false},
+                           precision, 2, true);
+    }
   }
+}
+
+TEST_F(CudaConv2d, TakesStagedBytesAsTheirValues) {
+  const ByteScaling scaling{.factor = {0.5F, 0.25F, 2.0F}, .offset = {-1.0F, 3.0F, 0.5F}};
+  for (const Precision precision : test::precisions) {
+    const auto gpu = test::gpu({.precision = precision});
+    const Conv2dSpec spec{
+        .input = {2, 3, 6, 5}, .out_channels = 4, .kernel = 3, .padding = 1, .input_gradient = false};
+    const auto plan = gpu->layers().conv2d(spec);
+    const Storage weight = test::storage_of(*gpu, exact_values(plan->weight_size(), 2));
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(spec.input.size()));
+    std::vector<float> values(bytes.size());
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::size_t pixel = i / 3 % 30;
+      bytes[i] = static_cast<std::uint8_t>(i * 7 % 61);
+      values[(i / 90 * 3 + i % 3) * 30 + pixel] =
+          std::fma(static_cast<float>(bytes[i]), scaling.factor[i % 3], scaling.offset[i % 3]);
+    }
+    Tensor of_bytes(spec.input, DeviceSpan<float>{}, plan->batch_layout());
+    Tensor of_values(spec.input, DeviceSpan<float>{}, plan->batch_layout());
+    Tensor from_bytes = gpu->images().tensor(plan->output_shape());
+    Tensor from_values = gpu->images().tensor(plan->output_shape());
+
+    gpu->tensors().stage(ByteImages{.pixels = bytes, .shape = spec.input, .scaling = scaling}, of_bytes);
+    gpu->tensors().stage(values, of_values);
+    plan->forward(of_bytes, {weight.span(), {}}, from_bytes);
+    plan->forward(of_values, {weight.span(), {}}, from_values);
+
+    EXPECT_EQ(test::read_image(*gpu, from_bytes), test::read_image(*gpu, from_values)) << name(precision);
+  }
+}
+
+TEST_F(CudaConv2d, RefusesABatchWithOtherChannelsThanItReads) {
+  const auto gpu = test::gpu({.precision = Precision::float16});
+  const Conv2dSpec first{.input = {1, 3, 4, 4}, .out_channels = 2, .kernel = 3, .input_gradient = false};
+  const Conv2dSpec later{.input = {1, 3, 4, 4}, .out_channels = 2, .kernel = 3};
+  const auto filled = gpu->layers().conv2d(first);
+  const auto plain = gpu->layers().conv2d(later);
+  const auto pool = gpu->layers().pool2d({.input = first.input, .kind = Pooling::max, .kernel = 2});
+  const Storage weight = gpu->memory().allocate(static_cast<std::size_t>(filled->weight_size()));
+  std::vector<float> values = exact_values(first.input.size(), 1);
+  Tensor batch(first.input, DeviceSpan<float>{}, filled->batch_layout());
+  gpu->tensors().stage(values, batch);
+  const Tensor image = test::image_of(*gpu, first.input, values);
+  Tensor y = gpu->images().tensor(filled->output_shape());
+  Tensor pooled = gpu->images().tensor(pool->output_shape());
+
+  EXPECT_NO_THROW(filled->forward(batch, {weight.span(), {}}, y));
+  EXPECT_THROW(filled->forward(image, {weight.span(), {}}, y), InternalError);
+  EXPECT_THROW(plain->forward(batch, {weight.span(), {}}, y), InternalError);
+  EXPECT_THROW(pool->forward(batch, pooled), InternalError);
+  EXPECT_THROW(gpu->images().copy(batch, batch), InternalError);
+  EXPECT_EQ(plain->batch_layout(), nullptr);
 }
 
 TEST_F(CudaConv2d, TakesAPlainTensorOfTheDevice) {
   const auto gpu = test::gpu();
   const Conv2dSpec spec{.input = {2, 3, 4, 5}, .out_channels = 2, .kernel = 3, .padding = 1};
+  EXPECT_EQ(gpu->layers().conv2d(spec)->batch_layout(), nullptr);
   const auto plan = gpu->layers().conv2d(spec);
   const Storage weight = test::storage_of(*gpu, exact_values(plan->weight_size(), 2));
   const std::vector<float> x_values = exact_values(spec.input.size(), 1);

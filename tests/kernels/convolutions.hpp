@@ -45,7 +45,8 @@ inline ConvRun run_conv2d(Device& device, const Conv2dSpec& spec, int passes = 1
   Storage dw = storage_of(device, std::vector<float>(stored.size(), before));
   Storage db = storage_of(device, std::vector<float>(bias.size(), before));
   std::vector<float> x_values = values(spec.input.size(), 1);
-  Tensor x = staged ? device.tensors().zeros(spec.input) : image_of(device, spec.input, x_values);
+  Tensor x = staged ? Tensor(spec.input, DeviceSpan<float>{}, plan->batch_layout())
+                    : image_of(device, spec.input, x_values);
   if (staged) device.tensors().stage(x_values, x);
   Tensor y = stale_image(device, plan->output_shape());
   Tensor dx = stale_image(device, spec.input);
