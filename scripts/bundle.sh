@@ -2,28 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 # Collects Flotilla and the libraries it needs into one folder that runs where nothing can be installed: copy it anywhere.
 #
-#   scripts/bundle.sh [--build build/cpu] [--mpi carried|site] OUTPUT
+#   scripts/bundle.sh [--build build/cpu] [--mpi carried|site] [--cuda carried|site] OUTPUT
 #
-# OUTPUT/bin/flotilla starts it, decks and job scripts lie beside. What stays the machine's: Linux, a glibc as new as the
-# one here, and a GPU's driver. "carried", the default, brings Open MPI 4 with bin/mpirun for one host and for TCP; "site"
-# leaves MPI out, for a cluster whose own Open MPI has the same libmpi.so and knows its network.
+# OUTPUT/bin/flotilla starts it, decks and job scripts lie beside; an OUTPUT that ends in .tar.xz is that folder packed.
+# What stays the machine's: Linux, a glibc as new as the one here, and a GPU's driver. "carried", the default, brings
+# Open MPI 4 with bin/mpirun for one host and for TCP; "site" leaves MPI out, for a cluster whose own Open MPI has the same
+# libmpi.so and knows its network. "--cuda site" leaves out cuDNN, cuBLAS, NCCL and nvrtc: bin/* take those of the folders in
+# FLOTILLA_CUDA_LIBS, separated by colons, else of python3's packages (PyTorch brings them), else the loader's.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/common.sh
 . "$here/scripts/common.sh"
 
 usage() {
-  sed -n '5,9s/^# \{0,1\}//p' "$here/scripts/bundle.sh"
+  sed -n '5,11s/^# \{0,1\}//p' "$here/scripts/bundle.sh"
 }
 
 build=$here/build/cpu
 mpi=carried
+cuda=carried
 output=
 while (($# > 0)); do
   case $1 in
-    --build | --mpi)
+    --build | --mpi | --cuda)
       (($# > 1)) || fail 2 "bundle: $1 needs a value"
-      if [[ $1 == --build ]]; then build=$2; else mpi=$2; fi
+      printf -v "${1#--}" %s "$2"
       shift
       ;;
     -h | --help)
@@ -39,6 +42,7 @@ while (($# > 0)); do
   shift
 done
 [[ $mpi == carried || $mpi == site ]] || fail 2 "bundle: --mpi must be carried or site, got '$mpi'"
+[[ $cuda == carried || $cuda == site ]] || fail 2 "bundle: --cuda must be carried or site, got '$cuda'"
 [[ -n $output ]] || fail 2 "bundle: name the folder to make (see scripts/bundle.sh --help)"
 [[ ! -e $output ]] || fail 2 "bundle: $output is there already; name another folder, or remove it"
 [[ -x $build/flotilla ]] || fail 2 "bundle: no executable $build/flotilla; build it, or name its folder with --build"
@@ -49,10 +53,20 @@ if [[ $mpi == carried ]]; then
     fail 2 "bundle: only Open MPI 4 can be carried, here is ${version:-another MPI}; use --mpi site"
 fi
 
+if [[ $cuda == site && $(ldd "$build/flotilla") != *libcudart.so* ]]; then
+  fail 2 "bundle: $build/flotilla was built without CUDA, so --cuda site has nothing to leave out; name a build with it: --build build/cuda"
+fi
+
 # Part of every Linux, and tied to its kernel and loader: never carried. Nor is a driver, which fits the machine's own GPU.
 core='^(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libutil|libnsl|libanl|libBrokenLocale)([.-]|$)'
 driver='^(libcuda|libnvidia-[a-z0-9-]+)[.]so'
+site_cuda='^lib(cudnn|cublas|nccl|nvrtc|nvJitLink)[^.]*[.]so'
 site_mpi='^(libmpi|libopen-(rte|pal)|libpmix)[.]so'
+
+# left_out <name>: whether the library of that name is never carried.
+left_out() {
+  [[ $1 =~ $core || $1 =~ $driver || ($cuda == site && $1 =~ $site_cuda) ]]
+}
 
 # needed_by <file>...: the paths of the libraries that the loader finds for them; fails if it misses one.
 needed_by() {
@@ -71,7 +85,7 @@ carry_needed() {
   shift
   while read -r path; do
     name=${path##*/}
-    if [[ $name =~ $core || $name =~ $driver ]]; then continue; fi
+    if left_out "$name"; then continue; fi
     if [[ ! -e $into/$name ]]; then cp -L "$path" "$into/$name"; fi
   done < <(needed_by "$@")
 }
@@ -84,7 +98,7 @@ carry_program() {
     return
   fi
   while read -r name; do
-    if [[ $name =~ $site_mpi || $name =~ $core ]]; then continue; fi
+    if [[ $name =~ $site_mpi ]] || left_out "$name"; then continue; fi
     path=$(ldd "$1" | awk -v name="$name" '$1 == name { print $3 }')
     cp -L "$path" "$output/lib/$name"
     carry_needed "$output/lib" "$path"
@@ -138,12 +152,37 @@ LAUNCHER
   chmod +x "$output/bin/$1"
 }
 
+# Where the machine has CUDA's libraries. Python runs before LD_LIBRARY_PATH names the bundle's, which are not Python's.
+write_search_for_cuda() {
+  cat >>"$output/env.sh" <<'ENVIRONMENT'
+if [ -z "${FLOTILLA_CUDA_LIBS+set}" ]; then
+  FLOTILLA_CUDA_LIBS=$(python3 2>/dev/null -c '
+import glob, sys
+print(":".join(sorted({lib for path in sys.path for lib in glob.glob(path + "/nvidia/*/lib")})))')
+fi
+export FLOTILLA_CUDA_LIBS
+ENVIRONMENT
+}
+
+write_check_for_cuda() {
+  cat >>"$output/env.sh" <<'ENVIRONMENT'
+missing=$(ldd "$here/libexec/flotilla" | awk '/lib(cudnn|cublas|nccl).* => not found/ { printf " %s", $1 }')
+if [ -n "$missing" ]; then
+  echo "flotilla: this machine has no$missing, which this bundle leaves to it: name the folders that hold them in FLOTILLA_CUDA_LIBS," \
+    "separated by colons, or put a python3 into PATH whose packages hold them, as those of PyTorch for CUDA do" >&2
+  exit 2
+fi
+ENVIRONMENT
+}
+
 write_env() {
-  cat >"$output/env.sh" <<'ENVIRONMENT'
-# Sourced by bin/*, with `here` set to this folder.
-LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  echo "# Sourced by bin/*, with \`here\` set to this folder." >"$output/env.sh"
+  if [[ $cuda == site ]]; then write_search_for_cuda; fi
+  cat >>"$output/env.sh" <<'ENVIRONMENT'
+LD_LIBRARY_PATH=$here/lib${FLOTILLA_CUDA_LIBS:+:$FLOTILLA_CUDA_LIBS}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 ENVIRONMENT
+  if [[ $cuda == site ]]; then write_check_for_cuda; fi
   if [[ $mpi == carried ]]; then
     cat >>"$output/env.sh" <<'ENVIRONMENT'
 # Open MPI, PMIx and hwloc look for plugins and texts where they were built unless variables name other folders.
@@ -151,32 +190,53 @@ export OPAL_PREFIX="$here" OPAL_BINDIR="$here/bin" OPAL_LIBDIR="$here/lib" OPAL_
 export OPAL_PKGDATADIR="$here/share/openmpi" OPAL_SYSCONFDIR="$here/etc/openmpi"
 export PMIX_PREFIX="$here" PMIX_LIBDIR="$here/lib" PMIX_PKGLIBDIR="$here/lib/pmix" PMIX_PKGDATADIR="$here/share/pmix"
 export HWLOC_PLUGINS_PATH="$here/lib/hwloc"
+# Open MPI wants a program that reaches other hosts, also where it starts nothing there.
+export PATH="${PATH:-/usr/bin:/bin}"
+command -v ssh >/dev/null || export OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-/bin/false}"
 ENVIRONMENT
   fi
 }
 
+# cuDNN and the CUDA libraries load parts of themselves by name, which ldd does not see.
+carry_parts_of_cuda() {
+  local library part
+  while read -r library; do
+    for part in "$(dirname "$(readlink -f "$library")")"/libcudnn_*.so.[0-9]*; do
+      cp -L "$part" "$output/lib/${part##*/}"
+      carry_needed "$output/lib" "$part"
+    done
+  done < <(needed_by "$build/flotilla" | grep -E '/libcudnn[.]so' || true)
+  while read -r library; do
+    for part in "$(dirname "$(readlink -f "$library")")"/libnvrtc{,-builtins}.so.[0-9]*; do
+      [[ ! -e $part ]] || cp -L "$part" "$output/lib/${part##*/}"
+    done
+  done < <(needed_by "$build/flotilla" | grep -E '/libcudart[.]so' || true)
+}
+
+archive=
+if [[ $output == *.tar.xz ]]; then
+  archive=$output
+  unpacked=$(mktemp -d)
+  trap 'rm -rf "$unpacked" "$archive.part"' EXIT
+  mkdir -p "$(dirname "$archive")"
+  output=$unpacked/$(basename "$archive" .tar.xz)
+fi
 mkdir -p "$output"/{bin,lib,libexec}
 output=$(cd "$output" && pwd)
 strip --strip-debug -o "$output/libexec/flotilla" "$build/flotilla"
 carry_program "$build/flotilla"
 install_launcher flotilla
 
-# cuDNN and the CUDA libraries load parts of themselves by name, which ldd does not see.
-while read -r cudnn; do
-  for part in "$(dirname "$(readlink -f "$cudnn")")"/libcudnn_*.so.[0-9]*; do
-    cp -L "$part" "$output/lib/${part##*/}"
-    carry_needed "$output/lib" "$part"
-  done
-done < <(needed_by "$build/flotilla" | grep -E '/libcudnn[.]so' || true)
-while read -r runtime; do
-  for part in "$(dirname "$(readlink -f "$runtime")")"/libnvrtc{,-builtins}.so.[0-9]*; do
-    [[ ! -e $part ]] || cp -L "$part" "$output/lib/${part##*/}"
-  done
-done < <(needed_by "$build/flotilla" | grep -E '/libcudart[.]so' || true)
-
+if [[ $cuda == carried ]]; then carry_parts_of_cuda; fi
 if [[ $mpi == carried ]]; then carry_open_mpi; fi
 write_env
 cp -r "$here/inputs" "$here/jobscripts" "$here/LICENSE" "$output/"
+made=$output
+if [[ -n $archive ]]; then
+  tar -C "$unpacked" -c "${output##*/}" | xz -T 0 >"$archive.part"
+  mv "$archive.part" "$archive"
+  made=$archive
+fi
 
-say "bundle: $output, $(du -sh "$output" | cut -f 1), $(find "$output/lib" -type f | wc -l) libraries;" \
+say "bundle: $made, $(du -sh "$made" | cut -f 1), $(find "$output/lib" -type f | wc -l) libraries;" \
   "needs glibc $(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2) or later$([[ $mpi == carried ]] || echo " and an Open MPI with $(ldd "$build/flotilla" | awk '/libmpi[.]so/ { print $1 }')")"

@@ -48,15 +48,67 @@ it_leaves_mpi_to_the_site() {
   expect 'a run' 'site-run/checkpoints/step-00000010.h5' "$(compgen -G 'site-run/checkpoints/*.h5')"
 }
 
+# The program with CUDA of the tests stands for a build with CUDA.
+it_leaves_cuda_to_the_site() {
+  local cuda=$work/cuda folder=$work/empty name path
+  if [[ ! -x $build/tests/cuda/flotilla_with_cuda ]]; then
+    echo "no program with CUDA in $build: --cuda site was not tried"
+    return
+  fi
+  mkdir "$cuda" "$folder"
+  ln -s "$build/tests/cuda/flotilla_with_cuda" "$cuda/flotilla"
+  XZ_OPT=-0 "$source/scripts/bundle.sh" --build "$cuda" --cuda site "$work/packed.tar.xz" >"$work/said"
+  cd "$folder"
+  tar -xJf "$work/packed.tar.xz"
+  expect 'the archive holds one folder' packed "$(ls)"
+  expect 'libraries of CUDA in it' libcudart \
+    "$(find packed/lib -name 'libcu[bd]*' -o -name 'libnccl*' -o -name 'libnv*' | sed 's|.*/||; s|[.].*||' | xargs)"
+
+  # As the packages of a PyTorch lie.
+  for name in cudnn cublasLt; do
+    path=$(ldd "$cuda/flotilla" | awk -v name="lib$name.so" 'index($1, name) == 1 { print $3 }')
+    mkdir -p "$work/packages/nvidia/$name/lib"
+    ln -s "$path" "$work/packages/nvidia/$name/lib/"
+  done
+  expect 'cuDNN of the packages' "$work/packages/nvidia/cudnn/lib" "$(folder_of_cudnn PYTHONPATH="$work/packages")"
+  expect 'cuDNN of a folder that is named' "$work/packages/nvidia/cudnn/lib" \
+    "$(folder_of_cudnn FLOTILLA_CUDA_LIBS="$work/packages/nvidia/cudnn/lib")"
+  # This machine's loader knows where they are: an ldd that finds none stands for one whose loader does not.
+  mkdir "$work/without"
+  printf '#!/bin/sh\necho "libcudnn.so.9 => not found"\n' >"$work/without/ldd"
+  chmod +x "$work/without/ldd"
+  expect_said 'this machine has no libcudnn.so.9, which this bundle leaves to it: name the folders' 2 \
+    env -i PATH="$work/without:/usr/bin:/bin" packed/bin/flotilla --version
+
+  expect_said 'done after step 5 ' 0 env -i packed/bin/flotilla train packed/inputs/mnist_mlp.toml train.steps=5 run.output=alone
+  mkdir "$work/tools"
+  for name in awk basename dirname ldd readlink; do ln -s "$(command -v "$name")" "$work/tools/"; done
+  expect_said 'done after step 5 ' 0 env -i PATH="$work/tools" packed/bin/flotilla train packed/inputs/mnist_mlp.toml train.steps=5 \
+    run.output=without-ssh
+  if [[ ! -e /dev/nvidia0 ]]; then
+    expect_said 'sees no GPU' 2 env -i packed/bin/flotilla train packed/inputs/mnist_mlp.toml device.kind=cuda run.output=none
+  fi
+}
+
+# folder_of_cudnn <variable>: from where the bundle's program loads cuDNN
+folder_of_cudnn() {
+  env -i "$1" LD_DEBUG=libs packed/bin/flotilla --version 2>&1 | sed -n 's|.*calling init: \(.*\)/libcudnn.so.*|\1|p' | sort -u
+}
+
 it_refuses_what_it_cannot_do() {
   expect_said 'is there already' 2 "$source/scripts/bundle.sh" --build "$build" "$moved"
   expect_said 'no executable' 2 "$source/scripts/bundle.sh" --build "$work" "$work/other"
   expect_said 'must be carried or site' 2 "$source/scripts/bundle.sh" --mpi none "$work/other"
+  expect_said 'must be carried or site' 2 "$source/scripts/bundle.sh" --build "$build" --cuda none "$work/other"
+  if [[ $(ldd "$build/flotilla") != *libcudart.so* ]]; then
+    expect_said 'was built without CUDA' 2 "$source/scripts/bundle.sh" --build "$build" --cuda site "$work/other"
+  fi
   expect_said 'name the folder' 2 "$source/scripts/bundle.sh"
 }
 
 it_trains_with_its_own_libraries
 nothing_in_it_names_where_it_was_made
 it_leaves_mpi_to_the_site
+it_leaves_cuda_to_the_site
 it_refuses_what_it_cannot_do
 verdict
