@@ -287,7 +287,9 @@ class Hdf5Arrays final : public ArrayFile {
     return name.starts_with('/') ? name.substr(1) : name;
   }
 
-  static herr_t add_name(hid_t, const char* name, const H5O_info_t* info, void* names) {
+  /// @tparam Info what H5Ovisit2 hands on: HDF5 1.10 and 1.14 name it differently.
+  template <class Info>
+  static herr_t add_name(hid_t, const char* name, const Info* info, void* names) {
     if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
     return 0;
   }
