@@ -1,57 +1,101 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's rate on the training step of inputs/mnist_mlp.toml, to stand beside `flotilla bench step`.
+"""PyTorch's rate on the training step of inputs/mnist_mlp.toml or inputs/ctr_dnn_criteo.toml, to stand beside
+`flotilla bench step`.
 
     OMP_NUM_THREADS=1 python3 scripts/compare_torch_mlp.py            # one process
     OMP_NUM_THREADS=1 python3 scripts/compare_torch_mlp.py bfloat16   # forward under autocast
+    python3 scripts/compare_torch_mlp.py --device cuda                # on a GPU
+    python3 scripts/compare_torch_mlp.py --device cuda --model ctr    # 26 embeddings of a click and three layers of 400
     python3 -m torch.distributed.run --nproc_per_node 2 scripts/compare_torch_mlp.py   # DDP, gloo
 
-784-128-128-10 with tanh, Adam 0.001, batch 64 per process, batches that already lie in memory (no input).
-Prints the median over rounds of 200 steps.
+mlp: 784-128-128-10 with tanh, Adam 0.001, batch 64 per process. ctr: one table of 1,000,001 rows of 10 values, sparse
+gradients and SparseAdam, 13 numbers beside, 400-400-400-1 with ReLU, Adam 0.0001, batch 1,000. Batches already lie in memory
+(no input). Prints the median over rounds of 200 steps.
 """
+import argparse
 import os
 import statistics
 import sys
 import time
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    print(f"compare_torch_mlp: needs torch in {sys.executable}: {error}", file=sys.stderr)
+    sys.exit(2)
 
-BATCH, ROUNDS, STEPS = 64, 15, 200
+ROUNDS, STEPS, BATCHES = 15, 200, 32
+
+
+def digits():
+    """Model, criterion, optimizers, batches of inputs and targets."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(784, 128), torch.nn.Tanh(), torch.nn.Linear(128, 128), torch.nn.Tanh(), torch.nn.Linear(128, 10))
+    batches = [((torch.randn(64, 784),), torch.randint(0, 10, (64,))) for _ in range(BATCHES)]
+    return model, torch.nn.CrossEntropyLoss(), lambda: [torch.optim.Adam(model.parameters(), lr=0.001)], batches
+
+
+class Clicks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(1000001, 10, sparse=True)
+        widths = [13 + 26 * 10, 400, 400, 400]
+        layers = [layer for i in range(3) for layer in (torch.nn.Linear(widths[i], widths[i + 1]), torch.nn.ReLU())]
+        self.layers = torch.nn.Sequential(*layers, torch.nn.Linear(400, 1))
+
+    def forward(self, numbers, ids):
+        return self.layers(torch.cat([numbers, self.table(ids).flatten(1)], 1)).squeeze(1)
+
+
+def clicks():
+    model = Clicks()
+    batches = [((torch.randn(1000, 13), torch.randint(0, 1000001, (1000, 26))), torch.randint(0, 2, (1000,)).float())
+               for _ in range(BATCHES)]
+    optimizers = lambda: [torch.optim.SparseAdam(model.table.parameters(), lr=0.0001),
+                          torch.optim.Adam(model.layers.parameters(), lr=0.0001)]
+    return model, torch.nn.BCEWithLogitsLoss(), optimizers, batches
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("precision", nargs="?", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--model", default="mlp", choices=("mlp", "ctr"))
+    arguments = parser.parse_args()
+    device = arguments.device
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     workers = int(os.environ.get("WORLD_SIZE", "1"))
     torch.manual_seed(1)
-    autocast = sys.argv[1:] == ["bfloat16"]
-    model = torch.nn.Sequential(
-        torch.nn.Linear(784, 128), torch.nn.Tanh(), torch.nn.Linear(128, 128), torch.nn.Tanh(), torch.nn.Linear(128, 10))
+    model, criterion, make_optimizers, batches = digits() if arguments.model == "mlp" else clicks()
+    model.to(device)
+    batches = [(tuple(x.to(device) for x in inputs), targets.to(device)) for inputs, targets in batches]
+    optimizers = make_optimizers()
     if workers > 1:
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-    criterion = torch.nn.CrossEntropyLoss()
-    images = [torch.randn(BATCH, 784) for _ in range(32)]
-    labels = [torch.randint(0, 10, (BATCH,)) for _ in range(32)]
 
-    def step(i):
-        optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            loss = criterion(model(images[i % 32]), labels[i % 32])
-        loss.backward()
-        optimizer.step()
+    def steps(count):
+        for i in range(count):
+            inputs, targets = batches[i % BATCHES]
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            with torch.autocast(device, torch.bfloat16, enabled=arguments.precision == "bfloat16"):
+                loss = criterion(model(*inputs), targets)
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+        loss.item()  # waits for a GPU
 
-    for i in range(50):
-        step(i)
+    steps(50)
     rates = []
     for _ in range(ROUNDS):
         begin = time.monotonic()
-        for i in range(STEPS):
-            step(i)
-        rates.append(workers * BATCH * STEPS / (time.monotonic() - begin))
+        steps(STEPS)
+        rates.append(workers * len(batches[0][1]) * STEPS / (time.monotonic() - begin))
     if int(os.environ.get("RANK", "0")) == 0:
-        print(f"torch {torch.__version__}, {workers} process(es) x {torch.get_num_threads()} thread(s){', bfloat16' if autocast else ''}: "
-              f"{statistics.median(rates):.0f} samples/s ({min(rates):.0f} to {max(rates):.0f})")
+        print(f"torch {torch.__version__}, {arguments.model}, {workers} process(es) x {torch.get_num_threads()} thread(s), {device}, "
+              f"{arguments.precision}: {statistics.median(rates):.0f} samples/s ({min(rates):.0f} to {max(rates):.0f})")
 
 
 main()
