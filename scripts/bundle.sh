@@ -2,25 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # Collects Flotilla and the libraries it needs into one folder that runs where nothing can be installed: copy it anywhere.
 #
-#   scripts/bundle.sh [--build build/cpu] [--mpi carried|site] [--cuda carried|site] OUTPUT
+#   scripts/bundle.sh [--build build/cpu] [--mpi carried|site] [--cuda carried|site] [--gpu-check] OUTPUT
 #
 # OUTPUT/bin/flotilla starts it, decks and job scripts lie beside; an OUTPUT that ends in .tar.xz is that folder packed.
 # What stays the machine's: Linux, a glibc as new as the one here, and a GPU's driver. "carried", the default, brings
 # Open MPI 4 with bin/mpirun for one host and for TCP; "site" leaves MPI out, for a cluster whose own Open MPI has the same
 # libmpi.so and knows its network. "--cuda site" leaves out cuDNN, cuBLAS, NCCL and nvrtc: bin/* take those of the folders in
 # FLOTILLA_CUDA_LIBS, separated by colons, else of python3's packages (PyTorch brings them), else the loader's.
+# "--gpu-check" adds scripts/check_gpu.sh and the tests that it runs, from a build with CUDA and tests (target gpu_tests).
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/common.sh
 . "$here/scripts/common.sh"
 
 usage() {
-  sed -n '5,11s/^# \{0,1\}//p' "$here/scripts/bundle.sh"
+  sed -n '5,12s/^# \{0,1\}//p' "$here/scripts/bundle.sh"
 }
 
 build=$here/build/cpu
 mpi=carried
 cuda=carried
+gpu_check=false
 output=
 while (($# > 0)); do
   case $1 in
@@ -29,6 +31,7 @@ while (($# > 0)); do
       printf -v "${1#--}" %s "$2"
       shift
       ;;
+    --gpu-check) gpu_check=true ;;
     -h | --help)
       usage
       exit 0
@@ -46,6 +49,11 @@ done
 [[ -n $output ]] || fail 2 "bundle: name the folder to make (see scripts/bundle.sh --help)"
 [[ ! -e $output ]] || fail 2 "bundle: $output is there already; name another folder, or remove it"
 [[ -x $build/flotilla ]] || fail 2 "bundle: no executable $build/flotilla; build it, or name its folder with --build"
+tests=()
+if $gpu_check; then
+  mapfile -t tests < <(compgen -G "$build/tests/cuda/test_*_really")
+  ((${#tests[@]})) || fail 2 "bundle: $build holds no tests for a GPU; configure it with CUDA and tests, and build gpu_tests"
+fi
 
 if [[ $mpi == carried ]]; then
   version=$(ompi_info --version 2>/dev/null | sed -n 's/^Open MPI v//p' || true)
@@ -223,14 +231,21 @@ if [[ $output == *.tar.xz ]]; then
 fi
 mkdir -p "$output"/{bin,lib,libexec}
 output=$(cd "$output" && pwd)
-strip --strip-debug -o "$output/libexec/flotilla" "$build/flotilla"
-carry_program "$build/flotilla"
-install_launcher flotilla
+for program in "$build/flotilla" "${tests[@]}"; do
+  strip --strip-debug -o "$output/libexec/${program##*/}" "$program"
+  carry_program "$program"
+  install_launcher "${program##*/}"
+done
 
 if [[ $cuda == carried ]]; then carry_parts_of_cuda; fi
 if [[ $mpi == carried ]]; then carry_open_mpi; fi
 write_env
 cp -r "$here/inputs" "$here/jobscripts" "$here/LICENSE" "$output/"
+if $gpu_check; then
+  mkdir "$output/scripts"
+  cp "$here"/scripts/{check_gpu.sh,check_gpu_lines.sh,common.sh,compare_torch_mlp.py,compare_torch_speed.py,cudnn_device.py,cudnn_graph_plans.py} \
+    "$output/scripts/"
+fi
 made=$output
 if [[ -n $archive ]]; then
   tar -C "$unpacked" -c "${output##*/}" | xz -T 0 >"$archive.part"

@@ -57,3 +57,8 @@ duration() {
     echo "$1 s"
   fi
 }
+
+# step_losses <run>: the losses of its steps, one a line
+step_losses() {
+  sed -n 's/.*"event": *"step".*"loss": *\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"
+}

@@ -6,14 +6,11 @@ set -euo pipefail
 on_fake_gpu=$1 with_cuda=$2 source=$3 with_nccl=$4
 # shellcheck source=tests/install/expect.sh
 . "$source/tests/install/expect.sh"
+# shellcheck source=scripts/common.sh
+. "$source/scripts/common.sh"
 cd "$work"
 
 mnist=("$source/inputs/mnist_mlp.toml" train.batch_size=32 run.log_every=1 validation.every=0)
-
-# losses <run>: those of its steps
-losses() {
-  sed -n 's/.*"event": *"step".*"loss": *\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"
-}
 
 # tells <run>: the loss scale after its last step, and the steps that it skipped
 tells() {
@@ -33,7 +30,7 @@ train() {
 
 # expect_close <what> <run> <run> <relative difference>: as many losses, none further apart
 expect_close() {
-  paste <(losses "$2") <(losses "$3") >pairs
+  paste <(step_losses "$2") <(step_losses "$3") >pairs
   expect "$1: steps" 8 "$(grep -c . pairs)"
   expect "$1: losses that differ" '' \
     "$(awk -v most="$4" '{ d = $1 - $2; if (d < 0) d = -d } NF != 2 || d > most * $1' pairs)"
@@ -63,7 +60,7 @@ it_learns_a_network_of_the_deck() {
   train 1 layers_gpu device.kind=cuda
   expect_close 'a network of the deck' layers_cpu layers_gpu 1e-3
   train 1 layers_graphs device.kind=cuda device.graphs=true
-  expect 'a network of the deck in graphs' "$(losses layers_gpu)" "$(losses layers_graphs)"
+  expect 'a network of the deck in graphs' "$(step_losses layers_gpu)" "$(step_losses layers_graphs)"
   train 1 layers_half device.kind=cuda device.precision=bfloat16
   expect_close 'a network of the deck, bfloat16' layers_cpu layers_half 5e-2
 }
@@ -104,8 +101,8 @@ graphs_change_no_bit() {
     train "${what% *}" one_by_one "${changing[@]}" "${more[@]}"
     train "${what% *}" in_graphs "${changing[@]}" "${more[@]}" device.graphs=true
     expect_in "$what" ', graphs' in_graphs.said
-    expect "graphs, $what" "$(losses one_by_one)" "$(losses in_graphs)"
-    expect "graphs, $what: steps" 8 "$(losses in_graphs | wc -l)"
+    expect "graphs, $what" "$(step_losses one_by_one)" "$(step_losses in_graphs)"
+    expect "graphs, $what: steps" 8 "$(step_losses in_graphs | wc -l)"
     rm -r one_by_one in_graphs
   done
 }
@@ -120,7 +117,7 @@ overflows_are_skipped_whoever_knows_of_them() {
   train 1 stopped "${restless[@]}" run.log_every=24 device.graphs=true
   local run
   for run in unknown stopped; do
-    expect "$run: the last loss" "$(losses known | tail -n 1)" "$(losses "$run" | tail -n 1)"
+    expect "$run: the last loss" "$(step_losses known | tail -n 1)" "$(step_losses "$run" | tail -n 1)"
     expect "$run: scale and skipped steps" "$(tells known)" "$(tells "$run")"
   done
   expect 'steps were skipped' 1 "$(($(tells known | sed 's/.* //') > 2))"

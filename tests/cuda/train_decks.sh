@@ -8,6 +8,8 @@ program=$(realpath "$1") pattern=${2:-.}
 source=$(realpath "$(dirname "$0")/../..")
 # shellcheck source=tests/install/expect.sh
 . "$source/tests/install/expect.sh"
+# shellcheck source=scripts/common.sh
+. "$source/scripts/common.sh"
 cd "$work"
 
 # An image of noise of which the decks cut out parts, and two small click logs.
@@ -63,7 +65,7 @@ losses() {
     grep -m 4 . "$run.said" >&2
     return
   }
-  sed -n 's/.*"event": *"step".*"loss": *\([0-9.e+-]*\).*/\1/p' "$run/metrics.jsonl"
+  step_losses "$run"
 }
 
 printf '%-22s %-9s %s\n' deck precision 'losses on the fake GPU'

@@ -48,16 +48,18 @@ it_leaves_mpi_to_the_site() {
   expect 'a run' 'site-run/checkpoints/step-00000010.h5' "$(compgen -G 'site-run/checkpoints/*.h5')"
 }
 
-# The program with CUDA of the tests stands for a build with CUDA.
+# The program with CUDA of the tests stands for a build with CUDA, and a test on the fake GPU for one of a real GPU.
 it_leaves_cuda_to_the_site() {
   local cuda=$work/cuda folder=$work/empty name path
   if [[ ! -x $build/tests/cuda/flotilla_with_cuda ]]; then
     echo "no program with CUDA in $build: --cuda site was not tried"
     return
   fi
-  mkdir "$cuda" "$folder"
+  mkdir -p "$cuda/tests/cuda" "$folder"
   ln -s "$build/tests/cuda/flotilla_with_cuda" "$cuda/flotilla"
-  XZ_OPT=-0 "$source/scripts/bundle.sh" --build "$cuda" --cuda site "$work/packed.tar.xz" >"$work/said"
+  expect_said 'holds no tests for a GPU' 2 "$source/scripts/bundle.sh" --build "$cuda" --gpu-check "$work/other"
+  ln -s "$build/tests/cuda/test_gpu_order" "$cuda/tests/cuda/test_gpu_order_really"
+  XZ_OPT=-0 "$source/scripts/bundle.sh" --build "$cuda" --cuda site --gpu-check "$work/packed.tar.xz" >"$work/said"
   cd "$folder"
   tar -xJf "$work/packed.tar.xz"
   expect 'the archive holds one folder' packed "$(ls)"
@@ -88,6 +90,7 @@ it_leaves_cuda_to_the_site() {
   if [[ ! -e /dev/nvidia0 ]]; then
     expect_said 'sees no GPU' 2 env -i packed/bin/flotilla train packed/inputs/mnist_mlp.toml device.kind=cuda run.output=none
   fi
+  expect_said '2 held, 0 failed' 0 env -i PATH=/usr/bin:/bin packed/scripts/check_gpu.sh --only '^(version|test_gpu_order)$' a checked
 }
 
 # folder_of_cudnn <variable>: from where the bundle's program loads cuDNN
