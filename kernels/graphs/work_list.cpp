@@ -10,9 +10,11 @@ namespace flotilla {
 
 namespace {
 
+constexpr std::size_t usual_bytes = 1U << 17U;
 constexpr std::size_t fewest_works = 4;  // Below that a graph saves nothing.
-/// A step has a few lists for each bucket of gradients, in two kinds: batches lie in two places in turn.
-constexpr std::size_t most_lists = 64;
+/// A step has a few lists for each bucket of gradients, and two for each synchronised batch norm, in two
+/// kinds: batches lie in two places in turn.
+constexpr std::size_t most_lists = 1024;
 
 }  // namespace
 
@@ -31,7 +33,9 @@ void WorkList::List::clear() {
 }
 
 WorkList::WorkList(WorkRecorder& recorder)
-    : recorder_(recorder), pending_(std::make_unique<List>()), spare_(std::make_unique<List>()) {
+    : recorder_(recorder),
+      pending_(std::make_unique<List>(usual_bytes)),
+      spare_(std::make_unique<List>(usual_bytes)) {
   numbers_.reserve(recorder.room());
 }
 
@@ -52,7 +56,8 @@ void WorkList::submit() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   if (pending_->works.empty()) return;
   // Work may itself submit the list: it is empty then.
-  std::unique_ptr<List> list = std::exchange(pending_, spare_ ? std::move(spare_) : std::make_unique<List>());
+  std::unique_ptr<List> list =
+      std::exchange(pending_, spare_ ? std::move(spare_) : std::make_unique<List>(usual_bytes));
   if (!numbers_.empty()) recorder_.upload(numbers_);
   numbers_.clear();
   hand_over(std::move(list));
@@ -66,22 +71,32 @@ void WorkList::hand_over(std::unique_ptr<List> list) {
     before->used = ++clock_;
   } else {
     list->run();
-    if (list->works.size() >= fewest_works) return remember(std::move(list));
+    if (list->works.size() >= fewest_works) remember(*list);
   }
   list->clear();
   spare_ = std::move(list);
 }
 
+/// Steps repeat their lists in one order: the one after the last that was found is tried first.
 WorkList::List* WorkList::known(const List& list) {
-  const auto found = std::ranges::find_if(known_, [&](const auto& one) { return one->same(list); });
-  return found == known_.end() ? nullptr : found->get();
+  const auto same = [&](const auto& one) { return one->same(list); };
+  const auto next = known_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, known_.size()));
+  auto found = std::find_if(next, known_.end(), same);
+  if (found == known_.end()) {
+    found = std::find_if(known_.begin(), next, same);
+    if (found == next) return nullptr;
+  }
+  next_ = static_cast<std::size_t>(found - known_.begin()) + 1;
+  return found->get();
 }
 
-void WorkList::remember(std::unique_ptr<List> list) {
+/// A copy of it, in as much memory as it takes.
+void WorkList::remember(const List& list) {
   if (known_.size() == most_lists)
     known_.erase(std::ranges::min_element(known_, {}, [](const auto& one) { return one->used; }));
-  list->used = ++clock_;
-  known_.push_back(std::move(list));
+  List& kept = *known_.emplace_back(std::make_unique<List>(0));
+  for (const Work* work : list.works) kept.works.push_back(work->copy_to(kept.memory));
+  kept.used = ++clock_;
 }
 
 void WorkList::record(List& list) {

@@ -64,8 +64,8 @@ class WorkList : public WorkQueue {
 
  private:
   struct List {
-    static constexpr std::size_t usual_bytes = 1U << 17U;
-    std::vector<std::byte> room = std::vector<std::byte>(usual_bytes);
+    explicit List(std::size_t bytes) : room(bytes) {}
+    std::vector<std::byte> room;
     std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
     std::vector<const Work*> works;
     std::unique_ptr<WorkGraph> graph;
@@ -80,13 +80,14 @@ class WorkList : public WorkQueue {
   std::uint64_t* words_for(std::size_t words);
   void hand_over(std::unique_ptr<List> list);
   List* known(const List& list);
-  void remember(std::unique_ptr<List> list);
+  void remember(const List& list);
   void record(List& list);
 
   WorkRecorder& recorder_;
   std::unique_ptr<List> pending_;
   std::unique_ptr<List> spare_;
   std::vector<std::unique_ptr<List>> known_;
+  std::size_t next_ = 0;                ///< In known_: behind the last that was found
   std::vector<std::uint64_t> numbers_;  ///< Of what is pending; never moved
   std::exception_ptr failure_;          ///< Of before_release
   std::int64_t clock_ = 0;

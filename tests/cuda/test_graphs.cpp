@@ -176,16 +176,18 @@ TEST(WorkList, KeepsTheListsOfAStepAndNotThoseOfLongAgo) {
   WorkList list(scribe);
   const auto one_of = [](int i) {
     return "abc" + std::string(1, static_cast<char>('A' + i % 26)) +
-           std::string(1, static_cast<char>('A' + i / 26));
+           std::string(1, static_cast<char>('A' + i / 26 % 26)) +
+           std::string(1, static_cast<char>('A' + i / 676));
   };
+  constexpr int most = 1024;
   for (int step = 0; step < 3; ++step)
-    for (int i = 0; i < 64; ++i) scribe.add_to(list, one_of(i));
-  EXPECT_EQ(scribe.launches(), 128);
+    for (int i = 0; i < most; ++i) scribe.add_to(list, one_of(i));
+  EXPECT_EQ(scribe.launches(), 2 * most);
 
-  for (int i = 64; i < 128; ++i) scribe.add_to(list, one_of(i));
+  for (int i = most; i < 2 * most; ++i) scribe.add_to(list, one_of(i));
   scribe.add_to(list, one_of(0));
 
-  EXPECT_EQ(scribe.launches(), 128) << "the first 64 have made room";
+  EXPECT_EQ(scribe.launches(), 2 * most) << "the first ones have made room";
 }
 
 class Graphs : public test::OnGpu {};
