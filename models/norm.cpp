@@ -27,7 +27,7 @@ Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec
       exchange_(exchange),
       channels_(spec.input[1]),
       local_count_(spec.input.size() / channels_),
-      count_(static_cast<double>(local_count_)),
+      count_(local_count_ * (exchange_ == nullptr ? 1 : exchange_->workers())),
       accumulate_(spec.accumulate) {
   using Kind = Initializer::Kind;
   const Shape shape{channels_};
@@ -48,10 +48,7 @@ Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec
   memory_ = device_.memory().allocate(half * 4);
   batch_ = {memory_.span().subspan(0, channels), memory_.span().subspan(half, channels)};
   sums_ = {memory_.span().subspan(2 * half, channels), memory_.span().subspan(3 * half, channels)};
-  if (exchange_ == nullptr) return;
-  host_.resize(2 * channels);
-  mine_.resize(2 * channels + 1);
-  all_.resize(mine_.size() * static_cast<std::size_t>(exchange_->workers()));
+  if (exchange_ != nullptr) exchange_->reserve(2 * half);
 }
 
 void Norm::bind(const Arenas& arenas) {
@@ -72,9 +69,10 @@ void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass
     plan_->forward(x, residual, weights_, batch_, running, y);
   } else {
     plan_->statistics(x, batch_);
-    combine();
+    const DeviceSpan<float> moments = memory_.span().subspan(0, memory_.size() / 2);
+    device_.flat().combine_moments(exchange_->all_gather(moments), local_count_, moments);
     plan_->normalise(x, residual, weights_, batch_, y);
-    update_running_statistics(device_.flat(), batch_, static_cast<std::int64_t>(count_), running);
+    update_running_statistics(device_.flat(), batch_, count_, running);
   }
 }
 
@@ -107,57 +105,11 @@ void Norm::backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy
     device_.flat().fill(sums_.first, 0.0F);
     device_.flat().fill(sums_.second, 0.0F);
   } else {
-    share_sums();
+    const DeviceSpan<float> sums = memory_.span().subspan(memory_.size() / 2, memory_.size() / 2);
+    device_.flat().sum_rows(exchange_->all_gather(sums), sums);
   }
-  plan_->backward_data(x, weights_, used(), sums_, count_, dresidual == nullptr ? dy : *dresidual, dx);
-}
-
-/// batch_ ← mean and variance over all workers (Chan, Golub & LeVeque 1979), added in worker order, so that
-/// all hold the same bits.
-void Norm::combine() {
-  const auto channels = static_cast<std::size_t>(channels_);
-  const std::span<float> means = std::span(host_).first(channels);
-  const std::span<float> variances = std::span(host_).last(channels);
-  device_.memory().download(batch_.first, means);
-  device_.memory().download(batch_.second, variances);
-  for (std::size_t i = 0; i < host_.size(); ++i) mine_[i] = static_cast<double>(host_[i]);
-  mine_.back() = static_cast<double>(local_count_);
-  exchange_->all_gather(mine_, all_);
-
-  const std::size_t stride = mine_.size();
-  count_ = 0.0;
-  for (std::size_t at = stride - 1; at < all_.size(); at += stride) count_ += all_[at];
-  for (std::size_t c = 0; c < channels; ++c) {
-    double mean = 0.0;
-    for (std::size_t at = 0; at < all_.size(); at += stride) mean += all_[at + stride - 1] * all_[at + c];
-    mean /= count_;
-    double squares = 0.0;
-    for (std::size_t at = 0; at < all_.size(); at += stride) {
-      const double off = all_[at + c] - mean;
-      squares += all_[at + stride - 1] * (all_[at + channels + c] + off * off);
-    }
-    means[c] = static_cast<float>(mean);
-    variances[c] = static_cast<float>(squares / count_);
-  }
-  device_.memory().upload(means, batch_.first);
-  device_.memory().upload(variances, batch_.second);
-}
-
-/// sums_ ← their sums over all workers, added in worker order.
-void Norm::share_sums() {
-  const auto channels = static_cast<std::size_t>(channels_);
-  device_.memory().download(sums_.first, std::span(host_).first(channels));
-  device_.memory().download(sums_.second, std::span(host_).last(channels));
-  for (std::size_t i = 0; i < host_.size(); ++i) mine_[i] = static_cast<double>(host_[i]);
-  exchange_->all_gather(mine_, all_);
-  const std::size_t stride = mine_.size();
-  for (std::size_t i = 0; i < host_.size(); ++i) {
-    double sum = 0.0;
-    for (std::size_t at = 0; at < all_.size(); at += stride) sum += all_[at + i];
-    host_[i] = static_cast<float>(sum);
-  }
-  device_.memory().upload(std::span<const float>(host_).first(channels), sums_.first);
-  device_.memory().upload(std::span<const float>(host_).last(channels), sums_.second);
+  plan_->backward_data(x, weights_, used(), sums_, static_cast<double>(count_),
+                       dresidual == nullptr ? dy : *dresidual, dx);
 }
 
 }  // namespace flotilla

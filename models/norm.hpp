@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "models/layer.hpp"
 #include "models/worker_exchange.hpp"
@@ -13,7 +12,7 @@ namespace flotilla {
 
 /// Batch normalisation of one tensor with its parameters and statistics: "<name>.weight", "<name>.bias",
 /// "<name>.running_mean", "<name>.running_var". Given a WorkerExchange, mean and variance are those of all
-/// workers' batches, weighted by their counts. Where Arenas::fixed_statistics names its statistics, training
+/// workers' batches, which must be of one size. Where Arenas::fixed_statistics names its statistics, training
 /// normalises with the running ones, which it leaves alone.
 class Norm {
  public:
@@ -34,15 +33,13 @@ class Norm {
   GivenStatistics used() const { return fixed_ ? running_ : GivenStatistics(batch_); }
   void backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy,
                           Tensor& dx, Tensor* dresidual);
-  void combine();
-  void share_sums();
 
   Device& device_;
   std::unique_ptr<BatchNorm> plan_;
   WorkerExchange* exchange_;
   std::int64_t channels_;
   std::int64_t local_count_;  ///< Values per channel of this worker's batch
-  double count_;              ///< Values per channel of all workers whose statistics are combined
+  std::int64_t count_;        ///< Values per channel of all workers whose statistics are combined
   bool accumulate_;
   Slice scale_slice_, shift_slice_, mean_slice_, variance_slice_;
   ScaleShift weights_;
@@ -53,8 +50,6 @@ class Norm {
   Storage memory_;  ///< Means, variances, two sums
   Statistics batch_;
   ScaleShiftGradients sums_;
-  std::vector<float> host_;         ///< Two values per channel
-  std::vector<double> mine_, all_;  ///< For the exchange
 };
 
 }  // namespace flotilla

@@ -141,6 +141,12 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   bool all_finite(DeviceSpan<const float> x) override {
     return sum(flat::NotFinite{x.address()}, x.size()) == 0.0;
   }
+  void sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) override {
+    sweep("sum of rows", sums.size(), flat::sum_rows(rows, sums));
+  }
+  void combine_moments(DeviceSpan<const float> rows, std::int64_t count, DeviceSpan<float> moments) override {
+    sweep("moments of batches", moments.size() / 2, flat::combine_moments(rows, count, moments));
+  }
 
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
     flat::with_functor(in, rule, state, [&](const auto& functor) {

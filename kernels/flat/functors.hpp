@@ -22,6 +22,23 @@ inline void check_update(const UpdateInput& in) {
   }
 }
 
+/// The functor of FlatMath::sum_rows.
+inline SumRows sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
+  require(!sums.empty() && rows.size() % sums.size() == 0, rows.size(), " values are no rows of ",
+          sums.size());
+  return {rows.address(), sums.address(), static_cast<std::int64_t>(rows.size() / sums.size()),
+          static_cast<std::int64_t>(sums.size())};
+}
+
+/// The functor of FlatMath::combine_moments, for each mean.
+inline CombineMoments combine_moments(DeviceSpan<const float> rows, std::int64_t count,
+                                      DeviceSpan<float> moments) {
+  require(!moments.empty() && moments.size() % 2 == 0 && rows.size() % moments.size() == 0 && count > 0,
+          rows.size(), " values are no rows of ", moments.size(), " moments of ", count, " values");
+  return {rows.address(), moments.address(), static_cast<std::int64_t>(rows.size() / moments.size()),
+          static_cast<std::int64_t>(moments.size() / 2), static_cast<double>(count)};
+}
+
 /// The address of an optimizer slot.
 inline float* slot(const UpdateInput& in, DeviceSpan<float> values) {
   require(values.size() == in.parameters.size(), "a slot of ", values.size(), " values for ",

@@ -79,6 +79,14 @@ bool HostFlat::all_finite(DeviceSpan<const float> x) {
   return sum(flat::NotFinite{x.address()}, 0, static_cast<std::int64_t>(x.size())) == 0.0;
 }
 
+void HostFlat::sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
+  sweep_all(threads_, sums.size(), flat::sum_rows(rows, sums));
+}
+
+void HostFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count, DeviceSpan<float> moments) {
+  sweep_all(threads_, moments.size() / 2, flat::combine_moments(rows, count, moments));
+}
+
 void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
   flat::with_functor(in, rule, state, [&](const auto& functor) {
     in_parts(threads_, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {

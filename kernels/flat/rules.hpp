@@ -188,4 +188,46 @@ struct NotFinite {
   constexpr double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
 };
 
+/// FlatMath::sum_rows.
+struct SumRows {
+  const float* rows = nullptr;
+  float* sums = nullptr;
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+
+  constexpr void operator()(std::int64_t i) const {
+    double sum = 0.0;
+    for (std::int64_t row = 0; row < count; ++row) sum += static_cast<double>(rows[row * width + i]);
+    sums[i] = static_cast<float>(sum);
+  }
+};
+
+/// FlatMath::combine_moments, of the mean at i and its variance.
+struct CombineMoments {
+  const float* rows = nullptr;
+  float* moments = nullptr;
+  std::int64_t batches = 0;
+  std::int64_t means = 0;  ///< In a row
+  double count = 0.0;
+
+  constexpr void operator()(std::int64_t i) const {
+    const double total = count * static_cast<double>(batches);
+    double mean = 0.0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) mean += count * at(batch, i);
+    mean /= total;
+    double squares = 0.0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      const double off = at(batch, i) - mean;
+      squares += count * (at(batch, means + i) + off * off);
+    }
+    moments[i] = static_cast<float>(mean);
+    moments[means + i] = static_cast<float>(squares / total);
+  }
+
+ private:
+  constexpr double at(std::int64_t batch, std::int64_t i) const {
+    return static_cast<double>(rows[batch * 2 * means + i]);
+  }
+};
+
 }  // namespace flotilla::flat

@@ -34,6 +34,13 @@ void ListedFlat::scale(DeviceSpan<float> x, float factor) {
 void ListedFlat::axpy(float factor, DeviceSpan<const float> x, DeviceSpan<float> y) {
   list_.add<&FlatMath::axpy>(flat_, factor, x, y);
 }
+void ListedFlat::sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
+  list_.add<&FlatMath::sum_rows>(flat_, rows, sums);
+}
+void ListedFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count,
+                                 DeviceSpan<float> moments) {
+  list_.add<&FlatMath::combine_moments>(flat_, rows, count, moments);
+}
 
 double ListedFlat::sum_of_squares(DeviceSpan<const float> x) {
   list_.submit();

@@ -128,6 +128,37 @@ bool ReferenceFlat::all_finite(DeviceSpan<const float> x) {
   return std::ranges::all_of(host(x), [](float value) { return std::isfinite(value); });
 }
 
+void ReferenceFlat::sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
+  require(!sums.empty() && rows.size() % sums.size() == 0, rows.size(), " values are no rows of ",
+          sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    double sum = 0.0;
+    for (std::size_t at = i; at < rows.size(); at += sums.size()) sum += double{host(rows)[at]};
+    host(sums)[i] = static_cast<float>(sum);
+  }
+}
+
+void ReferenceFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count,
+                                    DeviceSpan<float> moments) {
+  require(!moments.empty() && moments.size() % 2 == 0 && rows.size() % moments.size() == 0 && count > 0,
+          rows.size(), " values are no rows of ", moments.size(), " moments of ", count, " values");
+  const std::size_t width = moments.size();
+  const auto values = static_cast<double>(count);
+  const double total = values * static_cast<double>(rows.size() / width);
+  for (std::size_t i = 0; i < width / 2; ++i) {
+    double mean = 0.0;
+    for (std::size_t row = 0; row < rows.size(); row += width) mean += values * double{host(rows)[row + i]};
+    mean /= total;
+    double squares = 0.0;
+    for (std::size_t row = 0; row < rows.size(); row += width) {
+      const double off = double{host(rows)[row + i]} - mean;
+      squares += values * (double{host(rows)[row + width / 2 + i]} + off * off);
+    }
+    host(moments)[i] = static_cast<float>(mean);
+    host(moments)[width / 2 + i] = static_cast<float>(squares / total);
+  }
+}
+
 void ReferenceFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
   require(in.gradients.size() == in.parameters.size(), "gradients and parameters differ in size");
   const Formulas formulas{.state = state, .step = in.step};

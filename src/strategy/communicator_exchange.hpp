@@ -1,31 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <utility>
+#include <string>
+#include <vector>
 
+#include "kernels/device.hpp"
 #include "models/worker_exchange.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 
 namespace flotilla {
 
 /// The communication of layers with other workers, over a communicator of its own, because the training
-/// thread waits in it while the communication thread reduces buckets. Allocates nothing.
+/// thread waits in it while the communication thread reduces buckets. Through the memory of the host, until
+/// use_nccl(). all_gather() allocates nothing.
 class CommunicatorExchange : public WorkerExchange {
  public:
   /// @param workers a communicator that nothing else uses
-  explicit CommunicatorExchange(mpi::Communicator workers) : workers_(std::move(workers)) {}
+  /// @param device on which the layers compute; it must outlive this
+  CommunicatorExchange(mpi::Communicator workers, Device& device);
   /// From now on the watchdog reports a hang in these calls as such. It must outlive them.
   void watch(mpi::Watchdog& watchdog) { watchdog_ = &watchdog; }
+  /// Collective. From now on arrays are exchanged by NCCL, without the host. `lanes`: the all-reduces that
+  /// queue work of other NCCL communicators meanwhile; each exchange comes behind what they have queued,
+  /// since NCCL forbids that two communicators run at once in an order that ranks do not share. They must
+  /// outlive it.
+  void use_nccl(std::span<const std::unique_ptr<mpi::Collectives>> lanes);
 
   int workers() const override { return workers_.size(); }
-  void all_gather(std::span<const double> mine, std::span<double> all) override;
-  std::int64_t waited_ns() const { return waited_ns_; }  ///< Total wait for the other workers.
+  void reserve(std::size_t count) override;
+  DeviceSpan<const float> all_gather(DeviceSpan<const float> mine) override;
+  std::int64_t waited_ns() const { return waited_ns_; }  ///< Total wait of the host for the other workers.
+  std::string failure() const;  ///< An asynchronous error of NCCL; empty: none. Safe from another thread.
 
  private:
+  void all_gather_on_host(std::span<const float> mine, std::span<float> all);
+
   mpi::Communicator workers_;
+  Device& device_;
+  Storage all_;      ///< The arrays of all workers
+  Storage staging_;  ///< This worker's and those of all in pinned memory; empty where none is needed
+  std::unique_ptr<mpi::DeviceAllGather> nccl_;
+  std::vector<mpi::Collectives*> lanes_;
   mpi::Watchdog* watchdog_ = nullptr;
   std::int64_t waited_ns_ = 0;
 };

@@ -12,8 +12,8 @@ namespace flotilla {
 namespace {
 
 /// Collective. For synchronised batch norm over the workers of this one's group; null if each is alone.
-std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model,
-                                                    const mpi::Communicator& world) {
+std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model, const mpi::Communicator& world,
+                                                    Device& device) {
   if (!model.synchronises_batch_norm()) return nullptr;
   const std::int64_t group = model.batch_norm_group == 0 ? world.size() : model.batch_norm_group;
   throw_alike([&] {
@@ -23,7 +23,7 @@ std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model,
                           "; groups that do: ", divisors_of(world.size()), "; 0: all of them together"));
   });
   if (group == 1) return nullptr;
-  return std::make_unique<CommunicatorExchange>(world.split(static_cast<int>(world.rank() / group)));
+  return std::make_unique<CommunicatorExchange>(world.split(static_cast<int>(world.rank() / group)), device);
 }
 
 }  // namespace
@@ -53,14 +53,14 @@ Machine::Machine(const Config& config, const mpi::Communicator& all_workers, mpi
       gpus(find_gpus(config.device, all_workers, places)),
       precision(find_precision(config.device, all_workers, places)),
       host(all_workers.split_by_host()),
-      step_group(make_step_group(config, all_workers, places)),
-      exchange(make_exchange(config.model, all_workers)) {
+      step_group(make_step_group(config, all_workers, places)) {
   agree(workers, places, [&] {
     const mpi::CpuProgressScope working(watchdog, "preparing the device");
     device = make_device(config.device, precision, own_place(), gpus.ordinal(workers.rank()),
                          config.run.reproducible);
     straggler.emplace(config.run.emulate_straggler, workers.rank(), workers.size());
   });
+  exchange = make_exchange(config.model, workers, *device);
   if (exchange) exchange->watch(watchdog);
 }
 

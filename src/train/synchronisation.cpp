@@ -72,6 +72,7 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
   reduction =
       make_reduction(plan, step_group ? step_group->workers : machine.workers,
                      step_group ? step_group->host : machine.host, *machine.device, model.summed, spans);
+  if (machine.exchange && reduction.first().queues()) machine.exchange->use_nccl(reduction.lanes);
   if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading_floats(model.weights));
   choices["strategy.all_reduce"] = reduction.first().name();
   if (averages) {
@@ -107,8 +108,9 @@ void Synchronisation::watch() {
     return ranks;
   });
   failures.emplace(machine.watchdog, [this] {
-    const std::string wrong = reduction.failure();
-    return wrong.empty() ? averaging.failure() : wrong;
+    std::string wrong = reduction.failure();
+    if (wrong.empty()) wrong = averaging.failure();
+    return wrong.empty() && machine.exchange ? machine.exchange->failure() : wrong;
   });
 }
 

@@ -51,6 +51,7 @@ fails() {
   export FLOTILLA_FAKE_GPU_SEED=$2
   case $1 in
     test_nccl) ! timeout 60 "$mpiexec" --oversubscribe -n 4 "$test_nccl" >said 2>&1 </dev/null ;;
+    test_gpu_norms) ! timeout 120 "$mpiexec" --oversubscribe -n 2 "$build/tests/cuda/$1" >said 2>&1 </dev/null ;;
     test_*) ! timeout 60 "$build/tests/cuda/$1" >said 2>&1 </dev/null ;;
     *)
       rm -rf run
@@ -88,7 +89,7 @@ name() {
 
 # 1. Which lines there are, and what meets them.
 everything=("${unit_tests[@]}" "${!ways[@]}")
-if [[ -x $test_nccl ]]; then everything+=(test_nccl); fi
+if [[ -x $test_nccl ]]; then everything+=(test_nccl test_gpu_norms); fi
 : >lines
 for one in "${everything[@]}"; do
   rm -f sites
@@ -122,7 +123,7 @@ while read -r call line; do
     printf '%-22s %-70s %s\n' "$call" "$line" "${needless[${caller%+*}]}"
     continue
   fi
-  for one in test_gpu_order test_gpu_device test_fake_gpu test_gpu_conv2d test_gpu_linear test_gpu_overflow_guard test_nccl "${!ways[@]}"; do
+  for one in test_gpu_order test_gpu_device test_fake_gpu test_gpu_conv2d test_gpu_linear test_gpu_overflow_guard test_nccl "${!ways[@]}" test_gpu_norms; do
     places=$(awk -v c="$call" -v l="$line" -v o="$one" '$1 == c && $2 == l && $3 == o { print $4 }' lines | sort -u | tr '\n' ' ')
     [[ -n $places ]] || continue
     for ((seed = 0; seed < seeds; ++seed)); do

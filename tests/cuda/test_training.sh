@@ -77,7 +77,7 @@ gpus_exchange_gradients_in_each_way() {
     expect_close "two GPUs by $way" cpus "$way" 1e-4
     expect_in "$way" "all-reduce   $way" "$way.said"
   done
-  train 2 two train.steps=8 device.kind=cuda strategy.all_reduce=nccl strategy.communicators=2 strategy.bucket_mb=0.1 \
+  NCCL_LAUNCH_ORDER_IMPLICIT=1 train 2 two train.steps=8 device.kind=cuda strategy.all_reduce=nccl strategy.communicators=2 strategy.bucket_mb=0.1 \
     strategy.last_bucket_mb=0.1
   expect_close 'two communicators' cpus two 1e-4
   train 2 half_wire train.steps=8 device.kind=cuda strategy.all_reduce=nccl-mpi strategy.ranks_per_group=1 \

@@ -248,6 +248,13 @@ TEST(FlatMath, ElementwiseOperationsAreExact) {
   }
 }
 
+TEST(FlatMath, AddsRowsInTheirOrder) {
+  for (const char* kind : {"cpu", "reference"}) {
+    SCOPED_TRACE(kind);
+    test::expect_rows_in_order(*make_device({.kind = kind}));
+  }
+}
+
 TEST(HostFlat, RefusesArraysOfOtherSizes) {
   State state({.kind = "cpu"}, {{.offset = 0, .count = 8}}, 8);
   Storage small = state.device->memory().allocate(7);

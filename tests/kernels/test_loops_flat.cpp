@@ -117,6 +117,10 @@ TEST(LoopsFlat, ElementwiseOperationsAreExact) {
   EXPECT_EQ(read(*device, y), std::vector<float>(20001, 7.5F));
 }
 
+TEST(LoopsFlat, AddsRowsInTheirOrder) {
+  test::expect_rows_in_order(*test::loops_device());
+}
+
 TEST(LoopsFlat, RefusesArraysOfOtherSizes) {
   State state(test::loops_device(), {{.offset = 0, .count = 8}}, 8);
   Storage small = state.device->memory().allocate(7);

@@ -5,6 +5,7 @@
 #include <barrier>
 #include <thread>
 
+#include "kernels/host_memory.hpp"
 #include "tests/models/resnet_support.hpp"
 
 namespace flotilla {
@@ -22,18 +23,22 @@ class Threads {
    public:
     Exchange(Threads& threads, int worker) : threads_(threads), worker_(worker) {}
     int workers() const override { return threads_.workers_; }
-    void all_gather(std::span<const double> mine, std::span<double> all) override {
-      threads_.meet([&] { threads_.values_.resize(all.size()); }, worker_ == 0);
-      std::copy(mine.begin(), mine.end(),
-                threads_.values_.begin() + worker_ * static_cast<std::ptrdiff_t>(mine.size()));
+    void reserve(std::size_t) override {}
+    DeviceSpan<const float> all_gather(DeviceSpan<const float> mine) override {
+      all_.resize(mine.size() * static_cast<std::size_t>(workers()));
+      threads_.meet([&] { threads_.values_.resize(all_.size()); }, worker_ == 0);
+      std::ranges::copy(host_span(mine),
+                        threads_.values_.begin() + worker_ * static_cast<std::ptrdiff_t>(mine.size()));
       threads_.meet([] {}, false);
-      std::copy(threads_.values_.begin(), threads_.values_.end(), all.begin());
+      std::ranges::copy(threads_.values_, all_.begin());
       threads_.meet([] {}, false);
+      return {all_.data(), all_.size()};
     }
 
    private:
     Threads& threads_;
     int worker_;
+    std::vector<float> all_;
   };
 
  private:
@@ -45,7 +50,7 @@ class Threads {
 
   int workers_;
   std::barrier<> barrier_;
-  std::vector<double> values_;
+  std::vector<float> values_;
 };
 
 ResnetSpec spec_of(std::int64_t batch, WorkerExchange* exchange) {
@@ -58,31 +63,27 @@ struct Result {
   std::vector<float> statistics;
 };
 
-/// One step of every worker with its images; `batches` may differ.
-std::vector<Result> step_together(const std::vector<std::int64_t>& batches) {
-  Threads threads(static_cast<int>(batches.size()));
-  std::vector<Result> results(batches.size());
+/// One step of every worker with its images.
+std::vector<Result> step_together(int count, std::int64_t batch) {
+  Threads threads(count);
+  std::vector<Result> results(static_cast<std::size_t>(count));
   std::vector<std::thread> workers;
-  std::int64_t first = 0;
-  for (std::size_t w = 0; w < batches.size(); ++w) {
-    workers.emplace_back([&, w, first] {
-      Threads::Exchange exchange(threads, static_cast<int>(w));
-      ResnetRun run("cpu", spec_of(batches[w], &exchange), first);
-      results[w].loss = run.step(0.125F);
-      results[w].gradients = run.plain_gradients();
-      results[w].statistics = run.step_statistics();
+  for (int w = 0; w < count; ++w) {
+    workers.emplace_back([&, w] {
+      Threads::Exchange exchange(threads, w);
+      ResnetRun run("cpu", spec_of(batch, &exchange), w * batch);
+      Result& result = results[static_cast<std::size_t>(w)];
+      result.loss = run.step(0.125F);
+      result.gradients = run.plain_gradients();
+      result.statistics = run.step_statistics();
     });
-    first += batches[w];
   }
   for (std::thread& worker : workers) worker.join();
   return results;
 }
 
-class SynchronisedNorm : public testing::TestWithParam<std::vector<std::int64_t>> {};
-INSTANTIATE_TEST_SUITE_P(Batches, SynchronisedNorm,
-                         testing::Values(std::vector<std::int64_t>{4, 4},
-                                         std::vector<std::int64_t>{2, 2, 2, 2},
-                                         std::vector<std::int64_t>{5, 3}));
+class SynchronisedNorm : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Workers, SynchronisedNorm, testing::Values(2, 4));
 
 // Sums in another order: rounding, which 18 layers enlarge, and which lets a few ReLUs of 10⁷ change sides:
 // some 10⁻³ of the gradient.
@@ -90,7 +91,7 @@ TEST_P(SynchronisedNorm, MakesManyWorkersOne) {
   ResnetRun one("cpu", spec_of(8, nullptr));
   const double loss = one.step();
 
-  const std::vector<Result> many = step_together(GetParam());
+  const std::vector<Result> many = step_together(GetParam(), 8 / GetParam());
 
   double sum = 0.0;
   std::vector<float> gradients(many[0].gradients.size());

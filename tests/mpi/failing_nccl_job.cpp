@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/collective_log.hpp"
 #include "mpi/watchdog/watchdog.hpp"
@@ -53,6 +54,20 @@ void lose_the_network(const Communicator& world, NativeStream stream) {
   }
 }
 
+/// The network breaks for the last rank, whose device has gathers to do that no rank waits for.
+void lose_the_network_of_gathers(const Communicator& world, NativeStream stream) {
+  std::vector<float> mine(100);
+  std::vector<float> all(100 * static_cast<std::size_t>(world.size()));
+  const auto gathers = flotilla::mpi::make_nccl_all_gather(world, stream);
+  flotilla::mpi::Watchdog watchdog(
+      0, [](const std::string& sentence) { end_job(sentence, flotilla::exit_library_error); });
+  const flotilla::mpi::AsyncErrorMonitor failures(watchdog, [&] { return gathers->failure(); });
+  watchdog.beat("synchronised batch norm among the workers", 1);
+  gathers->all_gather({mine.data(), mine.size()}, {all.data(), all.size()});
+  if (world.rank() == world.size() - 1) flotilla::test::break_fake_network();
+  while (true) std::this_thread::sleep_for(1s);
+}
+
 /// The job is aborted while the watchdog asks for errors.
 void abort_while_asked(const Communicator& world, NativeStream stream) {
   const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);
@@ -91,6 +106,7 @@ int main(int argc, char** argv) {
   try {
     if (std::string(argv[1]) == "give-up") give_up(world, stream);
     if (std::string(argv[1]) == "network") lose_the_network(world, stream);
+    if (std::string(argv[1]) == "gathers") lose_the_network_of_gathers(world, stream);
     if (std::string(argv[1]) == "asked") abort_while_asked(world, stream);
     if (std::string(argv[1]) == "leaves-out") leave_one_out(world, stream, std::string(argv[2]) == "checked");
   } catch (const flotilla::UserError& error) {

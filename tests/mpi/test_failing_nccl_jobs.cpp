@@ -29,6 +29,17 @@ TEST(FailingNcclJob, EndsWhereNcclTellsOfAnErrorThatNoCallReturned) {
   EXPECT_NE(outcome.output.find(aborted), std::string::npos) << outcome.output;
 }
 
+TEST(FailingNcclJob, EndsWhereTheNetworkOfAGatherBreaks) {
+  const Outcome outcome = launch(FAILING_NCCL_JOB, 2, "gathers");
+
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+  EXPECT_NE(outcome.output.find("NCCL: remote process exited or there was a network error: the fake network "
+                                "broke; synchronised batch norm among the workers, step 1"),
+            std::string::npos)
+      << outcome.output;
+  EXPECT_NE(outcome.output.find(aborted), std::string::npos) << outcome.output;
+}
+
 TEST(FailingNcclJob, AsksNoCommunicatorThatIsGivenUp) {
   const Outcome outcome = launch(FAILING_NCCL_JOB, 2, "asked");
 

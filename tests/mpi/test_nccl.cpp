@@ -14,6 +14,7 @@
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/even_slices.hpp"
 #include "tests/mpi/fake_nccl/fake_cuda.hpp"
@@ -275,7 +276,29 @@ TEST_F(Nccl, CountsWhatARankSends) {
   EXPECT_EQ(hierarchical->sent_bytes(1000), 4000 + mine * 4);
 }
 
+TEST_F(Nccl, GathersOnTheDevicesStreamInTheOrderOfTheRanks) {
+  const auto gathers = make_nccl_all_gather(world, gpu.stream());
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<float> mine(10);
+  std::vector<float> all(10 * ranks);
+  std::vector<float> expected;
+  for (int rank = 0; rank < world.size(); ++rank)
+    for (std::size_t i = 0; i < mine.size(); ++i) expected.push_back(value(rank, i));
+
+  compute({mine.data(), mine.size()});
+  gpu.stream().submit();
+  gathers->all_gather({mine.data(), mine.size()}, {all.data(), all.size()});
+  EXPECT_EQ(all, std::vector<float>(10 * ranks)) << "the host waits for nothing";
+
+  EXPECT_EQ(use({all.data(), all.size()}), expected);
+  EXPECT_EQ(gathers->failure(), "");
+  EXPECT_THROW(gathers->all_gather({mine.data(), 9}, {all.data(), all.size()}), InternalError);
+  test::refuse_next_fake_call();
+  EXPECT_THROW(gathers->all_gather({mine.data(), mine.size()}, {all.data(), all.size()}), LibraryError);
+}
+
 TEST_F(Nccl, WantsADeviceWithAStream) {
+  EXPECT_THROW(make_nccl_all_gather(world, {}), InternalError);
   EXPECT_THROW(make_nccl_all_reduce(world, {}), InternalError);
 }
 

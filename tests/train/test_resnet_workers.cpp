@@ -125,11 +125,10 @@ TEST(ResnetWorkers, OfOneGroupSeeEachOthersBatchesOnly) {
   TrainingRun pairs(mpi::Communicator::world(), resnet_deck,
                     buckets + Overrides{"model.batch_norm=synchronised", "model.batch_norm_group=2"});
   ASSERT_EQ(pairs.parts.machine.exchange->workers(), 2);
-  const auto rank = static_cast<double>(pairs.world.rank());
-  std::vector<double> both(2);
-  pairs.parts.machine.exchange->all_gather(std::span<const double>(&rank, 1), both);
-  const double first = std::floor(rank / 2.0) * 2.0;
-  EXPECT_EQ(both, (std::vector<double>{first, first + 1.0}));
+  const auto rank = static_cast<float>(pairs.world.rank());
+  const DeviceSpan<const float> both = pairs.parts.machine.exchange->all_gather({&rank, 1});
+  const float first = std::floor(rank / 2.0F) * 2.0F;
+  EXPECT_EQ(pairs.values(both), (std::vector<float>{first, first + 1.0F}));
 
   for (int i = 0; i < 2; ++i) pairs.step();
 

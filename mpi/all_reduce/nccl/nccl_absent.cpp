@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/error.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 
 namespace flotilla::mpi {
@@ -33,6 +34,10 @@ std::unique_ptr<Collectives> make_nccl_hierarchical_all_reduce(const Communicato
 
 std::unique_ptr<Collectives> make_nccl_over_mpi_all_reduce(const Communicator&, const Communicator&,
                                                            NativeStream, Storage, Wire) {
+  refuse();
+}
+
+std::unique_ptr<DeviceAllGather> make_nccl_all_gather(const Communicator&, NativeStream) {
   refuse();
 }
 

@@ -20,6 +20,7 @@ using flotilla::fake::Place;
 using flotilla::fake::Works;
 
 std::atomic<std::size_t> handles{0};
+std::atomic<std::int64_t> waits{0};
 thread_local int gpu = 0;
 std::atomic<bool> sleeps_in_streams{false};  // A process uses one GPU.
 flotilla::fake::Done account;                // of the computing thread
@@ -29,6 +30,12 @@ std::atomic<std::int64_t> waits{0};
 cudaError_t unless_capturing(cudaError_t status = cudaSuccess) {
   const cudaError_t refused = flotilla::fake::refuse_in_capture();
   return refused == cudaSuccess ? status : refused;
+}
+
+/// FLOTILLA_FAKE_GPUS; 2 where it is not set.
+int gpus() {
+  static const char* const text = std::getenv("FLOTILLA_FAKE_GPUS");
+  return text == nullptr ? 2 : std::atoi(text);
 }
 
 /// An event, and whether a thread that waits for it sleeps.
@@ -90,22 +97,25 @@ Done done() {
   all.waits = waits;
   return all;
 }
+std::int64_t host_waits() {
+  return waits;
+}
 
 }  // namespace flotilla::fake
 
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 2;
+  *count = gpus();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int ordinal) {
-  if (ordinal < 0 || ordinal >= 2) return cudaErrorInvalidDevice;
+  if (ordinal < 0 || ordinal >= gpus()) return cudaErrorInvalidDevice;
   gpu = ordinal;
   return cudaSuccess;
 }
 cudaError_t cudaInitDevice(int ordinal, unsigned int device_flags, unsigned int flags) {
-  if (ordinal < 0 || ordinal >= 2) return cudaErrorInvalidDevice;
+  if (ordinal < 0 || ordinal >= gpus()) return cudaErrorInvalidDevice;
   if (flags == cudaInitDeviceFlagsAreValid)
     sleeps_in_streams = device_flags == cudaDeviceScheduleBlockingSync;
   return cudaSuccess;
@@ -155,8 +165,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
 }
 /// Only the fake NCCL calls it.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void* data) {
-  flotilla::fake::put_meeting(stream, [work, data] { work(data); });
-  return cudaSuccess;
+  const bool ordered = flotilla::fake::put_meeting(stream, [work, data] { work(data); });
+  return ordered ? cudaSuccess : cudaErrorNotPermitted;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   --handles;
@@ -166,6 +176,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (flotilla::fake::left_out("cudaStreamSynchronize")) return cudaSuccess;
+  ++waits;
   refuse_spinning(sleeps_in_streams, "a stream");
   ++waits;
   const cudaError_t status = unless_capturing();
@@ -229,6 +240,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (flotilla::fake::left_out("cudaEventSynchronize")) return cudaSuccess;
+  ++waits;
   refuse_spinning(of(event).sleeps, "an event");
   ++waits;
   const cudaError_t status = unless_capturing();

@@ -23,6 +23,8 @@ struct Done {
   std::int64_t waits = 0;   ///< Of the host, for streams and events
 };
 Done done();
+/// Calls in which a thread waits for a stream or an event.
+std::int64_t host_waits();
 
 /// The next captures end without a graph.
 void spoil_captures(int count);

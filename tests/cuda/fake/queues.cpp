@@ -127,6 +127,17 @@ void need(const Place& place, Needs& needs) {
   }
 }
 
+bool comes_behind_last_meeting(const std::shared_ptr<Stream>& stream) {
+  const char* const implicit = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (last_meeting.stream == nullptr || last_meeting.stream == stream ||
+      last_meeting.stream->done >= last_meeting.works || (implicit != nullptr && *implicit == '1'))
+    return true;
+  Needs needs;
+  need({stream, stream->issued()}, needs);
+  const auto found = needs.find(last_meeting.stream.get());
+  return found != needs.end() && found->second >= last_meeting.works;
+}
+
 }  // namespace
 
 std::recursive_mutex& queues_mutex() {
@@ -166,11 +177,16 @@ void put(cudaStream_t handle, Work work) {
   go_on();
 }
 
-void put_meeting(cudaStream_t handle, Work work) {
+bool put_meeting(cudaStream_t handle, Work work) {
   const std::lock_guard lock(queues_mutex());
   const std::shared_ptr<Stream> stream = known(handle);
+  if (!comes_behind_last_meeting(stream)) {
+    std::fputs("the fake GPU: works of two NCCL communicators that nothing orders\n", stderr);
+    return false;
+  }
   stream->waiting.push_back({std::move(work), last_meeting, true});
   last_meeting = {stream, stream->issued()};
+  return true;
 }
 
 void put_wait(cudaStream_t handle, const Place& after) {

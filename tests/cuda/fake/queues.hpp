@@ -36,7 +36,9 @@ void destroy_stream(cudaStream_t stream);  ///< What it holds may still be done.
 void put(cudaStream_t stream, Work work);
 /// A work that waits for other ranks. Those of a process are done in the order of their calls, whatever their
 /// streams, and only when they are waited for.
-void put_meeting(cudaStream_t stream, Work work);
+/// @returns false, with a message, where nothing orders it behind the last one on another stream: NCCL's
+/// documentation forbids that, unless NCCL_LAUNCH_ORDER_IMPLICIT=1 asks NCCL to do it
+bool put_meeting(cudaStream_t stream, Work work);
 /// What the stream is handed from now on comes behind that place.
 void put_wait(cudaStream_t stream, const Place& after);
 Place place_of(cudaStream_t stream);

@@ -87,6 +87,12 @@ cudaError_t cudaGetDevice(int* ordinal) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->type = cudaMemoryTypeDevice;
+  return cudaSuccess;
+}
+
 const char* cudaGetErrorString(cudaError_t code) {
   return code == cudaSuccess ? "no error" : "an error of the fake CUDA";
 }
