@@ -35,7 +35,7 @@ endif()
 function(flotilla_kokkos_sources target)
   target_link_libraries(${target} PRIVATE Flotilla::kokkos)
   if(FLOTILLA_KOKKOS_CUDA)
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
+    set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES LANGUAGE CUDA)
     # -std by hand: CMake 3.25 knows no C++20 in CUDA.
     target_compile_options(${target} PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;--diag-suppress=554;-Xcompiler=-march=${FLOTILLA_ARCHITECTURE}>")

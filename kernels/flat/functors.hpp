@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -88,7 +89,8 @@ void with_functor(const UpdateInput& in, const UpdateRule& rule, const UpdateSta
     functor.in.p = in.parameters.address();
     functor.in.g = in.gradients.address();
     StateAddresses arrays{};
-    for (std::size_t i = 0; i < functor.rule.state.size(); ++i) arrays[i] = slot(in, state[i]);
+    std::transform(state.begin(), state.begin() + functor.rule.state.size(), arrays.begin(),
+                   [&](DeviceSpan<float> values) { return slot(in, values); });
     functor.set_state(arrays);
     if constexpr (requires { functor.rule.direction; }) slot(in, functor.rule.direction);
     body(functor);
