@@ -74,6 +74,8 @@ export here program tests suffix mpirun rehearse output
 open_mpi_settings
 
 failed=0
+running=
+trap 'kill ${running:+"$running"} 2>/dev/null; exit 1' INT TERM # `timeout` ends all that the line has started
 : >"$output/results.jsonl"
 printf '%-32s %-7s %7s  %s\n' line result seconds 'log: reason' >"$output/table.txt"
 
@@ -97,7 +99,9 @@ line() {
     return
   fi
   seconds=$(printf '%s\n' "$seconds" "$limit" "$left" | sort -n | head -n 1)
-  timeout --kill-after=5 "$seconds" bash "$self" --line "$@" >"$log" 2>&1 </dev/null || code=$?
+  timeout --kill-after=5 "$seconds" bash "$self" --line "$@" >"$log" 2>&1 </dev/null &
+  running=$!
+  wait "$running" || code=$?
   reason=$(grep . "$log" | tail -n 1 | tr -cd '[:print:]' | cut -c 1-200 || true)
   case $code in
     0) record "$line_name" held $((SECONDS - begin)) '' ;;

@@ -126,9 +126,9 @@ part_a() {
   for test in linear conv2d device order overflow_guard resnet; do line "test_gpu_$test" 120 device_test "test_gpu_$test"; done
   for model in mlp resnet18; do
     for graphs in false true; do
-      line "$model-float32-graphs-$graphs" 90 like_cpu 1 "$model" 1e-4 device.graphs="$graphs"
-      line "$model-bfloat16-graphs-$graphs" 90 like_cpu 1 "$model" 3e-2 device.precision=bfloat16 device.graphs="$graphs"
-      line "$model-float16-graphs-$graphs" 90 like_cpu 1 "$model" 1e-2 device.precision=float16 device.loss_scale.initial=128 \
+      line "$model-float32-graphs-$graphs" 120 like_cpu 1 "$model" 1e-4 device.graphs="$graphs"
+      line "$model-bfloat16-graphs-$graphs" 120 like_cpu 1 "$model" 3e-2 device.precision=bfloat16 device.graphs="$graphs"
+      line "$model-float16-graphs-$graphs" 120 like_cpu 1 "$model" 1e-2 device.precision=float16 device.loss_scale.initial=128 \
         device.graphs="$graphs"
     done
   done

@@ -46,7 +46,7 @@ lines_that_fail_and_lines_that_hang() {
   mkdir -p "$build/tests/cuda"
   ln -s "$really/tests/cuda/flotilla_on_fake_gpu" "$real"
   printf '#!/bin/sh\necho computed wrongly\nexit 1\n' >"$build/tests/cuda/test_gpu_linear"
-  printf '#!/bin/sh\necho begun\nsleep 300\n' >"$build/tests/cuda/test_gpu_conv2d"
+  printf '#!/bin/sh\necho begun\necho $$ >%s\nexec sleep 300\n' "$work/pid" >"$build/tests/cuda/test_gpu_conv2d"
   printf '#!/bin/sh\necho no GPU here\n' >"$build/tests/cuda/test_gpu_order"
   printf '#!/bin/sh\ncase "$*" in *device.kind=cuda*) set -- "$@" schedule.learning_rate=0.0013 ;; esac\nexec "%s" "$@"\n' \
     "$real" >"$build/tests/cuda/flotilla_on_fake_gpu"
@@ -61,7 +61,25 @@ lines_that_fail_and_lines_that_hang() {
   # Bash goes on counting from the seconds that it is given.
   expect_said '0 held, 2 failed' 1 env SECONDS=534 bash "$source/scripts/check_gpu.sh" --rehearse --build "$build" --only '^(version|card)$' a "$work/found"
   expect "a part's end" 2 "$(grep -c "the part's 9 minutes were over" "$work/found/table.txt")"
+  no_line_outlives_the_script
   build=$really
+}
+
+# Where the script is ended, the line that is running ends as well.
+no_line_outlives_the_script() {
+  rm -f "$work/pid"
+  "$source/scripts/check_gpu.sh" --rehearse --build "$build" --only '^test_gpu_conv2d$' a "$work/found" >"$work/said" &
+  until [[ -s $work/pid ]]; do sleep 0.1; done
+  kill "$!"
+  wait "$!" || true
+  local pid
+  pid=$(<"$work/pid")
+  for _ in {1..100}; do
+    kill -0 "$pid" 2>"$work/said" || return 0
+    sleep 0.1
+  done
+  expect 'the line that was running' ended 'goes on'
+  kill "$pid"
 }
 
 mistakes_are_refused() {
