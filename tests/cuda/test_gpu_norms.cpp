@@ -91,9 +91,9 @@ std::int64_t waits(const std::string& deck, const Overrides& overrides) {
   TrainingRun run(mpi::Communicator::world(), deck, overrides);
   run.step();
   run.step();
-  const std::int64_t before = fake::host_waits();
+  const std::int64_t before = fake::done().waits;
   run.step();
-  const std::int64_t waits = fake::host_waits() - before;
+  const std::int64_t waits = fake::done().waits - before;
   run.parts.machine.device->queue().synchronize();
   return waits;
 }

@@ -20,7 +20,6 @@ using flotilla::fake::Place;
 using flotilla::fake::Works;
 
 std::atomic<std::size_t> handles{0};
-std::atomic<std::int64_t> waits{0};
 thread_local int gpu = 0;
 std::atomic<bool> sleeps_in_streams{false};  // A process uses one GPU.
 flotilla::fake::Done account;                // of the computing thread
@@ -96,9 +95,6 @@ Done done() {
   Done all = account;
   all.waits = waits;
   return all;
-}
-std::int64_t host_waits() {
-  return waits;
 }
 
 }  // namespace flotilla::fake
@@ -178,7 +174,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (flotilla::fake::left_out("cudaStreamSynchronize")) return cudaSuccess;
   ++waits;
   refuse_spinning(sleeps_in_streams, "a stream");
-  ++waits;
   const cudaError_t status = unless_capturing();
   if (status == cudaSuccess) flotilla::fake::finish(flotilla::fake::place_of(stream));
   return status;
@@ -242,7 +237,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (flotilla::fake::left_out("cudaEventSynchronize")) return cudaSuccess;
   ++waits;
   refuse_spinning(of(event).sleeps, "an event");
-  ++waits;
   const cudaError_t status = unless_capturing();
   const std::lock_guard lock(flotilla::fake::queues_mutex());
   if (status == cudaSuccess) flotilla::fake::finish(of(event).place);

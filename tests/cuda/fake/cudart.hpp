@@ -20,11 +20,9 @@ struct Done {
   std::int64_t alone = 0;
   std::int64_t in_graphs = 0;
   std::int64_t graphs = 0;  ///< Launched
-  std::int64_t waits = 0;   ///< Of the host, for streams and events
+  std::int64_t waits = 0;   ///< Calls in which a thread waits for a stream or an event
 };
 Done done();
-/// Calls in which a thread waits for a stream or an event.
-std::int64_t host_waits();
 
 /// The next captures end without a graph.
 void spoil_captures(int count);
