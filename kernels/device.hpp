@@ -26,6 +26,7 @@ struct DeviceInfo {
   Precision precision = Precision::float32;
   bool shares_host_memory = false;  ///< Device spans are host addresses: arenas may lie in MPI windows.
   bool stages_bytes = false;        ///< Images are staged as bytes that the device scales: fewer to copy.
+  bool reads_halves = false;        ///< Layers read parameters as halves: Weights::half_weight.
   /// Calls return before their work is complete: reading a result waits for all queued work.
   bool runs_ahead = false;
 };

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/flat_math.hpp"
+#include "kernels/precision.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -26,6 +27,14 @@ struct UpdateNumbers {
   float taken = 1.0F;        ///< 0: the update changes nothing.
 };
 
+/// Where an update writes the parameters in half precision as well, each at its parameter's place; empty:
+/// nowhere.
+struct HalfCopy {
+  HalfSpan values;
+  Precision precision = Precision::float16;  ///< The device's
+  friend bool operator==(const HalfCopy&, const HalfCopy&) = default;
+};
+
 /// What every update reads: p are the parameters, g the gradient. The gradient used is gradient_scale · g
 /// (1 / workers, and the clipping factor).
 struct UpdateInput {
@@ -39,6 +48,7 @@ struct UpdateInput {
   /// Not null: device memory from which the update reads these numbers; learning_rate, gradient_scale and
   /// `step` are then ignored. Devices without graphs are never given it.
   const UpdateNumbers* numbers = nullptr;
+  HalfCopy halves = {};  ///< Only where DeviceInfo::reads_halves
 };
 
 /// The update rules of optimizers: their formulas and constants. lr includes the range's rate_factor. `state`

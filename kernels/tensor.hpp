@@ -79,6 +79,10 @@ enum class StorageWord : std::uint32_t {};
 using TensorSpan = DeviceSpan<StorageWord>;
 using GivenTensorSpan = DeviceSpan<const StorageWord>;
 
+/// Bits of values in the half precision of a device.
+using HalfSpan = DeviceSpan<std::uint16_t>;
+using GivenHalfSpan = DeviceSpan<const std::uint16_t>;
+
 /// How a device arranges a tensor's values; derived classes are private to the device. Null means plain
 /// row-major.
 class Layout {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 
+#include "kernels/error.hpp"
 #include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 
@@ -19,6 +20,10 @@ class Tensors {
   virtual std::size_t floats_of(const Shape& shape) const = 0;
   /// The values of a plain tensor as floats, whatever the precision. host.size() = shape.size().
   virtual void download(const Tensor& from, std::span<float> host) = 0;
+  /// to ← from in the device's half precision, sizes equal. Only where DeviceInfo::reads_halves.
+  virtual void round(DeviceSpan<const float> /*from*/, HalfSpan /*to*/) {
+    throw InternalError("this device reads no halves of parameters");
+  }
   virtual bool all_finite(const Tensor& x) = 0;  ///< Whether no value is NaN or infinite; any layout
   /// Makes a host batch available as `to` (plain, shape kept; for images (N,C,H,W) or (N,C·H·W)): a CPU
   /// points `to` at it, a device with memory of its own copies it, into memory that it makes if `to` has

@@ -44,11 +44,9 @@ ConvLayer::ConvLayer(const Building& network, std::string name, const Conv2dSpec
 }
 
 void ConvLayer::bind(const Arenas& arenas) {
-  weights_ = {part_of<const float>(arenas.parameters, weight_slice_), {}};
+  weights_ = weights_of(arenas, weight_slice_, bias_ ? &bias_slice_ : nullptr);
   gradients_ = {part_of(arenas.gradients, weight_slice_), {}};
-  if (!bias_) return;
-  weights_.bias = part_of<const float>(arenas.parameters, bias_slice_);
-  gradients_.bias = part_of(arenas.gradients, bias_slice_);
+  if (bias_) gradients_.bias = part_of(arenas.gradients, bias_slice_);
 }
 
 const Tensor& ConvLayer::forward(const Tensor& x, const PassInfo&) {

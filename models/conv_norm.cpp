@@ -41,7 +41,7 @@ ConvNorm::ConvNorm(const Building& network, const ConvNormSpec& spec)
 }
 
 void ConvNorm::bind(const Arenas& arenas) {
-  weights_ = {part_of<const float>(arenas.parameters, weight_slice_), {}};
+  weights_ = weights_of(arenas, weight_slice_, nullptr);
   gradients_ = {part_of(arenas.gradients, weight_slice_), {}};
   norm_.bind(arenas);
 }

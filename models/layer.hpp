@@ -47,7 +47,19 @@ struct Arenas {
   DeviceSpan<float> step_statistics;
   /// Offsets of statistics that training passes use and leave alone, of a batch norm both; null: none.
   const std::set<std::int64_t>* fixed_statistics = nullptr;
+  GivenHalfSpan halves = {};  ///< Of parameters, the network's; empty: the device's layers read none.
 };
+
+/// The weights of a layer with these slices of the parameters. @param bias null: it has none
+inline Weights weights_of(const Arenas& arenas, const Slice& weight, const Slice* bias) {
+  Weights weights{.weight = part_of<const float>(arenas.parameters, weight),
+                  .bias = {},
+                  .half_weight = part_of(arenas.halves, weight)};
+  if (bias == nullptr) return weights;
+  weights.bias = part_of<const float>(arenas.parameters, *bias);
+  weights.half_bias = part_of(arenas.halves, *bias);
+  return weights;
+}
 
 /// The gradient of a layer's output: first + more. The gradient of a residual block's input has two parts,
 /// which the previous block adds in another pass.

@@ -60,8 +60,7 @@ LinearLayer::LinearLayer(const Building& network, std::string name, const Linear
 }
 
 void LinearLayer::bind(const Arenas& arenas) {
-  weights_ = {part_of<const float>(arenas.parameters, weight_slice_),
-              part_of<const float>(arenas.parameters, bias_slice_)};
+  weights_ = weights_of(arenas, weight_slice_, &bias_slice_);
   gradients_ = {part_of(arenas.gradients, weight_slice_), part_of(arenas.gradients, bias_slice_)};
 }
 

@@ -36,6 +36,7 @@ void Network::finish() {
   memory_.allocate();
   input_ = {input_.shape(), DeviceSpan<float>{}, layers_.front()->batch_layout()};
   outputs_.resize(layers_.size());
+  if (device_.info().reads_halves) halves_.emplace(device_, static_cast<std::size_t>(layout().size()));
 }
 
 void Network::bind(const Arenas& arenas) {
@@ -47,6 +48,10 @@ void Network::bind(const Arenas& arenas) {
   Arenas bound = arenas;
   bound.fixed_statistics = &fixed_statistics_;
   gradients_ = arenas.gradients;
+  if (halves_) {
+    halves_->bind(arenas.parameters);
+    bound.halves = halves_->values();
+  }
   for (const auto& layer : layers_) layer->bind(bound);
 }
 
@@ -103,6 +108,7 @@ void Network::stage(const HostBatch& batch) {
 void Network::forward(const HostBatch& batch, const Targets& targets, const PassInfo& info,
                       DeviceSpan<float> sums) {
   stage(batch);
+  if (halves_) halves_->prepare();
   const Tensor* x = &input_;
   for (std::size_t i = 0; i < layers_.size(); ++i) outputs_[i] = x = &layers_[i]->forward(*x, info);
   loss_forward(targets, sums);

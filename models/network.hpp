@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/half_parameters.hpp"
 #include "models/layer.hpp"
 
 namespace flotilla {
@@ -43,6 +44,8 @@ class Network {
   const ActivationMemory& memory() const { return memory_; }
 
   void bind(const Arenas& arenas);
+  /// Of the parameters that it is bound to; null: its device's layers read none.
+  HalfParameters* halves() { return halves_ ? &*halves_ : nullptr; }
 
   /// Excludes parameters from training: their gradients are zero from the next bind() on, and below the first
   /// layer with others none is computed. @param frozen of each slice of layout(), not all
@@ -106,6 +109,7 @@ class Network {
   std::vector<std::vector<Range>> frozen_;  ///< Of gradients: to clear after each layer's backward
   std::set<std::int64_t> fixed_statistics_;
   DeviceSpan<float> gradients_;
+  std::optional<HalfParameters> halves_;
 };
 
 }  // namespace flotilla

@@ -51,8 +51,8 @@ CudaConv2d::CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice
   prepare(algorithms_.backward_weights, descriptors_.backward_weights);
   if (!is_half(scope_->precision())) return;
   const RowsSpec rows = channels_of_weight();
-  weight_ = scope_->memory().allocate(floats_of(rows.rows * rows.to, scope_->precision()));
-  gradient_ = scope_->memory().allocate(weight_.size());
+  gradient_ = scope_->memory().allocate(floats_of(rows.rows * rows.to, scope_->precision()));
+  if (channels_ != spec_.input[1]) weight_ = scope_->memory().allocate(gradient_.size());
 }
 
 std::int64_t CudaConv2d::weight_size() const {
@@ -74,14 +74,6 @@ Values CudaConv2d::half_weight(Storage& storage) const {
   return {storage.span().address(), rows.rows * rows.to, scope_->precision()};
 }
 
-void CudaConv2d::copy_weight(DeviceSpan<const float> weight) {
-  if (channels_ == spec_.input[1]) {
-    scope_->loops().cast(values_of(weight), half_weight(weight_), {});
-  } else {
-    scope_->loops().cast_rows(channels_of_weight(), values_of(weight), half_weight(weight_), {});
-  }
-}
-
 void CudaConv2d::take_gradient(DeviceSpan<float> weight) {
   const CastSpec how{.add = spec_.accumulate};
   if (channels_ == spec_.input[1]) {
@@ -93,8 +85,9 @@ void CudaConv2d::take_gradient(DeviceSpan<float> weight) {
   }
 }
 
-const void* CudaConv2d::operand(DeviceSpan<const float> weight) const {
-  return is_half(scope_->precision()) ? weight_.span().address() : weight.address();
+const void* CudaConv2d::operand(const Weights& w) const {
+  if (channels_ != spec_.input[1]) return weight_.span().address();
+  return operand_of(w.weight, w.half_weight, scope_->precision());
 }
 
 std::shared_ptr<const Layout> CudaConv2d::batch_layout() const {
@@ -117,8 +110,12 @@ void CudaConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
   check_image("x", x, spec_.input);
   check_image("y", y, output_shape());
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  if (is_half(scope_->precision())) copy_weight(w.weight);
-  scope_->hand_out<&CudaConv2d::convolve>(*this, operand(x), operand(w.weight), y.span().address());
+  if (channels_ != spec_.input[1]) {
+    const GivenValues halves{operand_of(w.weight, w.half_weight, scope_->precision()), weight_size(),
+                             scope_->precision()};
+    scope_->loops().cast_rows(channels_of_weight(), halves, half_weight(weight_), {});
+  }
+  scope_->hand_out<&CudaConv2d::convolve>(*this, operand(x), operand(w), y.span().address());
   if (spec_.bias)
     scope_->loops().bias_activation(Activation::identity, spec_.out_channels, w.bias,
                                     values_of(y, scope_->precision()));
@@ -137,8 +134,7 @@ void CudaConv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
   check_image("dy", dy, output_shape());
   check_image("dx", dx, spec_.input);
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  scope_->hand_out<&CudaConv2d::convolve_back>(*this, dy.span().address(), operand(w.weight),
-                                               dx.span().address());
+  scope_->hand_out<&CudaConv2d::convolve_back>(*this, dy.span().address(), operand(w), dx.span().address());
 }
 
 void CudaConv2d::convolve_back(const void* dy, const void* weight, void* dx) {

@@ -8,8 +8,9 @@
 namespace flotilla {
 
 /// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
-/// precision forward() makes a half copy of it, and the weight's gradient comes as halves and is cast; a
-/// first layer's channels are padded with zeros to 8, as the matrix units need them: its batch is staged so.
+/// precision its halves are read, and its gradient comes as halves and is cast; a first layer's channels are
+/// padded with zeros to 8, as the matrix units need them: its batch is staged so, and forward() pads a copy
+/// of the weight.
 class CudaConv2d : public Conv2d {
  public:
   CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);
@@ -27,9 +28,8 @@ class CudaConv2d : public Conv2d {
   Shape input() const;                  // as cuDNN gets it
   RowsSpec channels_of_weight() const;  // from the arena to cuDNN
   Values half_weight(Storage& storage) const;
-  void copy_weight(DeviceSpan<const float> weight);
   void take_gradient(DeviceSpan<float> weight);
-  const void* operand(DeviceSpan<const float> weight) const;
+  const void* operand(const Weights& w) const;
   const void* operand(const Tensor& x);
   // Queued work, on addresses:
   void convolve(const void* x, const void* weight, void* y);
@@ -43,7 +43,7 @@ class CudaConv2d : public Conv2d {
   std::int64_t channels_;  // of x, padding included
   ConvolutionAlgorithms algorithms_;
   ConvolutionDescriptors descriptors_;
-  Storage weight_;    // in half precision: the copy
+  Storage weight_;    // of a first layer in half precision: the padded copy
   Storage gradient_;  // in half precision: of the weight
   Storage input_;     // of an input that was plain
   GraphReleaseGuard last_call_;

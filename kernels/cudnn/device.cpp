@@ -77,6 +77,7 @@ class CudaDevice : public Device {
               .threads = spec.threads,
               .precision = spec.precision,
               .stages_bytes = true,
+              .reads_halves = is_half(spec.precision),
               .runs_ahead = true},
         queue_(scope_, spec.ordinal) {}
 

@@ -49,30 +49,13 @@ CudaLinear::CudaLinear(std::shared_ptr<CudaScope> scope, const LinearSpec& spec)
                                 .b = transposed(output(spec, scope_->precision()))}),
       input_gradient_(scope_, {.a = weight(spec, scope_->precision()),
                                .b = output(spec, scope_->precision()),
-                               .result = scope_->precision()}) {
-  if (!is_half(scope_->precision())) return;
-  weight_ = scope_->memory().allocate(floats_of(weight_size(), scope_->precision()));
-  bias_ = scope_->memory().allocate(floats_of(spec_.bias ? spec_.out : 0, scope_->precision()));
-}
-
-const void* CudaLinear::operand(DeviceSpan<const float> parameter, const Storage& copy) const {
-  return is_half(scope_->precision()) ? copy.span().address() : parameter.address();
-}
-
-void CudaLinear::copy(DeviceSpan<const float> parameter, Storage& to) {
-  if (!is_half(scope_->precision()) || parameter.empty()) return;
-  scope_->loops().cast(
-      values_of(parameter),
-      {to.span().address(), static_cast<std::int64_t>(parameter.size()), scope_->precision()}, {});
-}
+                               .result = scope_->precision()}) {}
 
 void CudaLinear::forward(const Tensor& x, Weights w, Tensor& y) {
   check_forward(spec_, weight_size(), x, w, y);
-  copy(w.weight, weight_);
   const bool fused = forward_.applies_bias();
-  if (fused) copy(w.bias, bias_);
-  forward_.run(operand(w.weight, weight_), x.span().address(), 0.0F, y.span().address(),
-               fused ? operand(w.bias, bias_) : nullptr);
+  forward_.run(operand_of(w.weight, w.half_weight, scope_->precision()), x.span().address(), 0.0F,
+               y.span().address(), fused ? operand_of(w.bias, w.half_bias, scope_->precision()) : nullptr);
   const DeviceSpan<const float> bias = fused ? DeviceSpan<const float>() : w.bias;
   const bool activated = spec_.activation == Activation::identity || (fused && rides_along(spec_));
   if (!bias.empty() || !activated)
@@ -88,7 +71,8 @@ void CudaLinear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& d
   weight_gradient_.run(x.span().address(), dy.span().address(), spec_.accumulate ? 1.0F : 0.0F,
                        dw.weight.address());
   if (dx == nullptr) return;
-  input_gradient_.run(operand(w.weight, weight_), dy.span().address(), 0.0F, dx->span().address());
+  input_gradient_.run(operand_of(w.weight, w.half_weight, scope_->precision()), dy.span().address(), 0.0F,
+                      dx->span().address());
 }
 
 void CudaLinear::weight_from_plain(std::span<const float> plain, std::span<float> stored) const {

@@ -9,7 +9,7 @@ namespace flotilla {
 
 /// Linear as products by cuBLASLt: bias and ReLU are fused into the forward product, other activations are a
 /// pass of their own. The weight lies plain, (O,I), in the arena. In half precision x and y are halves, and
-/// so are copies of weight and bias, made by each forward; gradients of parameters come out in float32.
+/// so are weight and bias, which are given so; gradients of parameters come out in float32.
 class CudaLinear : public Linear {
  public:
   CudaLinear(std::shared_ptr<CudaScope> scope, const LinearSpec& spec);
@@ -21,17 +21,11 @@ class CudaLinear : public Linear {
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
-  /// The operand of the products: the arena's values, or the half copy, which forward() updates.
-  const void* operand(DeviceSpan<const float> parameter, const Storage& copy) const;
-  void copy(DeviceSpan<const float> parameter, Storage& to);
-
   std::shared_ptr<CudaScope> scope_;
   LinearSpec spec_;
   CudaProduct forward_;
   CudaProduct weight_gradient_;
   CudaProduct input_gradient_;
-  Storage weight_;  // in half precision: copies
-  Storage bias_;
 };
 
 }  // namespace flotilla

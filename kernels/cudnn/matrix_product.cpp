@@ -11,7 +11,7 @@ namespace {
 
 /// NVIDIA's advice for Hopper; older chips take less of it.
 constexpr std::uint64_t workspace = 32 << 20;  // bytes
-constexpr std::uint32_t alignment = 64;        // bytes: of arenas' slices, views and the pool
+constexpr std::uint32_t alignment = 32;        // bytes: of slices of halves; of floats, views and the pool 64
 
 cudaDataType cublas_type(Precision precision) {
   switch (precision) {

@@ -49,6 +49,12 @@ void CudaTensors::make_room(Tensor& to) {
     to = image ? images_.tensor(shape) : zeros(shape);
 }
 
+void CudaTensors::round(DeviceSpan<const float> from, HalfSpan to) {
+  require(is_half(context_.precision), "a GPU that computes in float32 reads no halves");
+  context_.loops.cast(values_of(from),
+                      {to.address(), static_cast<std::int64_t>(to.size()), context_.precision}, {});
+}
+
 bool CudaTensors::all_finite(const Tensor& x) {
   return context_.loops.flat().all_finite(floats(x));
 }

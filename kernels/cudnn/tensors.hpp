@@ -17,6 +17,7 @@ class CudaTensors : public Tensors {
   Tensor zeros(const Shape& shape) override;
   std::size_t floats_of(const Shape& shape) const override;
   void download(const Tensor& from, std::span<float> host) override;
+  void round(DeviceSpan<const float> from, HalfSpan to) override;
   bool all_finite(const Tensor& x) override;
   void stage(const HostBatch& batch, Tensor& to) override;
   void finish_staging() override { scope_->uploads().finish(); }

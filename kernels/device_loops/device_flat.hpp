@@ -3,17 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "kernels/device_loops/elements.hpp"
 #include "kernels/device_loops/flat_chunks.hpp"
 #include "kernels/flat/functors.hpp"
 
 namespace flotilla::loops {
 
 /// One rule on the chunks of all ranges: a team per chunk.
-template <class Space, class Functor>
+template <class Space, class Elements, class Functor>
 struct FlatUpdate {
   using Team = TeamOf<Space>;
   Functor functor;
@@ -24,6 +24,7 @@ struct FlatUpdate {
   const UpdateNumbers* numbers = nullptr;  ///< Instead of learning_rate and gradient_scale, and corrections
   const float* rate_factors = nullptr;     ///< Of ranges, instead of the chunks'; null: those
   bool scales = true;                      ///< By numbers' gradient_scale
+  HalfCopy halves;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     if (numbers != nullptr && numbers->taken == 0.0F) return;
@@ -41,7 +42,17 @@ struct FlatUpdate {
     }
     const float factor = rate_factors == nullptr ? chunk.rate_factor : rate_factors[chunk.range];
     flat::set_constants(own.in, scale, rate * factor, decay, chunk.weight_decay);
-    each_lane(team, chunk.count, [&](int i) { own(chunk.begin + i); });
+    std::uint16_t* const rounded = halves.values.address();
+    each_lane(team, chunk.count, [&](int i) {
+      const std::int64_t at = chunk.begin + i;
+      own(at);
+      if (rounded != nullptr) rounded[at] = half_of(own.in.p[at]);
+    });
+  }
+
+  KOKKOS_INLINE_FUNCTION std::uint16_t half_of(float value) const {
+    return halves.precision == Precision::float16 ? Elements::Float16::of(value).bits
+                                                  : Elements::Bfloat16::of(value).bits;
   }
 };
 
@@ -104,7 +115,7 @@ struct FlatSweep {
 
 /// FlatMath on a device: each update is one launch over the chunks of all ranges. The table of chunks is
 /// uploaded when the ranges change, which is rare.
-template <class Space>
+template <class Space, class Elements>
 class DeviceFlat : public FlatMath, public FlatUpdates {
  public:
   DeviceFlat(const Space& space, LoopMemory memory)
@@ -150,19 +161,15 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
 
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
     flat::with_functor(in, rule, state, [&](const auto& functor) {
-      const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
-      launch(table, FlatUpdate<Space, std::decay_t<decltype(functor)>>{
-                        functor, table.address(), in.learning_rate, in.gradient_scale, in.decay, in.numbers});
+      launch(in, functor, update_table_.of_updates(in.ranges), nullptr, true);
     });
   }
   void update_by_norms(const UpdateInput& in, const TrustRatio& ratio, const UpdateRule& rule,
                        const UpdateState& state) override {
     flat::with_functor(in, rule, state, [&](const auto& functor) {
       const float* const factors = rate_factors(in, ratio);
-      const FlatTable<Space>& table = rate_table_.of_each(in.ranges, flat_update_values);
-      launch(table, FlatUpdate<Space, std::decay_t<decltype(functor)>>{
-                        functor, table.address(), in.learning_rate, in.gradient_scale, in.decay, in.numbers,
-                        factors, ratio.scales_gradients()});
+      launch(in, functor, rate_table_.of_each(in.ranges, flat_update_values), factors,
+             ratio.scales_gradients());
     });
   }
 
@@ -173,8 +180,12 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   }
 
   template <class Functor>
-  void launch(const FlatTable<Space>& table, const FlatUpdate<Space, Functor>& update) {
-    for_each_team(space_, "update", table.chunks(), team_lanes, 0, update);
+  void launch(const UpdateInput& in, const Functor& functor, const FlatTable<Space>& table,
+              const float* factors, bool scales) {
+    for_each_team(
+        space_, "update", table.chunks(), team_lanes, 0,
+        FlatUpdate<Space, Elements, Functor>{functor, table.address(), in.learning_rate, in.gradient_scale,
+                                             in.decay, in.numbers, factors, scales, in.halves});
   }
 
   /// One per range, on the device.

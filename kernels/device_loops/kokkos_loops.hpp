@@ -333,7 +333,7 @@ class KokkosLoops : public DeviceLoops {
 
   Space space_;
   loops::Scratch scratch_;
-  loops::DeviceFlat<Space> flat_;
+  loops::DeviceFlat<Space, Elements> flat_;
 };
 
 }  // namespace flotilla

@@ -57,6 +57,12 @@ GivenValues values_of(const Tensor& tensor, Precision precision) {
   return {tensor.span().address(), tensor.shape().size(), precision};
 }
 
+const void* operand_of(DeviceSpan<const float> parameter, GivenHalfSpan halves, Precision precision) {
+  if (!is_half(precision)) return parameter.address();
+  require(halves.size() == parameter.size(), halves.size(), " halves of ", parameter.size(), " parameters");
+  return halves.address();
+}
+
 void check_shape(const char* name, const Tensor& tensor, const Shape& shape) {
   require(tensor.shape() == shape, name, " must be ", shape.text(), ", is ", tensor.shape().text());
 }

@@ -46,6 +46,10 @@ std::size_t floats_of(std::int64_t size, Precision precision);
 Values values_of(Tensor& tensor, Precision precision);
 GivenValues values_of(const Tensor& tensor, Precision precision);
 
+/// Where products and convolutions of this precision read a parameter: its floats, or its halves.
+/// @throws InternalError if halves are read and not given
+const void* operand_of(DeviceSpan<const float> parameter, GivenHalfSpan halves, Precision precision);
+
 /// @throws InternalError unless the tensor has this shape
 void check_shape(const char* name, const Tensor& tensor, const Shape& shape);
 /// @throws InternalError unless the tensor has this shape and is_nhwc()

@@ -16,6 +16,8 @@ namespace flotilla::flat {
 inline void check_update(const UpdateInput& in) {
   const std::size_t size = in.parameters.size();
   require(in.gradients.size() == size, in.gradients.size(), " gradients for ", size, " parameters");
+  const std::size_t halves = in.halves.values.size();
+  require(halves == 0 || halves == size, halves, " halves for ", size, " parameters");
   for (const FlatRange& range : in.ranges) {
     require(
         range.offset >= 0 && range.count >= 0 && static_cast<std::size_t>(range.offset + range.count) <= size,

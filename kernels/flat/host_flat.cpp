@@ -88,6 +88,7 @@ void HostFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count,
 }
 
 void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
+  require(in.halves.values.empty(), "a CPU keeps no halves of parameters");
   flat::with_functor(in, rule, state, [&](const auto& functor) {
     in_parts(threads_, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
       flat::walk_chunks(in.ranges, first, last,

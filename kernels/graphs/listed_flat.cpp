@@ -71,7 +71,8 @@ ListedFlat::Update ListedFlat::listed(const UpdateInput& in, const UpdateRule& r
           .gradients = in.gradients,
           .decay = in.decay,
           .numbers = in.numbers != nullptr ? in.numbers : list_.number(numbers_of(in, rule)),
-          .ranges = ranges.seen};
+          .ranges = ranges.seen,
+          .halves = in.halves};
 }
 
 void ListedFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
@@ -90,7 +91,8 @@ UpdateInput ListedFlat::input(const Update& update, const Ranges& ranges) {
           .gradients = update.gradients,
           .ranges = ranges.list,
           .decay = update.decay,
-          .numbers = update.numbers};
+          .numbers = update.numbers,
+          .halves = update.halves};
 }
 
 void ListedFlat::do_update(const Update& update, const UpdateRule& rule, const UpdateState& state) {

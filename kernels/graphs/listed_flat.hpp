@@ -35,6 +35,7 @@ class ListedFlat : public FlatMath, public FlatUpdates {
     Decay decay = Decay::coupled;
     const UpdateNumbers* numbers = nullptr;
     std::int64_t ranges = 0;  ///< Number of the list of ranges
+    HalfCopy halves;
     friend bool operator==(const Update&, const Update&) = default;
   };
 

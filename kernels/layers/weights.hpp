@@ -9,6 +9,9 @@ namespace flotilla {
 struct Weights {
   DeviceSpan<const float> weight;
   DeviceSpan<const float> bias;  ///< Empty without bias.
+  /// Both as Tensors::round leaves them, where DeviceInfo::reads_halves; else not read.
+  GivenHalfSpan half_weight = {};
+  GivenHalfSpan half_bias = {};
 };
 struct Gradients {
   DeviceSpan<float> weight;

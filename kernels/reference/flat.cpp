@@ -161,6 +161,7 @@ void ReferenceFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t c
 
 void ReferenceFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
   require(in.gradients.size() == in.parameters.size(), "gradients and parameters differ in size");
+  require(in.halves.values.empty(), "the reference keeps no halves of parameters");
   const Formulas formulas{.state = state, .step = in.step};
   for (const FlatRange& range : in.ranges) {
     for (std::int64_t i = range.offset; i < range.offset + range.count; ++i) {

@@ -90,9 +90,12 @@ std::vector<Operation> operations_of(RunParts& run, const Targets& targets) {
   if (run.machine.servers != nullptr) return operations;  // the optimizer is theirs
   operations.push_back({{"optimizer", "optimizer", 0.0,
                          [&run] {
-                           run.model.optimizer->step(run.model.weights.parameters,
-                                                     parameter_part(run.model.gradients(), run.model.weights),
-                                                     0.0, 1.0 / double{run.model.loss_scale.scale()});
+                           const Model& weights = run.model.weights;
+                           HalfParameters* const halves = run.model.updated_halves();
+                           run.model.optimizer->step(
+                               weights.parameters, parameter_part(run.model.gradients(), weights), 0.0,
+                               1.0 / double{run.model.loss_scale.scale()},
+                               halves == nullptr ? HalfCopy{} : halves->target(weights.parameters));
                          }},
                         {}});
   return operations;

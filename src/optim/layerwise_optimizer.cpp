@@ -2,6 +2,7 @@
 #include "src/optim/layerwise_optimizer.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace flotilla {
 
@@ -59,13 +60,15 @@ Lamb::Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& dev
 }
 
 void Lamb::update(UpdateInput in) {
+  const HalfCopy halves = std::exchange(in.halves, {});  // The direction changes no parameter.
   in.ranges = ranges;
   updates.update(in, rule, state);
   update_by_norms({.parameters = in.parameters,
                    .gradients = direction_.span(),
                    .ranges = rate_ranges_,
                    .learning_rate = in.learning_rate,
-                   .numbers = in.numbers},
+                   .numbers = in.numbers,
+                   .halves = halves},
                   {.kind = TrustRatio::Kind::lamb}, rules::Sgd{}, {});
 }
 

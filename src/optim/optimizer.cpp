@@ -34,17 +34,26 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ArenaLayout& layout, D
 }
 
 void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
-                     double gradient_scale) {
-  step_part(parameters, gradients, learning_rate, gradient_scale, begin_step(), 0, parameters.size());
+                     double gradient_scale, const HalfCopy& halves) {
+  require(parameters.size() == gradients.size(), "an optimizer got ", parameters.size(), " parameters and ",
+          gradients.size(), " gradients");
+  update({.parameters = parameters,
+          .gradients = gradients,
+          .ranges = {},
+          .learning_rate = static_cast<float>(learning_rate),
+          .gradient_scale = static_cast<float>(gradient_scale),
+          .step = begin_step(),
+          .halves = halves});
 }
 
 void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
-                     const UpdateNumbers* numbers) {
+                     const UpdateNumbers* numbers, const HalfCopy& halves) {
   update({.parameters = parameters,
           .gradients = gradients,
           .ranges = {},
           .step = begin_step(),
-          .numbers = numbers});
+          .numbers = numbers,
+          .halves = halves});
 }
 
 void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,

@@ -38,11 +38,13 @@ class Optimizer {
 
   /// One step over arenas of the layout's size. The gradient used is gradient_scale · gradients (1 / workers
   /// / micro-steps, times clip_factor). `gradients` are only read. Allocates nothing.
+  /// @param halves receive the parameters too
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
-            double gradient_scale);
+            double gradient_scale, const HalfCopy& halves = {});
   /// One step with numbers on the device (OverflowGuard::check), by which it may be skipped: then steps()
   /// counts one too many.
-  void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers);
+  void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers,
+            const HalfCopy& halves = {});
 
   /// A step in parts, of which one may be done while another's gradient is still coming: begin_step() counts
   /// it, then step_part() updates the values [begin, end) of the same arenas, with the same bits as step().

@@ -26,7 +26,9 @@ void SyncAllReduce::start() {
   begin_guard();
 }
 
+/// Values may be loaded into the arrays.
 std::vector<StateArray> SyncAllReduce::live() {
+  if (halves_ != nullptr) halves_->expire();
   std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
   if (average_)
     for (StateArray& array : average_->arrays()) arrays.push_back(std::move(array));
@@ -144,9 +146,15 @@ StepOutcome SyncAllReduce::finish_step(const StepInfo& info) {
   StepOutcome found = parts_.overflow_guard == nullptr ? update_if_finite(info) : update_guarded(info);
   parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
   if (average_) average_->update(parts_.model);
+  if (halves_ != nullptr) halves_->keep();
   times_.optimizer_ns += trace::now_ns() - reduced_ns;
   found.skipped_by_all = found.skipped;
   return found;
+}
+
+/// What the optimizer writes beside the parameters.
+HalfCopy SyncAllReduce::half_copy() {
+  return halves_ == nullptr ? HalfCopy{} : halves_->target(parts_.model.parameters);
 }
 
 StrategyDescription SyncAllReduce::description() const {
@@ -182,7 +190,8 @@ StepOutcome SyncAllReduce::update_guarded(const StepInfo& info) {
   if (!statistics.empty()) parts_.device.flat().copy(statistics, statistics_before_.span());
   update_statistics();
   if (!statistics.empty()) parts_.overflow_guard->restore(statistics_before_.span(), statistics);
-  parts_.optimizer.step(parts_.model.parameters, parameter_part(parts_.gradients, parts_.model), numbers);
+  parts_.optimizer.step(parts_.model.parameters, parameter_part(parts_.gradients, parts_.model), numbers,
+                        half_copy());
   parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
   return found;
 }
@@ -216,7 +225,7 @@ void SyncAllReduce::update(double learning_rate) {
   const auto gradients = parameter_part(parts_.gradients, parts_.model);
   double scale = 1.0 / (static_cast<double>(averaged()) * double{parts_.loss_scale.scale()});
   if (parts_.clip_norm > 0.0) scale *= clip_factor(parts_.device.flat(), gradients, scale, parts_.clip_norm);
-  parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale);
+  parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale, half_copy());
 }
 
 }  // namespace flotilla

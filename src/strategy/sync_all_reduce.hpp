@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/half_parameters.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/optim/loss_scale.hpp"
@@ -47,6 +48,9 @@ class SyncAllReduce : public Strategy {
   explicit SyncAllReduce(Parts parts);
   /// Statistics that steps and averagings leave alone. To be called before the first step.
   void fix_statistics(KeptValues fixed) { fixed_statistics_ = std::move(fixed); }
+  /// Halves of the model's parameters, which steps write too; null: none. To be called before the first step,
+  /// and only where nothing else than steps and what fills live() writes the parameters.
+  void write_halves(HalfParameters* halves) { halves_ = halves; }
   std::optional<KeptValues>& fixed_statistics() { return fixed_statistics_; }
 
   void start() override;
@@ -73,6 +77,7 @@ class SyncAllReduce : public Strategy {
 
  private:
   void begin_guard();
+  HalfCopy half_copy();
   DeviceSpan<float> complete(std::size_t bucket);
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
@@ -88,6 +93,7 @@ class SyncAllReduce : public Strategy {
   Parts parts_;
   std::int64_t averaged_;  ///< Number of summands in the sum over the workers
   std::optional<KeptValues> fixed_statistics_;
+  HalfParameters* halves_ = nullptr;
   float statistics_decay_;  ///< Of the running statistics in a step
   StrategyTimes times_;
   bool together_ = true;

@@ -143,6 +143,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
   const Network& network = *model.network;
   const ArenaLayout& statistics = network.statistics().layout();
   steps->fix_statistics({*machine.device, statistics, fixed_slices(config.model, statistics)});
+  steps->write_halves(model.updated_halves());
   const LocalSgdConfig* local = config.local_sgd();
   if (local == nullptr) return steps;
   return std::make_unique<LocalSgd>(LocalSgd::Parts{

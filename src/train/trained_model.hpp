@@ -38,6 +38,10 @@ struct TrainedModel {
   /// The factor by which backward multiplies the sum of a batch's losses.
   DeviceScalar<float> backward_scale() const;
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
+  /// The halves that the optimizer writes beside the parameters; null where others write parameters too.
+  HalfParameters* updated_halves() const {
+    return config.all_reduce() == nullptr ? nullptr : network->halves();
+  }
   Network& evaluator() { return validation_network ? *validation_network : *network; }
   /// evaluator() computes with `evaluated` until it is called again. Before the next step it must be
   /// called with `weights`.

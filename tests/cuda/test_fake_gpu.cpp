@@ -60,6 +60,7 @@ TEST_F(FakeGpu, CopiesNoBatchForAFirstConvolution) {
         .input = {2, 3, 6, 6}, .out_channels = 4, .kernel = 3, .padding = 1, .input_gradient = false};
     const auto plan = device->layers().conv2d(spec);
     const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
+    const test::GivenWeights w(*device, weight.span());
     Storage gradient = device->memory().allocate(weight.size());
     Tensor x(spec.input, DeviceSpan<float>{}, plan->batch_layout());
     Tensor y = device->images().tensor(plan->output_shape());
@@ -71,7 +72,7 @@ TEST_F(FakeGpu, CopiesNoBatchForAFirstConvolution) {
     std::vector<float> values = test::exact_values(spec.input.size(), 1);
 
     EXPECT_EQ(launches([&] { device->tensors().stage(values, x); }), 1);
-    EXPECT_EQ(launches([&] { plan->forward(x, {weight.span(), {}}, y); }), 2) << "its weight's copy, and it";
+    EXPECT_EQ(launches([&] { plan->forward(x, w, y); }), 2) << "its weight's copy with 8 channels, and it";
     EXPECT_EQ(launches([&] {
                 plan->backward_weights(x, y, {gradient.span(), {}});
               }),
@@ -111,7 +112,7 @@ void convolve(const DeviceSpec& spec, std::int64_t in = 8, std::int64_t out = 8)
   const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
   const Tensor x = device->images().tensor(shape.input);
   Tensor y = device->images().tensor(plan->output_shape());
-  plan->forward(x, {weight.span(), {}}, y);
+  plan->forward(x, test::GivenWeights(*device, weight.span()), y);
 }
 
 TEST_F(FakeGpu, ChoosesTheFastestAlgorithmThatFitsOrOneThatRepeatsItsBits) {
@@ -142,7 +143,7 @@ std::vector<float> linear_on(const std::string& kind, Precision precision, Activ
   std::vector<float> inputs = test::exact_values(5 * 17, 1);
   const Tensor x = test::staged(*device, {5, 17}, inputs);
   Tensor y = device->tensors().zeros({5, 9});
-  plan->forward(x, {weight.span(), bias.span()}, y);
+  plan->forward(x, test::GivenWeights(*device, weight.span(), bias.span()), y);
   return test::values_of(*device, y);
 }
 

@@ -92,6 +92,7 @@ TEST_F(CudaConv2d, TakesStagedBytesAsTheirValues) {
         .input = {2, 3, 6, 5}, .out_channels = 4, .kernel = 3, .padding = 1, .input_gradient = false};
     const auto plan = gpu->layers().conv2d(spec);
     const Storage weight = test::storage_of(*gpu, exact_values(plan->weight_size(), 2));
+    const test::GivenWeights w(*gpu, weight.span());
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(spec.input.size()));
     std::vector<float> values(bytes.size());
     for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -107,8 +108,8 @@ TEST_F(CudaConv2d, TakesStagedBytesAsTheirValues) {
 
     gpu->tensors().stage(ByteImages{.pixels = bytes, .shape = spec.input, .scaling = scaling}, of_bytes);
     gpu->tensors().stage(values, of_values);
-    plan->forward(of_bytes, {weight.span(), {}}, from_bytes);
-    plan->forward(of_values, {weight.span(), {}}, from_values);
+    plan->forward(of_bytes, w, from_bytes);
+    plan->forward(of_values, w, from_values);
 
     EXPECT_EQ(test::read_image(*gpu, from_bytes), test::read_image(*gpu, from_values)) << name(precision);
   }
@@ -122,6 +123,7 @@ TEST_F(CudaConv2d, RefusesABatchWithOtherChannelsThanItReads) {
   const auto plain = gpu->layers().conv2d(later);
   const auto pool = gpu->layers().pool2d({.input = first.input, .kind = Pooling::max, .kernel = 2});
   const Storage weight = gpu->memory().allocate(static_cast<std::size_t>(filled->weight_size()));
+  const test::GivenWeights w(*gpu, weight.span());
   std::vector<float> values = exact_values(first.input.size(), 1);
   Tensor batch(first.input, DeviceSpan<float>{}, filled->batch_layout());
   gpu->tensors().stage(values, batch);
@@ -129,9 +131,9 @@ TEST_F(CudaConv2d, RefusesABatchWithOtherChannelsThanItReads) {
   Tensor y = gpu->images().tensor(filled->output_shape());
   Tensor pooled = gpu->images().tensor(pool->output_shape());
 
-  EXPECT_NO_THROW(filled->forward(batch, {weight.span(), {}}, y));
-  EXPECT_THROW(filled->forward(image, {weight.span(), {}}, y), InternalError);
-  EXPECT_THROW(plain->forward(batch, {weight.span(), {}}, y), InternalError);
+  EXPECT_NO_THROW(filled->forward(batch, w, y));
+  EXPECT_THROW(filled->forward(image, w, y), InternalError);
+  EXPECT_THROW(plain->forward(batch, w, y), InternalError);
   EXPECT_THROW(pool->forward(batch, pooled), InternalError);
   EXPECT_THROW(gpu->images().copy(batch, batch), InternalError);
   EXPECT_EQ(plain->batch_layout(), nullptr);

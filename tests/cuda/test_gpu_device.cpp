@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -192,6 +194,33 @@ TEST_F(CudaDevice, LossesOfNumbersAgreeWithTheReference) {
                                                                 : 0x1p-8;
       test::expect_same_loss(results[0], results[1], of, rounding);
     }
+  }
+}
+
+TEST_F(CudaDevice, AnUpdateWritesTheHalvesOfTheParametersInItsRanges) {
+  constexpr std::size_t size = 5008;
+  const std::array<FlatRange, 2> ranges = {{{.offset = 0, .count = 100}, {.offset = 160, .count = 4800}}};
+  for (const Precision precision : {Precision::float16, Precision::bfloat16}) {
+    const auto device = test::gpu({.precision = precision});
+    Storage parameters = test::storage_of(*device, test::values(size, 1));
+    const Storage gradients = test::storage_of(*device, test::values(size, 2));
+    Storage made = device->memory().allocate(size);
+    const HalfSpan all{reinterpret_cast<std::uint16_t*>(made.span().address()), 2 * size};
+    device->tensors().round(parameters.span(), all.subspan(0, size));
+    const std::vector<float> before = test::read(*device, made);
+
+    device->updates().update({.parameters = parameters.span(),
+                              .gradients = gradients.span(),
+                              .ranges = ranges,
+                              .learning_rate = 0.3F,
+                              .halves = {all.subspan(0, size), precision}},
+                             rules::Sgd{}, {});
+    device->tensors().round(parameters.span(), all.subspan(size, size));
+
+    const std::vector<float> found = test::read(*device, made);
+    constexpr std::size_t bytes = size * sizeof(std::uint16_t);
+    EXPECT_EQ(std::memcmp(found.data(), &found[size / 2], bytes), 0) << name(precision);
+    EXPECT_NE(std::memcmp(found.data(), before.data(), bytes), 0) << name(precision);
   }
 }
 

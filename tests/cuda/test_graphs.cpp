@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "kernels/error.hpp"
 #include "kernels/graphs/work_list.hpp"
+#include "models/half_parameters.hpp"
 #include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"
 #include "tests/cuda/fake/cudnn.hpp"
@@ -206,6 +208,8 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
   std::vector<float> initial = test::exact_values(size, 9);
   Storage parameters = test::storage_of(*device, initial);
   Storage gradients = device->memory().allocate(size);
+  std::optional<HalfParameters> halves;
+  if (device->info().reads_halves) halves.emplace(*device, size).bind(parameters.span());
   std::array<Storage, 2> state = {device->memory().allocate(size), device->memory().allocate(size)};
   Storage sums = device->memory().allocate(loss_sums);
   Tensor x({batch, 5}, DeviceSpan<float>{});
@@ -224,8 +228,13 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
     const auto values = [&](auto& storage, std::size_t offset, std::size_t count) {
       return storage.span().subspan(offset, count);
     };
-    const Weights w1{values(parameters, 0, 40), values(parameters, 64, 8)};
-    const Weights w2{values(parameters, 128, 32), {}};
+    Weights w1{values(parameters, 0, 40), values(parameters, 64, 8)};
+    Weights w2{values(parameters, 128, 32), {}};
+    if (halves) {
+      halves->prepare();
+      w1 = {w1.weight, w1.bias, halves->values().subspan(0, 40), halves->values().subspan(64, 8)};
+      w2.half_weight = halves->values().subspan(128, 32);
+    }
     std::vector<float> inputs = test::exact_values(30, static_cast<std::uint64_t>(step));
     const Targets targets{.labels = labels,
                           .valid = batch,
@@ -246,13 +255,14 @@ std::vector<float> trained(const DeviceSpec& spec, int steps, bool adam, fake::D
                          .learning_rate = 0.1F / static_cast<float>(step + 2),
                          .gradient_scale = static_cast<float>(step + 1),
                          .decay = Decay::decoupled,
-                         .step = step + 1};
-    if (adam) {
+                         .step = step + 1,
+                         .halves = halves ? halves->target(parameters.span()) : HalfCopy{}};
+    const UpdateRule rule = step % 2 == 1 ? UpdateRule(rules::Nesterov{}) : rules::Momentum{};
+    if (adam)
       device->updates().update(in, rules::Adam{0.9F, 0.99F, 1e-6F}, {state[0].span(), state[1].span()});
-    } else {
-      const UpdateRule rule = step % 2 == 1 ? UpdateRule(rules::Nesterov{}) : rules::Momentum{};
+    else
       device->updates().update(in, rule, {state[0].span()});
-    }
+    if (halves) halves->keep();
     device->queue().submit();
     device->tensors().finish_staging();
     last_step = {.alone = fake::done().alone - before.alone,

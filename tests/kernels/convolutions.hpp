@@ -39,7 +39,7 @@ inline ConvRun run_conv2d(Device& device, const Conv2dSpec& spec, int passes = 1
   plan->weight_from_plain(values(plain_size(spec), 2), stored);
   const Storage weight = storage_of(device, stored);
   const Storage bias = storage_of(device, values(spec.bias ? spec.out_channels : 0, 3));
-  const Weights w{weight.span(), bias.span()};
+  const GivenWeights w(device, weight.span(), bias.span());
   // What is there before must not matter without accumulate.
   const float before = spec.accumulate ? 0.0F : 99.0F;
   Storage dw = storage_of(device, std::vector<float>(stored.size(), before));

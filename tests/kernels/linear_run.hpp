@@ -21,7 +21,7 @@ inline LinearRun run_linear(Device& device, const LinearSpec& spec, int passes =
   plan->weight_from_plain(values(spec.out * spec.in, 2), stored);
   const Storage weight = storage_of(device, stored);
   const Storage bias = storage_of(device, values(spec.bias ? spec.out : 0, 3));
-  const Weights w{weight.span(), bias.span()};
+  const GivenWeights w(device, weight.span(), bias.span());
   // What is there before must not matter without accumulate.
   const float before = spec.accumulate ? 0.0F : 99.0F;
   Storage weight_gradient = storage_of(device, std::vector<float>(count, before));

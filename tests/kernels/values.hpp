@@ -43,6 +43,30 @@ inline Storage storage_of(Device& device, const std::vector<float>& values) {
   return made;
 }
 
+/// The parameters of a plan as a layer gives them: with their halves where the device reads those.
+class GivenWeights {
+ public:
+  GivenWeights(Device& device, DeviceSpan<const float> weight, DeviceSpan<const float> bias = {})
+      : weights_{.weight = weight, .bias = bias} {
+    if (!device.info().reads_halves) return;
+    weights_.half_weight = halves(device, weight, weight_);
+    weights_.half_bias = halves(device, bias, bias_);
+  }
+  operator Weights() const { return weights_; }
+
+ private:
+  static GivenHalfSpan halves(Device& device, DeviceSpan<const float> of, Storage& made) {
+    made = device.memory().allocate((of.size() + 1) / 2);
+    const HalfSpan to{reinterpret_cast<std::uint16_t*>(made.span().address()), of.size()};
+    if (!of.empty()) device.tensors().round(of, to);
+    return to;
+  }
+
+  Storage weight_;
+  Storage bias_;
+  Weights weights_;
+};
+
 inline std::vector<float> read(Device& device, DeviceSpan<const float> from) {
   std::vector<float> values(from.size());
   device.memory().download(from, values);
