@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/commands/with_servers.hpp"
 #include "tests/cuda/fake/cudart.hpp"
 #include "tests/cuda/on_gpu.hpp"
-#include "tests/train/training_run.hpp"
+#include "tests/train/served_run.hpp"
 
 // On two ranks: the halves of parameters that layers read, after all that writes parameters.
 
@@ -45,22 +44,6 @@ share = true
 
 const Texts float16 = {"device.precision=float16", "device.loss_scale.initial=1e9",
                        "device.loss_scale.backoff=0.01", "device.loss_scale.backoff_every=1"};
-
-/// Calls body(run) on the workers, while the others serve if `more` asks for servers.
-template <class Body>
-void with_run(const Texts& more, const Body& body) {
-  const mpi::Communicator all = mpi::Communicator::world();
-  const LoadedDeck deck =
-      load_deck({.path = "test.toml", .text = deck_text, .overrides = TrainingRun::with_defaults(more)});
-  FailureHandler failure(all.rank(), all.size(), "test");
-  mpi::Watchdog watchdog(0.0, nullptr);
-  with_servers(deck.config, all, failure, watchdog,
-               [&](const mpi::Communicator& workers, ServerLink* servers) {
-                 TrainingRun run(workers.collective_clone(), deck_text, more, nullptr, servers);
-                 body(run);
-                 return 0;
-               });
-}
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits;
@@ -131,7 +114,7 @@ class HalvesOfParameters : public OnGpu {};
 TEST_F(HalvesOfParameters, FollowEveryStrategyAndOptimizer) {
   for (const std::vector<Texts>& strategies : {all_reduces(), other_strategies()}) {
     for (const Texts& strategy : strategies) {
-      with_run(strategy, [&](TrainingRun& run) {
+      with_run(deck_text, strategy, [&](TrainingRun& run) {
         for (int step = 0; step < 8; ++step) {
           run.step();
           expect_halves_of(run, run.parts.model.weights.parameters, cat(text_of(strategy), "step ", step));
@@ -143,7 +126,7 @@ TEST_F(HalvesOfParameters, FollowEveryStrategyAndOptimizer) {
 
 TEST_F(HalvesOfParameters, AreWrittenByTheUpdateWithAllReduce) {
   for (const Texts& more : all_reduces()) {
-    with_run(more, [&](TrainingRun& run) {
+    with_run(deck_text, more, [&](TrainingRun& run) {
       TrainingRun rounding(run.world.collective_clone(), deck_text, more);
       const auto launches = [](TrainingRun& of) {
         const fake::Done before = fake::done();
@@ -166,7 +149,7 @@ TEST_F(HalvesOfParameters, AreWrittenByTheUpdateWithAllReduce) {
 }
 
 TEST_F(HalvesOfParameters, FollowABroadcastAndWhatIsLoaded) {
-  with_run({}, [&](TrainingRun& run) {
+  with_run(deck_text, {}, [&](TrainingRun& run) {
     const DeviceSpan<float> parameters = run.parts.model.weights.parameters;
     FlatMath& flat = run.parts.machine.device->flat();
     run.step();
@@ -184,7 +167,7 @@ TEST_F(HalvesOfParameters, FollowABroadcastAndWhatIsLoaded) {
 }
 
 TEST_F(HalvesOfParameters, FollowTheModelThatIsEvaluated) {
-  with_run({"train.average_decay=0.5"}, [&](TrainingRun& run) {
+  with_run(deck_text, {"train.average_decay=0.5"}, [&](TrainingRun& run) {
     for (int step = 0; step < 3; ++step) run.step();
     const Model average = run.parts.sync.strategy->average();
 
@@ -199,7 +182,7 @@ TEST_F(HalvesOfParameters, FollowTheModelThatIsEvaluated) {
 }
 
 TEST_F(HalvesOfParameters, AreKeptOnlyIfAPassHasRoundedThem) {
-  with_run({}, [&](TrainingRun& run) {
+  with_run(deck_text, {}, [&](TrainingRun& run) {
     HalfParameters& halves = *run.parts.model.network->halves();
     const Model& weights = run.parts.model.weights;
     run.parts.model.evaluate_with(weights);

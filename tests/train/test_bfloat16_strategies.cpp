@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/onednn/native_precisions.hpp"
-#include "src/commands/with_servers.hpp"
 #include "tests/train/plain_values.hpp"
+#include "tests/train/served_run.hpp"
 
 // Every strategy in bfloat16 on the processor, on two ranks: it follows the reference device, whose bits it
 // has but for sums that are added in another order.
@@ -36,20 +36,11 @@ learning_rate = 0.05
 
 /// What all share after some steps, on the workers.
 std::vector<float> train(const Texts& strategy, const Texts& device) {
-  const mpi::Communicator all = mpi::Communicator::world();
-  const Texts overrides = strategy + device;
-  const LoadedDeck deck =
-      load_deck({.path = "test.toml", .text = deck_text, .overrides = TrainingRun::with_defaults(overrides)});
-  FailureHandler failure(all.rank(), all.size(), "test");
-  mpi::Watchdog watchdog(0.0, nullptr);
   std::vector<float> values;
-  with_servers(deck.config, all, failure, watchdog,
-               [&](const mpi::Communicator& workers, ServerLink* servers) {
-                 TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, servers);
-                 for (int i = 0; i < 12; ++i) run.step();
-                 values = plain_values(run, run.parts.sync.strategy->consensus());
-                 return 0;
-               });
+  with_run(deck_text, strategy + device, [&](TrainingRun& run) {
+    for (int i = 0; i < 12; ++i) run.step();
+    values = plain_values(run, run.parts.sync.strategy->consensus());
+  });
   return values;
 }
 

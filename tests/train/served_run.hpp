@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/commands/with_servers.hpp"
+#include "tests/train/training_run.hpp"
+
+namespace flotilla::test {
+
+/// Calls body(run) with a TrainingRun on the workers of MPI_COMM_WORLD, while the others serve if the
+/// overrides ask for servers. Collective.
+template <class Body>
+void with_run(const std::string& deck_text, const std::vector<std::string>& overrides, const Body& body) {
+  const mpi::Communicator all = mpi::Communicator::world();
+  const LoadedDeck deck =
+      load_deck({.path = "test.toml", .text = deck_text, .overrides = TrainingRun::with_defaults(overrides)});
+  FailureHandler failure(all.rank(), all.size(), "test");
+  mpi::Watchdog watchdog(0.0, nullptr);
+  with_servers(deck.config, all, failure, watchdog,
+               [&](const mpi::Communicator& workers, ServerLink* servers) {
+                 TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, servers);
+                 body(run);
+                 return 0;
+               });
+}
+
+}  // namespace flotilla::test
