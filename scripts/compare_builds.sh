@@ -315,6 +315,8 @@ if wanted "check"; then
 fi
 
 # ratio <name> <json key pattern> <ranks> <arguments>...: OLD and NEW in turn; the median of NEW's times over that of OLD's.
+# Threads of both spin for equally long, GNU OpenMP's own default unless GOMP_SPINCOUNT is set: builds before a4f46a9 keep that
+# default and later ones let threads sleep soon (docs/performance.md, "Shared cores"), which is no difference of the operations.
 ratio() {
   local name=$1 key=$2 ranks=$3 round build
   wanted "$name" && ((rounds > 0)) || return 0
@@ -322,7 +324,7 @@ ratio() {
   rm -f times.txt
   for ((round = 0; round < rounds; ++round)); do
     for build in old new; do
-      run "$build" "$ranks" bench "$@" --json "$folder/$build.json"
+      GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-300000} run "$build" "$ranks" bench "$@" --json "$folder/$build.json"
       [[ $(<$build.code) == 0 ]] || { report "$name" "$build ends with $(<$build.code)"; return; }
       echo "$build $(grep -oE "\"$key\": ?[0-9.e+-]+" "$build.json" | grep -oE '[0-9.e+-]+$' | sort -g | head -n 1)" >>times.txt
     done
