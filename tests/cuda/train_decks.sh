@@ -12,7 +12,7 @@ source=$(realpath "$(dirname "$0")/../..")
 . "$source/scripts/common.sh"
 cd "$work"
 
-# An image of noise of which the decks cut out parts, and two small click logs.
+# An image of noise of which the decks cut out parts, two small click logs and a table of numbers.
 mkdir -p train val
 base64 -d >train/0.png <<'PNG'
 iVBORw0KGgoAAAANSUhEUgAAABIAAAASCAIAAADZrBkAAAAD6UlEQVR42gHeAyH8AEQggjz95vHCazD5DsfdAeSIdTSiDwsNBMNu2A5x4P13sHZw65QL1TNf
@@ -34,12 +34,14 @@ cp train/?.png val/
 for ((i = 0; i < 8; ++i)); do echo "$i.png $i"; done >list.txt
 for ((i = 0; i < 64; ++i)); do echo "$((i % 2 * 2 - 1)) $((i % 7 + 1)):1 $((i % 11 + 20)):1 $((i % 5 + 40)):1"; done >a9a.txt
 "$program" make-data criteo --rows 64 --valid-rows 16 --vocabulary 20 --seed 3 --output clicks.tsv >/dev/null
+"$program" make-data borehole --rows 64 --valid-rows 16 --seed 3 --output borehole.h5 >/dev/null
 
 images=(data.train.path=list.txt data.validation.path=list.txt data.image_size=32 data.short_side=32 'data.crop_area=[0.1,0.4]'
   train.batch_size=4 model.depth=18 model.classes=10 schedule.learning_rate=0.0001)
 # What makes a deck small: ranks, then overrides.
 small_of() {
   case $1 in
+    borehole) echo 2 data.train.path=borehole.h5 data.validation.path=borehole.valid.h5 train.global_batch_size=16 ;;
     ctr_a9a) echo 2 data.train.path=a9a.txt data.validation.path=a9a.txt train.global_batch_size=16 ;;
     ctr_dnn_criteo) echo 2 data.train.path=clicks.tsv data.validation.path=clicks.valid.tsv train.batch_size=16 ;;
     mlp_parameter_server) echo 2 train.batch_size=16 server.mode=sync ;;

@@ -26,6 +26,8 @@ struct FakeCommunicator {
   int size = 1;
   int gpu = 0;
   int number = 0;
+  int gathers = 0;                  ///< Launched
+  std::atomic<bool> broken{false};  ///< Its network alone
 };
 
 /// What the unique id holds.
@@ -181,8 +183,8 @@ const char* ncclGetErrorString(ncclResult_t code) {
   return code == ncclRemoteError ? "remote process exited or there was a network error" : "invalid usage";
 }
 
-const char* ncclGetLastError(ncclComm_t) {
-  return broken ? "the fake network broke" : "";
+const char* ncclGetLastError(ncclComm_t handle) {
+  return broken || (handle != nullptr && communicator_of(handle)->broken) ? "the fake network broke" : "";
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
@@ -225,8 +227,8 @@ ncclResult_t ncclCommAbort(ncclComm_t) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* code) {
-  *code = broken ? ncclRemoteError : ncclSuccess;
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* code) {
+  *code = broken || communicator_of(handle)->broken ? ncclRemoteError : ncclSuccess;
   take_time();
   if (aborts > 0) std::fputs("fake NCCL: a communicator is used that was given up\n", stderr);
   return ncclSuccess;
@@ -272,7 +274,14 @@ ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDa
   if (!is_usable(from, count) || !is_usable(to, count * static_cast<std::size_t>(all.size)) ||
       !may_gather(static_cast<const float*>(from), static_cast<const float*>(to), count, all))
     return ncclInvalidArgument;
-  return launch("all-gather", count, type, handle, stream, [=](const FakeCommunicator& over) {
+  static const char* const lasts = std::getenv("FLOTILLA_FAKE_NCCL_GATHERS");
+  FakeCommunicator& own_state = *communicator_of(handle);
+  const bool breaks = lasts != nullptr && own_state.gathers++ == std::atoi(lasts);
+  return launch("all-gather", count, type, handle, stream, [=, &own_state](const FakeCommunicator& over) {
+    if (breaks) {
+      own_state.broken = true;
+      while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
     const std::vector<float> own(static_cast<const float*>(from), static_cast<const float*>(from) + count);
     MPI_Allgather(own.data(), static_cast<int>(count), MPI_FLOAT, to, static_cast<int>(count), MPI_FLOAT,
                   over.comm);
