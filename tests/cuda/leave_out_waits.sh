@@ -7,6 +7,9 @@
 set -euo pipefail
 build=$(realpath "$1") seeds=${2:-12} pattern=${3:-.}
 source=$(realpath "$(dirname "$0")/../..")
+# shellcheck source=scripts/common.sh
+. "$source/scripts/common.sh"
+open_mpi_settings
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
