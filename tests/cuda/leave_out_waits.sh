@@ -86,7 +86,7 @@ name() {
   found=$(awk -v wanted="$2" 'function value(hex,  i, v) { v = 0; for (i = 1; i <= length(hex); ++i) v = v * 16 + index("0123456789abcdef", substr(hex, i, 1)) - 1; return v }
     BEGIN { w = value(wanted) } { v = value($1); if (v > w) exit; base = v; symbol = $2 } END { printf "%s %x\n", symbol, w - base }' "$(symbols_of "$1")")
   local function
-  function=$(c++filt "${found% *}" | sed -e 's/flotilla:://g; s/(anonymous namespace):://g; s/(.*//; s/.* //')
+  function=$(c++filt "${found% *}" | sed -e 's/flotilla:://g; s/(anonymous namespace):://g; s/(.*//; s/, /,/g; s/.* //')
   if [[ $function =~ $merged ]]; then echo "${function%<*}"; else echo "$function+${found#* }"; fi
 }
 

@@ -96,6 +96,27 @@ TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
   }
 }
 
+TEST_F(CudaOrder, UpdatesByNormsOfOtherRangesNeedNoWaitBetweenThem) {
+  std::array<std::vector<float>, 2> results;
+  for (const bool waits : {false, true}) {
+    const auto device = test::gpu();
+    Storage parameters = test::storage_of(*device, exact_values(256, 1));
+    const Storage gradients = test::storage_of(*device, exact_values(256, 2));
+    for (std::int64_t i = 0; i < 12; ++i) {
+      const std::array<FlatRange, 2> ranges = {
+          {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
+      device->updates().update_by_norms({.parameters = parameters.span(),
+                                         .gradients = gradients.span(),
+                                         .ranges = ranges,
+                                         .learning_rate = 0.5F},
+                                        {.kind = TrustRatio::Kind::lamb}, rules::Sgd{}, {});
+      if (waits) device->queue().synchronize();
+    }
+    results[waits ? 1 : 0] = read(*device, parameters);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 // Memory given back is another array's at once, whose work comes behind that of the one before.
 TEST_F(CudaOrder, MemoryIsHandedOutAgainBehindWhatItWasUsedFor) {
   const auto device = test::gpu();
