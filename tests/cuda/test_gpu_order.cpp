@@ -71,50 +71,43 @@ TEST_F(CudaOrder, BatchesInLockedMemoryMayBeFilledAnewWhenStagingIsFinished) {
   }
 }
 
-// Each list of ranges is uploaded, from one array of the host's.
-TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
-  for (const bool graphs : {false, true}) {
-    const auto gpu = test::gpu({.graphs = graphs});
-    const auto reference = make_device({.kind = "reference"});
-    std::array<std::vector<float>, 2> results;
-    for (Device* const device : {gpu.get(), reference.get()}) {
-      Storage parameters = test::storage_of(*device, exact_values(256, 1));
-      const Storage gradients = test::storage_of(*device, exact_values(256, 2));
-      for (std::int64_t i = 0; i < 12; ++i) {
-        const std::array<FlatRange, 2> ranges = {
-            {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
-        device->updates().update({.parameters = parameters.span(),
-                                  .gradients = gradients.span(),
-                                  .ranges = ranges,
-                                  .learning_rate = 0.5F},
-                                 rules::Sgd{}, {});
-      }
-      device->queue().submit();
-      results[device == gpu.get() ? 0 : 1] = read(*device, parameters);
-    }
-    EXPECT_EQ(results[0], results[1]) << graphs;
+/// The parameters after `update` on a dozen lists of ranges, each of which is uploaded from one array of the
+/// host's.
+template <class Update>
+std::vector<float> updated_by_other_ranges(Device& device, const Update& update) {
+  Storage parameters = test::storage_of(device, exact_values(256, 1));
+  const Storage gradients = test::storage_of(device, exact_values(256, 2));
+  for (std::int64_t i = 0; i < 12; ++i) {
+    const std::array<FlatRange, 2> ranges = {
+        {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
+    update({.parameters = parameters.span(),
+            .gradients = gradients.span(),
+            .ranges = ranges,
+            .learning_rate = 0.5F});
   }
+  device.queue().submit();
+  return read(device, parameters);
+}
+
+TEST_F(CudaOrder, UpdatesOfOtherRangesComeOneAfterTheOther) {
+  const auto updated = [](Device& device) {
+    return updated_by_other_ranges(
+        device, [&](const UpdateInput& in) { device.updates().update(in, rules::Sgd{}, {}); });
+  };
+  const auto reference = make_device({.kind = "reference"});
+  for (const bool graphs : {false, true})
+    EXPECT_EQ(updated(*test::gpu({.graphs = graphs})), updated(*reference)) << graphs;
 }
 
 TEST_F(CudaOrder, UpdatesByNormsOfOtherRangesNeedNoWaitBetweenThem) {
-  std::array<std::vector<float>, 2> results;
-  for (const bool waits : {false, true}) {
+  const auto updated = [](bool waits) {
     const auto device = test::gpu();
-    Storage parameters = test::storage_of(*device, exact_values(256, 1));
-    const Storage gradients = test::storage_of(*device, exact_values(256, 2));
-    for (std::int64_t i = 0; i < 12; ++i) {
-      const std::array<FlatRange, 2> ranges = {
-          {{.offset = 16 * i, .count = 16}, {.offset = 208, .count = 48, .rate_factor = 0.5F}}};
-      device->updates().update_by_norms({.parameters = parameters.span(),
-                                         .gradients = gradients.span(),
-                                         .ranges = ranges,
-                                         .learning_rate = 0.5F},
-                                        {.kind = TrustRatio::Kind::lamb}, rules::Sgd{}, {});
+    return updated_by_other_ranges(*device, [&](const UpdateInput& in) {
+      device->updates().update_by_norms(in, {.kind = TrustRatio::Kind::lamb}, rules::Sgd{}, {});
       if (waits) device->queue().synchronize();
-    }
-    results[waits ? 1 : 0] = read(*device, parameters);
-  }
-  EXPECT_EQ(results[0], results[1]);
+    });
+  };
+  EXPECT_EQ(updated(false), updated(true));
 }
 
 // Memory given back is another array's at once, whose work comes behind that of the one before.

@@ -270,16 +270,15 @@ ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataT
 
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t handle, cudaStream_t stream) {
-  const FakeCommunicator& all = *communicator_of(handle);
+  FakeCommunicator& all = *communicator_of(handle);
   if (!is_usable(from, count) || !is_usable(to, count * static_cast<std::size_t>(all.size)) ||
       !may_gather(static_cast<const float*>(from), static_cast<const float*>(to), count, all))
     return ncclInvalidArgument;
-  static const char* const lasts = std::getenv("FLOTILLA_FAKE_NCCL_GATHERS");
-  FakeCommunicator& own_state = *communicator_of(handle);
-  const bool breaks = lasts != nullptr && own_state.gathers++ == std::atoi(lasts);
-  return launch("all-gather", count, type, handle, stream, [=, &own_state](const FakeCommunicator& over) {
+  static const char* const working = std::getenv("FLOTILLA_FAKE_NCCL_GATHERS");
+  const bool breaks = working != nullptr && all.gathers++ == std::atoi(working);
+  return launch("all-gather", count, type, handle, stream, [=, &all](const FakeCommunicator& over) {
     if (breaks) {
-      own_state.broken = true;
+      all.broken = true;
       while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
     }
     const std::vector<float> own(static_cast<const float*>(from), static_cast<const float*>(from) + count);
