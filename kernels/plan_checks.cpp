@@ -78,6 +78,11 @@ void check_backward(const LinearSpec& spec, std::int64_t weight_size, const Tens
   if (dx != nullptr) check_matrix("dx", *dx, spec.batch, spec.in);
 }
 
+void check_halves(const Weights& w) {
+  check_size("the weight in half precision", w.half_weight.size(),
+             static_cast<std::int64_t>(w.weight.size()));
+}
+
 void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::size_t plain,
                        std::size_t stored) {
   check_size("the plain weight", plain, plain_size);

@@ -25,6 +25,7 @@ void check_forward(const LinearSpec& spec, std::int64_t weight_size, const Tenso
                    const Tensor& y);
 void check_backward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Tensor& y,
                     const Weights& w, const Tensor& dy, const Gradients& dw, const Tensor* dx);
+void check_halves(const Weights& w);  ///< A half for each value of the weight.
 void check_weight_copy(std::int64_t plain_size, std::int64_t stored_size, std::size_t plain,
                        std::size_t stored);
 /// weight_from_plain and weight_to_plain of the devices that store weights plain.

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "kernels/error.hpp"
 #include "kernels/flat/chunks.hpp"
 #include "kernels/flat/functors.hpp"
 #include "kernels/flat/host_sweep.hpp"
+#include "kernels/processor/processor.hpp"
 #include "kernels/threads.hpp"
 
 namespace flotilla {
@@ -22,6 +24,17 @@ void sweep_all(int threads, std::size_t count, const Functor& functor) {
       flat::sweep(functor, begin, end);
     });
   });
+}
+
+/// Sweeps an update of parameters that are then rounded into halves, which have their places.
+template <class Functor>
+void sweep_with_halves(const Functor& update, std::int64_t begin, std::int64_t end, std::uint16_t* halves) {
+  constexpr std::int64_t block = 1024;  // All that an update reads of it stays in the first cache.
+  for (; begin < end; begin += block) {
+    const std::int64_t stop = std::min(begin + block, end);
+    flat::sweep(update, begin, stop);
+    round_to_bfloat16(stop - begin, update.in.p + begin, halves + begin);
+  }
 }
 
 }  // namespace
@@ -88,7 +101,9 @@ void HostFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count,
 }
 
 void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {
-  require(in.halves.values.empty(), "a CPU keeps no halves of parameters");
+  std::uint16_t* const halves = in.halves.values.address();
+  require(halves == nullptr || in.halves.precision == Precision::bfloat16,
+          "a CPU reads no halves but bfloat16");
   flat::with_functor(in, rule, state, [&](const auto& functor) {
     in_parts(threads_, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
       flat::walk_chunks(in.ranges, first, last,
@@ -96,7 +111,8 @@ void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const Updat
                           auto own = functor;
                           flat::set_constants(own.in, in.gradient_scale, in.learning_rate * range.rate_factor,
                                               in.decay, range.weight_decay);
-                          flat::sweep(own, begin, end);
+                          if (halves == nullptr) return flat::sweep(own, begin, end);
+                          sweep_with_halves(own, begin, end, halves);
                         });
     });
   });

@@ -137,7 +137,7 @@ Operation CpuBfloat16Conv2d::data_by_product() {
           dnnl::matmul(description),
           description.scratchpad_desc(),
           {{DNNL_ARG_SRC, product.source, description.src_desc()},
-           {DNNL_ARG_WEIGHTS, matrix(out, columns, Type::f32), description.weights_desc()},
+           {DNNL_ARG_WEIGHTS, matrix(out, columns, Type::bf16), description.weights_desc()},
            {DNNL_ARG_DST, product.destination, description.dst_desc(), Flow::out}}};
 }
 
@@ -151,6 +151,7 @@ void CpuBfloat16Conv2d::make_operations() {
 
   if (has_weights_by_product()) {
     weight_ = {weight_dims(spec_), Type::f32, Tag::ohwi};
+    read_weight_ = {weight_dims(spec_), Type::bf16, Tag::ohwi};
     const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
     weight_parts_ = parts_of_rows(columns * static_cast<std::int64_t>(sizeof(Bfloat16)));
     backward_weights_ = weights_by_product(spec_.accumulate);
@@ -159,7 +160,7 @@ void CpuBfloat16Conv2d::make_operations() {
     const auto weights = described_by(spec_, [&](const descriptors::Convolution& of) {
       return descriptors::backward_weights(engine, with_float32_weights(of, spec_), forward);
     });
-    weight_ = weights.diff_weights_desc();
+    weight_ = read_weight_ = weights.diff_weights_desc();
     const Flow gradients = spec_.accumulate ? Flow::add : Flow::out;
     std::vector<Argument> operands = {
         {DNNL_ARG_SRC, source, weights.src_desc()},
@@ -171,7 +172,7 @@ void CpuBfloat16Conv2d::make_operations() {
   }
 
   std::vector<Argument> operands = {{DNNL_ARG_SRC, source, forward.src_desc()},
-                                    {DNNL_ARG_WEIGHTS, weight_, forward.weights_desc()},
+                                    {DNNL_ARG_WEIGHTS, read_weight_, forward.weights_desc()},
                                     {DNNL_ARG_DST, destination, forward.dst_desc(), Flow::out}};
   if (spec_.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
   forward_ = Operation(scope_, dnnl::convolution_forward(forward), forward.scratchpad_desc(), operands);
@@ -186,7 +187,7 @@ void CpuBfloat16Conv2d::make_operations() {
   });
   backward_data_ = Operation(scope_, dnnl::convolution_backward_data(data), data.scratchpad_desc(),
                              {{DNNL_ARG_DIFF_DST, destination, data.diff_dst_desc()},
-                              {DNNL_ARG_WEIGHTS, weight_, data.weights_desc()},
+                              {DNNL_ARG_WEIGHTS, read_weight_, data.weights_desc()},
                               {DNNL_ARG_DIFF_SRC, source, data.diff_src_desc(), Flow::out}});
 }
 
@@ -194,14 +195,21 @@ std::int64_t CpuBfloat16Conv2d::weight_size() const {
   return static_cast<std::int64_t>(weight_.get_size() / sizeof(float));
 }
 
+const void* CpuBfloat16Conv2d::read_weight(const Weights& w) const {
+  check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+  if (!has_weights_by_product()) return w.weight.address();
+  check_halves(w);
+  return w.half_weight.address();
+}
+
 void CpuBfloat16Conv2d::forward(const Tensor& x, Weights w, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
-  check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+  const void* const weight = read_weight(w);
   if (spec_.bias) {
-    forward_.run({x.span().address(), w.weight.address(), y.span().address(), w.bias.address()});
+    forward_.run({x.span().address(), weight, y.span().address(), w.bias.address()});
   } else {
-    forward_.run({x.span().address(), w.weight.address(), y.span().address()});
+    forward_.run({x.span().address(), weight, y.span().address()});
   }
 }
 
@@ -209,17 +217,17 @@ void CpuBfloat16Conv2d::backward_data(const Tensor& dy, Weights w, Tensor& dx) {
   require(backward_data_.made(), "this convolution was made without backward_data");
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
-  check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
+  const void* const weight = read_weight(w);
   const Bfloat16* from = values_as<Bfloat16>(dy).address();
   Bfloat16* to = values_as<Bfloat16>(dx).address();
   if (!has_data_by_product() || is_dense()) {
-    backward_data_.run({from, w.weight.address(), to});
+    backward_data_.run({from, weight, to});
     return;
   }
   auto* const rows = reinterpret_cast<float*>(scope_->rows());
   const Conv2dSpec spec = part(data_parts_);
   for (std::int64_t i = 0; i < data_parts_; ++i) {
-    backward_data_.run({from, w.weight.address(), rows});
+    backward_data_.run({from, weight, rows});
     sum_rows(scope_->threads(), spec, rows, to);
     from += flotilla::output_shape(spec).size();
     to += spec.input.size();

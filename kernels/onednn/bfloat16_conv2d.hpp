@@ -9,10 +9,12 @@
 
 namespace flotilla {
 
-/// Conv2d on tensors of bfloat16, with weights and their gradients in float32; each pass makes its copy of
-/// the weights. Gradients of weights are written in the layout that the arena keeps. Forward is oneDNN's
-/// convolution. Backward is one or a matrix product over pixels as rows, which AMX computes up to five times
-/// as fast: of kernels of 1, of strides, and for weights' gradients of small images.
+/// Conv2d on tensors of bfloat16, with weights and their gradients in float32. Where the library keeps
+/// weights in a layout of its own, each pass makes its copy: of their halves, or where the arena has the
+/// library's layout for gradients, which halves have none of, of float32. Gradients of weights are written in
+/// the layout that the arena keeps. Forward is oneDNN's convolution. Backward is one or a matrix product over
+/// pixels as rows, which AMX computes up to five times as fast: of kernels of 1, of strides, and for weights'
+/// gradients of small images.
 class CpuBfloat16Conv2d : public Conv2d {
  public:
   CpuBfloat16Conv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
@@ -37,12 +39,14 @@ class CpuBfloat16Conv2d : public Conv2d {
   // Parts of a batch of which one is gathered or summed at a time, `bytes` being a row's.
   std::int64_t parts_of_rows(std::int64_t bytes) const;
   Conv2dSpec part(std::int64_t parts) const;
+  const void* read_weight(const Weights& w) const;
 
   std::shared_ptr<PrimitiveScope> scope_;
   Conv2dSpec spec_;
   ImageLayout source_;
   ImageLayout destination_;
-  dnnl::memory::desc weight_;  // as kept in the arena
+  dnnl::memory::desc weight_;       // as kept in the arena
+  dnnl::memory::desc read_weight_;  // what forward and backward_data read: halves, or weight_
   Operation forward_;
   Operation backward_data_;
   Operation backward_weights_;

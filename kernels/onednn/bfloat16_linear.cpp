@@ -33,7 +33,6 @@ CpuBfloat16Linear::CpuBfloat16Linear(std::shared_ptr<PrimitiveScope> scope, cons
   check_spec(spec);
   scope_->set_threads();
   made("the products of a linear layer", [&] { make_operations(); });
-  weight_ = scope_->memory().allocate(static_cast<std::size_t>((weight_size() + 1) / 2));
   sums_ = scope_->memory().allocate(static_cast<std::size_t>(spec_.batch * spec_.out));
 }
 
@@ -42,7 +41,6 @@ void CpuBfloat16Linear::make_operations() {
     return dnnl::memory::desc({rows, columns}, type, tag);
   };
   const auto& [batch, in, out, bias, activation, accumulate] = spec_;
-  round_weight_ = make_rounding(scope_, weight_size());
   forward_ = product(scope_, {.source = matrix(batch, in, Type::bf16),
                               .weights = matrix(in, out, Type::bf16, Tag::ba),
                               .destination = matrix(batch, out, Type::f32)});
@@ -57,9 +55,9 @@ void CpuBfloat16Linear::make_operations() {
 
 void CpuBfloat16Linear::forward(const Tensor& x, Weights w, Tensor& y) {
   check_forward(spec_, weight_size(), x, w, y);
-  round_weight_.run({w.weight.address(), weight_.span().address()});
+  check_halves(w);
   float* const sums = sums_.span().address();
-  forward_.run({x.span().address(), weight_.span().address(), sums});
+  forward_.run({x.span().address(), w.half_weight.address(), sums});
   add_bias_and_activate(scope_->threads(), spec_.activation, spec_.batch, spec_.out,
                         spec_.bias ? w.bias.address() : nullptr, sums, values_as<Bfloat16>(y).address());
 }
@@ -67,6 +65,7 @@ void CpuBfloat16Linear::forward(const Tensor& x, Weights w, Tensor& y) {
 void CpuBfloat16Linear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw,
                                  Tensor* dx) {
   check_backward(spec_, weight_size(), x, y, w, dy, dw, dx);
+  check_halves(w);
   if (spec_.bias || spec_.activation != Activation::identity) {
     slope_and_bias_gradient(scope_->threads(), spec_.activation, spec_.batch, spec_.out,
                             values_as<Bfloat16>(y).address(), values_as<Bfloat16>(dy).address(),
@@ -74,7 +73,7 @@ void CpuBfloat16Linear::backward(const Tensor& x, const Tensor& y, Weights w, Te
   }
   weight_gradient_.run({dy.span().address(), x.span().address(), dw.weight.address()});
   if (dx != nullptr)
-    input_gradient_.run({dy.span().address(), weight_.span().address(), dx->span().address()});
+    input_gradient_.run({dy.span().address(), w.half_weight.address(), dx->span().address()});
 }
 
 void CpuBfloat16Linear::weight_from_plain(std::span<const float> plain, std::span<float> stored) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "kernels/processor/processor.hpp"
 #include "kernels/threads.hpp"
 
 namespace flotilla {
@@ -22,8 +23,7 @@ void scale_channel(std::int64_t pixels, const std::uint8_t* from, float factor, 
 
 void round_to_bfloat16(int threads, std::int64_t count, const float* from, Bfloat16* to) {
   in_parts(threads_for(threads, count), count, [&](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) to[i] = from_float<Bfloat16>(from[i]);
+    round_to_bfloat16(end - begin, from + begin, reinterpret_cast<std::uint16_t*>(to + begin));
   });
 }
 

@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// to[i] = from[i] rounded to the nearest bfloat16, ties to even, i = 0 … count − 1.
+/// round_to_bfloat16() of processor.hpp on threads.
 void round_to_bfloat16(int threads, std::int64_t count, const float* from, Bfloat16* to);
 /// to[i] = from[i], i = 0 … count − 1.
 void widen(int threads, std::int64_t count, const Bfloat16* from, float* to);

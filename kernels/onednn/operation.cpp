@@ -111,18 +111,4 @@ void Operation::run(std::initializer_list<const void*> addresses) {
   check(dnnl_stream_wait(scope_->stream().get()), "dnnl_stream_wait");
 }
 
-Operation make_rounding(const std::shared_ptr<PrimitiveScope>& scope, std::int64_t count) {
-  return made("a conversion to bfloat16", [&] {
-    const auto array = [count](dnnl::memory::data_type type) {
-      return dnnl::memory::desc({count}, type, dnnl::memory::format_tag::a);
-    };
-    const dnnl::memory::desc from = array(dnnl::memory::data_type::f32);
-    const dnnl::memory::desc to = array(dnnl::memory::data_type::bf16);
-    scope->set_threads();
-    const auto description = reorder(scope->engine(), from, to, false);
-    return Operation(scope, dnnl::reorder(description), description.scratchpad_desc(),
-                     {{DNNL_ARG_FROM, from, from}, {DNNL_ARG_TO, to, to, Flow::out}});
-  });
-}
-
 }  // namespace flotilla

@@ -57,11 +57,4 @@ class Operation {
   Step step_;
 };
 
-/// Rounds `count` floats to bfloat16, from the first address to the second. Values below 1.2e-38 may become
-/// zero. By the library, which has the processor's instruction for it: 784 x 128 values take 9.5 us in the
-/// cache and 34 us beyond it, in code that the compiler vectorises 15 and 67 us (oneDNN 2.6.3, Sapphire
-/// Rapids, one thread).
-/// @throws LibraryError
-Operation make_rounding(const std::shared_ptr<PrimitiveScope>& scope, std::int64_t count);
-
 }  // namespace flotilla

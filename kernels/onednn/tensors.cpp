@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/onednn/tensors.hpp"
 
-#include <memory>
 #include <variant>
 
 #include "kernels/bfloat16_values.hpp"
 #include "kernels/error.hpp"
 #include "kernels/onednn/casts.hpp"
 #include "kernels/plan_checks.hpp"
-#include "kernels/threads.hpp"
 
 namespace flotilla {
 
@@ -37,12 +35,13 @@ void CpuTensors::stage(const HostBatch& batch, Tensor& to) {
     return scale_bytes(threads_, *images, values_as<Bfloat16>(to).address());
   }
   const std::span<float> values = batch_values(batch, to.shape());
-  if (rounded_values_ != to.shape().size()) {
-    rounded_values_ = to.shape().size();
-    const auto threads = static_cast<int>(threads_for(threads_, rounded_values_));
-    round_batch_ = make_rounding(std::make_shared<PrimitiveScope>(threads, memory_), rounded_values_);
-  }
-  round_batch_.run({values.data(), to.span().address()});
+  round_to_bfloat16(threads_, to.shape().size(), values.data(), values_as<Bfloat16>(to).address());
+}
+
+void CpuTensors::round(DeviceSpan<const float> from, HalfSpan to) {
+  require(from.size() == to.size(), from.size(), " values rounded to ", to.size());
+  round_to_bfloat16(threads_, static_cast<std::int64_t>(from.size()), from.address(),
+                    reinterpret_cast<Bfloat16*>(to.address()));
 }
 
 }  // namespace flotilla

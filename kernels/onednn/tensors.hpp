@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-
-#include "kernels/host_memory.hpp"
 #include "kernels/host_tensors.hpp"
-#include "kernels/onednn/operation.hpp"
 #include "kernels/precision.hpp"
 
 namespace flotilla {
@@ -15,19 +11,17 @@ namespace flotilla {
 class CpuTensors : public HostTensors {
  public:
   /// `memory` and `flat` must outlive it.
-  CpuTensors(int threads, Precision precision, const HostMemory& memory, FlatMath& flat)
-      : HostTensors(memory, flat), threads_(threads), precision_(precision), memory_(memory) {}
+  CpuTensors(int threads, Precision precision, const DeviceMemory& memory, FlatMath& flat)
+      : HostTensors(memory, flat), threads_(threads), precision_(precision) {}
   std::size_t floats_of(const Shape& shape) const override;
   void download(const Tensor& from, std::span<float> host) override;
   bool all_finite(const Tensor& x) override;
+  void round(DeviceSpan<const float> from, HalfSpan to) override;
   void stage(const HostBatch& batch, Tensor& to) override;
 
  private:
   int threads_;
   Precision precision_;
-  const HostMemory& memory_;
-  std::int64_t rounded_values_ = 0;  // of the last batch that was rounded
-  Operation round_batch_;            // for as many
 };
 
 }  // namespace flotilla

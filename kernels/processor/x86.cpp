@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled for the plainest x86-64 (CMakeLists.txt): it must run on the processor that lacks what it looks
 // for.
+#include <immintrin.h>
+
 #include "kernels/build_info.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half.hpp"
 #include "kernels/processor/processor.hpp"
 #include "kernels/processor/required_features.hpp"
 
@@ -40,6 +43,20 @@ const Feature features[] = {
      [] { return __builtin_cpu_supports("avx512vpopcntdq") != 0; }},
 };
 
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void round_by_instruction(std::int64_t count,
+                                                                                          const float* from,
+                                                                                          std::uint16_t* to) {
+  constexpr std::int64_t lanes = 16;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(from + i)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(to + i), rounded);
+  }
+  const auto rest = static_cast<__mmask16>((1U << (count - i)) - 1U);
+  const auto rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(rest, from + i)));
+  _mm256_mask_storeu_epi16(to + i, rest, rounded);
+}
+
 }  // namespace
 
 std::string built_for() {
@@ -59,6 +76,12 @@ bool flush_denormals() {
   constexpr unsigned operands_as_zero = 0x0040;
   __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | results_to_zero | operands_as_zero);
   return true;
+}
+
+void round_to_bfloat16(std::int64_t count, const float* from, std::uint16_t* to) {
+  static const bool has_instruction = __builtin_cpu_supports("avx512bf16") != 0;
+  if (has_instruction) return round_by_instruction(count, from, to);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = half::bfloat16_of(from[i]);
 }
 
 bool is_amd() {

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/host_staging.hpp"
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/processor/processor.hpp"
@@ -205,9 +206,41 @@ TEST_F(CpuBfloat16, ALinearLayerReadsTheParametersOfEachPass) {
     plan->weight_from_plain(std::vector<float>{1, 2, 3, 4, 5, factor * 6}, stored);
     device->memory().upload(stored, weight.span());
 
-    plan->forward(x, {weight.span(), bias.span()}, y);
+    plan->forward(x, test::GivenWeights(*device, weight.span(), bias.span()), y);
 
     EXPECT_EQ(test::read(*device, y), (std::vector<float>{17, -100 + 4 + 2 * factor * 6, 12, -95}));
+  }
+  EXPECT_THROW(plan->forward(x, {weight.span(), bias.span()}, y), InternalError) << "without halves";
+}
+
+TEST_F(CpuBfloat16, AnUpdateWritesTheHalvesOfTheParametersInItsRanges) {
+  constexpr std::size_t size = 70'000;
+  const std::vector<FlatRange> ranges = {{.offset = 0, .count = 1'023, .rate_factor = 2.0F},
+                                         {.offset = 1'040, .count = 40'000},
+                                         {.offset = 50'000, .count = 19'999, .weight_decay = 0.1F}};
+  constexpr std::uint16_t untouched = 7;
+  for (const int threads : {1, 2}) {
+    device = make_device({.kind = "cpu", .threads = threads, .precision = Precision::bfloat16});
+    std::vector<float> parameters = test::values(size, 1);
+    std::vector<float> state(size);
+    std::vector<float> gradients = test::values(size, 2);
+    gradients[5] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<std::uint16_t> halves(size, untouched);
+
+    device->updates().update({.parameters = device_span(parameters),
+                              .gradients = device_span(std::as_const(gradients)),
+                              .ranges = ranges,
+                              .learning_rate = 0.3F,
+                              .halves = {device_span(halves), Precision::bfloat16}},
+                             rules::Momentum{}, {device_span(state)});
+
+    std::vector<std::uint16_t> expected(size, untouched);
+    for (const FlatRange& range : ranges)
+      for (auto i = static_cast<std::size_t>(range.offset); std::cmp_less(i, range.offset + range.count); ++i)
+        expected[i] = half::bfloat16_of(parameters[i]);
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(halves[i], expected[i]) << i;
+    EXPECT_NE(parameters, test::values(size, 1));
+    EXPECT_TRUE(std::isnan(half::float_of_bfloat16(halves[5])));
   }
 }
 

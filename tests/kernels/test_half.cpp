@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
+#include "kernels/processor/processor.hpp"
 
 // All 65,536 halves, and how floats are rounded to them: tests/mpi/test_wire.cpp.
 
@@ -49,6 +51,34 @@ TEST(Rounded, OverflowsToInfinityAndKeepsSubnormals) {
 TEST(Rounded, IsKnownToTheCompiler) {
   static_assert(half::float16_of(1.0F) == 0x3C00 && half::float_of_float16(0x0001) == 0x1p-24F);
   static_assert(half::bfloat16_of(-2.0F) == 0xC000 && half::float_of_bfloat16(0x3F80) == 1.0F);
+}
+
+TEST(RoundToBfloat16, RoundsAllKindsOfFloats) {
+  std::vector<float> floats;
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
+    for (const std::uint32_t lower : {0x0U, 0x1U, 0x7FFFU, 0x8000U, 0x8001U, 0xFFFFU})
+      floats.push_back(std::bit_cast<float>(upper << 16 | lower));
+  std::vector<std::uint16_t> bits(floats.size());
+
+  round_to_bfloat16(static_cast<std::int64_t>(floats.size()), floats.data(), bits.data());
+
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    const bool may_be_zero = std::fpclassify(floats[i]) == FP_SUBNORMAL && (bits[i] & 0x7FFF) == 0;
+    if (may_be_zero) continue;
+    ASSERT_EQ(bits[i], half::bfloat16_of(floats[i])) << std::bit_cast<std::uint32_t>(floats[i]);
+  }
+}
+
+TEST(RoundToBfloat16, WritesNoMoreThanItIsTold) {
+  const std::vector<float> floats(50, 1.0F);
+  for (std::int64_t count = 0; count < 50; ++count) {
+    std::vector<std::uint16_t> bits(50, 9);
+
+    round_to_bfloat16(count, floats.data(), bits.data());
+
+    for (std::int64_t i = 0; i < 50; ++i)
+      ASSERT_EQ(bits[static_cast<std::size_t>(i)], i < count ? 0x3F80 : 9) << count;
+  }
 }
 
 }  // namespace
