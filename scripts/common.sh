@@ -44,6 +44,8 @@ open_mpi_settings() {
   export OMPI_MCA_mpi_yield_when_idle=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+  # Version 5.0.7 pairs no addresses of hosts that have both IPv4 and IPv6 (docs/troubleshooting.md).
+  export OMPI_MCA_btl_tcp_disable_family=6
   if (($(id -u) == 0)); then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/observe/print.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "kernels/error.hpp"
 #include "src/files/file_error.hpp"
@@ -14,11 +17,26 @@
 
 namespace flotilla {
 
+namespace {
+
+/// Gives a launcher time to read a long text. That of Open MPI 5 reads 4,096 bytes at a time, and where the
+/// end of a line is missing it puts the beginning before what it reads next, from stderr too
+/// (openpmix/openpmix issue 3858).
+void let_a_launcher_read(std::size_t bytes) {
+  constexpr std::size_t one_reading = 4095;
+  struct stat status {};
+  if (bytes <= one_reading || fstat(STDOUT_FILENO, &status) != 0 || S_ISREG(status.st_mode)) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
+}  // namespace
+
 void print_line(std::string_view line) {
   const int error = write_fully(STDOUT_FILENO, std::string(line) + '\n');
   if (error != 0 && error != EPIPE && error != EBADF) {
     throw UserError(cat("cannot write to the standard output: ", system_message(error)));
   }
+  let_a_launcher_read(line.size());
 }
 
 void print_error_line(std::string_view line) noexcept {
