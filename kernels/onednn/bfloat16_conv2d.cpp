@@ -32,13 +32,26 @@ dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, Type type, bo
   return {{rows, columns}, type, turned ? Tag::ba : Tag::ab};
 }
 
-/// A convolution's operands: images as (N,H,W,C), or as the library likes them.
-descriptors::Convolution convolution(const Conv2dSpec& s, Tag images) {
+/// The layouts that a convolution's images are asked for in.
+struct Tags {
+  Tag source, destination;
+};
+constexpr Tags any_tags = {Tag::any, Tag::any};
+
+/// Blocks, and the plain images before them, as they lie, all others as (N,H,W,C).
+Tags asked_tags(const ImageLayout& source, const ImageLayout& destination) {
+  const auto is_block = [](const ImageLayout& layout) { return layout.tag == Tag::nChw16c; };
+  const bool before_blocks = is_block(destination) && source.tag == Tag::nchw && source.pixels > 1;
+  return {is_block(source) || before_blocks ? source.tag : Tag::nhwc,
+          is_block(destination) ? destination.tag : Tag::nhwc};
+}
+
+descriptors::Convolution convolution(const Conv2dSpec& s, const Tags& tags) {
   const dnnl::memory::dims bias = {s.out_channels};
-  return {image(s.input, images),
+  return {image(s.input, tags.source),
           {weight_dims(s), Type::bf16, Tag::any},
           s.bias ? dnnl::memory::desc(bias, Type::f32, Tag::x) : dnnl::memory::desc(),
-          image(output_shape(s), images),
+          image(output_shape(s), tags.destination),
           {s.stride, s.stride},
           {s.padding, s.padding}};
 }
@@ -48,13 +61,22 @@ descriptors::Convolution with_float32_weights(descriptors::Convolution of, const
   return of;
 }
 
-/// describe(a convolution of images as (N,H,W,C)), or where the library has only its plain loops for that,
-/// describe(one of images as it likes them).
+/// describe(a convolution of images in these layouts), or where the library has only its plain loops for
+/// that, describe(one of images as it likes them).
 template <class Describe>
-auto described_by(const Conv2dSpec& spec, const Describe& describe) {
-  const auto rows = describe(convolution(spec, Tag::nhwc));
-  const bool plain_loops = std::string_view(rows.impl_info_str()).starts_with("ref");
-  return plain_loops ? describe(convolution(spec, Tag::any)) : rows;
+auto described_by(const Conv2dSpec& spec, const Tags& tags, const Describe& describe) {
+  const auto asked = describe(convolution(spec, tags));
+  const bool plain_loops = std::string_view(asked.impl_info_str()).starts_with("ref");
+  return plain_loops ? describe(convolution(spec, any_tags)) : asked;
+}
+
+/// The layout of the halves of weights that lie in this one; itself where halves have no such layout.
+dnnl::memory::desc in_bfloat16(const dnnl::memory::desc& weight, const Conv2dSpec& s) {
+  for (const Tag tag : {Tag::OIhw16i16o, Tag::Ohwi16o, Tag::ohwi}) {
+    if (s.groups == 1 && weight == dnnl::memory::desc(weight_dims(s), Type::f32, tag))
+      return {weight_dims(s), Type::bf16, tag};
+  }
+  return weight;
 }
 
 }  // namespace
@@ -145,22 +167,22 @@ void CpuBfloat16Conv2d::make_operations() {
   const dnnl::memory::desc source = kept(spec_.input, source_);
   const dnnl::memory::desc destination = kept(output_shape(), destination_);
   const dnnl::engine& engine = scope_->engine();
+  const Tags tags = asked_tags(source_, destination_);
   const auto forward = described_by(
-      spec_, [&](const descriptors::Convolution& of) { return descriptors::forward(engine, of); });
-  const dnnl::memory::desc bias = convolution(spec_, Tag::any).bias;
+      spec_, tags, [&](const descriptors::Convolution& of) { return descriptors::forward(engine, of); });
+  const dnnl::memory::desc bias = convolution(spec_, any_tags).bias;
 
   if (has_weights_by_product()) {
     weight_ = {weight_dims(spec_), Type::f32, Tag::ohwi};
-    read_weight_ = {weight_dims(spec_), Type::bf16, Tag::ohwi};
     const std::int64_t columns = spec_.input[1] * spec_.kernel * spec_.kernel;
     weight_parts_ = parts_of_rows(columns * static_cast<std::int64_t>(sizeof(Bfloat16)));
     backward_weights_ = weights_by_product(spec_.accumulate);
     if (weight_parts_ > 1) add_weights_ = weights_by_product(true);
   } else {
-    const auto weights = described_by(spec_, [&](const descriptors::Convolution& of) {
+    const auto weights = described_by(spec_, tags, [&](const descriptors::Convolution& of) {
       return descriptors::backward_weights(engine, with_float32_weights(of, spec_), forward);
     });
-    weight_ = read_weight_ = weights.diff_weights_desc();
+    weight_ = weights.diff_weights_desc();
     const Flow gradients = spec_.accumulate ? Flow::add : Flow::out;
     std::vector<Argument> operands = {
         {DNNL_ARG_SRC, source, weights.src_desc()},
@@ -171,6 +193,7 @@ void CpuBfloat16Conv2d::make_operations() {
         Operation(scope_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(), operands);
   }
 
+  read_weight_ = in_bfloat16(weight_, spec_);
   std::vector<Argument> operands = {{DNNL_ARG_SRC, source, forward.src_desc()},
                                     {DNNL_ARG_WEIGHTS, read_weight_, forward.weights_desc()},
                                     {DNNL_ARG_DST, destination, forward.dst_desc(), Flow::out}};
@@ -182,7 +205,7 @@ void CpuBfloat16Conv2d::make_operations() {
     backward_data_ = data_by_product();
     return;
   }
-  const auto data = described_by(spec_, [&](const descriptors::Convolution& of) {
+  const auto data = described_by(spec_, tags, [&](const descriptors::Convolution& of) {
     return descriptors::backward_data(engine, of, forward);
   });
   backward_data_ = Operation(scope_, dnnl::convolution_backward_data(data), data.scratchpad_desc(),
@@ -197,7 +220,7 @@ std::int64_t CpuBfloat16Conv2d::weight_size() const {
 
 const void* CpuBfloat16Conv2d::read_weight(const Weights& w) const {
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  if (!has_weights_by_product()) return w.weight.address();
+  if (read_weight_ == weight_) return w.weight.address();
   check_halves(w);
   return w.half_weight.address();
 }

@@ -12,9 +12,9 @@ namespace flotilla {
 /// Conv2d on tensors of bfloat16, with weights and their gradients in float32. Where the library keeps
 /// weights in a layout of its own, each pass makes its copy: of their halves, or where the arena has the
 /// library's layout for gradients, which halves have none of, of float32. Gradients of weights are written in
-/// the layout that the arena keeps. Forward is oneDNN's convolution. Backward is one or a matrix product over
-/// pixels as rows, which AMX computes up to five times as fast: of kernels of 1, of strides, and for weights'
-/// gradients of small images.
+/// the layout that the arena keeps. Forward is oneDNN's convolution. Backward is one, or for images that lie
+/// as (N,H,W,C) a matrix product over pixels as rows, which AMX computes up to five times as fast: of kernels
+/// of 1, of strides, and for weights' gradients of small images.
 class CpuBfloat16Conv2d : public Conv2d {
  public:
   CpuBfloat16Conv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,

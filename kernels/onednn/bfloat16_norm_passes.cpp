@@ -15,8 +15,10 @@ namespace flotilla {
 
 namespace {
 
-using Sums = std::array<float, most_lanes>;
-using DoubleSums = std::array<double, most_lanes>;
+template <class Lanes>
+using Sums = std::array<float, room_for<Lanes>>;
+template <class Lanes>
+using DoubleSums = std::array<double, room_for<Lanes>>;
 
 /// Pixels whose values are added up in float32.
 constexpr std::int64_t piece = 128;
@@ -60,7 +62,7 @@ struct ChannelBlock {
 
 /// Whether passes write past the cache, as with_stores() of lanes.hpp does; rows must be whole lines of it.
 /// Normalising 16 images of 256 x 56 x 56 that are in no cache took 0.80 of the time, backward 0.86 (Sapphire
-/// Rapids, two threads).
+/// Rapids, two threads). Half lines, which blocks are, took 1.25 and 1.19 of the time (Zen 4, two threads).
 bool stores_past_cache(const ImageLayout& layout) {
   constexpr std::int64_t cache = 1 << 20;  // bytes
   const std::int64_t bytes =
@@ -68,18 +70,22 @@ bool stores_past_cache(const ImageLayout& layout) {
   return bytes > cache && layout.lanes % line == 0;
 }
 
-/// Calls body with `past` as a type.
+/// Calls body(lanes of with_constant_lanes(), whether it writes past the cache as a type).
 template <class Body>
-void with_past(bool past, const Body& body) {
-  if (past) return body(std::true_type{});
-  body(std::false_type{});
+void with_row(const ImageLayout& layout, const Body& body) {
+  with_constant_lanes(layout.lanes, [&]<class Lanes>(Lanes lanes) {
+    if constexpr (!std::is_same_v<Lanes, BlockLanes>) {
+      if (stores_past_cache(layout)) return body(lanes, std::true_type{});
+    }
+    body(lanes, std::false_type{});
+  });
 }
 
 /// Writes value(c), rounded, to `to` for each lane.
-template <bool Past, class Value>
-inline void write_row(std::int64_t lanes, Bfloat16* to, const Value& value) {
+template <bool Past, class Lanes, class Value>
+inline void write_row(Lanes lanes, Bfloat16* to, const Value& value) {
   if constexpr (Past) {
-    alignas(64) std::array<Bfloat16, most_lanes> row;
+    alignas(64) std::array<Bfloat16, room_for<Lanes>> row;
 #pragma omp simd
     for (std::int64_t c = 0; c < lanes; ++c)
       row[static_cast<std::size_t>(c)] = from_float<Bfloat16>(value(c));
@@ -94,15 +100,16 @@ inline void write_row(std::int64_t lanes, Bfloat16* to, const Value& value) {
   }
 }
 
-void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means, double* squares) {
-  const std::int64_t lanes = layout.lanes;
+template <class Lanes>
+void unit_statistics(Lanes lanes, const ImageLayout& layout, const Bfloat16* x, double* means,
+                     double* squares) {
   const std::int64_t stride = layout.pixel_stride;
-  DoubleSums mean;
-  DoubleSums square;
+  DoubleSums<Lanes> mean;
+  DoubleSums<Lanes> square;
   std::fill_n(mean.begin(), lanes, 0.0);
   std::fill_n(square.begin(), lanes, 0.0);
   for_each_piece(layout.pixels, [&](std::int64_t begin, std::int64_t end) {
-    Sums sums;
+    Sums<Lanes> sums;
     std::fill_n(sums.begin(), lanes, 0.0F);
     for_each_few(begin, end, [&]<class N>(std::int64_t p, N) {
 #pragma omp simd
@@ -114,7 +121,7 @@ void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means
     });
     const float share = 1.0F / static_cast<float>(end - begin);
     for (std::int64_t c = 0; c < lanes; ++c) sums[static_cast<std::size_t>(c)] *= share;  // the piece's means
-    Sums square_sums;
+    Sums<Lanes> square_sums;
     std::fill_n(square_sums.begin(), lanes, 0.0F);
     for_each_few(begin, end, [&]<class N>(std::int64_t p, N) {
 #pragma omp simd
@@ -140,17 +147,17 @@ void unit_statistics(const ImageLayout& layout, const Bfloat16* x, double* means
   std::copy_n(square.begin(), lanes, squares);
 }
 
-template <AfterNorm A, bool More>
-void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const NormGradient<Bfloat16>& in,
-                        const ChannelBlock& of, Bfloat16* dresidual, double* products, double* sums) {
-  const std::int64_t lanes = layout.lanes;
-  DoubleSums product;
-  DoubleSums sum;
+template <AfterNorm A, bool More, class Lanes>
+void unit_gradient_sums(Lanes lanes, const ImageLayout& layout, std::int64_t offset,
+                        const NormGradient<Bfloat16>& in, const ChannelBlock& of, Bfloat16* dresidual,
+                        double* products, double* sums) {
+  DoubleSums<Lanes> product;
+  DoubleSums<Lanes> sum;
   std::fill_n(product.begin(), lanes, 0.0);
   std::fill_n(sum.begin(), lanes, 0.0);
   for_each_piece(layout.pixels, [&](std::int64_t begin, std::int64_t end) {
-    Sums product_sums;
-    Sums dz_sums;
+    Sums<Lanes> product_sums;
+    Sums<Lanes> dz_sums;
     std::fill_n(product_sums.begin(), lanes, 0.0F);
     std::fill_n(dz_sums.begin(), lanes, 0.0F);
     for_each_few(begin, end, [&]<class N>(std::int64_t p, N) {
@@ -189,9 +196,11 @@ void unit_gradient_sums(const ImageLayout& layout, std::int64_t offset, const No
 template <>
 void image_statistics(int threads, const ImageLayout& layout, BlockRange blocks, const Bfloat16* x,
                       ImageSums sums) {
-  for_each_unit(threads, layout, blocks, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
-    const std::int64_t at = image * layout.channels + block * layout.lanes;
-    unit_statistics(layout, x + offset, sums.first + at, sums.second + at);
+  with_constant_lanes(layout.lanes, [&](auto lanes) {
+    for_each_unit(threads, layout, blocks, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+      const std::int64_t at = image * layout.channels + block * lanes;
+      unit_statistics(lanes, layout, x + offset, sums.first + at, sums.second + at);
+    });
   });
 }
 
@@ -199,12 +208,12 @@ template <>
 void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after,
                       const Bfloat16* x, const Bfloat16* residual, const NormChannels& of, Bfloat16* y) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
-    with_past(stores_past_cache(layout), [&]<class Past>(Past) {
+    with_row(layout, [&]<class Past>(auto lanes, Past) {
       for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-        const ChannelBlock channels(of, block * layout.lanes);
+        const ChannelBlock channels(of, block * lanes);
         for (std::int64_t p = 0; p < layout.pixels; ++p) {
           const std::int64_t row = offset + p * layout.pixel_stride;
-          write_row<Past::value>(layout.lanes, y + row, [&](std::int64_t c) {
+          write_row<Past::value>(lanes, y + row, [&](std::int64_t c) {
             float z = channels.value(to_float(x[row + c]), c);
             if constexpr (A == AfterNorm::add_relu) z += to_float(residual[row + c]);
             if constexpr (A != AfterNorm::nothing) z = z < 0.0F ? 0.0F : z;  // NaN stays NaN
@@ -221,17 +230,20 @@ void image_gradient_sums(int threads, const ImageLayout& layout, BlockRange bloc
                          const NormGradient<Bfloat16>& in, const NormChannels& of, Bfloat16* dresidual,
                          ImageSums sums) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
-    for_each_unit(threads, layout, blocks, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
-      const std::int64_t first = block * layout.lanes;
-      const std::int64_t at = image * layout.channels + first;
-      const ChannelBlock channels(of, first);
-      if (A == AfterNorm::add_relu && in.more_dy != nullptr) {
-        unit_gradient_sums<A, true>(layout, offset, in, channels, dresidual, sums.first + at,
-                                    sums.second + at);
-      } else {
-        unit_gradient_sums<A, false>(layout, offset, in, channels, dresidual, sums.first + at,
-                                     sums.second + at);
-      }
+    with_constant_lanes(layout.lanes, [&](auto lanes) {
+      for_each_unit(threads, layout, blocks,
+                    [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
+                      const std::int64_t first = block * lanes;
+                      const std::int64_t at = image * layout.channels + first;
+                      const ChannelBlock channels(of, first);
+                      if (A == AfterNorm::add_relu && in.more_dy != nullptr) {
+                        unit_gradient_sums<A, true>(lanes, layout, offset, in, channels, dresidual,
+                                                    sums.first + at, sums.second + at);
+                      } else {
+                        unit_gradient_sums<A, false>(lanes, layout, offset, in, channels, dresidual,
+                                                     sums.first + at, sums.second + at);
+                      }
+                    });
     });
   });
 }
@@ -241,14 +253,14 @@ void normalise_backward(int threads, const ImageLayout& layout, BlockRange block
                         const Bfloat16* x, const Bfloat16* dy, const NormChannels& of, const float* constant,
                         const float* slope, Bfloat16* dx) {
   with_after(after, [&]<AfterNorm A>(Then<A>) {
-    with_past(stores_past_cache(layout), [&]<class Past>(Past) {
+    with_row(layout, [&]<class Past>(auto lanes, Past) {
       for_each_unit(threads, layout, blocks, [&](std::int64_t, std::int64_t block, std::int64_t offset) {
-        const ChannelBlock channels(of, block * layout.lanes);
-        const float* const constants = constant + block * layout.lanes;
-        const float* const slopes = slope + block * layout.lanes;
+        const ChannelBlock channels(of, block * lanes);
+        const float* const constants = constant + block * lanes;
+        const float* const slopes = slope + block * lanes;
         for (std::int64_t p = 0; p < layout.pixels; ++p) {
           const std::int64_t row = offset + p * layout.pixel_stride;
-          write_row<Past::value>(layout.lanes, dx + row, [&](std::int64_t c) {
+          write_row<Past::value>(lanes, dx + row, [&](std::int64_t c) {
             const float value = to_float(x[row + c]);
             float dz = to_float(dy[row + c]);
             if constexpr (A == AfterNorm::relu) dz = channels.value(value, c) > 0.0F ? dz : 0.0F;

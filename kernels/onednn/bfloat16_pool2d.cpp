@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <limits>
 
 #include "kernels/bfloat16_values.hpp"
@@ -19,8 +21,6 @@ const Pool2dSpec& checked(const Pool2dSpec& spec) {
   require(spec.kernel < 256, "pooling in bfloat16 takes kernels below 256, got ", spec.kernel);
   return spec;
 }
-
-using Lanes = std::array<float, most_lanes>;
 
 /// The part of a window along one axis that lies in the image, from its first place.
 struct Part {
@@ -45,15 +45,16 @@ float share_of(const Pool2dSpec& s, const Part& down, const Part& right) {
 }
 
 /// Values of a window: the largest so far and its place, or the sum.
+template <class Lanes>
 struct Window {
-  Lanes values;
-  std::array<std::int32_t, most_lanes> places;
+  std::array<float, room_for<Lanes>> values;
+  std::array<std::int32_t, room_for<Lanes>> places;
 
-  void begin(bool largest, std::int64_t lanes) {
+  void begin(bool largest, Lanes lanes) {
     std::fill_n(values.begin(), lanes, largest ? -std::numeric_limits<float>::infinity() : 0.0F);
     std::fill_n(places.begin(), lanes, -1);
   }
-  void take_larger(const Bfloat16* row, std::int32_t place, std::int64_t lanes) {
+  void take_larger(const Bfloat16* row, std::int32_t place, Lanes lanes) {
     float* const best = values.data();
     std::int32_t* const at = places.data();
 #pragma omp simd
@@ -65,15 +66,54 @@ struct Window {
       at[c] = larger ? place : at[c];
     }
   }
-  void add(const Bfloat16* row, std::int64_t lanes) {
+  void add(const Bfloat16* row, Lanes lanes) {
     float* const sums = values.data();
 #pragma omp simd
     for (std::int64_t c = 0; c < lanes; ++c) sums[c] += to_float(row[c]);
   }
-  void store(float factor, std::int64_t lanes, Bfloat16* to) const {
+  void store_places(Lanes lanes, std::uint16_t* to) const {
+    std::copy_n(places.begin(), lanes, to);
+  }
+  void store(float factor, Lanes lanes, Bfloat16* to) const {
     const float* const from = values.data();
 #pragma omp simd
     for (std::int64_t c = 0; c < lanes; ++c) to[c] = from_float<Bfloat16>(factor * from[c]);
+  }
+};
+
+/// Of a block, in registers: through memory each place of a window would wait for the one before.
+template <>
+struct Window<BlockLanes> {
+  using Halves [[gnu::vector_size(16 * sizeof(std::uint16_t))]] = std::uint16_t;
+  using Words [[gnu::vector_size(16 * sizeof(std::uint32_t))]] = std::uint32_t;
+  using Places [[gnu::vector_size(16 * sizeof(std::int32_t))]] = std::int32_t;
+  Row<16> values;
+  Places places;
+
+  void begin(bool largest, BlockLanes) {
+    values = Row<16>{} + (largest ? -std::numeric_limits<float>::infinity() : 0.0F);
+    places = Places{} - 1;
+  }
+  static Row<16> read(const Bfloat16* row) {
+    Halves halves;
+    std::memcpy(&halves, row, sizeof(halves));
+    return std::bit_cast<Row<16>>(__builtin_convertvector(halves, Words) << 16U);
+  }
+  void take_larger(const Bfloat16* row, std::int32_t place, BlockLanes) {
+    const Row<16> value = read(row);
+    const Places larger = (places < 0) | (~(value <= values) & (values == values));
+    values = larger ? value : values;
+    places = larger ? Places{} + place : places;
+  }
+  void add(const Bfloat16* row, BlockLanes) { values += read(row); }
+  void store_places(BlockLanes, std::uint16_t* to) const {
+    const auto halves = __builtin_convertvector(places, Halves);
+    std::memcpy(to, &halves, sizeof(halves));
+  }
+  void store(float factor, BlockLanes, Bfloat16* to) const {
+    const std::array<float, 16> from = values_of<16>(factor * values);
+#pragma omp simd
+    for (std::size_t c = 0; c < from.size(); ++c) to[c] = from_float<Bfloat16>(from[c]);
   }
 };
 
@@ -104,13 +144,17 @@ std::int64_t CpuBfloat16Pool2d::place(std::int64_t image, std::int64_t block, st
 void CpuBfloat16Pool2d::forward(const Tensor& x, Tensor& y) {
   check_image("x", x, spec_.input, source_);
   check_image("y", y, output_shape(), destination_);
+  with_constant_lanes(source_.lanes, [&](auto lanes) { pool(lanes, x, y); });
+}
+
+template <class Lanes>
+void CpuBfloat16Pool2d::pool(Lanes lanes, const Tensor& x, Tensor& y) {
   const Shape output = output_shape();
   const bool largest = spec_.kind == Pooling::max;
-  const std::int64_t lanes = source_.lanes;
   const std::int64_t width = spec_.input[3];
   for_each_unit(scope_->threads(), source_, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
     const Bfloat16* const from = values_as<Bfloat16>(x).address() + offset;
-    Window window;
+    Window<Lanes> window;
     for (std::int64_t p = 0; p < output[2]; ++p) {
       const Part down = part_of(spec_, p, spec_.input[2]);
       for (std::int64_t q = 0; q < output[3]; ++q) {
@@ -130,7 +174,7 @@ void CpuBfloat16Pool2d::forward(const Tensor& x, Tensor& y) {
         const std::int64_t to = place(image, block, p * output[3] + q);
         window.store(largest ? 1.0F : share_of(spec_, down, right), lanes,
                      values_as<Bfloat16>(y).address() + to);
-        if (largest) std::copy_n(window.places.begin(), lanes, chosen() + to);
+        if (largest) window.store_places(lanes, chosen() + to);
       }
     }
   });
@@ -139,8 +183,12 @@ void CpuBfloat16Pool2d::forward(const Tensor& x, Tensor& y) {
 void CpuBfloat16Pool2d::backward(const Tensor& dy, Tensor& dx) {
   check_image("dy", dy, output_shape(), destination_);
   check_image("dx", dx, spec_.input, source_);
+  with_constant_lanes(source_.lanes, [&](auto lanes) { spread(lanes, dy, dx); });
+}
+
+template <class Lanes>
+void CpuBfloat16Pool2d::spread(Lanes lanes, const Tensor& dy, Tensor& dx) {
   const Shape output = output_shape();
-  const std::int64_t lanes = source_.lanes;
   const std::int64_t width = spec_.input[3];
   for_each_unit(scope_->threads(), source_, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
     Bfloat16* const to = values_as<Bfloat16>(dx).address() + offset;
@@ -148,7 +196,7 @@ void CpuBfloat16Pool2d::backward(const Tensor& dy, Tensor& dx) {
       const BlockRange down = windows_of(spec_, h, output[2]);
       for (std::int64_t w = 0; w < width; ++w) {
         const BlockRange right = windows_of(spec_, w, output[3]);
-        Lanes sums;
+        std::array<float, room_for<Lanes>> sums;
         float* const sum = sums.data();
         std::fill_n(sum, lanes, 0.0F);
         for (std::int64_t p = down.begin; p < down.end; ++p) {

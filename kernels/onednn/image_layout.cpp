@@ -6,6 +6,7 @@
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/onednn/descriptors.hpp"
+#include "kernels/onednn/native_precisions.hpp"
 #include "kernels/onednn/primitive_scope.hpp"
 
 namespace flotilla {
@@ -53,7 +54,9 @@ ImageLayout::ImageLayout(const Shape& shape, Tag with, std::int64_t block_lanes)
       pixel_stride(with == Tag::nhwc ? channels : lanes) {}
 
 ImageLayouts::ImageLayouts(const dnnl::engine& engine, Precision precision, int threads)
-    : precision_(precision), threads_(threads), tag_(is_half(precision) ? Tag::nhwc : favourite(engine)) {}
+    : precision_(precision),
+      threads_(threads),
+      tag_(is_half(precision) && native_precisions().bfloat16 == "AMX" ? Tag::nhwc : favourite(engine)) {}
 
 std::int64_t ImageLayouts::lanes_of_bfloat16(const Shape& shape) const {
   constexpr std::int64_t least_units = 4;  // for each thread
@@ -71,8 +74,10 @@ ImageLayout ImageLayouts::of(const Shape& shape) const {
   // One pixel lies alike in every layout: a plain (N,C) as well.
   const bool one_pixel = shape[2] * shape[3] == 1;
   if (is_half(precision_)) {
-    const bool plain = channels <= most_plain_channels || one_pixel;
-    return plain ? ImageLayout(shape, Tag::nchw, 1) : ImageLayout(shape, tag_, lanes_of_bfloat16(shape));
+    if (channels <= most_plain_channels || one_pixel) return {shape, Tag::nchw, 1};
+    if (tag_ == Tag::nhwc || channels % lanes_of(tag_) != 0)
+      return {shape, Tag::nhwc, lanes_of_bfloat16(shape)};
+    return {shape, tag_, lanes_of(tag_)};
   }
   const bool plain = channels % lanes_of(tag_) != 0 || one_pixel;
   return plain ? ImageLayout(shape, Tag::nchw, 1) : ImageLayout(shape, tag_, lanes_of(tag_));

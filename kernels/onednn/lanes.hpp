@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/onednn/image_layout.hpp"
 #include "kernels/processor/stores.hpp"
@@ -69,6 +70,22 @@ void with_lanes(const ImageLayout& layout, const Body& body) {
     default: return body(LaneCount<1>{});
   }
 }
+
+/// The lanes of a block of bfloat16.
+using BlockLanes = std::integral_constant<std::int64_t, 16>;
+
+/// Calls body with a number of lanes as BlockLanes, so that its loops are compiled for that, or as it is.
+template <class Body>
+void with_constant_lanes(std::int64_t lanes, const Body& body) {
+  if (lanes == BlockLanes::value) return body(BlockLanes{});
+  body(lanes);
+}
+
+/// Room for what a body of with_constant_lanes() keeps of each lane.
+template <class Lanes>
+inline constexpr std::size_t room_for = most_lanes;
+template <>
+inline constexpr std::size_t room_for<BlockLanes> = BlockLanes::value;
 
 /// Lanes, and whether a pass writes with non-temporal stores, past the cache.
 template <int L, bool Past>

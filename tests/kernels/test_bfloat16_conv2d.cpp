@@ -77,6 +77,11 @@ TEST_F(CpuBfloat16Conv2d, IsExactOnIntegersForTheLayersOfResNets) {
   expect_exact({.input = {2, 32, 8, 8}, .out_channels = 128, .kernel = 1}, 2);
   expect_exact({.input = {2, 64, 8, 8}, .out_channels = 96, .kernel = 1, .stride = 2}, 2);
   expect_exact({.input = {2, 64, 9, 9}, .out_channels = 96, .kernel = 1, .stride = 2, .padding = 1}, 2);
+  expect_exact({.input = {2, 72, 7, 7}, .out_channels = 40, .kernel = 3, .padding = 1}, 2);
+  expect_exact({.input = {2, 40, 8, 8}, .out_channels = 136, .kernel = 1}, 2);
+  expect_exact({.input = {2, 72, 9, 9}, .out_channels = 88, .kernel = 1, .stride = 2, .padding = 1}, 2);
+  expect_exact({.input = {2, 40, 9, 9}, .out_channels = 64, .kernel = 3, .stride = 2, .padding = 1}, 1);
+  expect_exact({.input = {2, 64, 9, 9}, .out_channels = 40, .kernel = 3, .padding = 1}, 1);
   expect_exact({.input = {3, 48, 1, 1}, .out_channels = 32, .kernel = 1}, 1);
   expect_exact({.input = {3, 32, 3, 3}, .out_channels = 16, .kernel = 3}, 1);
   expect_exact({.input = {2, 32, 9, 8}, .out_channels = 64, .kernel = 3, .padding = 1, .groups = 4}, 2);
