@@ -144,6 +144,19 @@ void write_last(const Ending& ending, Reporter& reporter, Write write) {
   }
 }
 
+/// Collective over the workers. The files whose contents were kept in memory until the end. @param mlperf
+/// null: none
+void write_what_was_kept(const Ending& ending, MlperfLog* mlperf, Tracing& tracing,
+                         const mpi::Communicator& workers, mpi::Watchdog& watchdog, Reporter& reporter) {
+  write_last<AgreedFailure>(ending, reporter, [&] {
+    agree(workers, [&] {
+      if (mlperf != nullptr) mlperf->write();
+      const mpi::CpuProgressScope working(watchdog, "writing the trace", ending.step);
+      tracing.write();
+    });
+  });
+}
+
 /// Collective over the workers. The end in metrics and on the console. @returns the exit code
 int report_end(const Ending& ending, double seconds, const RunParts& run, Reporter& reporter,
                bool job_has_advanced) {
@@ -221,13 +234,7 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                   beginning_at(resumed, continuation, config));
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
   // 8. The end.
-  write_last<AgreedFailure>(ending, reporter, [&] {
-    agree(workers, [&] {
-      if (mlperf) mlperf->write();
-      const mpi::CpuProgressScope working(watchdog, "writing the trace", ending.step);
-      tracing.write();
-    });
-  });
+  write_what_was_kept(ending, mlperf.get(), tracing, workers, watchdog, reporter);
   if (!ending.divergence.empty()) reporter.warn(ending.divergence);
   return {.exit_code = report_end(ending, seconds(trace::now_ns() - begin_ns), run, reporter,
                                   training.job_has_advanced),
