@@ -10,9 +10,9 @@
 namespace flotilla {
 
 /// Linear on tensors of bfloat16, as oneDNN's matmul with sums in float32 and one own pass. Products read the
-/// weight's halves, which lie as (O,I). With
-/// (I,O) the weight's gradient of 784 x 128 at batch 64 takes 39.5 us instead of 23.3; its forward
-/// product 14.2 instead of 16.6 (oneDNN 2.6.3, Sapphire Rapids with AMX, one thread).
+/// weight's halves, which lie as (O,I). With (I,O) the weight's gradient of 784 x 128 at batch 64 takes 39.5
+/// us instead of 23.3; its forward product 14.2 instead of 16.6 (oneDNN 2.6.3, Sapphire Rapids with AMX, one
+/// thread).
 class CpuBfloat16Linear : public Linear {
  public:
   CpuBfloat16Linear(std::shared_ptr<PrimitiveScope> scope, const LinearSpec& spec);

@@ -22,11 +22,11 @@ class CpuBfloat16Pool2d : public Pool2d {
 
  private:
   std::uint16_t* chosen();
-  /// Where y holds the first lane of a pixel of a block of x.
   template <class Lanes>
   void pool(Lanes lanes, const Tensor& x, Tensor& y);
   template <class Lanes>
   void spread(Lanes lanes, const Tensor& dy, Tensor& dx);
+  /// Where y holds the first lane of a pixel of a block of x.
   std::int64_t place(std::int64_t image, std::int64_t block, std::int64_t pixel) const;
 
   std::shared_ptr<PrimitiveScope> scope_;

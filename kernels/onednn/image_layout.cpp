@@ -41,6 +41,10 @@ Tag favourite(const dnnl::engine& engine) {
   return Tag::nchw;
 }
 
+Tag favourite_of_bfloat16() {
+  return native_precisions().bfloat16 == "AMX" ? Tag::nhwc : Tag::nChw16c;
+}
+
 }  // namespace
 
 ImageLayout::ImageLayout(const Shape& shape, Tag with, std::int64_t block_lanes)
@@ -56,7 +60,7 @@ ImageLayout::ImageLayout(const Shape& shape, Tag with, std::int64_t block_lanes)
 ImageLayouts::ImageLayouts(const dnnl::engine& engine, Precision precision, int threads)
     : precision_(precision),
       threads_(threads),
-      tag_(is_half(precision) && native_precisions().bfloat16 == "AMX" ? Tag::nhwc : favourite(engine)) {}
+      tag_(is_half(precision) ? favourite_of_bfloat16() : favourite(engine)) {}
 
 std::int64_t ImageLayouts::lanes_of_bfloat16(const Shape& shape) const {
   constexpr std::int64_t least_units = 4;  // for each thread

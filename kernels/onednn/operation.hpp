@@ -3,7 +3,6 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <vector>

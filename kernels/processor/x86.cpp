@@ -43,6 +43,7 @@ const Feature features[] = {
      [] { return __builtin_cpu_supports("avx512vpopcntdq") != 0; }},
 };
 
+/// Only for processors that have AVX512_BF16.
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void round_by_instruction(std::int64_t count,
                                                                                           const float* from,
                                                                                           std::uint16_t* to) {

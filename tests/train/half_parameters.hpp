@@ -15,8 +15,6 @@
 
 namespace flotilla::test {
 
-using Texts = std::vector<std::string>;
-
 inline const std::string halves_deck = R"(
 [model]
 kind = "mlp"
@@ -76,12 +74,6 @@ inline void expect_halves_of(TrainingRun& run, DeviceSpan<const float> parameter
   EXPECT_EQ(read_halves(run, halves.values()), read_halves(run, expected)) << where;
 }
 
-inline std::string text_of(const Texts& keys) {
-  std::string text;
-  for (const std::string& key : keys) text += key + " ";
-  return text;
-}
-
 inline std::vector<Texts> all_reduces(const HalvesDevice& on) {
   return {{},
           Texts{"optimizer.kind=adam", "train.accumulate_steps=2"} + on.graphs,
@@ -95,11 +87,6 @@ inline std::vector<Texts> all_reduces(const HalvesDevice& on) {
 }
 
 inline std::vector<Texts> other_strategies(const HalvesDevice& on) {
-  const auto served = [](const Texts& more) {
-    return Texts{"strategy.kind=parameter-server", "roles.kind=ratio", "roles.servers=1",
-                 "server.min_block_size=64"} +
-           more;
-  };
   return {{"strategy.kind=local-sgd", "strategy.period=3"},
           Texts{"strategy.kind=local-sgd", "strategy.period=2", "strategy.outer.kind=nesterov",
                 "strategy.outer.momentum=0.5"} +

@@ -9,6 +9,22 @@
 
 namespace flotilla::test {
 
+using Texts = std::vector<std::string>;
+
+/// Keys of a run with one server, whose parameters are cut into blocks, and `more`.
+inline Texts served(const Texts& more) {
+  return Texts{"strategy.kind=parameter-server", "roles.kind=ratio", "roles.servers=1",
+               "server.min_block_size=64"} +
+         more;
+}
+
+/// Keys, to be told where a test fails.
+inline std::string text_of(const Texts& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += key + " ";
+  return text;
+}
+
 /// Calls body(run) with a TrainingRun on the workers of MPI_COMM_WORLD, while the others serve if the
 /// overrides ask for servers. Collective.
 template <class Body>

@@ -11,8 +11,6 @@
 namespace flotilla::test {
 namespace {
 
-using Texts = std::vector<std::string>;
-
 const std::string deck_text = R"(
 [model]
 kind = "mlp"
@@ -44,12 +42,6 @@ std::vector<float> train(const Texts& strategy, const Texts& device) {
   return values;
 }
 
-Texts served(const Texts& more) {
-  return Texts{"strategy.kind=parameter-server", "roles.kind=ratio", "roles.servers=1",
-               "server.min_block_size=64"} +
-         more;
-}
-
 const std::vector<Texts>& strategies() {
   static const std::vector<Texts> all = {
       {"strategy.kind=all-reduce"},
@@ -69,9 +61,7 @@ TEST(Bfloat16, FollowsTheReferenceWithEveryStrategy) {
   if (!is_native(Precision::bfloat16)) GTEST_SKIP() << "this processor does not compute in bfloat16";
   const Texts halves = {"device.precision=bfloat16"};
   for (const Texts& strategy : strategies()) {
-    std::string where;
-    for (const std::string& key : strategy) where += key + " ";
-
+    const std::string where = text_of(strategy);
     const std::vector<float> found = train(strategy, halves + Texts{"device.kind=cpu"});
     const std::vector<float> expected = train(strategy, halves + Texts{"device.kind=reference"});
     const std::vector<float> unrounded = train(strategy, {"device.kind=reference"});
