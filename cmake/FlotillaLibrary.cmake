@@ -31,8 +31,8 @@ function(flotilla_library name)
   target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 endfunction()
 
-# flotilla_run_once(<library>): its code runs once or a few times in a run. With -Os the compiler needs two thirds of the time
-# of -O2 and writes less.
+# flotilla_run_once(<library>): its code runs once or a few times in a run. With -Os the compiler needs three quarters of the
+# time of -O2 and writes less.
 function(flotilla_run_once name)
   target_compile_options(${name} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-Os>")
 endfunction()

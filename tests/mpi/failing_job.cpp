@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -92,9 +93,11 @@ void fail_inside_thread(const Communicator& world, Collectives& collectives, Sha
   thread.finish();
 }
 
+using OwnersOfLanes = std::array<std::unique_ptr<Collectives>, 2>;
+
 /// The failing rank throws with collectives in flight on two lanes.
-void fail_with_lanes_in_flight(const std::string& kind, const Communicator& world, SharedStorage& storage) {
-  const std::array owners = {make(kind, world, storage), make(kind, world, storage)};
+void fail_with_lanes_in_flight(const OwnersOfLanes& owners, const Communicator& world,
+                               SharedStorage& storage) {
   const std::array<Collectives*, 2> lanes = {owners[0].get(), owners[1].get()};
   CommunicationLanes communication(lanes, 2, [] { flotilla::mpi::abort_job(flotilla::exit_library_error); });
   communication.start(flotilla::device_span(storage.mine().first(count / 2)));
@@ -173,10 +176,12 @@ int run(const std::string& scenario, const std::string& kind) {
   const auto world = Communicator::world();
   SharedStorage storage(world.split_by_host(), count);
   const auto collectives = make(kind, world, storage);
+  OwnersOfLanes of_lanes;
+  if (scenario == "in-lanes") of_lanes = {make(kind, world, storage), make(kind, world, storage)};
   try {
     if (scenario == "outside") fail_outside(world, *collectives, storage);
     if (scenario == "in-flight") fail_with_collective_in_flight(world, *collectives, storage);
-    if (scenario == "in-lanes") fail_with_lanes_in_flight(kind, world, storage);
+    if (scenario == "in-lanes") fail_with_lanes_in_flight(of_lanes, world, storage);
     if (scenario == "in-thread") fail_inside_thread(world, *collectives, storage);
     if (scenario == "leave") leave(world, *collectives, storage);
     if (scenario == "hang") hang(world, *collectives, storage);
