@@ -52,7 +52,7 @@ with_threads=(
   test_push_pull test_payloads test_row_exchange test_parameter_server test_click_training test_local_sgd
   test_checkpoint_writer test_checkpoint_parts test_save_sequences test_saving test_save_clock
   test_reporter test_console test_trace_file test_report_reader
-  test_trainer test_beginning test_far_memory test_synchronised_norm test_allocations test_straggler_monitor
+  test_trainer test_beginning test_far_memory test_synchronised_norm test_straggler_monitor
   test_flat_math test_row_update test_half test_softmax_loss test_layer_norm test_image_operations test_bfloat16_images
   test_cpu_bfloat16 test_loops test_openmp_waiting
   test_runs_train test_runs_resume test_runs_faults test_runs_local_sgd test_runs_parameter_server test_runs_clicks
