@@ -25,8 +25,10 @@ function(flotilla_library name)
   set_target_properties(${name} PROPERTIES EXPORT_NAME ${part})
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   flotilla_options(${name})
-  # Sources that are joined (CMAKE_UNITY_BUILD) are taken for headers, whose classes should hold nothing unnamed.
-  target_compile_options(${name} PRIVATE "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-subobject-linkage>")
+  # GCC takes sources that are joined (CMAKE_UNITY_BUILD) for headers, whose classes should hold nothing unnamed.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} PRIVATE "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-subobject-linkage>")
+  endif()
   # Messages of errors name the source file: from the root, not where it lay when this was built.
   target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 endfunction()

@@ -40,7 +40,8 @@ struct Options {
 
 Options options_of(const Texts& words) {
   Options options;
-  for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
+  for (std::size_t i = 1; i < words.size(); i += 2) {
+    if (i + 1 == words.size()) throw std::invalid_argument(words[i] + ": no option, or its value is missing");
     const std::string& value = words[i + 1];
     if (words[i] == "--strategy")
       options.strategy = value;
