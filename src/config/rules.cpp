@@ -162,11 +162,10 @@ class Rules : public RuleChecks {
           cat("device.precision = \"auto\" needs device.kind = \"cpu\", whose processors it asks: for ",
               quoted(word(device.kind)), " name the precision"));
     if (device.kind != DeviceKind::cpu || device.precision != DevicePrecision::float16) return;
-    mistakes.add(
-        origin({"device.precision", "device.kind"}),
-        "device.precision = \"float16\" needs device.kind = \"cuda\", or \"reference\", which shows "
-        "slowly what it does to a model: \"cpu\" computes in float32 and bfloat16 (oneDNN 2.6 has no "
-        "float16 on processors)");
+    mistakes.add(origin({"device.precision", "device.kind"}),
+                 "device.precision = \"float16\" needs device.kind = \"cuda\", or \"reference\", which shows "
+                 "slowly what it does to a model: \"cpu\" computes in float32 and bfloat16; use \"bfloat16\" "
+                 "(docs/precision.md says why)");
   }
 
   void milestones() {
