@@ -94,11 +94,15 @@ std::string line_about(const FailingCall& call, const std::string& errors) {
   const std::vector<std::string> signs = signs_of(call);
   std::istringstream text(errors);
   std::string line;
-  while (std::getline(text, line))
-    if (line.starts_with("flotilla: ") &&
-        std::ranges::any_of(signs, [&](const std::string& sign) { return has(line, sign); }))
-      return line;
-  return "";
+  std::string warning;
+  while (std::getline(text, line)) {
+    if (!line.starts_with("flotilla: ") ||
+        std::ranges::none_of(signs, [&](const std::string& sign) { return has(line, sign); }))
+      continue;
+    if (!line.starts_with("flotilla: warning: ")) return line;
+    if (warning.empty()) warning = line;
+  }
+  return warning;
 }
 
 FailureSweep::FailureSweep(Way way, std::string folder)

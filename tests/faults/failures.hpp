@@ -25,7 +25,7 @@ struct FailingCall {
   std::string plan() const;
 };
 
-/// The line of Flotilla that tells of such a failure; empty: none.
+/// The line of Flotilla that tells of such a failure, rather an error's than a warning's; empty: none.
 std::string line_about(const FailingCall& call, const std::string& errors);
 
 /// What became of a run with a failing call.

@@ -73,8 +73,10 @@ void Journey::examine(Outcome& outcome) {
     if (!good && !spoilt_.contains(file)) outcome.wrong.push_back(file + " is damaged");
   }
   for (const nlohmann::json& saved : lines_about(place_.output, "checkpoint")) {
-    const auto path = saved.at("path").get<std::string>();
-    if (!spoilt_.contains(path)) at_least_ = std::max(at_least_, step_of(path));
+    // Of a run that was copied the lines name the folder that it was copied from.
+    const fs::path name = fs::path(saved.at("path").get<std::string>()).filename();
+    if (!spoilt_.contains(place_.output + "/checkpoints/" + name.string()))
+      at_least_ = std::max(at_least_, step_of(name.string()));
   }
   if (outcome.exit_code == 75 || outcome.exit_code == 0) {
     const auto ends = lines_about(place_.output, "end");
