@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +16,7 @@
 #include "src/data/dataset.hpp"
 #include "src/data/staging/stage_files.hpp"
 #include "src/data/staging/stage_plan.hpp"
+#include "src/data/staging/staged_copy.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
@@ -187,6 +190,26 @@ TEST_F(Stage, SeveralJobsMayStageAtOnce) {
 
   EXPECT_EQ(sums, std::vector<std::uint64_t>(3, sums[0]));
   EXPECT_EQ(stage_files(plan, disk()).copied_files, 0);
+}
+
+TEST_F(Stage, AnotherJobRemovesNoCopyOfAnOldFileThatIsAboutToGetItsName) {
+  DataConfig data = clicks();
+  for (int i = 0; i < 400; ++i) {
+    write(at("data/day_" + std::to_string(i)), "1 1:1\n");
+    fs::last_write_time(at("data/day_" + std::to_string(i)),
+                        fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  const StagePlan plan = plan_staging(data, 2, no_beat);
+  std::atomic<bool> done = false;
+  std::thread another_job([&] {
+    while (!done) remove_stale_copies(disk() + "/" + plan.name() + "/.unfinished");
+  });
+
+  const std::string error = error_of([&] { stage_files(plan, disk()); });
+  done = true;
+  another_job.join();
+
+  EXPECT_EQ(error, "nothing");
 }
 
 TEST_F(Stage, KeepsPathsOfListsWhateverTheyAre) {

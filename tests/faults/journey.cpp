@@ -46,6 +46,15 @@ std::string reason_in(const std::string& errors) {
   return "";
 }
 
+/// `text` without the lines that name `file`.
+std::string without(const std::string& text, const std::string& file) {
+  std::istringstream lines(text);
+  std::string left;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(file) == std::string::npos) left += line + '\n';
+  return left;
+}
+
 std::string fill_of(const std::string& disk) {
   return disk + "/fill";
 }
@@ -220,8 +229,11 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
 }
 
 void Journey::judge(Outcome& outcome, const Result& result) const {
+  Result seen = result;
+  // That it passes over what the fault before has damaged is right.
+  if (!spoilt_file_.empty()) seen.errors = without(result.errors, fs::path(spoilt_file_).filename().string());
   const std::string wrong =
-      verdict_on(outcome.fault, outcome.happened, result, outcome.gone_s, case_.watchdog_s());
+      verdict_on(outcome.fault, outcome.happened, seen, outcome.gone_s, case_.watchdog_s());
   if (!wrong.empty()) outcome.wrong.push_back(wrong + ":\n" + result.errors);
   if (outcome.fault.harm == Harm::fail_call) outcome.said += "  [" + read_file(place_.fired) + "]";
 }

@@ -33,12 +33,13 @@ const char* another_disk(int /*error*/) {
   return "set data.stage_to to a disk with room that can be written on every host";
 }
 
-/// A copy that is written. Locked meanwhile, so that other processes see that it is.
+/// A copy that is written. Locked until it has its name, so that other processes see that it is: it gets the
+/// time of the original, which may be old, before its name.
 class UnfinishedCopy {
  public:
   UnfinishedCopy(const std::string& folder, const std::string& becomes)
-      : copy_(becomes, cat(folder, "/", unique_name()), another_disk) {
-    flock(descriptor(), LOCK_EX | LOCK_NB);  // a file system without locks only keeps more rubbish
+      : copy_(becomes, cat(folder, "/", unique_name()), another_disk), lock_(File::open(copy_.temporary())) {
+    flock(lock_.descriptor(), LOCK_EX | LOCK_NB);  // a file system without locks only keeps more rubbish
   }
 
   void write(std::span<const std::byte> bytes) { copy_.file().append(bytes); }
@@ -71,6 +72,7 @@ class UnfinishedCopy {
   }
 
   AtomicFile copy_;
+  File lock_;  // beside copy_'s own, which is closed before the copy gets its name
 };
 
 /// Calls `visit` for the pieces of a file; returns its checksum.
