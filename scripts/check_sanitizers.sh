@@ -60,10 +60,10 @@ with_threads=(
 )
 # Not under a sanitizer: what reads the sources or builds others, and what measures memory, of which sanitizers take more.
 never='^(style|install|cuda|hosts|scripts|processor)\.|^test_((idx|image|table)_memory|click_allocations)$|^test_gpu_|^test_fake_gpu$'
-# Tests among others of a program: memory again; and one whose process may only write small files, while ThreadSanitizer
-# keeps its marks of constants in a large one.
-export GTEST_FILTER='-Check.PredictsTheMemoryWithinATenth'
-[[ $kind == address ]] || GTEST_FILTER+=':Fault.AFullDiskWhileSavingKeepsTheLastGoodCheckpoint'
+# Tests among others of a program, under ThreadSanitizer only: one that measures memory; and one whose process may only write
+# small files, while the sanitizer keeps its marks of constants in a large one.
+[[ $kind == address ]] ||
+  export GTEST_FILTER='-Check.PredictsTheMemoryWithinATenth:Fault.AFullDiskWhileSavingKeepsTheLastGoodCheckpoint'
 
 find_ccache
 began=$SECONDS

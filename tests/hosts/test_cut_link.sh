@@ -29,7 +29,8 @@ cut() {
   ended=$(date +%s%N)
   echo "== $word: all gone $(((ended - began) / 1000000)) ms after the cut, watchdog_s = $watchdog_s"
   grep "flotilla: rank [01] on h0" "$work/errors" | tee "$work/line"
-  grep -q "rank 2 on h1, rank 3 on h1 do not answer" "$work/line" # in whatever collective the cut found them
+  # Most likely in a step; but reports, comparisons of the models and saves meet as well.
+  grep -qE ": (all-reduce of bucket|comparing the workers' models|reporting|saving).*rank 2 on h1, rank 3 on h1 do not answer" "$work/line"
   kill -9 -- "-$launcher" 2> "$work/none" || true # it may have ended
   wait "$launcher" 2>> "$work/none" || true
   "$hosts" down
