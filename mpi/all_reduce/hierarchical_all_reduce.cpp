@@ -26,6 +26,12 @@ Communicator same_slice(const Communicator& world, const Communicator& group, in
   return world.split(group.rank() < slices ? group.rank() : slices + world.rank());
 }
 
+/// @param of_group ranks of a communicator @param group all its ranks, as ranks of the world
+std::vector<int> in_world(std::vector<int> of_group, const std::vector<int>& group) {
+  for (int& rank : of_group) rank = group[static_cast<std::size_t>(rank)];
+  return of_group;
+}
+
 /// Across groups. Up to some number of them every slice goes straight to its owner: MPI_Allreduce would keep
 /// a processor busy while the wire is (docs/performance.md). Beyond, MPI's algorithms send fewer messages.
 std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire, SumOrder order) {
@@ -37,16 +43,20 @@ std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire,
 class Hierarchical : public Collectives {
  public:
   Hierarchical(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
-      : ranks_(world.size()),
-        slices_(smallest_size(world, group)),
-        across_(make_across(same_slice(world, group, slices_), wire, order)),
-        member_(group.rank()) {
+      : ranks_(world.size()), slices_(smallest_size(world, group)), member_(group.rank()) {
+    const Communicator owners = same_slice(world, group, slices_);
+    across_ = make_across(owners, wire, order);
     const int own = world.rank();
     members_ = group.all_gather(std::span(&own, 1));
+    owners_ = owners.all_gather(std::span(&own, 1));
   }
 
   std::string_view name() const final { return "hierarchical"; }
   int ranks() const final { return ranks_; }
+  std::vector<int> missing_ranks() const final {
+    std::vector<int> missing = in_world(missing_inside(), members_);
+    return missing.empty() ? in_world(across_->missing_ranks(), owners_) : missing;
+  }
 
  protected:
   bool has_slice() const { return member_ < slices_; }
@@ -54,17 +64,15 @@ class Hierarchical : public Collectives {
   int member() const { return member_; }
   const std::vector<int>& members() const { return members_; }  ///< The group's, as ranks of the world
   Collectives& across() const { return *across_; }
-  std::vector<int> in_world(std::vector<int> of_group) const {
-    for (int& rank : of_group) rank = members_[static_cast<std::size_t>(rank)];
-    return of_group;
-  }
+  virtual std::vector<int> missing_inside() const = 0;  ///< As missing_ranks(), of the group, counted in it
 
  private:
   int ranks_;
   int slices_;
-  std::unique_ptr<Collectives> across_;
   int member_;
+  std::unique_ptr<Collectives> across_;
   std::vector<int> members_;
+  std::vector<int> owners_;  ///< Of this rank's slice, as ranks of the world
 };
 
 /// Inside the group through shared memory.
@@ -94,9 +102,9 @@ class HierarchicalInMemory final : public Hierarchical {
     return across().sent_bytes(size) + (members().size() - 1) * size * sizeof(float);
   }
 
-  std::vector<int> missing_ranks() const override { return in_world(group_.missing_ranks()); }
-
  private:
+  std::vector<int> missing_inside() const override { return group_.missing_ranks(); }
+
   SharedGroup group_;
 };
 
@@ -127,9 +135,9 @@ class HierarchicalOverMpi final : public Hierarchical {
     return sum;
   }
 
-  std::vector<int> missing_ranks() const override { return in_world(inside_->missing_ranks()); }
-
  private:
+  std::vector<int> missing_inside() const override { return inside_->missing_ranks(); }
+
   SliceExchangeHandle inside_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 
 #include "kernels/error.hpp"
@@ -69,8 +70,8 @@ void SliceExchange::send(const std::byte* from, std::size_t count, int to) {
 void SliceExchange::wait() {
   std::size_t left = requests_.size();
   constexpr int spins = 16;
-  constexpr int yields = 100;
-  Backoff backoff(spins, yields);
+  constexpr std::int64_t yield_ns = 50'000;
+  Backoff backoff(spins, yield_ns);
   while (left > 0) {
     int count = 0;
     check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(),
@@ -80,7 +81,7 @@ void SliceExchange::wait() {
       backoff.pause();
       continue;
     }
-    backoff = Backoff(spins, yields);
+    backoff = Backoff(spins, yield_ns);
     for (const int index : std::span(finished_).first(static_cast<std::size_t>(count))) {
       const int from = from_[static_cast<std::size_t>(index)];
       if (from >= 0) expected_[static_cast<std::size_t>(from)].store(false, std::memory_order_relaxed);

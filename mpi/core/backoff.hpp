@@ -4,7 +4,10 @@
 #include <sched.h>
 #include <time.h>
 
+#include <cstdint>
+
 #include "kernels/processor/pause.hpp"
+#include "kernels/trace.hpp"
 
 namespace flotilla::mpi {
 
@@ -12,27 +15,36 @@ namespace flotilla::mpi {
 /// times.
 class Backoff {
  public:
-  /// `spins`: pauses of 20 to 50 ns before the first sched_yield(); `yields`: of these before the first nap.
-  explicit Backoff(int spins, int yields = 20'000, long nap_ns = 50'000)
-      : spins_(spins), yields_(yields), nap_ns_(nap_ns) {}
+  /// `spins`: pauses of 20 to 50 ns before the first sched_yield(); `yield_ns`: from then to the first nap. A
+  /// time, because a yield takes 0.3 us where no other process wants the processor, and milliseconds
+  /// elsewhere.
+  explicit Backoff(int spins, std::int64_t yield_ns = 5'000'000, long nap_ns = 50'000)
+      : spins_(spins), yield_ns_(yield_ns), nap_ns_(nap_ns) {}
 
   void pause() {
-    if (rounds_ <= spins_ + yields_) ++rounds_;
-    if (rounds_ <= spins_) {
-      spin_pause();
-    } else if (rounds_ <= spins_ + yields_) {
-      sched_yield();
-    } else {
-      const timespec nap{.tv_sec = 0, .tv_nsec = nap_ns_};
-      nanosleep(&nap, nullptr);
+    if (spins_ > 0) {
+      --spins_;
+      return spin_pause();
     }
+    if (!naps_) {
+      const std::int64_t now_ns = trace::now_ns();
+      if (first_yield_ns_ == 0) first_yield_ns_ = now_ns;
+      naps_ = now_ns - first_yield_ns_ >= yield_ns_;
+    }
+    if (!naps_) {
+      sched_yield();
+      return;
+    }
+    const timespec nap{.tv_sec = 0, .tv_nsec = nap_ns_};
+    nanosleep(&nap, nullptr);
   }
 
  private:
   int spins_;
-  int yields_;
+  std::int64_t yield_ns_;
   long nap_ns_;
-  int rounds_ = 0;
+  std::int64_t first_yield_ns_ = 0;
+  bool naps_ = false;
 };
 
 /// Calls `done` until it returns true.

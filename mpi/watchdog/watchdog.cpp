@@ -15,6 +15,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/clock.hpp"
+#include "mpi/core/collective_log.hpp"
 #include "mpi/core/last_resort.hpp"
 #include "mpi/watchdog/thread_activity.hpp"
 
@@ -41,6 +42,16 @@ constexpr double calls_per_limit = 8.0;
 std::string not_there(const std::vector<int>& missing) {
   std::string text;
   for (const int rank : missing) text += cat(text.empty() ? "not there: rank " : ", ", rank);
+  return text;
+}
+
+/// The collective calls in which threads of this process wait: the communication thread's is not the training
+/// thread's.
+std::string waits_in() {
+  std::string text;
+  for (const CollectiveHistory& history : CollectiveLog::all())
+    if (history.waiting != 0)
+      text += (text.empty() ? "here a thread waits in " : ", in ") + history.call(history.begun).text();
   return text;
 }
 
@@ -235,7 +246,8 @@ struct Watchdog::Impl {
       if (call.left_to_another()) sleep(other_report_limit_s);
       details = call.text(here, not_arrived);
     });
-    if (!details.empty()) sentence += "; " + details;
+    for (const std::string& detail : {details, waits_in()})
+      if (!detail.empty()) sentence += "; " + detail;
     say_and_leave(sentence);
   }
 

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,12 +21,8 @@
 // damaged ones must be passed over, and nothing may be left of it. Prints a line for each fault and a
 // summary; exit code 1 if anything was wrong.
 //
-//   soak_faults [--faults 100] [--minutes 15] [--seed 1] [--jobs 1] [--json FILE] [--kind TEXT]
-//   soak_faults --replay SEED
-//
-// FILE gets a JSON object for each fault. --replay brings that of one line once more, by its "seed", from
-// which strategy, ranks, hosts and fault follow (and a second fault where the run that resumes has one); the
-// moment depends on the machine, too. --kind takes only cases whose fault's kind has these letters.
+// From the seed of a case follow strategy, ranks, hosts and fault, and a second fault where the run that
+// resumes has one; the moment depends on the machine, too.
 
 namespace flotilla::test {
 namespace {
@@ -45,29 +42,15 @@ struct Options {
   std::string kind{};
 };
 
-Options options_of(const Texts& words) {
-  Options options;
-  for (std::size_t i = 1; i < words.size(); i += 2) {
-    if (i + 1 == words.size()) throw std::invalid_argument(words[i] + ": no option, or its value is missing");
-    const std::string& value = words[i + 1];
-    if (words[i] == "--faults")
-      options.faults = std::stoi(value);
-    else if (words[i] == "--minutes")
-      options.minutes = std::stod(value);
-    else if (words[i] == "--seed")
-      options.seed = std::stoull(value);
-    else if (words[i] == "--jobs")
-      options.jobs = std::stoi(value);
-    else if (words[i] == "--replay")
-      options.replay = std::stoull(value);
-    else if (words[i] == "--json")
-      options.json = value;
-    else if (words[i] == "--kind")
-      options.kind = value;
-    else
-      throw std::invalid_argument("no option " + words[i]);
-  }
-  return options;
+void declare(CLI::App& program, Options& options) {
+  program.add_option("--faults", options.faults, "that come to pass")->check(CLI::PositiveNumber);
+  program.add_option("--minutes", options.minutes, "after which no more are drawn")
+      ->check(CLI::PositiveNumber);
+  program.add_option("--seed", options.seed, "of all cases");
+  program.add_option("--jobs", options.jobs, "cases side by side")->check(CLI::PositiveNumber);
+  program.add_option("--json", options.json, "file that gets an object for each fault, a line each");
+  program.add_option("--kind", options.kind, "only cases whose fault's kind has these letters");
+  program.add_option("--replay", options.replay, "one case once more, by its \"seed\" in the file of --json");
 }
 
 /// Of the case so many of a soak, 48 bits, never 0 (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
@@ -238,8 +221,11 @@ int soak(const Options& options) {
 }  // namespace flotilla::test
 
 int main(int argc, char** argv) {
+  CLI::App program("Brings random faults");
+  flotilla::test::Options options;
+  flotilla::test::declare(program, options);
+  CLI11_PARSE(program, argc, argv);
   try {
-    const auto options = flotilla::test::options_of({argv, argv + argc});
     flotilla::test::complete_environment();
     return flotilla::test::soak(options);
   } catch (const std::exception& error) {

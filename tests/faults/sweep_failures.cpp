@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,12 +19,6 @@
 // every strategy, in runs that begin anew and in runs that resume: all ranks must end in time, with a line
 // that tells of that failure, and the next run must go on from the newest checkpoint that was reported.
 // Prints a line for each attempt and a table; exit code 1 if anything was wrong.
-//
-//   sweep_failures [--strategy NAME] [--call WORD] [--without WORD] [--rank N] [--phase start|resume]
-//                  [--every N] [--minutes M]
-//
-// NAME is a part of the strategy's name (tests/faults/ways.cpp), WORD one of fail_at_call.cpp's. With --every
-// 3 only every third attempt is made.
 
 namespace flotilla::test {
 namespace {
@@ -38,29 +33,15 @@ struct Options {
   double minutes = 1e9;
 };
 
-Options options_of(const Texts& words) {
-  Options options;
-  for (std::size_t i = 1; i < words.size(); i += 2) {
-    if (i + 1 == words.size()) throw std::invalid_argument(words[i] + ": no option, or its value is missing");
-    const std::string& value = words[i + 1];
-    if (words[i] == "--strategy")
-      options.strategy = value;
-    else if (words[i] == "--call")
-      options.call = value;
-    else if (words[i] == "--without")
-      options.without = value;
-    else if (words[i] == "--phase")
-      options.phase = value;
-    else if (words[i] == "--rank")
-      options.rank = std::stoi(value);
-    else if (words[i] == "--every")
-      options.every = std::stoi(value);
-    else if (words[i] == "--minutes")
-      options.minutes = std::stod(value);
-    else
-      throw std::invalid_argument("no option " + words[i]);
-  }
-  return options;
+void declare(CLI::App& program, Options& options) {
+  program.add_option("--strategy", options.strategy, "a part of its name in tests/faults/ways.cpp");
+  program.add_option("--call", options.call, "a word of fail_at_call.cpp's");
+  program.add_option("--without", options.without, "of these words");
+  program.add_option("--phase", options.phase)->check(CLI::IsMember({"start", "resume"}));
+  program.add_option("--rank", options.rank, "on which calls fail")->check(CLI::Range(0, 1000));
+  program.add_option("--every", options.every, "of so many attempts one")->check(CLI::PositiveNumber);
+  program.add_option("--minutes", options.minutes, "after which no more are made")
+      ->check(CLI::PositiveNumber);
 }
 
 /// The first server and the first worker, and one that is not the first of its kind.
@@ -169,8 +150,11 @@ class Sweep {
 }  // namespace flotilla::test
 
 int main(int argc, char** argv) {
+  CLI::App program("Lets each call fail once");
+  flotilla::test::Options options;
+  flotilla::test::declare(program, options);
+  CLI11_PARSE(program, argc, argv);
   try {
-    const auto options = flotilla::test::options_of({argv, argv + argc});
     flotilla::test::complete_environment();
     return flotilla::test::Sweep(options).run_all();
   } catch (const std::exception& error) {

@@ -100,6 +100,8 @@ TEST(Verdict, WantsReasonRankAndStepOfACallThatFails) {
   const std::string warning = "warning: not saved: Stale file handle\nflotilla: ";
   EXPECT_EQ(verdict(2, warning + "rank 1 on a, step 4: not saved: Stale file handle"), "");
   EXPECT_NE(verdict(2, warning + "rank 1 on a: not saved: Stale file handle"), "");
+  EXPECT_EQ(verdict(2, "rank 0 on a, step 4: step 8 was not saved: server 1: 'x': Stale file handle"), "");
+  EXPECT_NE(verdict(2, "rank 0 on a, step 4: step 8 was not saved: 'x': Stale file handle"), "");
   EXPECT_NE(verdict(2, "rank 1 on a, step 4: cannot read 'x'"), "");
   EXPECT_NE(verdict(3, "rank 0 on a, step 4: nothing has moved for 4 s"), "");
   fails.call.error = "short";
