@@ -70,7 +70,7 @@ began=$SECONDS
 mkdir -p build
 cmake --preset "$preset" "${launcher[@]}" >"$build.log" 2>&1 || fail 1 "sanitizers: cmake failed ($build.log)"
 
-# The names of ctest, a line each; a program that runs on several rank counts has one for each: NAME.np2
+# The names of ctest, a line each; a program that runs on several rank counts, or in parts, has one for each: NAME.np2
 mapfile -t all < <(ctest --test-dir "$build" -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -vE "$never")
 wanted=("$@")
 [[ $kind == address ]] || (($#)) || wanted=("${with_threads[@]}")
@@ -82,7 +82,7 @@ for name in "${wanted[@]}"; do
   tests+=("${found[@]}")
 done
 
-mapfile -t targets < <(printf '%s\n' "${tests[@]%.np*}" | sort -u)
+mapfile -t targets < <(printf '%s\n' "${tests[@]%%.*}" | sort -u)
 say "sanitizers: building ${#targets[@]} programs in $build"
 cmake --build "$build" -j "$(build_jobs)" --target flotilla "${targets[@]}" >>"$build.log" 2>&1 || {
   tail -n 30 "$build.log" >&2
