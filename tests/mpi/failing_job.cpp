@@ -128,10 +128,11 @@ void say_and_abort(const std::string& sentence) {
 
 /// A rank that neither fails nor arrives: the first one's watchdog ends the job.
 void hang(const Communicator& world, Collectives& collectives, SharedStorage& storage) {
+  world.barrier();  // so that no other rank is late
   if (world.rank() == world.size() - 1) {
     while (true) std::this_thread::sleep_for(1s);
   }
-  flotilla::mpi::Watchdog watchdog(world.is_root() ? 0.5 : 20.0, say_and_abort);
+  flotilla::mpi::Watchdog watchdog(world.is_root() ? 1.0 : 20.0, say_and_abort);
   const flotilla::mpi::MissingRanks missing(watchdog, [&] { return collectives.missing_ranks(); });
   watchdog.beat("all-reduce of bucket", 1, 0);
   collectives.all_reduce(flotilla::device_span(storage.mine()));
