@@ -23,16 +23,13 @@ inline std::vector<std::string> small_run(const std::string& output, const std::
   return all;
 }
 
-/// mpirun with a library that is loaded into the ranks.
+/// A command of flotilla_command() with a library that is loaded into the ranks.
 inline std::vector<std::string> with_library(const std::vector<std::string>& command,
                                              const std::string& library,
                                              const std::vector<std::string>& environment) {
-  std::vector<std::string> words = {"env"};
-  words.insert(words.end(), environment.begin(), environment.end());
-  words.push_back(command.front());
-  words.insert(words.end(), {"-x", "LD_PRELOAD=" + library});
-  words.insert(words.end(), command.begin() + 1, command.end());
-  return words;
+  std::vector<std::string> variables = environment;
+  variables.push_back("LD_PRELOAD=" + library);
+  return with_variables(command, variables);
 }
 
 /// @returns false if it did not come to hold in so many seconds

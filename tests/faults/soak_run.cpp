@@ -48,7 +48,10 @@ Texts soak_command(const SoakCase& one, const SoakPlace& place, const std::strin
   if (fault != nullptr && fault->moment == Moment::in_staging)
     arguments.push_back("data.stage_to=" + place.fired + "-staged");
   arguments.insert(arguments.end(), more.begin(), more.end());
-  Texts words = flotilla_command(one.ranks, arguments);
+  Texts variables = {"ASAN_OPTIONS=verify_asan_link_order=0"};
+  if (fault != nullptr)
+    for (const std::string& variable : environment_of(*fault, place.fired)) variables.push_back(variable);
+  const Texts words = with_variables(flotilla_command(one.ranks, arguments), variables);
   Texts first = {"env", "TMPDIR=" + place.temporary};
   if (place.hosts == nullptr)
     first.push_back(words.front());
@@ -56,10 +59,6 @@ Texts soak_command(const SoakCase& one, const SoakPlace& place, const std::strin
     for (const std::string& word : place.hosts->launcher()) first.push_back(word);
   if (fault != nullptr && fault->harm == Harm::fill_shared_memory)
     first.insert(first.end(), {"--mca", "btl_vader_backing_directory", place.temporary});
-  if (fault != nullptr)
-    for (const std::string& variable : environment_of(*fault, place.fired))
-      first.insert(first.end(), {"-x", variable});
-  first.insert(first.end(), {"-x", "ASAN_OPTIONS=verify_asan_link_order=0"});
   first.insert(first.end(), words.begin() + 1, words.end());
   return first;
 }

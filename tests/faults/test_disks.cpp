@@ -111,10 +111,9 @@ TEST_F(Disk, ThatIsFullBeforeTheStartIsToldInOneSentence) {
 TEST_F(Disk, ThatIsTooSmallForInflatedDataIsToldBeforeInflating) {
   fill_disk(disk_ + "/fill");
   fs::resize_file(disk_ + "/fill", fs::file_size(disk_ + "/fill") - (std::uintmax_t{5} << 20));
-  Texts command = flotilla_command(2, small_run(folder_.path("run"), {"train.steps=20"}));
-  command.insert(command.begin() + 1, {"-x", "TMPDIR=" + disk_});
+  const Texts command = flotilla_command(2, small_run(folder_.path("run"), {"train.steps=20"}));
 
-  const Result result = flotilla::test::run(command);
+  const Result result = flotilla::test::run(with_variables(command, {"TMPDIR=" + disk_}));
 
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_EQ(count(result.errors, "flotilla: "), 1) << result.errors;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -109,6 +110,14 @@ std::vector<std::string> flotilla_command(int ranks, const std::vector<std::stri
   return command;
 }
 
+std::vector<std::string> with_variables(std::vector<std::string> command,
+                                        const std::vector<std::string>& variables) {
+  const auto program = std::ranges::find(command, std::string(FLOTILLA_EXECUTABLE));
+  const auto env = command.insert(program, "env");
+  command.insert(env + 1, variables.begin(), variables.end());
+  return command;
+}
+
 Result flotilla(int ranks, const std::vector<std::string>& arguments) {
   return Program(flotilla_command(ranks, arguments)).wait();
 }
@@ -179,7 +188,8 @@ std::map<int, pid_t> present_ranks(pid_t parent) {
     std::error_code ignored;
     if (fs::read_symlink(entry.path() / "exe", ignored) != fs::path(FLOTILLA_EXECUTABLE)) continue;
     if (environment_of(entry.path(), group_variable) != group) continue;
-    const std::string rank = environment_of(entry.path(), "OMPI_COMM_WORLD_RANK");
+    std::string rank = environment_of(entry.path(), "OMPI_COMM_WORLD_RANK");
+    if (rank.empty()) rank = environment_of(entry.path(), "PMI_RANK");  // MPICH
     if (!rank.empty()) found[std::stoi(rank)] = static_cast<pid_t>(std::stol(name));
   }
   return found;

@@ -43,6 +43,9 @@ class Program {
 
 /// mpirun -n ranks flotilla arguments…
 std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments);
+/// The command of flotilla_command() with variables for the ranks, each NAME=VALUE, whatever the launcher.
+std::vector<std::string> with_variables(std::vector<std::string> command,
+                                        const std::vector<std::string>& variables);
 Result flotilla(int ranks, const std::vector<std::string>& arguments);
 Result run(const std::vector<std::string>& command);
 
