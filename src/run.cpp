@@ -151,7 +151,13 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   try {
     const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
     const bool comparing = line && std::holds_alternative<flotilla::CompareArguments>(*line);
-    if (comparing || (training != nullptr && !training->check)) listener.emplace();
+    // Thrown once MPI can end the other ranks, which wait for this one to begin.
+    std::exception_ptr no_listener;
+    try {
+      if (comparing || (training != nullptr && !training->check)) listener.emplace();
+    } catch (const std::exception&) {
+      no_listener = std::current_exception();
+    }
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
     flotilla::FailureHandler failure(world.rank(), world.size(), flotilla::mpi::host_name());
@@ -166,6 +172,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       return flotilla::exit_user_error;
     }
     try {
+      if (no_listener) std::rethrow_exception(no_listener);
       if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
       // 5. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
       const flotilla::KokkosScope kokkos;
