@@ -26,12 +26,9 @@ class Backoff {
       --spins_;
       return spin_pause();
     }
-    if (!naps_) {
-      const std::int64_t now_ns = trace::now_ns();
-      if (first_yield_ns_ == 0) first_yield_ns_ = now_ns;
-      naps_ = now_ns - first_yield_ns_ >= yield_ns_;
-    }
-    if (!naps_) {
+    const std::int64_t now_ns = trace::now_ns();
+    if (first_nap_ns_ == 0) first_nap_ns_ = now_ns + yield_ns_;
+    if (now_ns < first_nap_ns_) {
       sched_yield();
       return;
     }
@@ -43,8 +40,7 @@ class Backoff {
   int spins_;
   std::int64_t yield_ns_;
   long nap_ns_;
-  std::int64_t first_yield_ns_ = 0;
-  bool naps_ = false;
+  std::int64_t first_nap_ns_ = 0;  ///< 0: it has not yielded yet
 };
 
 /// Calls `done` until it returns true.

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/faults/rank_variable.hpp"
+#include "tests/support/launched_rank.hpp"
 
 // Loaded into a program before it starts, kills it (SIGKILL) in one of its calls on files below checkpoints/:
 // FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. With
@@ -27,7 +27,7 @@ struct Plan {
 
 Plan read_plan() {
   const char* text = std::getenv("FLOTILLA_TEST_DIE_AT");
-  const char* rank = flotilla::test::rank_variable();
+  const char* rank = flotilla::test::launched_rank();
   if (text == nullptr || rank == nullptr) return {};
   int where = -1;
   int count = 0;
@@ -55,7 +55,7 @@ bool is_of_checkpoints(int descriptor) {
 /// Of each read of this rank; 0: none.
 int read_slowness() {
   const char* text = std::getenv("FLOTILLA_TEST_SLOW_READS");
-  const char* rank = flotilla::test::rank_variable();
+  const char* rank = flotilla::test::launched_rank();
   int where = -1;
   int milliseconds = 0;
   if (text == nullptr || rank == nullptr || std::sscanf(text, "%d %d", &where, &milliseconds) != 2) return 0;

@@ -21,7 +21,7 @@
 #include <new>
 #include <string_view>
 
-#include "tests/faults/rank_variable.hpp"
+#include "tests/support/launched_rank.hpp"
 
 // Loaded into a program before it starts, lets one of its calls fail on one rank.
 // FLOTILLA_TEST_FAIL="1 open 7" is rank 1's seventh call that opens a file, "1 open @1f3e" the first that
@@ -86,7 +86,7 @@ State& state() {
   static std::array<std::byte, sizeof(State)> room alignas(State);
   static State* const made = [] {
     auto* const made_now = new (room.data()) State;
-    const char* rank = flotilla::test::rank_variable();
+    const char* rank = flotilla::test::launched_rank();
     if (rank == nullptr) return made_now;
     dl_iterate_phdr(add_module, made_now);
     int where = -1;

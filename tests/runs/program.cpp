@@ -16,6 +16,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/launched_rank.hpp"
+
 namespace flotilla::test {
 
 namespace fs = std::filesystem;
@@ -188,9 +190,9 @@ std::map<int, pid_t> present_ranks(pid_t parent) {
     std::error_code ignored;
     if (fs::read_symlink(entry.path() / "exe", ignored) != fs::path(FLOTILLA_EXECUTABLE)) continue;
     if (environment_of(entry.path(), group_variable) != group) continue;
-    std::string rank = environment_of(entry.path(), "OMPI_COMM_WORLD_RANK");
-    if (rank.empty()) rank = environment_of(entry.path(), "PMI_RANK");  // MPICH
-    if (!rank.empty()) found[std::stoi(rank)] = static_cast<pid_t>(std::stol(name));
+    for (const char* const variable : rank_variables)
+      if (const std::string rank = environment_of(entry.path(), variable); !rank.empty())
+        found[std::stoi(rank)] = static_cast<pid_t>(std::stol(name));
   }
   return found;
 }
