@@ -14,8 +14,4 @@ struct BuildInfo {
 };
 BuildInfo build_info();
 
-/// Checks that this processor has every instruction set that the executable was compiled for.
-/// @throws UserError naming the first that it lacks, and the option to build with.
-void check_processor();
-
 }  // namespace flotilla

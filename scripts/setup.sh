@@ -36,6 +36,7 @@ tools=(
   chromium libxml2-utils       # the page and the pictures of flotilla report
   iproute2 procps util-linux   # tests/hosts: hosts made of namespaces
   slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge  # and a Slurm over them
+  qemu-user                    # an older processor than this one
 )
 
 usage() {

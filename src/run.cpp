@@ -5,13 +5,13 @@
 #include <csignal>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "kernels/build_info.hpp"
 #include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/error.hpp"
 #include "kernels/error_text.hpp"
@@ -109,6 +109,17 @@ int run_together(const CommandLine& line, const flotilla::mpi::Communicator& wor
       line);
 }
 
+/// Collective. @param failure what this rank met before MPI began; null: nothing
+/// @throws AgreedFailure on every rank if one met anything, naming hosts or the rank where it was not all
+void throw_together(const flotilla::mpi::Communicator& world, const std::exception_ptr& failure) {
+  int failed = failure ? 1 : 0;
+  world.all_reduce(std::span(&failed, 1), flotilla::mpi::Op::max);
+  if (failed == 0) return;
+  flotilla::agree(world, flotilla::mpi::find_topology(world), [&failure] {
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
 }  // namespace
 
 int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
@@ -118,9 +129,9 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
 
   // 1. What does the user want? Commands for one process end here.
   std::optional<CommandLine> line;
-  std::string usage_error;
+  // Thrown once MPI can tell the other ranks, which wait for this one to begin.
+  std::exception_ptr own_failure;
   try {
-    flotilla::check_processor();
     for (flotilla::ModelKind& kind : own_models) flotilla::add_model(std::move(kind));
     auto parsed = flotilla::parse_command_line(argv[0], {argv + 1, argv + argc}, flotilla::version_text());
     if (const auto* text = std::get_if<flotilla::PrintedText>(&parsed)) {
@@ -128,10 +139,11 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       return flotilla::exit_done;
     }
     line = std::get<CommandLine>(parsed);
-    if (const std::optional<int> done = run_alone(*line)) return *done;
-  } catch (const flotilla::UserError& error) {
-    if (line) return say_error(error.what(), flotilla::exit_user_error);
-    usage_error = error.what();  // every rank of a job has it: one of them prints it
+  } catch (const std::exception&) {
+    own_failure = std::current_exception();
+  }
+  try {
+    if (const std::optional<int> done = line ? run_alone(*line) : std::nullopt) return *done;
   } catch (const std::exception& error) {
     return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }
@@ -151,12 +163,10 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   try {
     const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
     const bool comparing = line && std::holds_alternative<flotilla::CompareArguments>(*line);
-    // Thrown once MPI can end the other ranks, which wait for this one to begin.
-    std::exception_ptr no_listener;
     try {
       if (comparing || (training != nullptr && !training->check)) listener.emplace();
     } catch (const std::exception&) {
-      no_listener = std::current_exception();
+      own_failure = std::current_exception();
     }
     flotilla::mpi::Environment environment(argc, argv);
     const auto world = flotilla::mpi::Communicator::world();
@@ -172,8 +182,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       return flotilla::exit_user_error;
     }
     try {
-      if (no_listener) std::rethrow_exception(no_listener);
-      if (!line) throw flotilla::AgreedFailure(usage_error, flotilla::exit_user_error);
+      throw_together(world, own_failure);
       // 5. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
       const flotilla::KokkosScope kokkos;
       return run_together(*line, world, failure);

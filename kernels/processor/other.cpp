@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // For processors other than x86-64, where no instruction set is checked.
-#include "kernels/build_info.hpp"
 #include "kernels/half.hpp"
 #include "kernels/processor/processor.hpp"
 #include "kernels/processor/required_features.hpp"
@@ -22,7 +21,5 @@ void round_to_bfloat16(std::int64_t count, const float* from, std::uint16_t* to)
 bool is_amd() {
   return false;
 }
-
-void check_processor() {}
 
 }  // namespace flotilla

@@ -2,8 +2,13 @@
 // Compiled for the plainest x86-64 (CMakeLists.txt): it must run on the processor that lacks what it looks
 // for.
 #include <immintrin.h>
+#include <unistd.h>
 
-#include "kernels/build_info.hpp"
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
 #include "kernels/error.hpp"
 #include "kernels/half.hpp"
 #include "kernels/processor/processor.hpp"
@@ -20,7 +25,7 @@ struct Feature {
 };
 
 // The builtin takes literals only. required_features.hpp is made by CMake from the compiler's own macros.
-const Feature features[] = {
+constexpr Feature features[] = {
     {"sse4.2", required_feature::sse4_2, [] { return __builtin_cpu_supports("sse4.2") != 0; }},
     {"popcnt", required_feature::popcnt, [] { return __builtin_cpu_supports("popcnt") != 0; }},
     {"avx", required_feature::avx, [] { return __builtin_cpu_supports("avx") != 0; }},
@@ -58,6 +63,36 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void round_by_in
   _mm256_mask_storeu_epi16(to + i, rest, rounded);
 }
 
+/// Whether a launcher started another process on this host before this one.
+bool is_further_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    const char* const number = std::getenv(name);
+    if (number != nullptr) return std::atoi(number) > 0;
+  }
+  return false;
+}
+
+/// Ends the process where the processor lacks an instruction set that the executable was compiled for, with
+/// one line for each host. The constructors of the program's global objects use these instructions already:
+/// this one comes before them, and uses nothing but the C library.
+[[gnu::constructor(101)]] void refuse_older_processors() {
+  __builtin_cpu_init();
+  for (const Feature& feature : features) {
+    if (!feature.required || feature.present()) continue;
+    std::array<char, 256> host{};
+    gethostname(host.data(), host.size() - 1);
+    if (!is_further_rank())
+      dprintf(
+          STDERR_FILENO,
+          "flotilla: the processor of %s lacks %s, and this executable was built with -march=%s: build it "
+          "there, or with -DFLOTILLA_ARCHITECTURE=x86-64-v3 or x86-64\n",
+          host.data(), feature.name, required_feature::architecture);
+    // MPICH's launcher ends the others, which wait for this process in MPI_Init, for a signal only.
+    if (std::getenv("PMI_RANK") != nullptr) std::raise(SIGILL);
+    _exit(exit_user_error);
+  }
+}
+
 }  // namespace
 
 std::string built_for() {
@@ -88,20 +123,6 @@ void round_to_bfloat16(std::int64_t count, const float* from, std::uint16_t* to)
 bool is_amd() {
   __builtin_cpu_init();
   return __builtin_cpu_is("amd") != 0;
-}
-
-void check_processor() {
-  __builtin_cpu_init();
-  for (const Feature& feature : features) {
-    if (!feature.required || feature.present()) continue;
-    // No cat(): what is instantiated from its streams elsewhere may use the instructions that are missing.
-    std::string text = "this processor lacks ";
-    text += feature.name;
-    text += ", and this executable was built with -march=";
-    text += required_feature::architecture;
-    text += ": build it on this machine, or with -DFLOTILLA_ARCHITECTURE=x86-64-v3 or x86-64";
-    throw UserError(text);
-  }
 }
 
 }  // namespace flotilla

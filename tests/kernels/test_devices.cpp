@@ -173,7 +173,6 @@ TEST(BuildInfo, NamesVersions) {
 
   EXPECT_EQ(std::count(info.onednn.begin(), info.onednn.end(), '.'), 2) << info.onednn;
   EXPECT_FALSE(info.architecture.empty());
-  EXPECT_NO_THROW(check_processor());
 }
 
 }  // namespace

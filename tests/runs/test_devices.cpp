@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
-// A run on a device whose memory the host cannot reach, and on its way from device to device.
+// A run on a device whose memory the host cannot reach, on its way from device to device, and on a processor
+// that is older than the executable.
 
 namespace flotilla::test {
 namespace {
@@ -79,6 +83,46 @@ TEST(Devices, CheckADeckForOneWithMemoryOfItsOwn) {
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_NE(result.output.find("copies in host memory"), std::string::npos) << result.output;
+}
+
+/// A job whose first ranks run on an x86-64 processor of 2008, which has no AVX, by qemu.
+class OlderProcessor : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(QEMU_X86_64)) GTEST_SKIP() << "no qemu-x86_64 (qemu-user), or a sanitizer";
+    if (run({QEMU_X86_64, "-cpu", "Nehalem", "/bin/true"}).exit_code != 0)
+      GTEST_SKIP() << "programs of this system do not run on it";
+    if (run({FLOTILLA_EXECUTABLE, "--version"}).output.find(" avx ") == std::string::npos)
+      GTEST_SKIP() << "the executable is for processors without AVX, too";
+  }
+
+  /// "flotilla arguments…" on the older processor.
+  static std::vector<std::string> older(const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {QEMU_X86_64, "-cpu", "Nehalem", FLOTILLA_EXECUTABLE};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return command;
+  }
+
+  static constexpr const char* says = " lacks avx, and this executable was built with -march=";
+};
+
+TEST_F(OlderProcessor, IsToldOf) {
+  expect_told(run(older({"--version"})), says);
+}
+
+TEST_F(OlderProcessor, EndsTheRanksOnOtherProcessors) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> train = {"train", source_path("inputs/mnist_mlp.toml"),
+                                          "run.output=" + folder.path("run")};
+  std::vector<std::string> job = {FLOTILLA_MPIEXEC, "-n", "2"};
+  for (const std::string& word : older(train)) job.push_back(word);
+  job.insert(job.end(), {":", "-n", "1", FLOTILLA_EXECUTABLE});
+  job.insert(job.end(), train.begin(), train.end());
+
+  const Result result = run(job);
+
+  expect_told(result, says);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run")));
 }
 
 }  // namespace
