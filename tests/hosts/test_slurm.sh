@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
-#   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark no_environment node_failure …]
+#   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark no_environment no_start node_failure …]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
@@ -182,6 +182,19 @@ no_environment() {
   compgen -G "$work/data/flotilla-*" > /dev/null || fail "nothing was staged"
 }
 
+# A node on which the program does not start, behind nodes on which it does: srun waits for these no longer than SLURM_WAIT.
+no_start() {
+  local job state
+  mkdir -p broken
+  printf '#!/bin/sh\n[ "$SLURMD_NODENAME" = h1 ] && exit 127\nexec "%s/flotilla" "$@"\n' "$build" > broken/flotilla
+  chmod +x broken/flotilla
+  job=$(SLURM_WAIT=3 PATH=$work/broken:$PATH slurm_cpu no_start --nodes=2)
+  state=$("$slurm" wait "$job" FAILED COMPLETED TIMEOUT)
+  [[ $state == FAILED ]] || fail "job $job is $state"
+  grep -q "Exited with exit code 127" "$job.out" || fail "it does not say which rank ended"
+  [ ! -e no_start ] || fail "a run began"
+}
+
 # The host is gone at once; Slurm notices after SlurmdTimeout.
 node_failure() {
   local job
@@ -198,7 +211,7 @@ node_failure() {
 mpirun -n 1 flotilla train "${common[@]}" "run.output=$work/whole" run.emulate_straggler.pause_s=1e-6 > whole.out
 "$slurm" up 3
 cases=("$@")
-[ $# -gt 0 ] || cases=(preemption warnings saving array servers no_environment node_failure)
+[ $# -gt 0 ] || cases=(preemption warnings saving array servers no_environment no_start node_failure)
 for case in "${cases[@]}"; do
   began=$SECONDS
   "$case"
