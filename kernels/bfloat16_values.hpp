@@ -47,7 +47,8 @@ DeviceSpan<const T> values_as(const Tensor& tensor) {
 /// with_values(precision, [&]<class T>(T) { … }).
 template <class Body>
 decltype(auto) with_values(Precision precision, const Body& body) {
-  return precision == Precision::bfloat16 ? body(Bfloat16{}) : body(0.0F);
+  if (precision == Precision::bfloat16) return body(Bfloat16{});
+  return body(0.0F);
 }
 
 }  // namespace flotilla

@@ -7,7 +7,7 @@ namespace flotilla {
 
 namespace {
 
-class LoopsPool2d : public Pool2d {
+class LoopsPool2d final : public Pool2d {
  public:
   LoopsPool2d(const LoopsContext& context, const Pool2dSpec& spec) : context_(context), spec_(spec) {
     check_spec(spec);

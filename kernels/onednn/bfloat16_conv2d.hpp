@@ -15,7 +15,7 @@ namespace flotilla {
 /// the layout that the arena keeps. Forward is oneDNN's convolution. Backward is one, or for images that lie
 /// as (N,H,W,C) a matrix product over pixels as rows, which AMX computes up to five times as fast: of kernels
 /// of 1, of strides, and for weights' gradients of small images.
-class CpuBfloat16Conv2d : public Conv2d {
+class CpuBfloat16Conv2d final : public Conv2d {
  public:
   CpuBfloat16Conv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
                     const Conv2dSpec& spec);

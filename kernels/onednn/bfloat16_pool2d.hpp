@@ -12,7 +12,7 @@ namespace flotilla {
 
 /// Pool2d on tensors of bfloat16 as own passes: oneDNN's add up the gradients of windows that overlap in
 /// bfloat16, rounding each time.
-class CpuBfloat16Pool2d : public Pool2d {
+class CpuBfloat16Pool2d final : public Pool2d {
  public:
   CpuBfloat16Pool2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts,
                     const Pool2dSpec& spec);

@@ -12,7 +12,7 @@ namespace flotilla {
 /// Conv2d in float32 as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that
 /// is allowed and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct
 /// forward convolution; other primitives get them through a reorder.
-class CpuConv2d : public Conv2d {
+class CpuConv2d final : public Conv2d {
  public:
   CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,
             const Conv2dSpec& spec);

@@ -11,7 +11,7 @@ namespace flotilla {
 
 /// Pool2d in float32 as oneDNN's primitives; max keeps in a workspace of its own where the largest values
 /// were.
-class CpuPool2d : public Pool2d {
+class CpuPool2d final : public Pool2d {
  public:
   CpuPool2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, const Pool2dSpec& spec);
   Shape output_shape() const override { return flotilla::output_shape(spec_); }

@@ -5,6 +5,7 @@
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/plan_checks.hpp"
+#include "kernels/reference/flat.hpp"
 #include "kernels/reference/image_loops.hpp"
 #include "kernels/reference/loops.hpp"
 
@@ -269,7 +270,7 @@ class ReferenceLayerNorm : public LayerNorm {
   reference::Rounding rounding_;
 };
 
-class ReferencePool2d : public Pool2d {
+class ReferencePool2d final : public Pool2d {
  public:
   ReferencePool2d(const Pool2dSpec& spec, reference::Rounding rounding) : spec_(spec), rounding_(rounding) {
     check_spec(spec);

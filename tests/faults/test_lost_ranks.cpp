@@ -49,7 +49,7 @@ TEST_P(DeathInSaving, LosesNoCheckpointThatWasReportedAndLeavesNoneHalf) {
   const Result killed = flotilla::test::run(with_library(
       flotilla_command(2, keys), DIE_AT_CALL, {std::string("FLOTILLA_TEST_DIE_AT=") + GetParam().call}));
 
-  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.errors;
+  expect_killed(killed);
   const auto saved = metrics(output, "checkpoint");
   const std::string newest = newest_of(output);
   EXPECT_GE(newest, saved.empty() ? "" : saved.back().at("path").get<std::string>());
@@ -95,7 +95,7 @@ TEST(LostRank, InValidationIsNamed) {
   kill(rank_processes(program.pid(), 2)[1], SIGKILL);
   const Result killed = program.wait();
 
-  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.errors;
+  expect_killed(killed);
   EXPECT_NE(flotilla(2, small_run(output, {"train.steps=40"})).exit_code, 4);
 }
 

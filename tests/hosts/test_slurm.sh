@@ -186,7 +186,11 @@ no_environment() {
 no_start() {
   local job state
   mkdir -p broken
-  printf '#!/bin/sh\n[ "$SLURMD_NODENAME" = h1 ] && exit 127\nexec "%s/flotilla" "$@"\n' "$build" > broken/flotilla
+  cat > broken/flotilla << END
+#!/bin/sh
+[ "\$SLURMD_NODENAME" = h1 ] && exit 127
+exec "$build/flotilla" "\$@"
+END
   chmod +x broken/flotilla
   job=$(SLURM_WAIT=3 PATH=$work/broken:$PATH slurm_cpu no_start --nodes=2)
   state=$("$slurm" wait "$job" FAILED COMPLETED TIMEOUT)

@@ -26,6 +26,8 @@ namespace {
 
 /// Tells the processes of one Program from those of others; its value is the process id of the launcher.
 constexpr const char* group_variable = "FLOTILLA_TEST_GROUP";
+/// What MPICH's launcher prints where a rank ended by a signal, or without MPI_Finalize.
+constexpr const char* mark_of_mpich = "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES";
 
 void redirect(const std::string& file, int descriptor) {
   const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -166,6 +168,16 @@ void expect_told(const Result& result, const std::string& text) {
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_EQ(count(result.errors, "flotilla: ") - count(result.errors, "flotilla:   "), 1) << result.errors;
   EXPECT_NE(result.errors.find(text), std::string::npos) << result.errors;
+}
+
+void expect_killed(const Result& result) {
+  const bool by_mpich = result.output.find(mark_of_mpich) != std::string::npos;
+  EXPECT_EQ(result.exit_code, by_mpich ? SIGKILL : 128 + SIGKILL) << result.errors;
+}
+
+bool launcher_killed_at_once(const Result& result) {
+  return result.errors.find("prterun ") != std::string::npos ||
+         result.output.find(mark_of_mpich) != std::string::npos;
 }
 
 int count(const std::string& text, const std::string& part) {

@@ -58,6 +58,11 @@ std::vector<double> losses(const std::string& run_folder);
 /// Expects exit code 2 and one message on stderr (its list of mistakes, if it has one, below it) with `text`
 /// in it.
 void expect_told(const Result& result, const std::string& text);
+/// Expects what launchers say of a job of which a rank was killed: 128 + SIGKILL, MPICH's SIGKILL alone.
+void expect_killed(const Result& result);
+/// Whether the launcher killed the others as soon as one rank was gone, as those of Open MPI 5 and MPICH do:
+/// none had time to say anything.
+bool launcher_killed_at_once(const Result& result);
 /// How often `part` occurs in `text`.
 int count(const std::string& text, const std::string& part);
 /// Whether a process is there and not a zombie.

@@ -121,7 +121,8 @@ TEST_F(OlderProcessor, EndsTheRanksOnOtherProcessors) {
 
   const Result result = run(job);
 
-  expect_told(result, says);
+  EXPECT_NE(result.exit_code, 0);  // of MPICH's launcher the signal, of others 2
+  EXPECT_EQ(count(result.errors, says), 1) << result.errors;
   EXPECT_FALSE(std::filesystem::exists(folder.path("run")));
 }
 

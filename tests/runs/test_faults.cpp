@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
@@ -84,10 +83,11 @@ INSTANTIATE_TEST_SUITE_P(Signals, LostRank,
 TEST_P(LostRank, IsNamedWithTheCollectiveAndEndsEveryProcess) {
   const Result result = lose();
 
-  const std::map<int, int> exit_codes = {{SIGSTOP, 3}, {SIGKILL, 128 + SIGKILL}, {leave_signal, 9}};
-  EXPECT_EQ(result.exit_code, exit_codes.at(GetParam().signal)) << result.errors;
-  // Open MPI 5's launcher kills the others at once: no rank has time to say anything.
-  if (GetParam().signal != SIGSTOP && result.errors.find("prterun ") != std::string::npos) {
+  if (GetParam().signal == SIGKILL)
+    expect_killed(result);
+  else
+    EXPECT_EQ(result.exit_code, GetParam().signal == SIGSTOP ? 3 : 9) << result.errors;
+  if (GetParam().signal != SIGSTOP && launcher_killed_at_once(result)) {
     while (some_run()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;
   }
@@ -163,6 +163,8 @@ TEST(Fault, AFullDiskWhileSavingKeepsTheLastGoodCheckpoint) {
   const Result full = run(with_steps(
       "40", {"bash", "-c", "ulimit -f 100; export PMIX_MCA_gds=hash OMPI_MCA_btl=self; exec \"$0\" \"$@\""}));
 
+  if (full.errors.find("internal_Init_thread") != std::string::npos)
+    GTEST_SKIP() << "MPICH's UCX wants larger files";
   EXPECT_EQ(full.exit_code, 2) << full.errors;
   EXPECT_NE(full.errors.find("the checkpoint of step 20 was not saved"), std::string::npos) << full.errors;
   EXPECT_NE(full.errors.find("the last good checkpoint is " + folder.path("run")), std::string::npos)
