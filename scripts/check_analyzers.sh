@@ -18,7 +18,9 @@ fi
 command -v clang-tidy-19 >/dev/null || fail 2 "analyzers: clang-tidy-19 is missing (scripts/setup.sh --tools)"
 
 build=build/analyze
-checks='-*,clang-analyzer-*'
+# Left out: Padding, for members stand in the order of their subjects, and some bytes in single objects cost nothing;
+# MPI-Checker, which wants a request to be waited for by the function that made it, and ours are kept in lists.
+checks='-*,clang-analyzer-*,-clang-analyzer-optin.performance.Padding,-clang-analyzer-optin.mpi.MPI-Checker'
 mkdir -p build
 cmake --preset cpu -B "$build" -DCMAKE_UNITY_BUILD=OFF -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DFLOTILLA_TESTS=OFF \
   >"$build.log" 2>&1 || fail 1 "analyzers: cmake failed ($build.log)"
