@@ -136,6 +136,6 @@ int unlink(const char* path) noexcept {
     if (fate == flotilla::WatchedCalls::lies) return 0;
     if (fate > 0) return flotilla::fail_with(fate);
   }
-  return static_cast<int>(::syscall(SYS_unlink, path));
+  return static_cast<int>(::syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
 }

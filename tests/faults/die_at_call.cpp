@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -110,12 +111,12 @@ int fsync(int descriptor) {
 
 int rename(const char* from, const char* to) noexcept {
   if (is_of_checkpoints(std::string_view(to)) && is_the_last("rename")) die();
-  return static_cast<int>(syscall(SYS_rename, from, to));
+  return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 int unlink(const char* path) noexcept {
   if (is_of_checkpoints(std::string_view(path)) && is_the_last("remove")) die();
-  return static_cast<int>(syscall(SYS_unlink, path));
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
 
 }  // extern "C"

@@ -39,7 +39,7 @@ bool file_fails(const char* word, const void* caller, int descriptor) {
   std::array<char, 64> link{};
   std::array<char, 400> path{};
   std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
-  const long length = syscall(SYS_readlink, link.data(), path.data(), path.size() - 1);
+  const long length = syscall(SYS_readlinkat, AT_FDCWD, link.data(), path.data(), path.size() - 1);
   if (length < 0 || is_of_system(path.data()) || !fails(word, caller, path.data())) return false;
   errno = error_of_failure();
   return true;
@@ -112,27 +112,27 @@ DIR* opendir(const char* path) {
 
 int stat(const char* path, struct stat* to) noexcept {
   if (path_fails("stat", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_stat, path, to));
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, to, 0));
 }
 
 int lstat(const char* path, struct stat* to) noexcept {
   if (path_fails("stat", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_lstat, path, to));
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, to, AT_SYMLINK_NOFOLLOW));
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
   if (path_fails("make", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_mkdir, path, mode));
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
 
 int rename(const char* from, const char* to) noexcept {
   if (path_fails("rename", __builtin_return_address(0), to)) return -1;
-  return static_cast<int>(syscall(SYS_rename, from, to));
+  return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 int unlink(const char* path) noexcept {
   if (path_fails("remove", __builtin_return_address(0), path)) return -1;
-  return static_cast<int>(syscall(SYS_unlink, path));
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
 
 int unlinkat(int folder, const char* path, int flags) noexcept {

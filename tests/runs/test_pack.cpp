@@ -276,7 +276,7 @@ TEST_F(LargePacking, EndsOnAllRanksWhereOneCannotWrite) {
   // A limit on the size of files acts like a full disk.
   const std::string limited =
       "if [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; then ulimit -f 500; fi; "
-      "export PMIX_MCA_gds=hash OMPI_MCA_btl=self,tcp; exec \"$0\" \"$@\"";
+      "export PMIX_MCA_gds=hash OMPI_MCA_btl=self,tcp UCX_TLS=self,tcp; exec \"$0\" \"$@\"";
   std::vector<std::string> command =
       flotilla_command(2, {"pack", path("train.txt"), "--output", path("shards"), "--shard-mb", "1"});
   const auto program = std::ranges::find(command, std::string(FLOTILLA_EXECUTABLE));

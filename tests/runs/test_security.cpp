@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -61,9 +60,10 @@ class LiveRun {
   LiveRun& operator=(const LiveRun&) = delete;
   LiveRun() {
     fs::create_directory(folder_.path("tmp"));
-    setenv("TMPDIR", folder_.path("tmp").c_str(), 1);
-    program_.emplace(flotilla_command(4, training(folder_, {"train.epochs=100000"})));
-    unsetenv("TMPDIR");
+    Texts command = {"env", "TMPDIR=" + folder_.path("tmp")};
+    for (const std::string& word : flotilla_command(4, training(folder_, {"train.epochs=100000"})))
+      command.push_back(word);
+    program_.emplace(command);
     ranks_ = rank_processes(program_->pid(), 4);
     while (metrics(folder_.path("run"), "checkpoint").empty() && !program_->wait_for(0.02)) continue;
   }

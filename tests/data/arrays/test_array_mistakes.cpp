@@ -13,6 +13,7 @@
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/mistake_list.hpp"
+#include "tests/checkpoint/tamper.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -324,6 +325,16 @@ TEST_F(ArrayMistakes, FilesOfNumPy) {
   EXPECT_NE(mistake("a.npz").find("is damaged: it inflates to other bytes than were packed"),
             std::string::npos)
       << mistake("a.npz");
+}
+
+TEST_F(ArrayMistakes, NumbersInOtherFiles) {
+  for (const Elsewhere how : {Elsewhere::external_storage, Elsewhere::virtual_dataset}) {
+    const std::string name = how == Elsewhere::external_storage ? "stored.h5" : "virtual.h5";
+    add_dataset_elsewhere(folder.path(name), "images", how, folder.path("other.h5"), 4);
+    EXPECT_NE(mistake(name).find(cat("'", name, "', images: its numbers lie in other files")),
+              std::string::npos)
+        << mistake(name);
+  }
 }
 
 TEST_F(ArrayMistakes, FilesOfCifar) {
