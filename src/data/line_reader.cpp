@@ -38,15 +38,14 @@ bool LineReader::next(std::string_view& line) {
   std::size_t searched = at_;
   for (;;) {
     const void* found = std::memchr(buffer_.data() + searched, '\n', filled_ - searched);
-    std::size_t end = filled_;
-    if (found != nullptr) {
-      end = static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
-    } else {
+    if (found == nullptr) {
       searched = filled_ - at_;  // what is left moves to the buffer's start
       if (read_more()) continue;
       if (at_ == filled_) return false;
-      end = filled_;
     }
+    const std::size_t end = found == nullptr
+                                ? filled_
+                                : static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
     line_begin_ = window_ + static_cast<std::int64_t>(at_);
     line = {buffer_.data() + at_, end - at_};
     if (line.ends_with('\r')) line.remove_suffix(1);

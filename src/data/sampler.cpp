@@ -105,6 +105,7 @@ Position Sampler::after(Position position, std::int64_t steps) const {
   if (steps < here) return {first.epoch, first.offset + steps * sharding_.global_batch()};
   const std::int64_t per_epoch = sharding_.steps_per_epoch();
   const std::int64_t beyond = steps - here;
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): check_sharding() leaves an epoch one step at least
   return {first.epoch + 1 + beyond / per_epoch, beyond % per_epoch * sharding_.global_batch()};
 }
 
