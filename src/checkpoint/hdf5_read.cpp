@@ -20,8 +20,11 @@ namespace flotilla::hdf5 {
 
 namespace {
 
-constexpr const char* values_elsewhere =
-    "has its values in other files, which are not read; copy them into this one (h5repack)";
+/// @throws UserError if values of the dataset lie in other files
+void require_own_values(hid_t creation) {
+  if (lies_in_other_files(creation))
+    throw UserError("has its values in other files, which are not read; copy them into this one (h5repack)");
+}
 
 /// Whether the file has an ending that PyTorch's users give to files of torch.save().
 bool is_of_torch(const std::string& path) {
@@ -218,9 +221,10 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
     if (H5Tget_class(type.id()) != (integers ? H5T_INTEGER : H5T_FLOAT))
       throw UserError(cat("is not a set of ", integers ? "integers" : "floating-point numbers"));
     const PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
-    // Before HDF5 looks for the extents of other files.
-    if (H5Pget_layout(creation.id()) == H5D_VIRTUAL) throw UserError(values_elsewhere);
+    require_own_values(creation.id());  // before HDF5 looks for the extents of other files
     tensor.shape = read_shape(dataset);
+    const auto bytes = tensor.shape.size() * static_cast<std::int64_t>(H5Tget_size(type.id()));
+    if (is_cut_short(dataset, creation.id(), bytes)) throw UserError("has fewer values than its shape");
     tensor.checksum = read_checksum(dataset, file_bytes);
     tensor.position = plain_position(dataset, type, tensor, file_bytes);
     if (!tensor.position && tensor.bytes() / most_compressed > file_bytes)
@@ -259,8 +263,6 @@ void read_group(hid_t file, const std::string& path, int depth, FileIndex& index
       check(H5Lget_info(group.id(), name.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
       if (link.type == H5L_TYPE_EXTERNAL)
         throw UserError(cat("its /", child, " is a link to another file, which is not followed"));
-      if (lists_external_files(group.id(), name, links.id()))
-        throw UserError(cat("its /", child, " ", values_elsewhere));
       Object object(H5Oopen(group.id(), name.c_str(), links.id()), "H5Oopen");
       const H5I_type_t kind = H5Iget_type(object.id());
       if (kind == H5I_DATASET) index.tensors.push_back(read_tensor(object.id(), child, index.bytes));

@@ -9,15 +9,9 @@
 
 namespace flotilla {
 
-namespace {
-
-/// @throws nlohmann::json::exception for what is no integer: get() would cast a number with a point, which is
-/// undefined beyond 64 bits
-std::int64_t integer(const nlohmann::json& json, const char* key) {
-  return json.at(key).get_ref<const nlohmann::json::number_integer_t&>();
+std::int64_t integer_in(const nlohmann::json& number) {
+  return number.get_ref<const nlohmann::json::number_integer_t&>();
 }
-
-}  // namespace
 
 void to_json(nlohmann::json& json, const CheckpointPart& part) {
   json = {{"name", part.name}, {"bytes", part.bytes}, {"xxh3", hexadecimal(part.checksum)}};
@@ -25,7 +19,7 @@ void to_json(nlohmann::json& json, const CheckpointPart& part) {
 
 void from_json(const nlohmann::json& json, CheckpointPart& part) {
   json.at("name").get_to(part.name);
-  part.bytes = integer(json, "bytes");
+  part.bytes = integer_in(json.at("bytes"));
   part.checksum = from_hexadecimal(json.at("xxh3").get<std::string>()).value_or(0);
 }
 
@@ -69,20 +63,20 @@ void to_json(nlohmann::json& json, const CheckpointState& state) {
 }
 
 void from_json(const nlohmann::json& json, CheckpointState& state) {
-  state.schema = integer(json, "schema");
-  state.step = integer(json, "step");
-  state.position.epoch = integer(json, "epoch");
-  state.position.offset = integer(json, "offset");
-  state.samples = integer(json, "samples");
-  state.seed = integer(json, "seed");
-  state.optimizer_step = integer(json, "optimizer_step");
+  state.schema = integer_in(json.at("schema"));
+  state.step = integer_in(json.at("step"));
+  state.position.epoch = integer_in(json.at("epoch"));
+  state.position.offset = integer_in(json.at("offset"));
+  state.samples = integer_in(json.at("samples"));
+  state.seed = integer_in(json.at("seed"));
+  state.optimizer_step = integer_in(json.at("optimizer_step"));
   json.at("deck").get_to(state.deck);
   json.at("versions").get_to(state.versions);
   json.at("choices").get_to(state.choices);
   json.at("inference_only").get_to(state.inference_only);
   state.numbers = numbers_of(json.at("numbers"));
   json.at("parts").get_to(state.parts);
-  state.training_samples = integer(json, "training_samples");
+  state.training_samples = integer_in(json.at("training_samples"));
   json.at("server_parts").get_to(state.server_parts);
 }
 

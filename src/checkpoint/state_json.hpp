@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -15,6 +16,10 @@ void to_json(nlohmann::json& json, const CheckpointPart& part);
 void from_json(const nlohmann::json& json, CheckpointPart& part);
 void to_json(nlohmann::json& json, const CheckpointState& state);
 void from_json(const nlohmann::json& json, CheckpointState& state);
+
+/// The value of a JSON integer. @throws nlohmann::json::exception for everything else: get() would cast a
+/// number with a point, which is undefined beyond 64 bits
+std::int64_t integer_in(const nlohmann::json& number);
 
 /// Numbers as JSON; infinities and NaN, which JSON lacks, are the texts "inf", "-inf" and "nan".
 nlohmann::json json_of(const std::map<std::string, double>& numbers);

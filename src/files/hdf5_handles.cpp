@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <string_view>
 
 #include "src/files/write_fully.hpp"
@@ -47,16 +46,6 @@ std::string reason_of_system() {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_reason, &reason);
   return reason;
-}
-
-/// One bit for each kind of message that is in the object's header. None of them is read.
-/// @tparam Info what `ask` fills: HDF5 1.10 and 1.14 name it differently.
-template <class Info>
-std::uint64_t messages_of(herr_t (*ask)(hid_t, const char*, Info*, unsigned, hid_t), hid_t in,
-                          const std::string& name, hid_t access) {
-  Info info{};
-  check(ask(in, name.c_str(), &info, H5O_INFO_HDR, access), "H5Oget_info_by_name");
-  return info.hdr.mesg.present;
 }
 
 /// "'train.h5' is damaged: …" of the file that was opened last: a handler of signals may not make it.
@@ -109,9 +98,14 @@ File open_to_read(const std::string& path) {
   return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen"};
 }
 
-bool lists_external_files(hid_t in, const std::string& name, hid_t access) {
-  constexpr unsigned external_file_list = 7;  // HDF5 File Format Specification, IV.A.2.h
-  return (messages_of(H5Oget_info_by_name2, in, name, access) >> external_file_list & 1U) != 0;
+bool lies_in_other_files(hid_t creation) {
+  return H5Pget_layout(creation) == H5D_VIRTUAL ||
+         check(H5Pget_external_count(creation), "H5Pget_external_count") > 0;
+}
+
+bool is_cut_short(hid_t dataset, hid_t creation, std::int64_t bytes) {
+  return H5Pget_layout(creation) == H5D_COMPACT &&
+         static_cast<std::int64_t>(H5Dget_storage_size(dataset)) < bytes;
 }
 
 PropertyList within_the_file(hid_t property_class) {

@@ -3,6 +3,7 @@
 
 #include <hdf5.h>
 
+#include <cstdint>
 #include <mutex>
 #include <source_location>
 #include <string>
@@ -71,10 +72,12 @@ using Object = Handle<H5Oclose>;
 /// opened of it.
 File open_to_read(const std::string& path);
 
-/// Whether the object of that name in a file or group has a list of external files, in which its values lie.
-/// To be asked before HDF5 opens it: a dataset's list is read then, by 1.10 past its end where it is damaged.
-/// @param access that may follow the link of that name: of within_the_file()
-bool lists_external_files(hid_t in, const std::string& name, hid_t access);
+/// Whether values of the dataset with these creation properties lie in other files.
+bool lies_in_other_files(hid_t creation);
+
+/// Whether a dataset with these creation properties is compact, its values in its header, and has fewer than
+/// `bytes` there: HDF5 would read past them, or at address 0.
+bool is_cut_short(hid_t dataset, hid_t creation, std::int64_t bytes);
 
 /// Access properties of a class (H5P_DATASET_ACCESS …) with which HDF5 follows no link into another file: a
 /// file from other people must not have others read, and what is said of a dataset's place is said of this

@@ -85,6 +85,7 @@ void add_dataset(const std::string& file, const std::string& path, const std::ve
     check(H5Pset_chunk(creation.id(), static_cast<int>(sizes.size()), sizes.data()), "H5Pset_chunk");
     check(H5Pset_deflate(creation.id(), 6), "H5Pset_deflate");
   }
+  if (stored == Stored::compact) check(H5Pset_layout(creation.id(), H5D_COMPACT), "H5Pset_layout");
   const hdf5::Dataset dataset(H5Dcreate2(handle.id(), path.c_str(), file_type(stored), space.id(), links.id(),
                                          creation.id(), H5P_DEFAULT),
                               "H5Dcreate2");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "kernels/error.hpp"
@@ -238,6 +239,24 @@ TEST(Weights, ThatLieInOtherFilesAreNotReadThere) {
     EXPECT_TRUE(mentions(user_error([&] { read_weights(folder.path("w.h5")); }),
                          {folder.path("w.h5"), stored ? "has its values in other files" : ""}))
         << static_cast<int>(how);
+  }
+}
+
+TEST(Weights, OfWhichTheHeaderHoldsFewerThanTheShapeAreRefused) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("w.h5");
+  add_dataset(path, "parameters/w", {4}, {1.0F, 2.0F, 3.0F, 4.0F}, Stored::compact);
+  EXPECT_EQ(read_weights(path).values, (std::vector<float>{1.0F, 2.0F, 3.0F, 4.0F}));
+  // The message of a compact layout: version 3, class 0, bytes of the values in two bytes, the first value 1.
+  constexpr std::array message{std::byte{3}, std::byte{0}, std::byte{16},   std::byte{0},
+                               std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3F}};
+  auto whole = bytes_of(path);
+  const auto at = std::ranges::search(whole, message).begin();
+  ASSERT_NE(at, whole.end());
+  for (const int size : {0, 12}) {
+    at[2] = static_cast<std::byte>(size);
+    put_bytes(path, whole);
+    EXPECT_TRUE(mentions(user_error([&] { read_weights(path); }), {path, "fewer values than its shape"}));
   }
 }
 

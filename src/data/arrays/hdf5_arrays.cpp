@@ -272,7 +272,6 @@ class Hdf5Arrays final : public ArrayFile {
     try {
       const hdf5::File file = hdf5::open_to_read(path_);
       const hdf5::PropertyList access = hdf5::within_the_file(H5P_DATASET_ACCESS);
-      if (hdf5::lists_external_files(file.id(), name, access.id())) refuse_other_files(name);
       const hdf5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), access.id()), "H5Dopen2");
       return open_dataset_of(file, dataset.id(), name);
     } catch (const hdf5::SystemRefusal& refusal) {
@@ -295,20 +294,17 @@ class Hdf5Arrays final : public ArrayFile {
     return 0;
   }
 
-  [[noreturn]] void refuse_other_files(const std::string& name) const {
-    throw UserError(
-        cat("'", path_, "', ", name,
-            ": its numbers lie in other files, which is not read here; name those files, or write "
-            "one file (h5repack)"));
-  }
-
   std::unique_ptr<Array> open_dataset_of(const hdf5::File& file, hid_t dataset,
                                          const std::string& path_in_file) const {
     const std::string name = cat("'", path_, "', ", path_in_file);
     const hdf5::PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
     const H5D_layout_t layout = check(H5Pget_layout(creation.id()), "H5Pget_layout");
     // Before HDF5 is asked for the shape, for which it looks into other files.
-    if (layout == H5D_VIRTUAL) refuse_other_files(path_in_file);
+    if (hdf5::lies_in_other_files(creation.id()))
+      throw UserError(
+          cat(name,
+              ": its numbers lie in other files, which is not read here; name those files, or write "
+              "one file (h5repack)"));
     ArrayForm form = form_of(dataset, name);
     if (layout == H5D_CHUNKED) {
       // As deflate's best; of chunks that were never written a file may hold none.
@@ -326,6 +322,9 @@ class Hdf5Arrays final : public ArrayFile {
       return make_chunked_array(std::move(form), file_, std::move(table), cache_);
     }
     if (layout == H5D_COMPACT) {
+      if (hdf5::is_cut_short(dataset, creation.id(), form.rows() * form.row_bytes()))
+        throw UserError(cat(name, ": is damaged: it has fewer numbers than its shape ", form.shape_text(),
+                            "; copy or write it again"));
       form.storage = "compact";
       return read_whole(dataset, std::move(form));
     }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/optim/optimizer.hpp"
 
 namespace flotilla {
@@ -28,13 +29,13 @@ ServePlan plan_from(const std::string& text) {
   ServePlan plan;
   for (const nlohmann::json& tensor : json.at("tensors")) {
     Shape shape;
-    for (const nlohmann::json& extent : tensor.at(1)) shape.append(extent.get<std::int64_t>());
+    for (const nlohmann::json& extent : tensor.at(1)) shape.append(integer_in(extent));
     plan.layout.add(tensor.at(0).get<std::string>(), shape,
-                    static_cast<ParameterKind>(tensor.at(2).get<int>()), tensor.at(3).get<std::int64_t>());
+                    static_cast<ParameterKind>(integer_in(tensor.at(2))), integer_in(tensor.at(3)));
   }
-  json.at("leading").get_to(plan.leading);
-  json.at("micro_steps").get_to(plan.micro_steps);
-  json.at("workers").get_to(plan.workers);
+  plan.leading = integer_in(json.at("leading"));
+  plan.micro_steps = integer_in(json.at("micro_steps"));
+  plan.workers = static_cast<int>(integer_in(json.at("workers")));
   json.at("folder").get_to(plan.folder);
   return plan;
 }
