@@ -132,6 +132,5 @@ for target in "${targets[@]}"; do
     FLOTILLA_FUZZ_TARGET=$target "$fuzzer" -merge=1 -max_len=4096 "$seeds" "$grown" >>"$log" 2>&1
   fi
 done
-cat "$scratch/runs.csv" >>"$runs"
 table "$scratch/runs.csv"
 ((failures == 0)) || fail 1 "fuzz: $failures of ${#targets[@]} targets broke, or were executed fewer than 1,000 times"

@@ -65,6 +65,7 @@ std::string ResourceAdvice::input_text(const InputTimes& times, const std::strin
                        .prefetch = config_.data.prefetch,
                        .cores = mpi::default_threads(own_place()),
                        .computing = computing_threads(),
+                       // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): this rank is among its neighbours
                        .spare = own_place().host_cores / neighbours - computing_threads()},
                       worker);
 }
