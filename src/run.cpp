@@ -181,10 +181,11 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
                   flotilla::exit_user_error);
       return flotilla::exit_user_error;
     }
+    // Ends Kokkos after the command, also after a mistake that all ranks agree on.
+    const flotilla::KokkosScope kokkos;
     try {
       throw_together(world, own_failure);
-      // 5. The end of Kokkos, then the command: deck, device, model, data, strategy, training.
-      const flotilla::KokkosScope kokkos;
+      // 5. The command: deck, device, model, data, strategy, training.
       return run_together(*line, world, failure);
     } catch (const flotilla::AgreedFailure& error) {
       // Every rank throws this alike, before training: the only orderly early exit.

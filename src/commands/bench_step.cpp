@@ -80,7 +80,8 @@ std::array<double, step_phase_names.size()> phase_totals(const PhaseTimes& times
           seconds(strategy.exposed_comm_ns), seconds(strategy.optimizer_ns)};
 }
 
-/// The operations of one step on its own buffers, in the state that the last step left.
+/// The operations of one step on its own buffers, in the state that the last step left. The optimizer takes
+/// gradients of zero: those of a step that overflowed are not finite, and would make the parameters so.
 std::vector<Operation> operations_of(RunParts& run, const Targets& targets) {
   Network& network = *run.model.network;
   const DeviceSpan<float> sums = run.model.validation_sums.span().subspan(0, loss_sums);
@@ -88,12 +89,14 @@ std::vector<Operation> operations_of(RunParts& run, const Targets& targets) {
   for (TimedOperation& operation : network.operations(targets, sums))
     operations.push_back({std::move(operation), {}});
   if (run.machine.servers != nullptr) return operations;  // the optimizer is theirs
+  const auto gradients =
+      std::make_shared<Storage>(run.machine.device->memory().allocate(run.model.weights.parameters.size()));
   operations.push_back({{"optimizer", "optimizer", 0.0,
-                         [&run] {
+                         [&run, gradients] {
                            const Model& weights = run.model.weights;
                            HalfParameters* const halves = run.model.updated_halves();
                            run.model.optimizer->step(
-                               weights.parameters, parameter_part(run.model.gradients(), weights), 0.0,
+                               weights.parameters, gradients->span(), 0.0,
                                1.0 / double{run.model.loss_scale.scale()},
                                halves == nullptr ? HalfCopy{} : halves->target(weights.parameters));
                          }},

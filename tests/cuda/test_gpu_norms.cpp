@@ -48,7 +48,6 @@ class SynchronisedNorms : public OnGpu {
  protected:
   static void SetUpTestSuite() {
     setenv("FLOTILLA_FAKE_GPUS", std::to_string(mpi::Communicator::world().size()).c_str(), 1);
-    OnGpu::SetUpTestSuite();
   }
 };
 

@@ -133,15 +133,20 @@ overflows_are_skipped_whoever_knows_of_them() {
 }
 
 it_times_steps() {
-  local precision
+  local precision overflowing=()
   for precision in float32 float16; do
+    if [[ $precision == float16 ]]; then
+      overflowing=(device.loss_scale.initial=1e12 device.loss_scale.backoff=0.1 device.loss_scale.backoff_every=1)
+    fi
     FLOTILLA_FAKE_GPU_SEED=0 "$on_fake_gpu" bench step "${mnist[0]}" train.batch_size=8 device.kind=cuda device.precision="$precision" \
-      --steps 20 --json "$precision.json" >"$precision.said" 2>&1 || expect "bench step, $precision" 0 "$(<"$precision.said")"
+      "${overflowing[@]}" --steps 20 --json "$precision.json" >"$precision.said" 2>&1 || expect "bench step, $precision" 0 "$(<"$precision.said")"
     grep -q samples_per_s "$precision.json" || expect "figures, $precision" samples_per_s "$(<"$precision.json")"
     # With this seed the fake GPU does nothing before it is waited for: what the host does alone is a part of the step.
     expect "a step takes as long as its operations, $precision" 1 \
       "$(sed -n 's/.*"fraction": *\([0-9.]*\).*/\1/p' "$precision.json" | awk '{ print ($1 < 1.5) }')"
   done
+  expect 'a step that overflows leaves the next ones as they are' 1 \
+    "$(sed -n 's/.*"skipped_steps": *\([0-9]*\).*/\1/p' float16.json | awk '{ print ($1 < 12) }')"
 }
 
 ranks_share_a_gpu_only_where_the_deck_allows_it() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt's product as plain loops on the host: d = f(alpha · op(a) op(b) + beta · c + bias), column by
-// column. Stricter than the documentation: products of odd sizes have no epilogue.
+// column. Stricter than the documentation: products of odd sizes have no epilogue, and every sum is one of
+// two parts, which are rounded to the result's type where the caller lets the library choose such a
+// reduction.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -34,12 +36,14 @@ struct Product {
 struct Preference {
   std::uint64_t workspace;
   std::uint32_t alignment;  // the least of the operands
+  std::uint32_t reductions;
 };
 /// What the library keeps in the semi-opaque algorithm.
 struct Algorithm {
   std::uint64_t magic;
   std::uint64_t workspace;
   std::uint64_t alignment;
+  bool rounds_parts;  // of a sum, to the result's type
 };
 constexpr std::uint64_t magic = 0x5EED;
 
@@ -52,6 +56,11 @@ const Layout& of(cublasLtMatrixLayout_t layout) {
 /// Whether columns begin at multiples of 16 bytes.
 bool has_whole_packs(const Layout& layout) {
   return layout.rows % (is_half(layout.precision) ? 8 : 4) == 0;
+}
+double rounded(Precision precision, double value) {
+  std::uint32_t stored = 0;
+  store_at(&stored, precision, 0, value);
+  return value_at(&stored, precision, 0);
 }
 Product& of(cublasLtMatmulDesc_t product) {
   return *reinterpret_cast<Product*>(product);
@@ -140,7 +149,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
   }
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
-  *made = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference{0, 256});
+  *made =
+      reinterpret_cast<cublasLtMatmulPreference_t>(new Preference{0, 256, CUBLASLT_REDUCTION_SCHEME_MASK});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(const cublasLtMatmulPreference_t made) {
@@ -155,10 +165,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     std::memcpy(&of(preference).workspace, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
   }
-  std::uint32_t alignment = 0;
-  if (bytes != sizeof alignment) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&alignment, value, bytes);
-  of(preference).alignment = std::min(of(preference).alignment, alignment);
+  std::uint32_t number = 0;
+  if (bytes != sizeof number) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&number, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    of(preference).reductions = number;
+  } else {
+    of(preference).alignment = std::min(of(preference).alignment, number);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product,
@@ -172,7 +186,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const bool suitable =
       epilogues && has_whole_packs(of(a)) && has_whole_packs(of(b)) && has_whole_packs(of(d));
   if (fuses && !suitable) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const Algorithm algorithm{magic, of(preference).workspace, of(preference).alignment};
+  const bool rounds_parts = (of(preference).reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE |
+                                                          CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0;
+  const Algorithm algorithm{magic, of(preference).workspace, of(preference).alignment, rounds_parts};
   std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
   results[0].workspaceSize = algorithm.workspace;
   results[0].state = CUBLAS_STATUS_SUCCESS;
@@ -211,7 +227,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     for (std::int64_t column = 0; column < d.columns(); ++column) {
       for (std::int64_t row = 0; row < d.rows(); ++row) {
         double sum = 0.0;
-        for (std::int64_t k = 0; k < a.columns(); ++k) sum += a.at(row, k) * b.at(k, column);
+        for (std::int64_t k = 0; k < a.columns(); ++k) {
+          if (algorithm.rounds_parts && k == a.columns() / 2) sum = rounded(d.layout.precision, sum);
+          sum += a.at(row, k) * b.at(k, column);
+        }
         sum *= factor;
         if (share != 0.0) sum += share * c.at(row, column);
         if (biased) sum += value_at(how.bias, d.layout.precision, row);
