@@ -277,7 +277,7 @@ FileIndex read_index(const std::string& path) {
   FileIndex index;
   index.path = path;
   index.bytes = flotilla::File::open(path).size();
-  const Session session;
+  const Session session(path);
   try {
     const File file = open_to_read(path);
     index.has_state = check(H5Aexists(file.id(), "schema"), "H5Aexists") > 0;
@@ -301,7 +301,7 @@ FileIndex read_index(const std::string& path) {
 
 void read_converted(const std::string& path, const StoredTensor& tensor, std::span<float> to) {
   require(static_cast<std::int64_t>(to.size()) == tensor.shape.size(), "wrong size for ", tensor.path);
-  const Session session;
+  const Session session(path);
   try {
     const File file = open_to_read(path);
     const PropertyList access = within_the_file(H5P_DATASET_ACCESS);

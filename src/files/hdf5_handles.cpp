@@ -48,32 +48,30 @@ std::string reason_of_system() {
   return reason;
 }
 
-/// "'train.h5' is damaged: …" of the file that was opened last: a handler of signals may not make it.
-std::array<char, 4400> division_text{};
-thread_local int sessions = 0;
+/// What the innermost Session of this thread says if HDF5 crashes; null: it reads no file.
+thread_local const char* text_at_crash = nullptr;
 
-void set_division_text(const std::string& path) {
-  const std::string text =
-      cat("flotilla: '", path, "' is damaged: HDF5 divides by zero in it; copy or write it again\n");
-  division_text.fill('\0');
-  std::ranges::copy(text.substr(0, division_text.size() - 1), division_text.begin());
-}
+constexpr std::array crashes{SIGFPE, SIGSEGV};
+std::array<struct sigaction, crashes.size()> actions_before{};
 
-/// HDF5 1.10 divides by a chunk's size, which may be 0 in a damaged file. It cannot go on then, nor be asked
-/// to close the file.
-void end_at_division(int number) {
-  if (sessions == 0) {
-    ::signal(number, SIG_DFL);  // it was another division, which is made again
+/// HDF5 cannot go on then, nor be asked to close the file. Any other crash happens again, as without a
+/// handler.
+void end_at_crash(int number) {
+  if (text_at_crash == nullptr) {
+    const auto index = static_cast<std::size_t>(std::ranges::find(crashes, number) - crashes.begin());
+    ::sigaction(number, &actions_before[index], nullptr);
     return;
   }
-  write_fully(STDERR_FILENO, division_text.data());
+  write_fully(STDERR_FILENO, text_at_crash);
   ::_exit(exit_user_error);
 }
 
-bool handle_divisions() {
+bool handle_crashes() {
   struct sigaction action {};
-  action.sa_handler = end_at_division;
-  return ::sigaction(SIGFPE, &action, nullptr) == 0;
+  action.sa_handler = end_at_crash;
+  for (std::size_t i = 0; i < crashes.size(); ++i)
+    if (::sigaction(crashes[i], &action, &actions_before[i]) != 0) return false;
+  return true;
 }
 
 }  // namespace
@@ -91,7 +89,6 @@ void fail(const char* call, std::source_location at) {
 }
 
 File open_to_read(const std::string& path) {
-  set_division_text(path);
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
   check(H5Pset_file_locking(access.id(), false, true), "H5Pset_file_locking");
@@ -116,19 +113,26 @@ PropertyList within_the_file(hid_t property_class) {
   return access;
 }
 
-Session::Session() : lock_(library_mutex()) {
+Session::Session() : Session(std::string()) {}
+
+Session::Session(const std::string& file)
+    : lock_(library_mutex()),
+      text_(file.empty()
+                ? ""
+                : cat("flotilla: '", file, "' is damaged: HDF5 crashes in it; copy or write it again\n")),
+      outer_text_(text_at_crash) {
   // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
   static const herr_t left_alone = H5dont_atexit();
-  static const bool handled = handle_divisions();
-  require(handled, "SIGFPE cannot be handled");
+  static const bool handled = handle_crashes();
+  require(handled, "SIGFPE and SIGSEGV cannot be handled");
   check(left_alone, "H5dont_atexit");
   check(H5open(), "H5open");
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
-  ++sessions;
+  text_at_crash = text_.empty() ? nullptr : text_.c_str();
 }
 
 Session::~Session() {
-  --sessions;
+  text_at_crash = outer_text_;
   H5Eclear2(H5E_DEFAULT);
 }
 

@@ -85,11 +85,14 @@ bool is_cut_short(hid_t dataset, hid_t creation, std::int64_t bytes);
 PropertyList within_the_file(hid_t property_class);
 
 /// Held around every use of HDF5: the library may have been built without thread safety, and its error stack
-/// must not be printed. A thread may hold several. Where HDF5 divides by zero, as 1.10 does for a chunk of
-/// size 0, the process ends with exit_user_error and a line that names the file of open_to_read().
+/// must not be printed. A thread may hold several.
 class Session {
  public:
   Session();
+  /// For reading `file`, as it is called in messages. HDF5 1.10 crashes in some damaged files: it divides by
+  /// the size of a chunk that is 0, and reads a group's names at address 0. The process then ends with
+  /// exit_user_error and a line that names the file.
+  explicit Session(const std::string& file);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   /// Empties the error stack: entries left by a thread that ended keep HDF5 from closing at exit.
@@ -97,6 +100,8 @@ class Session {
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;
+  std::string text_;        ///< empty: no file is read
+  const char* outer_text_;  ///< of the Session around this one
 };
 
 }  // namespace flotilla::hdf5

@@ -112,7 +112,7 @@ class Hdf5Chunks final : public ChunkReader {
   Hdf5Chunks(const Hdf5Chunks&) = delete;
   Hdf5Chunks& operator=(const Hdf5Chunks&) = delete;
   ~Hdf5Chunks() override {
-    const hdf5::Session session;
+    const hdf5::Session session(path_);
     dataset_.reset();
     file_.reset();
   }
@@ -120,7 +120,7 @@ class Hdf5Chunks final : public ChunkReader {
   bool read(std::span<const std::int64_t> place, std::vector<std::byte>& stored,
             std::uint32_t& skipped) const override {
     const std::vector<hsize_t> offset(place.begin(), place.end());
-    const hdf5::Session session;
+    const hdf5::Session session(path_);
     try {
       hsize_t bytes = 0;
       // Of a chunk that was never written 1.10 has this error, and others say 0.
@@ -250,7 +250,7 @@ class Hdf5Arrays final : public ArrayFile {
       : path_(path),
         cache_(std::move(cache)),
         file_(std::make_shared<const UnchangedFile>(open_data_file(path))) {
-    const hdf5::Session session;
+    const hdf5::Session session(path_);
     try {
       const hdf5::File file = hdf5::open_to_read(path_);
       check(H5Ovisit2(file.id(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name, &names_, H5O_INFO_BASIC),
@@ -268,7 +268,7 @@ class Hdf5Arrays final : public ArrayFile {
 
   std::unique_ptr<Array> open(const std::string& given) const override {
     const std::string name = without_slash(given);
-    const hdf5::Session session;
+    const hdf5::Session session(path_);
     try {
       const hdf5::File file = hdf5::open_to_read(path_);
       const hdf5::PropertyList access = hdf5::within_the_file(H5P_DATASET_ACCESS);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -57,6 +58,16 @@ class ArrayMistakes : public ::testing::Test {
   }
   void cut(const std::string& name, std::uintmax_t bytes) const {
     std::filesystem::resize_file(folder.path(name), std::filesystem::file_size(folder.path(name)) - bytes);
+  }
+
+  /// Writes `to` where `from`, which must be there, stands first.
+  void replace(const std::string& name, const test::Bytes& from, const test::Bytes& to) const {
+    std::ifstream in(folder.path(name), std::ios::binary);
+    test::Bytes bytes{std::istreambuf_iterator<char>(in), {}};
+    const auto found = std::ranges::search(bytes, from);
+    ASSERT_FALSE(found.empty()) << name;
+    std::ranges::copy(to, found.begin());
+    test::save(folder.path(name), bytes);
   }
 
   test::TemporaryFolder folder;
@@ -349,6 +360,24 @@ TEST_F(ArrayMistakes, FilesOfCifar) {
       mistake("").find("this folder holds no files of data.kind = \"cifar\" (data_batch_*.bin or train.bin)"),
       std::string::npos)
       << mistake("");
+}
+
+/// HDF5 1.10 divides by a chunk's size, and reads the names of a group at an address that is none.
+TEST_F(ArrayMistakes, FilesInWhichHdf5CrashesEndTheProcessWithASentence) {
+  save("chunk.h5", {images, labels}, {.chunk = {2, 2}});
+  replace("chunk.h5", {2, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0}, {0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0});
+  save("names.h5", {images, labels});
+  const test::Bytes symbol_table = {0x11, 0, 16, 0, 0, 0, 0, 0, 0x88, 0, 0, 0, 0, 0, 0, 0};
+  test::Bytes without_names = symbol_table;
+  without_names.resize(24, 0xFF);
+  replace("names.h5", symbol_table, without_names);
+  for (const char* name : {"chunk.h5", "names.h5"}) {
+    const auto read = [&] {
+      std::cerr << mistake(name);
+      std::exit(exit_user_error);
+    };
+    EXPECT_EXIT(read(), testing::ExitedWithCode(exit_user_error), cat(name, ".* damaged"));
+  }
 }
 
 }  // namespace
