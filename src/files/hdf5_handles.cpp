@@ -117,9 +117,9 @@ Session::Session() : Session(std::string()) {}
 
 Session::Session(const std::string& file)
     : lock_(library_mutex()),
-      text_(file.empty()
-                ? ""
-                : cat("flotilla: '", file, "' is damaged: HDF5 crashes in it; copy or write it again\n")),
+      text_(file.empty() ? ""
+                         : cat("flotilla: '", file,
+                               "' is damaged: HDF5 crashes in it; copy or write it again, or remove it\n")),
       outer_text_(text_at_crash) {
   // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
   static const herr_t left_alone = H5dont_atexit();
