@@ -87,8 +87,12 @@ bool is_further_rank() {
           "flotilla: the processor of %s lacks %s, and this executable was built with -march=%s: build it "
           "there, or with -DFLOTILLA_ARCHITECTURE=x86-64-v3 or x86-64\n",
           host.data(), feature.name, required_feature::architecture);
-    // MPICH's launcher ends the others, which wait for this process in MPI_Init, for a signal only.
-    if (std::getenv("PMI_RANK") != nullptr) std::raise(SIGILL);
+    // MPICH's launcher ends the others, which wait for this process in MPI_Init, for a signal only; and then
+    // drops what it has not read of their lines.
+    if (std::getenv("PMI_RANK") != nullptr) {
+      usleep(300'000);
+      std::raise(SIGILL);
+    }
     _exit(exit_user_error);
   }
 }

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "kernels/error.hpp"
 #include "mpi/core/at_abort.hpp"
@@ -19,6 +22,11 @@ namespace flotilla::mpi {
 namespace {
 
 constexpr unsigned patience_with_abort_s = 5;
+
+/// MPICH's launcher drops what it has not read of the ranks' last lines when one of them aborts.
+void let_launcher_read() {
+  if (std::getenv("PMI_RANK") != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
 
 const char* level_name(int level) {
   switch (level) {
@@ -81,7 +89,10 @@ void abort_job(int exit_code) {
   int finalised = 0;
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
-  if (initialised != 0 && finalised == 0) MPI_Abort(MPI_COMM_WORLD, exit_code);
+  if (initialised != 0 && finalised == 0) {
+    let_launcher_read();
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+  }
   _exit(exit_code);
 }
 

@@ -66,7 +66,7 @@ TEST_F(Disk, ThatIsFullCostsCheckpointsUntilThereIsRoomAgain) {
   const std::string good = newest();
   fs::remove(disk_ + "/fill");
   ASSERT_TRUE(wait_until([&] { return newest() > good; }));
-  kill(program.pid(), SIGUSR1);
+  kill(rank_processes(program.pid(), 2).back(), SIGUSR1);
 
   const Result result = program.wait();
 
@@ -84,7 +84,7 @@ TEST_F(Disk, ThatStaysFullEndsTheRunWithTheLastGoodCheckpoint) {
   fill_disk(disk_ + "/fill");
   ASSERT_TRUE(wait_until_said(program, "was not saved"));
   ASSERT_TRUE(wait_until_said(program, "metrics.jsonl: No space left on device; training goes on"));
-  kill(program.pid(), SIGUSR1);
+  kill(rank_processes(program.pid(), 2).back(), SIGUSR1);
 
   const Result result = program.wait();
 
@@ -150,7 +150,7 @@ TEST_F(Disk, ThatTurnsReadOnlyEndsTheRunWithTheLastGoodCheckpoint) {
     return true;
   }));
   ASSERT_TRUE(wait_until_said(program, "was not saved"));
-  kill(program.pid(), SIGUSR1);
+  kill(rank_processes(program.pid(), 2).back(), SIGUSR1);
 
   const Result result = program.wait();
 
@@ -167,7 +167,7 @@ TEST_F(Disk, FromWhichTheFolderIsRemovedGetsTheNextCheckpointsAgain) {
   ASSERT_TRUE(wait_until_said(program, "checkpoint " + output_));
   fs::rename(output_, disk_ + "/removed");
   ASSERT_TRUE(wait_until([&] { return !newest().empty(); }));
-  kill(program.pid(), SIGUSR1);
+  kill(rank_processes(program.pid(), 2).back(), SIGUSR1);
 
   const Result result = program.wait();
 
