@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
+#include <vector>
 
 #include "src/files/write_fully.hpp"
 
@@ -56,19 +58,32 @@ std::array<struct sigaction, crashes.size()> actions_before{};
 
 /// HDF5 cannot go on then, nor be asked to close the file. Any other crash happens again, as without a
 /// handler.
-void end_at_crash(int number) {
-  if (text_at_crash == nullptr) {
+void end_at_crash(int number, siginfo_t* what, void*) {
+  const bool sent = what->si_code <= 0;  // by a process
+  if (text_at_crash == nullptr || sent) {
     const auto index = static_cast<std::size_t>(std::ranges::find(crashes, number) - crashes.begin());
     ::sigaction(number, &actions_before[index], nullptr);
+    if (sent) ::raise(number);
     return;
   }
   write_fully(STDERR_FILENO, text_at_crash);
   ::_exit(exit_user_error);
 }
 
+/// Gives this thread's handlers a stack of their own: HDF5 may have used up the thread's.
+void give_handlers_a_stack() {
+  thread_local std::vector<std::byte> memory;
+  stack_t stack{};
+  if (!memory.empty() || ::sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) == 0) return;
+  memory.resize(static_cast<std::size_t>(SIGSTKSZ));
+  stack = {.ss_sp = memory.data(), .ss_flags = 0, .ss_size = memory.size()};
+  ::sigaltstack(&stack, nullptr);
+}
+
 bool handle_crashes() {
   struct sigaction action {};
-  action.sa_handler = end_at_crash;
+  action.sa_sigaction = end_at_crash;
+  action.sa_flags = SA_ONSTACK | SA_SIGINFO;
   for (std::size_t i = 0; i < crashes.size(); ++i)
     if (::sigaction(crashes[i], &action, &actions_before[i]) != 0) return false;
   return true;
@@ -128,6 +143,7 @@ Session::Session(const std::string& file)
   check(left_alone, "H5dont_atexit");
   check(H5open(), "H5open");
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
+  give_handlers_a_stack();
   text_at_crash = text_.empty() ? nullptr : text_.c_str();
 }
 
