@@ -23,8 +23,9 @@ class TaggedMemory : public DeviceMemory {
   HostMemory memory_;
 };
 
-/// Set in no address of a process on x86-64 and AArch64: an access there is a fault.
-inline constexpr std::uintptr_t out_of_reach = std::uintptr_t{1} << 62;
+/// Set in no address of a process on x86-64 and AArch64, which ignores the eight bits above: an access there
+/// is a fault.
+inline constexpr std::uintptr_t out_of_reach = std::uintptr_t{1} << 55;
 
 /// The real address of the values.
 /// @throws InternalError if they are not in memory of the reference device
