@@ -58,6 +58,10 @@ fi
 built_s=$((SECONDS - began))
 began=$SECONDS
 code=0
-ctest --test-dir "$build" -j "$(nproc)" -L '^unit$' --output-on-failure --no-tests=error "$@" || code=$?
+# Left out: what starts processes of that architecture, which this kernel does not know; what measures memory, of which qemu
+# takes some.
+export GTEST_FILTER='-WatchdogDeathTest.*:CheckpointWriter.ReportsALimitOnFileSizesAndLivesOn'
+never='^test_(failing_jobs|mismatched_jobs|bad_memory|(idx|image|table)_memory|click_allocations)$'
+ctest --test-dir "$build" -j "$(nproc)" -L '^unit$' -E "$never" --output-on-failure --no-tests=error "$@" || code=$?
 say "aarch64: built in $(duration "$built_s"), tested in $(duration $((SECONDS - began)))"
 exit "$code"
