@@ -70,11 +70,14 @@ std::string Environment::library_version() {
   int length = 0;
   check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   std::string version(text.data(), static_cast<std::size_t>(length));
-  // "Open MPI v4.1.4, package: …", "MPICH Version:\t4.0.2\nMPICH Release date:\t…"
+  // "Open MPI v4.1.4, package: …"; "MPICH Version:\t4.0.2\n…", or with spaces
   version.erase(std::min(version.find_first_of(",\n"), version.size()));
-  for (const std::string_view word : {" v", " Version:\t"})
-    if (const std::size_t at = version.find(word); at != std::string::npos)
-      version.replace(at, word.size(), " ");
+  for (const std::string_view word : {" v", " Version:"}) {
+    const std::size_t at = version.find(word);
+    if (at == std::string::npos) continue;
+    const std::size_t number = std::min(version.find_first_not_of(" \t", at + word.size()), version.size());
+    version.replace(at, number - at, " ");
+  }
   return version;
 }
 
