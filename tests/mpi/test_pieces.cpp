@@ -34,8 +34,9 @@ TEST(Environment, TellsTheLibrarysVersionBeforeMpiIsInitialised) {
   const std::string version = Environment::library_version();
 
   EXPECT_FALSE(version.empty());
-  EXPECT_EQ(version.find_first_of(",\n"), std::string::npos);
-  EXPECT_NE(version.find_first_of("0123456789"), std::string::npos);
+  EXPECT_EQ(version.find_first_of(",:\n\t"), std::string::npos) << version;
+  EXPECT_EQ(version.find("  "), std::string::npos) << version;
+  EXPECT_NE(version.find_first_of("0123456789"), std::string::npos) << version;
 }
 
 }  // namespace
