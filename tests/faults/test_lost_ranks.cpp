@@ -87,9 +87,7 @@ TEST(LostRank, InValidationIsNamed) {
              {"data.validation.images=" + source_path("inputs/data/mnist/train-images-idx3-ubyte.gz"),
               "data.validation.labels=" + source_path("inputs/data/mnist/train-labels-idx1-ubyte.gz"),
               "train.global_batch_size=5000"});
-  Texts command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=3"};
-  for (const std::string& word : flotilla_command(2, run)) command.push_back(word);
-  Program program(command);
+  Program program(in_environment({"OMPI_MCA_odls_base_sigkill_timeout=3"}, flotilla_command(2, run)));
   ASSERT_TRUE(wait_until([&] { return metrics(output, "validation").size() >= 2; }));
 
   kill(rank_processes(program.pid(), 2)[1], SIGKILL);

@@ -114,6 +114,13 @@ std::vector<std::string> flotilla_command(int ranks, const std::vector<std::stri
   return command;
 }
 
+std::vector<std::string> in_environment(const std::vector<std::string>& variables,
+                                        std::vector<std::string> command) {
+  command.insert(command.begin(), variables.begin(), variables.end());
+  command.insert(command.begin(), "env");
+  return command;
+}
+
 std::vector<std::string> with_variables(std::vector<std::string> command,
                                         const std::vector<std::string>& variables) {
   const auto program = std::ranges::find(command, std::string(FLOTILLA_EXECUTABLE));

@@ -43,6 +43,9 @@ class Program {
 
 /// mpirun -n ranks flotilla arguments…
 std::vector<std::string> flotilla_command(int ranks, const std::vector<std::string>& arguments);
+/// A command with variables for all of it, the launcher included, each NAME=VALUE.
+std::vector<std::string> in_environment(const std::vector<std::string>& variables,
+                                        std::vector<std::string> command);
 /// The command of flotilla_command() with variables for the ranks, each NAME=VALUE, whatever the launcher.
 std::vector<std::string> with_variables(std::vector<std::string> command,
                                         const std::vector<std::string>& variables);

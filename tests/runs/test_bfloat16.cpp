@@ -79,9 +79,7 @@ TEST_F(Bfloat16Runs, SayWhatAutoTakesAndThatAResumedRunChangesPrecision) {
 
 /// As on a processor that has no more than this.
 Result with_instructions(const std::string& set, const Texts& all) {
-  Texts command = {"env", "ONEDNN_MAX_CPU_ISA=" + set};
-  for (const std::string& word : flotilla_command(1, all)) command.push_back(word);
-  return run(command);
+  return run(in_environment({"ONEDNN_MAX_CPU_ISA=" + set}, flotilla_command(1, all)));
 }
 
 TEST(ProcessorsWithoutBfloat16, AreNamedWhereTheDeckAsksForItAndTakenAsTheyAreByAuto) {

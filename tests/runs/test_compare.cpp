@@ -151,10 +151,9 @@ TEST_F(Compare, IsToBeSubmittedAgainWhereSlurmsLimitComesAtTheStartOfALaterTrain
   const std::string file = plan("", run_text("fits", {}) + run_text("does not", {"run.stop_margin_s=20000"}));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto end_s = std::chrono::duration_cast<std::chrono::seconds>(now).count() + 10'000;
-  Texts in_slurm = {"env", "SLURM_JOB_ID=7", "SLURM_JOB_END_TIME=" + std::to_string(end_s),
-                    FLOTILLA_EXECUTABLE};
-  const Texts arguments = command(file, "all", {"train.epochs=1"});
-  in_slurm.insert(in_slurm.end(), arguments.begin(), arguments.end());
+  Texts in_slurm = command(file, "all", {"train.epochs=1"});
+  in_slurm.insert(in_slurm.begin(), FLOTILLA_EXECUTABLE);
+  in_slurm = in_environment({"SLURM_JOB_ID=7", "SLURM_JOB_END_TIME=" + std::to_string(end_s)}, in_slurm);
 
   const Result first = run(in_slurm);
   EXPECT_EQ(first.exit_code, 75) << first.errors;

@@ -41,19 +41,18 @@ class LostRank : public testing::TestWithParam<Loss> {
   Result lose() {
     const Loss& loss = GetParam();
     const std::string output = folder_.path("run");
-    // A launcher that notices a death asks the others to end and kills them a little later: more than its
-    // usual second, because the machine may be busy, and before their watchdogs speak.
-    std::vector<std::string> command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=3"};
-    if (loss.signal == SIGSTOP) command.clear();
-    std::vector<std::string> words = flotilla_command(
+    std::vector<std::string> command = flotilla_command(
         loss.ranks, arguments(output, {"train.epochs=100000", "validation.every=0", "train.batch_size=16",
                                        loss.signal == SIGSTOP ? "run.watchdog_s=4" : "run.watchdog_s=60",
                                        std::string("strategy.all_reduce=") + loss.all_reduce,
                                        "strategy.ranks_per_group=" + std::to_string(ranks_per_group(loss))}));
     // The second: a sanitizer would want to be loaded first.
     if (loss.signal == leave_signal)
-      words = with_variables(words, {"LD_PRELOAD=" LEAVE_AT_SIGNAL, "ASAN_OPTIONS=verify_asan_link_order=0"});
-    command.insert(command.end(), words.begin(), words.end());
+      command =
+          with_variables(command, {"LD_PRELOAD=" LEAVE_AT_SIGNAL, "ASAN_OPTIONS=verify_asan_link_order=0"});
+    // A launcher that notices a death asks the others to end and kills them a little later: more than its
+    // usual second, because the machine may be busy, and before their watchdogs speak.
+    if (loss.signal != SIGSTOP) command = in_environment({"OMPI_MCA_odls_base_sigkill_timeout=3"}, command);
     Program program(command);
     ranks_ = rank_processes(program.pid(), loss.ranks);
     while (metrics(output, "step").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -265,9 +265,7 @@ TEST(ParameterServerRuns, NameAServerOrWorkerThatIsKilled) {
     const Texts run = arguments(folder.path("run"), {"server.mode=sync", "train.epochs=100000",
                                                      "validation.every=0", "run.watchdog_s=60"});
     // The launcher asks the others to end, and kills them so many seconds later: the machine may be busy.
-    Texts command = {"env", "OMPI_MCA_odls_base_sigkill_timeout=3"};
-    for (const std::string& word : flotilla_command(4, run)) command.push_back(word);
-    Program program(command);
+    Program program(in_environment({"OMPI_MCA_odls_base_sigkill_timeout=3"}, flotilla_command(4, run)));
     wait_for_a_step(folder.path("run"));
 
     kill(rank_processes(program.pid(), 4)[lost], SIGKILL);

@@ -222,12 +222,9 @@ TEST(Resume, GoesOnAfterATimeLimit) {
 }
 
 /// One process without mpirun, in the environment of a job of Slurm's.
-Result flotilla_in_slurm(const std::vector<std::string>& environment, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {"env"};
-  command.insert(command.end(), environment.begin(), environment.end());
-  command.emplace_back(FLOTILLA_EXECUTABLE);
-  command.insert(command.end(), more.begin(), more.end());
-  return run(command);
+Result flotilla_in_slurm(const std::vector<std::string>& environment, std::vector<std::string> command) {
+  command.insert(command.begin(), FLOTILLA_EXECUTABLE);
+  return run(in_environment(environment, command));
 }
 
 TEST(Resume, IsNotAskedForWhereSlurmsLimitLeavesTimeForOneStepOnly) {

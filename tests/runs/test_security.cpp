@@ -60,10 +60,8 @@ class LiveRun {
   LiveRun& operator=(const LiveRun&) = delete;
   LiveRun() {
     fs::create_directory(folder_.path("tmp"));
-    Texts command = {"env", "TMPDIR=" + folder_.path("tmp")};
-    for (const std::string& word : flotilla_command(4, training(folder_, {"train.epochs=100000"})))
-      command.push_back(word);
-    program_.emplace(command);
+    program_.emplace(in_environment({"TMPDIR=" + folder_.path("tmp")},
+                                    flotilla_command(4, training(folder_, {"train.epochs=100000"}))));
     ranks_ = rank_processes(program_->pid(), 4);
     while (metrics(folder_.path("run"), "checkpoint").empty() && !program_->wait_for(0.02)) continue;
   }
