@@ -41,7 +41,13 @@ built_s=$((SECONDS - began))
 export GTEST_FILTER='-Live.ALineOfTheTerminalShowsWhereTheRunStands:Resume.IsAskedForThoughMetricsWereLost'
 began=$SECONDS
 code=0
-(($#)) || set -- -L '^(mpi|runs)$'
+if (($# == 0)); then
+  set -- -L '^(mpi|runs)$'
+  if (($(nproc) < 4)); then
+    say "mpich: test_parameter_server.np6 is left out: its ranks, which spin as they wait, need more than $(nproc) cores"
+    set -- "$@" -E '^test_parameter_server[.]np6$'
+  fi
+fi
 ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error "$@" || code=$?
 say "mpich: built in $(duration "$built_s"), tested in $(duration $((SECONDS - began)))"
 exit "$code"
