@@ -3,6 +3,8 @@
 # The lines of scripts/check_gpu.sh, which sources this and runs each in a process of its own.
 # shellcheck disable=SC2154 # check_gpu.sh exports here, program, tests, suffix, mpirun, rehearse, output and line_name.
 exit_skipped=77
+# The same bits in every run, and cuDNN's algorithms by its own ranking instead of a measurement.
+exact=(run.reproducible=true run.virtual_shards=1 device.threads=1)
 
 # skip <what the line needs>: ends a line that this machine cannot show.
 skip() {
@@ -111,7 +113,7 @@ profiled_step() {
     --log-file "$output/kernels.csv"
   deck_of resnet50
   "${under[@]}" "$program" train "${deck[@]}" train.epochs=0 train.steps=1 device.kind=cuda device.precision=bfloat16 \
-    run.reproducible=true run.virtual_shards=1 device.threads=1 run.output="$output/runs/profiled" run.resume=never
+    "${exact[@]}" run.output="$output/runs/profiled" run.resume=never
   only_with 'a GPU and ncu'
   grep -q dram__bytes_read "$output/kernels.csv"
 }
@@ -230,7 +232,7 @@ sanitized() {
   if [[ $2 == mlp ]]; then deck+=(data.validation.images= data.validation.labels=); fi
   shift 2
   "${under[@]}" "$program" train "${deck[@]}" train.epochs=0 train.steps=2 train.global_batch_size=8 device.kind=cuda \
-    run.reproducible=true run.virtual_shards=1 device.threads=1 run.output="$output/runs/$line_name" run.resume=never "$@"
+    "${exact[@]}" run.output="$output/runs/$line_name" run.resume=never "$@"
   only_with 'a GPU and compute-sanitizer'
 }
 
@@ -262,7 +264,7 @@ out_of_memory() {
 
 # A run that is killed after its first checkpoint and resumed has the losses of one that was not.
 killed_and_resumed() {
-  local run=$output/runs/killed exact=(run.reproducible=true run.virtual_shards=1 device.threads=1) deck pid
+  local run=$output/runs/killed deck pid
   train 1 mlp unbroken cuda "${exact[@]}" run.resume=never
   deck_of mlp
   "$program" train "${deck[@]}" "${exact[@]}" train.epochs=0 train.steps=1000000 device.tf32=none device.kind=cuda run.output="$run" \

@@ -284,12 +284,10 @@ TEST_F(ArrayMistakes, DamagedChunksAreNamed) {
   data.targets = "images";
   const auto whole = open("a.h5", 16);
   const test::Bytes chunk = test::counted("images", f32, {64, 16}).bytes;
-  std::fstream file(folder.path("a.h5"), std::ios::in | std::ios::out | std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::string second(chunk.begin() + 2 * 1024, chunk.begin() + 3 * 1024);
-  file.seekp(static_cast<std::streamoff>(text.find(second) + 100));
-  file.put('!');
-  file.close();
+  const test::Bytes second(chunk.begin() + 2 * 1024, chunk.begin() + 3 * 1024);
+  test::Bytes damaged = second;
+  damaged[100] = '!';
+  replace("a.h5", second, damaged);
   const std::string text_of_mistake = mistake("a.h5", 16);
   EXPECT_NE(text_of_mistake.find("'a.h5', images: the chunk of rows from 32 on (byte "), std::string::npos)
       << text_of_mistake;
