@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Reads the sources of the program with clang's static analyzer (clang-tidy-19, clang-analyzer-*). Not part of the tests.
 #
-#   scripts/check_analyzers.sh [FILE...]     all sources of kernels, models, mpi and src, or these
+#   scripts/check_analyzers.sh [FILE...]     all sources of a build for CPUs, or these
 #
-# Ends with the number of findings; with 1 if there are any. GCC's -fanalyzer is left out: GCC 12 to 14 document it as made for
-# C, and it does not follow exceptions.
+# Ends with the number of findings; with 1 if there are any, or a source could not be read. GCC's -fanalyzer is left out:
+# GCC 12 to 14 document it as made for C, and it does not follow exceptions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh
@@ -28,6 +28,7 @@ cmake --preset cpu -B "$build" -DCMAKE_UNITY_BUILD=OFF -DCMAKE_EXPORT_COMPILE_CO
   >"$build.log" 2>&1 || fail 1 "analyzers: cmake failed ($build.log)"
 files=("$@")
 ((${#files[@]})) || mapfile -t files < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json")
+((${#files[@]})) || fail 1 "analyzers: $build/compile_commands.json names no source"
 say "analyzers: reading ${#files[@]} sources"
 began=$SECONDS
 # Each process writes into a file of its own: lines of several would mix.
@@ -35,12 +36,13 @@ rm -rf "$build/findings"
 mkdir -p "$build/findings"
 export build checks
 analyze() {
+  local log code=0
+  log=$build/findings/$(sha1sum <<<"$1" | cut -c 1-40)
   # What GCC alone knows among the options is no finding.
   clang-tidy-19 -p "$build" --quiet --checks="$checks" --extra-arg=-Wno-unknown-warning-option \
-    --extra-arg=-Wno-ignored-optimization-argument "$1" >"$build/findings/$(tr / _ <<<"$1")" 2>&1 || {
-    code=$?
-    ((code < 128)) || echo "$1: error: not read: clang-tidy-19 ended by signal $((code - 128))" >>"$build/findings/unread"
-  }
+    --extra-arg=-Wno-ignored-optimization-argument "$1" >"$log" 2>&1 || code=$?
+  ((code == 0)) || grep -qE '(warning|error): ' "$log" ||
+    echo "$1: error: not read: clang-tidy-19 ended with $code" >>"$build/findings/unread"
 }
 export -f analyze
 printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I '{}' bash -c 'analyze "{}"'

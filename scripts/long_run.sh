@@ -13,6 +13,7 @@
 # stop. Ends with a table of first and last values and of the slopes of a straight line through all samples after the first
 # tenth; with 1 if training failed or a line rises, over the whole run, by more than 2 MiB of memory or half of another thing.
 set -euo pipefail
+began_in=$PWD
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh
 . scripts/common.sh
@@ -20,25 +21,30 @@ cd "$(dirname "$0")/.."
 minutes=120
 ranks=4
 every=10
-while [[ ${1:-} == --* ]]; do
+while [[ ${1:-} == -* ]]; do
   case $1 in
+    -h | --help)
+      sed -n '3,14s/^# \{0,1\}//p' scripts/long_run.sh
+      exit 0
+      ;;
+    --minutes | --ranks | --every)
+      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail 2 "long run: $1 needs a number"
+      ;;&
     --minutes) minutes=$2 ;;
     --ranks) ranks=$2 ;;
     --every) every=$2 ;;
-    *)
-      sed -n '3,14s/^# \{0,1\}//p' scripts/long_run.sh
-      [[ $1 == --help ]] && exit 0
-      exit 2
-      ;;
+    *) fail 2 "long run: unknown option '$1' (see scripts/long_run.sh --help)" ;;
   esac
   shift 2
 done
 (($#)) || fail 2 "long run: no executable is given (see scripts/long_run.sh --help)"
-executable=$1
+command -v pgrep >/dev/null || fail 2 "long run: pgrep is missing: apt-get install procps"
+executable=$(cd "$began_in" && realpath "$1")
 shift
 
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+job=
+trap '[[ -z $job ]] || kill "$job" 2>/dev/null || true; rm -rf "$folder"' EXIT
 open_mpi_settings
 say "long run: $ranks ranks for $minutes minutes, a sample each $every s, in $folder"
 mpirun -n "$ranks" "$executable" train inputs/mnist_mlp.toml run.output="$folder/run" run.log_every=10000 \
@@ -47,7 +53,10 @@ job=$!
 
 # The processes of the job that are ranks: mpirun's children that run the executable.
 ranks_of_job() {
-  pgrep -P "$job" -f "^$executable " | sort -n
+  local pid
+  for pid in $(pgrep -P "$job"); do
+    [[ $(readlink "/proc/$pid/exe") != "$executable" ]] || echo "$pid"
+  done | sort -n
 }
 
 began=$SECONDS
@@ -71,8 +80,10 @@ while kill -0 "$job" 2>/dev/null; do
 done >"$folder/samples"
 code=0
 wait "$job" || code=$?
+job=
 tail -n 3 "$folder/out"
 ((code == 75)) || fail 1 "long run: training ended with exit code $code instead of 75"
+[[ -s $folder/samples ]] || fail 1 "long run: no sample was taken: mpirun's children do not run $executable"
 
 awk -v every="$every" '
   { last = $1; line[NR] = $0 }

@@ -49,7 +49,8 @@ while (($#)); do
   case $1 in
     --tools) with_tools=true ;;
     --mpi)
-      mpi=${2:-}
+      (($# > 1)) || fail 2 "setup: --mpi needs openmpi or mpich"
+      mpi=$2
       shift
       ;;
     -h | --help)
@@ -97,7 +98,7 @@ is_installed lmod || tools+=(environment-modules)
 
 is_offered() {
   local candidate
-  candidate=$(apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { print $2 }')
+  candidate=$(LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { print $2 }')
   [[ -n $candidate && $candidate != '(none)' ]]
 }
 
@@ -112,7 +113,7 @@ as_root() {
 # The oldest versions that can build Flotilla; an older distribution has the packages but not these.
 check_versions() {
   local gcc cmake
-  gcc=$(g++ -dumpfullversion -dumpversion)
+  gcc=$("${CXX:-g++}" -dumpfullversion -dumpversion)
   cmake=$(cmake --version | awk 'NR == 1 { print $3 }')
   if ((${gcc%%.*} < 12)); then
     fail 2 "setup: g++ is $gcc, but Flotilla needs 12 or later (install g++-12 and set CXX=g++-12, or use Debian 12)"

@@ -4,9 +4,9 @@
 #
 #   scripts/test_aarch64.sh [what ctest takes, for example -R test_loader]
 #
-# Needs g++-aarch64-linux-gnu, qemu-user and mmdebstrap, and root or a user who may make namespaces; the libraries of that
-# architecture are unpacked into build/aarch64-root, nothing of them is installed. Tests of several ranks do not run: a
-# launcher of that architecture would start processes that qemu does not follow.
+# Needs Debian, g++-aarch64-linux-gnu, qemu-user and mmdebstrap, and root or a user who may make namespaces; the libraries
+# of that architecture are unpacked into build/aarch64-root, nothing of them is installed. Tests of several ranks do not
+# run: a launcher of that architecture would start processes that qemu does not follow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh
@@ -29,7 +29,8 @@ if [[ ! -e $root/complete ]]; then
   rm -rf "$root"
   mkdir -p build
   # shellcheck source=/dev/null
-  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  read -r system suite < <(. /etc/os-release && echo "$ID" "$VERSION_CODENAME")
+  [[ $system == debian ]] || fail 2 "aarch64: the libraries of that architecture come from Debian's package sources"
   mapfile -t sources < <(find /etc/apt/sources.list.d -name 'debian.sources')
   ((${#sources[@]})) || sources=(/etc/apt/sources.list)
   packages=libc6-dev,libstdc++-12-dev,libgomp1,libopenmpi-dev,libdnnl-dev,ocl-icd-opencl-dev,libhdf5-dev

@@ -5,7 +5,7 @@
 #   scripts/test_mpich.sh [--no-setup] [what ctest takes, for example -R test_loader]
 #
 # Without arguments for ctest: all tests of several ranks (-L mpi), and those that start the program as a user does
-# (-L runs), but for two cases that need Open MPI's launcher.
+# (-L runs), but for two cases that need Open MPI's launcher, and on fewer than 4 cores test_parameter_server.np6.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh
@@ -24,17 +24,21 @@ esac
 first_of() {
   command -v "$1.mpich" || command -v "$1" || fail 2 "mpich: $1 is missing (scripts/setup.sh --mpi mpich)"
 }
+compiler=$(first_of mpicc)
+launcher_of_mpi=$(first_of mpiexec)
 build=build/mpich
+mkdir -p build
 find_ccache
 began=$SECONDS
 say "mpich: building in $build"
 if ! { cmake --preset cpu -B "$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DFLOTILLA_TESTS=ON "${launcher[@]}" \
-  -DMPI_C_COMPILER="$(first_of mpicc)" -DMPIEXEC_EXECUTABLE="$(first_of mpiexec)" &&
+  -DMPI_C_COMPILER="$compiler" -DMPIEXEC_EXECUTABLE="$launcher_of_mpi" &&
   cmake --build "$build" -j "$(build_jobs)"; } >"$build.log" 2>&1; then
   tail -n 30 "$build.log" >&2
   fail 1 "mpich: the build failed ($build.log)"
 fi
-"$build/flotilla" --version | grep -q 'MPI .*MPICH' || fail 1 "mpich: this build has another MPI: $("$build/flotilla" --version | grep MPI)"
+mpi=$("$build/flotilla" --version | grep '^MPI ')
+[[ $mpi == *MPICH* ]] || fail 1 "mpich: this build has another MPI: $mpi"
 built_s=$((SECONDS - began))
 
 # MPICH's launcher gives ranks no terminal, and ends with 0 after a SIGUSR1, which it hands on.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/machine/control_groups.hpp"
 
+#include <climits>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +17,7 @@ std::vector<ControlGroup> control_groups(const std::string& root, std::string_vi
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
-    if (second == line.npos) continue;
+    if (second == line.npos || line.size() - second > PATH_MAX) continue;  // a longer path cannot be opened
     const std::string controllers = cat(",", line.substr(first + 1, second - first - 1), ",");
     const int version = controllers == ",," ? 2 : 1;
     if (version == 1 && controllers.find(cat(",", controller, ",")) == controllers.npos) continue;

@@ -226,13 +226,15 @@ void serve(WriterState& writer) {
   }
 }
 
-/// Blocks all signals in this thread, and in those that it starts, for this scope.
+/// Blocks all signals in this thread, and in those that it starts, for this scope, but for those of a crash:
+/// where one is blocked the system ends the process without calling its handler (hdf5::Session).
 class NoSignals {
  public:
   NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&blocked, crash);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
   NoSignals(const NoSignals&) = delete;
   NoSignals& operator=(const NoSignals&) = delete;

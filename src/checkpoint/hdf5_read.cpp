@@ -154,20 +154,18 @@ bool keeps_order(hid_t group) {
   return (order & H5P_CRT_ORDER_INDEXED) != 0;
 }
 
+/// @tparam Info what H5Literate hands on: HDF5 1.10 and 1.14 name it differently.
+template <class Info>
+herr_t add_name(hid_t, const char* name, const Info*, void* names) {
+  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  return 0;
+}
+
 /// The names in a group: in the order of making where the file keeps it, else by name.
 std::vector<std::string> names_in(hid_t group) {
   const H5_index_t by = keeps_order(group) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
-  H5G_info_t info{};
-  check(H5Gget_info(group, &info), "H5Gget_info");
   std::vector<std::string> names;
-  for (hsize_t i = 0; i < info.nlinks; ++i) {
-    std::array<char, 1024> name{};
-    const ssize_t size =
-        check(H5Lget_name_by_idx(group, ".", by, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT),
-              "H5Lget_name_by_idx");
-    if (static_cast<std::size_t>(size) >= name.size()) throw UserError("holds a name of over 1,000 bytes");
-    names.emplace_back(name.data(), static_cast<std::size_t>(size));
-  }
+  check(H5Literate(group, by, H5_ITER_INC, nullptr, add_name, &names), "H5Literate");
   return names;
 }
 
@@ -212,6 +210,21 @@ std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, cons
 /// Deflate makes nothing smaller than one part in so many.
 constexpr std::int64_t most_compressed = 1032;
 
+/// @throws UserError if HDF5 could make more of the dataset's bytes than one deflate does, or would need more
+/// than itself to read them
+void require_known_filters(hid_t creation) {
+  std::int64_t deflates = 0;
+  for (const auto& [id, name] : filters_of(creation)) {
+    if (id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32) continue;
+    if (id != H5Z_FILTER_DEFLATE || ++deflates > 1)
+      throw UserError(
+          cat("went through the filter ", id, name.empty() ? "" : cat(" (", name, ")"),
+              deflates > 1 ? " twice" : "",
+              ": shuffle, gzip and fletcher32 are read, each once; rewrite the file with h5repack "
+              "-f SHUF -f GZIP=4"));
+  }
+}
+
 StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t file_bytes) {
   StoredTensor tensor{.path = path, .shape = {}, .checksum = {}, .position = {}, .problem = {}};
   if (is_of_rows(path) && path.ends_with("/keys")) tensor.element = Element::unsigned64;
@@ -222,6 +235,7 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
       throw UserError(cat("is not a set of ", integers ? "integers" : "floating-point numbers"));
     const PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
     require_own_values(creation.id());  // before HDF5 looks for the extents of other files
+    if (H5Pget_layout(creation.id()) == H5D_CHUNKED) require_known_filters(creation.id());
     tensor.shape = read_shape(dataset);
     const auto bytes = tensor.shape.size() * static_cast<std::int64_t>(H5Tget_size(type.id()));
     if (is_cut_short(dataset, creation.id(), bytes)) throw UserError("has fewer values than its shape");
@@ -248,7 +262,8 @@ bool is_counter(const std::string& name) {
 }
 
 /// Lists the datasets of a group that may be absent, and of the groups in it down to `depth`.
-void read_group(hid_t file, const std::string& path, int depth, FileIndex& index) {
+/// @param names_left of all groups together: many links to one group need few bytes
+void read_group(hid_t file, const std::string& path, int depth, FileIndex& index, std::int64_t& names_left) {
   const PropertyList links = within_the_file(H5P_LINK_ACCESS);
   if (check(H5Lexists(file, path.c_str(), links.id()), "H5Lexists") == 0) return;
   const PropertyList access = within_the_file(H5P_GROUP_ACCESS);
@@ -256,6 +271,7 @@ void read_group(hid_t file, const std::string& path, int depth, FileIndex& index
   if (path == "parameters" || path == "statistics")
     index.keeps_order = index.keeps_order && keeps_order(group.id());
   for (const std::string& name : names_in(group.id())) {
+    if (names_left-- <= 0) throw UserError("names more datasets than it can hold");
     if (is_counter(name)) continue;
     const std::string child = cat(path, "/", name);
     attempt(index.problems, [&] {
@@ -266,7 +282,7 @@ void read_group(hid_t file, const std::string& path, int depth, FileIndex& index
       Object object(H5Oopen(group.id(), name.c_str(), links.id()), "H5Oopen");
       const H5I_type_t kind = H5Iget_type(object.id());
       if (kind == H5I_DATASET) index.tensors.push_back(read_tensor(object.id(), child, index.bytes));
-      if (kind == H5I_GROUP && depth > 1) read_group(file, child, depth - 1, index);
+      if (kind == H5I_GROUP && depth > 1) read_group(file, child, depth - 1, index, names_left);
     });
   }
 }
@@ -282,10 +298,17 @@ FileIndex read_index(const std::string& path) {
     const File file = open_to_read(path);
     index.has_state = check(H5Aexists(file.id(), "schema"), "H5Aexists") > 0;
     if (index.has_state) read_state(file.id(), index);
+    constexpr std::int64_t least_bytes_of_name = 64;  // an entry of a group and the header of an object
+    std::int64_t names_left = index.bytes / least_bytes_of_name;
     for (const char* group : {"parameters", "statistics"})
-      attempt(index.problems, [&] { read_group(file.id(), group, 1, index); });
+      attempt(index.problems, [&] { read_group(file.id(), group, 1, index, names_left); });
     for (const char* group : {"optimizer", "strategy", "rows"})
-      attempt(index.problems, [&] { read_group(file.id(), group, 2, index); });
+      attempt(index.problems, [&] { read_group(file.id(), group, 2, index, names_left); });
+    std::int64_t bytes = 0;  // of all together: links may name one dataset many times
+    for (const StoredTensor& tensor : index.tensors) bytes += tensor.problem.empty() ? tensor.bytes() : 0;
+    if (bytes / most_compressed > index.bytes)
+      index.problems.push_back(cat("its datasets claim ", bytes, " bytes of values, more than a file of ",
+                                   index.bytes, " bytes can hold"));
   } catch (const SystemRefusal& refusal) {
     throw UnreadableFile(path, refusal.reason);
   } catch (const LibraryError& error) {
@@ -293,8 +316,8 @@ FileIndex read_index(const std::string& path) {
       throw UserError(
           cat("'", path, "' is not an HDF5 file but one of PyTorch: python3 scripts/torch_to_hdf5.py ", path,
               " ", std::filesystem::path(path).replace_extension(".h5").string(), " makes one of it"));
-    throw UserError(
-        cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ", error.what()));
+    throw UserError(cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ",
+                        error.what(), "; give another file, or copy it again"));
   }
   return index;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "src/checkpoint/hdf5_write.hpp"
 #include "src/checkpoint/value_reader.hpp"
 #include "src/files/checksum.hpp"
+#include "src/files/file_error.hpp"
 #include "src/files/folders.hpp"
 
 namespace flotilla {
@@ -145,9 +145,11 @@ void check_output_file(const std::string& out, const std::vector<std::string>& i
     throw UserError(
         cat("cannot write '", out,
             "': it is a checkpoint that a run resumes from; give another name, or remove it first"));
-  if (::access(folder_of(out).c_str(), W_OK | X_OK) != 0)
-    throw UserError(cat("cannot write '", out, "': ", std::strerror(errno), ": its folder '", folder_of(out),
-                        "'; give a name in a folder that can be written"));
+  const std::string folder = folder_of(out);
+  const bool is_file = fs::exists(folder, error) && !fs::is_directory(folder, error);
+  if (is_file || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw UserError(cat("cannot write '", out, "': ", system_message(is_file ? ENOTDIR : errno),
+                        ": its folder '", folder, "'; give a name in a folder that can be written"));
 }
 
 void write_array(const std::string& path, const std::string& name, const Shape& shape,

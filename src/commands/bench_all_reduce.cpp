@@ -13,6 +13,7 @@
 #include "mpi/all_reduce/bench_all_reduce.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "src/commands/bench_device_all_reduce.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
@@ -50,6 +51,9 @@ std::string fastest_of(const std::vector<mpi::AllReduceBenchRow>& rows) {
 }  // namespace
 
 int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world) {
+  agree(world, [&] {
+    if (world.is_root()) check_outputs({arguments.json}, {});
+  });
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   bool all_correct = true;
   std::vector<mpi::AllReduceBenchRow> measured;

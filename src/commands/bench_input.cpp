@@ -12,6 +12,7 @@
 #include "kernels/trace.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/topology.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/data/assign_shards.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/loader.hpp"
@@ -73,6 +74,9 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
                       ? config_of(arguments)
                       : load_deck_everywhere(arguments.deck, arguments.overrides, world).config;
   config.data.validation = {};  // it is not read
+  agree(world, [&] {
+    if (world.is_root()) check_outputs({arguments.json}, config, config.data.train, {arguments.deck});
+  });
   const mpi::Communicator host = world.split_by_host();
   std::unique_ptr<Dataset> data;
   Sharding sharding;

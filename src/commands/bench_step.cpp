@@ -14,6 +14,7 @@
 #include "kernels/median.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/core/host_lines.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/commands/with_servers.hpp"
 #include "src/files/atomic_file.hpp"
@@ -283,6 +284,10 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
 
 int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
+  agree(world, [&] {
+    if (world.is_root())
+      check_outputs({arguments.json}, deck.config, deck.config.data.train, {arguments.deck});
+  });
   return under_watch(deck.config, world, failure, [&](const auto& /*places*/, mpi::Watchdog& watchdog) {
     return with_servers(deck.config, world, failure, watchdog, [&](const auto& workers, ServerLink* servers) {
       return bench_worker(arguments, deck.config, workers, servers, failure, watchdog);

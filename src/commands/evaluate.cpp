@@ -15,6 +15,7 @@
 #include "src/checkpoint/class_names.hpp"
 #include "src/commands/class_table.hpp"
 #include "src/commands/inference.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/commands/output_table.hpp"
 #include "src/commands/sample_outputs.hpp"
 #include "src/commands/start_up.hpp"
@@ -140,8 +141,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
         check_data_files(config, true);
         check_class_folders(config, class_names_of(checkpoint.state));
         if (!world.is_root()) return;
-        for (const std::string& path : {arguments.vectors, arguments.output})
-          if (!path.empty()) check_output_file(path, {checkpoint.path});
+        check_outputs({arguments.vectors, arguments.output}, config, config.data.validation,
+                      {checkpoint.path, arguments.deck});
       },
       [&](std::int64_t /*samples*/) {
         if (config.validation.batch_size > 0) return config.validation.batch_size;

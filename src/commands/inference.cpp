@@ -31,6 +31,7 @@ LoadedDeck deck_for(const LoadedCheckpoint& checkpoint, const std::string& path,
       throw UserError(cat(checkpoint.path, " holds weights only: give a deck as well (", remedy, ")"));
     deck = load_deck({.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = overrides});
   });
+  check_same_deck(deck.config, world);
   return deck;
 }
 

@@ -16,7 +16,9 @@
 #include "src/commands/inspect_rows.hpp"
 #include "src/commands/text_columns.hpp"
 #include "src/commands/value_statistics.hpp"
+#include "src/config/values.hpp"
 #include "src/files/checksum.hpp"
+#include "src/observe/print.hpp"
 
 namespace flotilla {
 
@@ -109,7 +111,8 @@ std::string as_json(const Contents& contents) {
 template <class Value>
 std::string list(const std::map<std::string, Value>& values) {
   std::string line;
-  for (const auto& [key, value] : values) line += cat(line.empty() ? "" : ", ", key, " ", value);
+  for (const auto& [key, value] : values)
+    line += cat(line.empty() ? "" : ", ", config::printable(cat(key, " ", value)));
   return line.empty() ? "none" : line;
 }
 
@@ -173,7 +176,7 @@ std::string as_table(const Contents& contents, bool with_deck) {
   out << "tensors         " << rows.size() << " with " << values << " values\n\n";
   print_tensors(out, rows);
   print_tables(out, contents.tables);
-  if (with_deck) out << "\ndeck:\n" << contents.index.state.deck;
+  if (with_deck) out << "\ndeck:\n" << without_controls(contents.index.state.deck);
   return out.str();
 }
 

@@ -68,13 +68,14 @@ std::string deck_values(const ArrayFacts& facts, bool deviation, bool scaled) {
 
 void print_for_deck(std::ostream& out, const ArrayFacts& facts) {
   const std::string name = config::quoted(facts.name);
-  out << "\n# " << facts.name << " as inputs" << (facts.form.type.is_byte() ? ": of value / 255" : "") << '\n'
+  out << "\n# " << config::printable(facts.name) << " as inputs"
+      << (facts.form.type.is_byte() ? ": of value / 255" : "") << '\n'
       << "inputs = " << name << '\n';
   if (facts.channels_last) out << "channels_last = true\n";
   out << "input_mean = " << deck_values(facts, false, true) << '\n'
       << "input_std = " << deck_values(facts, true, true) << '\n';
   if (facts.form.extents.size() > 2) return;
-  out << "# " << facts.name << " as targets\n"
+  out << "# " << config::printable(facts.name) << " as targets\n"
       << "targets = " << name << '\n'
       << "target_mean = " << deck_values(facts, false, false) << '\n'
       << "target_std = " << deck_values(facts, true, false) << '\n';

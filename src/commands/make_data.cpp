@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/error.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/progress_line.hpp"
@@ -66,6 +67,11 @@ std::string validation_name(const std::string& path) {
 }
 
 std::string make_criteo_data(const MakeDataArguments& arguments) {
+  std::vector<std::string> outputs = {arguments.output, arguments.truth};
+  if (arguments.validation_rows > 0)
+    for (const std::string& path : {arguments.output, arguments.truth})
+      outputs.push_back(path.empty() ? "" : validation_name(path));
+  check_outputs(outputs, {});
   const SyntheticClicks clicks(
       {.seed = static_cast<std::uint64_t>(arguments.seed), .vocabulary = arguments.vocabulary});
   std::string said = write_rows(clicks, {0, arguments.rows}, arguments.output, arguments.truth);

@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/commands/inference.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
@@ -128,10 +129,9 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
   Inference inference(
       config, checkpoint, {world, places, watchdog},
       [&] {
-        if (!world.is_root() || arguments.output.empty()) return;
-        std::vector<std::string> inputs = arguments.inputs;
-        inputs.push_back(checkpoint.path);
-        check_output_file(arguments.output, inputs);
+        if (world.is_root())
+          check_outputs({arguments.output}, config, config.data.validation,
+                        {checkpoint.path, arguments.deck});
       },
       [&](std::int64_t samples) { return batch_of(config, samples); });
   const std::int64_t samples = inference.data().size();

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <iomanip>
 
+#include "src/config/values.hpp"
+
 namespace flotilla {
 
-void print_columns(std::ostream& out, const std::vector<std::vector<std::string>>& lines) {
+void print_columns(std::ostream& out, std::vector<std::vector<std::string>> lines) {
+  for (auto& line : lines)
+    for (std::string& word : line) word = config::printable(word);
   std::vector<std::size_t> widths(lines.front().size(), 0);
   for (const auto& line : lines)
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "kernels/error.hpp"
@@ -14,6 +15,8 @@ namespace flotilla {
 
 namespace {
 
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
 std::string without_blanks_around(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \t\r");
   return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
@@ -21,7 +24,9 @@ std::string without_blanks_around(const std::string& line) {
 
 /// A name a line; "3 cat" is "cat" where all lines begin with the number of their class.
 std::vector<std::string> read_names(const std::string& path, std::int64_t classes) {
-  std::istringstream lines(open_data_file(path).text());
+  std::string text = open_data_file(path).text();
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  std::istringstream lines(text);
   std::vector<std::string> names;
   std::vector<std::string> behind_numbers;
   for (std::string line; std::getline(lines, line);) {

@@ -16,6 +16,9 @@ namespace flotilla {
 
 namespace {
 
+/// Of a file that is read into memory as a whole: lists of some ten million images.
+constexpr std::int64_t most_text = std::int64_t{1} << 32;
+
 const char* more_room(int /*error*/) {
   return "set TMPDIR to a folder with more space, or decompress the file once";
 }
@@ -156,6 +159,10 @@ void File::read(std::int64_t begin, std::span<std::byte> to) const {
 }
 
 std::string File::text() const {
+  if (size_ > most_text)
+    throw UserError(cat("cannot read '", name_, "': it has ", size_,
+                        " bytes, and is read into memory as a whole, as ", most_text,
+                        " bytes at most can be; check that it is the file that is meant"));
   std::string text(static_cast<std::size_t>(size_), '\0');
   read(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -184,12 +191,18 @@ void File::append(std::span<const std::byte> from) {
 }
 
 void File::reserve(std::int64_t bytes) {
-  if (bytes <= 0 || ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
-  const int error = errno;  // any other error: this file system cannot reserve space
-  if (error != ENOSPC && error != EDQUOT && error != EFBIG) return;
   struct statvfs disk {};
   const bool known = ::fstatvfs(descriptor_, &disk) == 0;
   const auto free = static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
+  int error = 0;
+  // A file system that lacks room may take all it has before it says so.
+  if (known && bytes > free) {
+    error = ENOSPC;
+  } else if (bytes > 0 && ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0) {
+    error = errno;
+  }
+  // Any other error: this file system cannot reserve space.
+  if (error != ENOSPC && error != EDQUOT && error != EFBIG) return;
   throw UserError(cat(name_, ": needs ", bytes, " bytes", known ? cat(", ", free, " are free there") : "",
                       ": ", system_message(error),
                       "; set TMPDIR to a folder with more space (each rank of a host makes "

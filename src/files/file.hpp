@@ -63,7 +63,8 @@ class File {
   std::size_t read_some(std::int64_t begin, std::span<std::byte> to) const;
   /// @throws UserError if the file ends before `to` is full.
   void read(std::int64_t begin, std::span<std::byte> to) const;
-  std::string text() const;  ///< All of it.
+  /// All of it. @throws UserError also where it has more than 4 GiB
+  std::string text() const;
   /// A hint: these bytes will be read soon. They are fetched into the system's memory, in the background
   /// where the disk has a queue; what fails shows when they are read.
   void read_ahead(std::int64_t begin, std::int64_t bytes) const;

@@ -120,6 +120,23 @@ bool is_cut_short(hid_t dataset, hid_t creation, std::int64_t bytes) {
          static_cast<std::int64_t>(H5Dget_storage_size(dataset)) < bytes;
 }
 
+std::vector<Filter> filters_of(hid_t creation) {
+  std::vector<Filter> filters;
+  const int count = check(H5Pget_nfilters(creation), "H5Pget_nfilters");
+  for (int k = 0; k < count; ++k) {
+    std::array<char, 64> name{};
+    std::size_t values = 0;
+    unsigned flags = 0;
+    unsigned config = 0;
+    const H5Z_filter_t id = check(H5Pget_filter2(creation, static_cast<unsigned>(k), &flags, &values, nullptr,
+                                                 name.size(), name.data(), &config),
+                                  "H5Pget_filter2");
+    name.back() = '\0';
+    filters.push_back({id, name.data()});
+  }
+  return filters;
+}
+
 PropertyList within_the_file(hid_t property_class) {
   const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t,
                          void*) -> herr_t { return -1; };
@@ -138,6 +155,10 @@ Session::Session(const std::string& file)
       outer_text_(text_at_crash) {
   // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
   static const herr_t left_alone = H5dont_atexit();
+  // Of filters that it does not know it would load libraries. Built without that it says so, which is as
+  // good.
+  static const herr_t loads_nothing = H5PLset_loading_state(0);
+  static_cast<void>(loads_nothing);
   static const bool handled = handle_crashes();
   require(handled, "SIGFPE and SIGSEGV cannot be handled");
   check(left_alone, "H5dont_atexit");

@@ -8,6 +8,7 @@
 #include <source_location>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 
@@ -78,6 +79,15 @@ bool lies_in_other_files(hid_t creation);
 /// Whether a dataset with these creation properties is compact, its values in its header, and has fewer than
 /// `bytes` there: HDF5 would read past them, or at address 0.
 bool is_cut_short(hid_t dataset, hid_t creation, std::int64_t bytes);
+
+/// What the chunks of a dataset went through when they were written.
+struct Filter {
+  H5Z_filter_t id = 0;
+  std::string name{};  ///< Empty: HDF5 has none for it
+};
+
+/// Of a dataset with these creation properties, in the order of writing.
+std::vector<Filter> filters_of(hid_t creation);
 
 /// Access properties of a class (H5P_DATASET_ACCESS …) with which HDF5 follows no link into another file: a
 /// file from other people must not have others read, and what is said of a dataset's place is said of this

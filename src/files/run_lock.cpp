@@ -66,8 +66,8 @@ RunLock::~RunLock() {
 }
 
 std::optional<std::string> lock_holder(const std::string& folder) {
-  const int descriptor = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
+  const int descriptor = open((folder + "/.lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return errno == ENOENT ? std::optional("") : std::nullopt;
   const int error = try_lock(descriptor, LOCK_SH);
   std::optional<std::string> found;
   if (error == 0) found = "";

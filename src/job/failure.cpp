@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/job/failure.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -12,7 +10,7 @@
 #include "kernels/error.hpp"
 #include "kernels/error_text.hpp"
 #include "mpi/core/host_lines.hpp"
-#include "src/observe/print.hpp"
+#include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
 
@@ -37,7 +35,7 @@ std::vector<std::string> errors_of(const mpi::Communicator& world, const std::fu
 }  // namespace
 
 FailureHandler::FailureHandler(int rank, int ranks, std::string host)
-    : rank_(rank), ranks_(ranks), host_(std::move(host)) {}
+    : rank_(rank), ranks_(ranks), host_(std::move(host)), start_s_(seconds_since_epoch()) {}
 
 FailureHandler::~FailureHandler() {
   FailureHandler* own = this;
@@ -65,7 +63,7 @@ std::string FailureHandler::folder() const {
 
 bool FailureHandler::told() const {
   const std::string folder = this->folder();
-  return !folder.empty() && access((folder + "/failure.json").c_str(), F_OK) == 0;
+  return !folder.empty() && read_failure(folder, start_s_).has_value();
 }
 
 void FailureHandler::say_unless_told(const std::string& what) const {
@@ -87,8 +85,13 @@ void FailureHandler::end_job(const std::exception& error) {
 }
 
 void FailureHandler::end_job(const std::string& what, int exit_code) {
-  // Two threads may fail at once (one because of the other): the first one reports.
-  if (!reported_.exchange(true)) report_failure(failure(what, exit_code), folder());
+  // Two threads may fail at once (one because of the other): the first one reports, and ends the job. The
+  // other one does so where that takes too long, or where reporting itself failed in this thread.
+  if (reported_.exchange(true)) {
+    std::this_thread::sleep_for(patience_with_speaker);
+  } else {
+    report_failure(failure(what, exit_code), folder());
+  }
   mpi::abort_job(exit_code);
 }
 

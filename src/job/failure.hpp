@@ -29,7 +29,7 @@ class FailureHandler {
   void set_folder(const std::string& folder);  ///< Of the run: failure.json is written there from now on.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
-  bool told() const;  ///< Whether a rank has reported why the job ends (failure.json).
+  bool told() const;  ///< Whether a rank of this attempt has reported why the job ends (failure.json).
   /// For a job that the launcher ends: the line and failure.json, unless a rank has reported a failure
   /// already. Returns.
   void say_unless_told(const std::string& what) const;
@@ -47,6 +47,7 @@ class FailureHandler {
   int rank_;
   int ranks_;
   std::string host_;
+  double start_s_;  ///< Since the epoch: failure.json of an earlier attempt is older
   mutable std::mutex mutex_;
   std::string folder_;  ///< Under mutex_
   std::atomic<std::int64_t> step_{-1};

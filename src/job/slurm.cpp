@@ -89,9 +89,12 @@ SlurmTime slurm_time() {
 }
 
 std::vector<std::string> slurm_jobs_of_user() {
+  return slurm_jobs_in(
+      output_of("timeout -s KILL 10 squeue --me -h -S -t -t PENDING,RUNNING -o '%i|%j|%T|%r' 2> /dev/null"));
+}
+
+std::vector<std::string> slurm_jobs_in(std::string_view lines) {
   constexpr std::size_t most = 3;
-  const std::string lines =
-      output_of("timeout -s KILL 10 squeue --me -h -S -t -t PENDING,RUNNING -o '%i|%j|%T|%r' 2> /dev/null");
   std::vector<std::string> jobs;
   for (const std::string_view line : parts_of(lines, '\n')) {
     const std::vector<std::string_view> fields = parts_of(line, '|');

@@ -26,4 +26,8 @@ SlurmTime slurm_time();
 /// pending (Resources)" or "… is running"; at most three. Empty without Slurm.
 std::vector<std::string> slurm_jobs_of_user();
 
+/// The first three jobs of what squeue prints in the format "%i|%j|%T|%r", a line each, in those words; other
+/// lines are left out.
+std::vector<std::string> slurm_jobs_in(std::string_view lines);
+
 }  // namespace flotilla

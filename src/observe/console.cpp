@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/files/write_fully.hpp"
+#include "src/observe/print.hpp"
 
 namespace flotilla {
 
@@ -148,7 +149,8 @@ Console& Console::of_process() {
 
 void Console::line(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  const std::string out = bar_.empty() ? text + '\n' : erase_line + text + '\n' + bar_;
+  const std::string shown = without_controls(text);
+  const std::string out = bar_.empty() ? shown + '\n' : erase_line + shown + '\n' + bar_;
   write_fully(STDOUT_FILENO, out);
 }
 
@@ -156,8 +158,8 @@ void Console::bar(const std::string& text) {
   const std::lock_guard lock(mutex_);
   const int columns = columns_;
   if (columns == 0) return;
-  std::string shown =
-      text.substr(0, static_cast<std::size_t>(columns - 1));  // a wrapped line cannot be erased
+  std::string shown = without_controls(
+      text.substr(0, static_cast<std::size_t>(columns - 1)));  // a wrapped line cannot be erased
   if (shown == bar_) return;
   bar_ = std::move(shown);
   write_fully(STDOUT_FILENO, erase_line + bar_);

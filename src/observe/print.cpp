@@ -39,11 +39,20 @@ void print_line(std::string_view line) {
   let_a_launcher_read(line.size());
 }
 
+std::string without_controls(std::string_view text) {
+  std::string out(text);
+  for (char& letter : out) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if ((byte < 0x20 && letter != '\n' && letter != '\t') || byte == 0x7F) letter = '?';
+  }
+  return out;
+}
+
 void print_error_line(std::string_view line) noexcept {
   Console::of_process().erase_bar();
   try {
     std::string text;
-    for (const char letter : line) (text += letter) += letter == '\n' ? "flotilla: " : "";
+    for (const char letter : without_controls(line)) (text += letter) += letter == '\n' ? "flotilla: " : "";
     write_fully(STDERR_FILENO, text + '\n');
   } catch (const std::bad_alloc&) {
     write_fully(STDERR_FILENO, line);

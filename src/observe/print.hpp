@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace flotilla {
@@ -10,7 +11,11 @@ namespace flotilla {
 /// full).
 void print_line(std::string_view line);
 
-/// Writes a line to stderr with one system call; what cannot be written is lost.
+/// `text` with control characters other than line feeds and tabs as "?": names and texts of files from other
+/// people are shown on terminals, which would obey them.
+std::string without_controls(std::string_view text);
+
+/// Writes a line without its controls to stderr with one system call; what cannot be written is lost.
 void print_error_line(std::string_view line) noexcept;
 
 }  // namespace flotilla

@@ -57,7 +57,9 @@ void check_is_run(const std::string& folder) {
 
 void check_has_step(const std::string& folder) {
   check_is_run(folder);
-  std::ifstream metrics(folder + "/metrics.jsonl");
+  const std::string path = folder + "/metrics.jsonl";
+  File::open(path);  // refuses what is no file
+  std::ifstream metrics(path);
   for (std::string line; std::getline(metrics, line);)
     if (line.find("\"event\":\"step\"") != line.npos) return;
   refuse_without_step(folder);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/synchronisation.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
@@ -14,15 +16,24 @@
 
 namespace flotilla {
 
+namespace {
+
+/// At least one: a bucket ends with the tensor that fills it.
+std::int64_t bucket_bytes(double mebibytes) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(mebibytes * 1024 * 1024));
+}
+
+}  // namespace
+
 Synchronisation::Synchronisation(const Machine& on, const RunData& data, TrainedModel& trained,
                                  FailureHandler& failure,
                                  const std::map<std::string, std::string>& saved_choices,
                                  std::span<trace::Sink* const> communication_sinks)
     : machine(on), model(trained) {
   const Config& config = model.config;
-  buckets = cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
-                        static_cast<std::int64_t>(config.reduction.bucket_mb * 1024 * 1024),
-                        static_cast<std::int64_t>(config.reduction.last_bucket_mb * 1024 * 1024));
+  buckets =
+      cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
+                  bucket_bytes(config.reduction.bucket_mb), bucket_bytes(config.reduction.last_bucket_mb));
   if (config.device.precision == DevicePrecision::automatic)
     choices["device.precision"] = name(machine.precision);
   if (machine.servers == nullptr) {

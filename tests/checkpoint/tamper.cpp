@@ -81,15 +81,23 @@ void add_dataset(const std::string& file, const std::string& path, const std::ve
                           "H5Screate_simple");
   const hdf5::PropertyList links = with_groups();
   const hdf5::PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
-  if (stored == Stored::compressed) {
+  const int deflates = stored == Stored::compressed_twice ? 2 : stored == Stored::compressed ? 1 : 0;
+  if (deflates > 0)
     check(H5Pset_chunk(creation.id(), static_cast<int>(sizes.size()), sizes.data()), "H5Pset_chunk");
-    check(H5Pset_deflate(creation.id(), 6), "H5Pset_deflate");
-  }
+  for (int i = 0; i < deflates; ++i) check(H5Pset_deflate(creation.id(), 6), "H5Pset_deflate");
   if (stored == Stored::compact) check(H5Pset_layout(creation.id(), H5D_COMPACT), "H5Pset_layout");
   const hdf5::Dataset dataset(H5Dcreate2(handle.id(), path.c_str(), file_type(stored), space.id(), links.id(),
                                          creation.id(), H5P_DEFAULT),
                               "H5Dcreate2");
   check(H5Dwrite(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
+}
+
+void add_link(const std::string& file, const std::string& path, const std::string& name) {
+  const hdf5::Session session;
+  const hdf5::File handle = open_to_change(file);
+  const hdf5::PropertyList links = with_groups();
+  check(H5Lcreate_hard(handle.id(), path.c_str(), handle.id(), name.c_str(), links.id(), H5P_DEFAULT),
+        "H5Lcreate_hard");
 }
 
 void add_dataset_elsewhere(const std::string& file, const std::string& path, Elsewhere how,

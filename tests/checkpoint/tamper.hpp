@@ -13,11 +13,23 @@ void set_attribute(const std::string& file, const std::string& name, const std::
 void delete_attribute(const std::string& file, const std::string& object, const std::string& name);
 void delete_object(const std::string& file, const std::string& path);
 
-enum class Stored { float32, float64, big_endian, compressed, compact, integers, unsigned64 };
+enum class Stored {
+  float32,
+  float64,
+  big_endian,
+  compressed,
+  compressed_twice,
+  compact,
+  integers,
+  unsigned64
+};
 
 /// Adds a dataset without checksum, and its groups; makes the file if there is none.
 void add_dataset(const std::string& file, const std::string& path, const std::vector<std::uint64_t>& extents,
                  const std::vector<float>& values, Stored stored = Stored::float32);
+
+/// Gives what lies at `path` a second name, with the groups that it needs.
+void add_link(const std::string& file, const std::string& path, const std::string& name);
 
 /// How a file refers to values in another one.
 enum class Elsewhere {

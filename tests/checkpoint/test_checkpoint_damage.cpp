@@ -273,6 +273,35 @@ TEST(Weights, ThatClaimMoreValuesThanTheFileCanHoldAreRefused) {
   }
 }
 
+TEST(Weights, ThatClaimMoreTogetherThanTheFileCanHoldAreRefused) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("w.h5");
+  add_unwritten_dataset(path, "parameters/x", 1 << 20);
+  for (int i = 0; i < 39; ++i) add_link(path, "parameters/x", cat("statistics/", i));
+
+  EXPECT_TRUE(mentions(user_error([&] { read_weights(path); }),
+                       {path, cat("its datasets claim ", 40 * (4 << 20), " bytes"), "can hold"}));
+}
+
+TEST(Weights, WhoseGroupsNameMoreDatasetsThanTheFileCanHoldAreRefused) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("w.h5");
+  for (int i = 0; i < 50; ++i) add_dataset(path, cat("optimizer/0/", i), {1}, {1.0F});
+  for (int i = 1; i < 50; ++i) add_link(path, "optimizer/0", cat("optimizer/", i));
+
+  EXPECT_TRUE(
+      mentions(user_error([&] { read_weights(path); }), {path, "names more datasets than it can hold"}));
+}
+
+TEST(Weights, ThatNeedOtherFiltersThanOneDeflateAreRefused) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("w.h5");
+  add_dataset(path, "parameters/x", {2}, {1.0F, 3.0F}, Stored::compressed_twice);
+
+  EXPECT_TRUE(mentions(user_error([&] { read_weights(path); }),
+                       {path, "/parameters/x went through the filter 1 (deflate) twice", "h5repack"}));
+}
+
 TEST(CheckTensors, NamesTheFirstThatIsMissingOfAnotherShapeOrTooMany) {
   const Snapshot snapshot = sample_snapshot(1);
   auto expected = snapshot.tensors;

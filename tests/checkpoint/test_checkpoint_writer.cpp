@@ -76,6 +76,33 @@ TEST(CheckpointWriter, TellsOfMissingMemoryInWords) {
   EXPECT_NE(error.find("the checkpoint of step 7 was not saved: out of memory"), std::string::npos) << error;
 }
 
+/// Notes which signals its thread blocks.
+class SignalSource : public HungrySource {
+ public:
+  explicit SignalSource(sigset_t& blocked) : blocked_(blocked) {}
+  std::span<const float> values(std::size_t tensor) override {
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
+    return HungrySource::values(tensor);
+  }
+
+ private:
+  sigset_t& blocked_;
+};
+
+TEST(CheckpointWriter, LeavesRequestsToOtherThreadsAndCrashesToTheirHandlers) {
+  const test::TemporaryFolder folder;
+  CheckpointWriter writer(folder.path(), 1);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+
+  writer.start({.state = sample_snapshot(7).state, .shared = std::make_shared<SignalSource>(blocked)});
+  writer.finish();
+
+  for (const int request : {SIGUSR1, SIGTERM, SIGXFSZ})
+    EXPECT_TRUE(sigismember(&blocked, request)) << request;
+  for (const int crash : {SIGSEGV, SIGFPE}) EXPECT_FALSE(sigismember(&blocked, crash)) << crash;
+}
+
 /// Threads of this process get stacks that no machine has room for.
 class NoRoomForThreads {
  public:

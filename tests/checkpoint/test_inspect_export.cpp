@@ -95,6 +95,15 @@ TEST(Inspect, ShowsWeightsOfOtherProgramsWithoutChecksums) {
   EXPECT_FALSE(json.contains("step"));
 }
 
+TEST(Inspect, EscapesControlCharactersOfNames) {
+  const test::TemporaryFolder folder;
+  add_dataset(folder.path("w.h5"), "parameters/w\033[31m\nred", {2}, {1.0F, 3.0F});
+
+  const std::string text = inspect(folder.path("w.h5"), {}).text;
+
+  EXPECT_NE(text.find("parameters/w\\u001B[31m\\u000Ared"), std::string::npos) << text;
+}
+
 TEST(Inspect, RefusesWhatIsNoHdf5File) {
   const test::TemporaryFolder folder;
   put_bytes(folder.path("a.h5"), std::vector<std::byte>(100));

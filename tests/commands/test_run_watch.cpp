@@ -62,6 +62,9 @@ TEST(RunWatch, DistinguishesAStartingRunFromNone) {
     EXPECT_NE(watch.look(80, 0.0).waiting.find("is starting"), std::string::npos);
   }
   EXPECT_EQ(watch.look(80, 0.0).waiting, "waiting for a run in " + run.folder() + ": no process holds it");
+  const test::TemporaryFolder without_runs;
+  EXPECT_EQ(RunWatch(without_runs.path(), no_jobs).look(80, 0.0).waiting,
+            "waiting for a run in " + without_runs.path() + ": no process holds it");
 }
 
 TEST(RunWatch, ShowsTheLastLineOfEachKindFirstAndThenEachLine) {

@@ -43,7 +43,7 @@ TEST(ResolvedDeck, LoadsAgainToTheSameConfig) {
       {"optimizer.kind=adam", "optimizer.epsilon=1e-7", "optimizer.no_decay=biases"},
       {"optimizer.kind=adamw", "optimizer.weight_decay=0.01"},
       {"optimizer.kind=lars", "optimizer.momentum=0.1"},
-      {"schedule.kind=piecewise", "schedule.milestones=1e-300,0.3,2.5e17",
+      {"schedule.kind=piecewise", "schedule.milestones=1e-30,0.3,2.5e17",
        "schedule.learning_rate=0.30000000000000004"},
       {"schedule.kind=cosine", "schedule.scale_with_batch=true", "schedule.base_batch=64"},
       {"model.initializer=normal", "model.initializer_scale=0.02", "run.resume=some/\"folder\\x"},

@@ -131,6 +131,32 @@ TEST_F(Stage, GoesOnWhereAKilledJobStopped) {
   EXPECT_FALSE(fs::exists(rest)) << "no process writes it";
 }
 
+/// As another user may have made it, whose files would be read, and whose links would be followed.
+TEST_F(Stage, RefusesAFolderInWhichOthersMayWrite) {
+  const StagePlan plan = plan_staging(clicks(), 2, no_beat);
+  const std::string below = disk() + "/" + plan.name();
+  write(at("elsewhere/.unfinished/old"), "precious");
+  fs::last_write_time(at("elsewhere/.unfinished/old"),
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
+  fs::create_directory(disk());
+
+  fs::create_directory_symlink(at("elsewhere"), below);
+  const std::string link = error_of([&] { stage_files(plan, disk()); });
+  fs::remove(below);
+  fs::create_directory(below);
+  fs::permissions(below, fs::perms::all);
+  const std::string open_to_all = error_of([&] { stage_files(plan, disk()); });
+  fs::permissions(below, fs::perms::owner_all | fs::perms::group_read | fs::perms::others_read);
+  stage_files(plan, disk());
+
+  for (const std::string& error : {link, open_to_all})
+    EXPECT_EQ(error, below +
+                         ": is a link, belongs to another user, or others may write in it: remove it, or set "
+                         "data.stage_to to a folder of your own");
+  EXPECT_TRUE(fs::exists(at("elsewhere/.unfinished/old")));
+  EXPECT_EQ(fs::status(below).permissions(), fs::perms::owner_all);
+}
+
 TEST_F(Stage, MendsCopiesThatWereChanged) {
   const StagePlan plan = plan_staging(clicks(), 2, no_beat);
   stage_files(plan, disk());

@@ -111,7 +111,7 @@ Fault draw_fault(const SoakCase& one, bool resuming, Draw& draw) {
   // Before the deck is read no watchdog tells of a rank that is stopped (docs/faults.md, limits).
   const bool begins = fault.moment == Moment::at_start || fault.moment == Moment::in_staging;
   if (begins && fault.also == Harm::stop_rank) fault.also = Harm::kill_rank;
-  // Nor where all ranks are stopped.
+  // Where all ranks are stopped no watchdog is left.
   const bool stops_all = one.ranks == 2 && fault.harm == Harm::stop_rank;
   if (stops_all && fault.also == Harm::stop_rank) fault.also = Harm::kill_rank;
   if (fault.harm == Harm::fail_call) fault.call = draw_failure(fault.rank, draw);

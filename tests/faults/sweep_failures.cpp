@@ -18,7 +18,7 @@
 // Lets one call after another fail on one rank, of every place in the program that makes such calls, for
 // every strategy, in runs that begin anew and in runs that resume: all ranks must end in time, with a line
 // that tells of that failure, and the next run must go on from the newest checkpoint that was reported.
-// Prints a line for each attempt and a table; exit code 1 if anything was wrong.
+// Prints a line for each attempt and a table; exit code 1 if anything was wrong, 2 if no call failed.
 
 namespace flotilla::test {
 namespace {
@@ -36,7 +36,7 @@ struct Options {
 void declare(CLI::App& program, Options& options) {
   program.add_option("--strategy", options.strategy, "a part of its name in tests/faults/ways.cpp");
   program.add_option("--call", options.call, "a word of fail_at_call.cpp's");
-  program.add_option("--without", options.without, "of these words");
+  program.add_option("--without", options.without, "leaves out calls of that word");
   program.add_option("--phase", options.phase)->check(CLI::IsMember({"start", "resume"}));
   program.add_option("--rank", options.rank, "on which calls fail")->check(CLI::Range(0, 1000));
   program.add_option("--every", options.every, "of so many attempts one")->check(CLI::PositiveNumber);
@@ -74,6 +74,10 @@ class Sweep {
       if (way.name.find(options_.strategy) != std::string::npos) sweep(way);
     print_table("strategy", of_strategies_);
     print_table("call", of_calls_);
+    if (fired_ == 0) {
+      std::fprintf(stderr, "sweep_failures: no call failed in %d attempts\n", seen_);
+      return 2;
+    }
     return wrong_ == 0 ? 0 : 1;
   }
 
@@ -112,6 +116,7 @@ class Sweep {
       tally->longest_s = std::max(tally->longest_s, after.seconds);
     }
     if (!after.wrong.empty()) ++wrong_;
+    if (after.fired) ++fired_;
     std::printf("%-17s %-6s %-26s %-10s exit %3d %6.2f s  %s%s\n", way.c_str(), phase, call.text().c_str(),
                 call.site.c_str(), after.exit_code, after.seconds, call.about.c_str(),
                 after.fired ? "" : "  (did not come)");
@@ -142,6 +147,7 @@ class Sweep {
   std::string clicks_;
   int seen_ = 0;
   int wrong_ = 0;
+  int fired_ = 0;
   std::map<std::string, Tally> of_strategies_;
   std::map<std::string, Tally> of_calls_;
 };

@@ -94,7 +94,10 @@ TEST(LostRank, InValidationIsNamed) {
   const Result killed = program.wait();
 
   expect_killed(killed);
-  EXPECT_NE(flotilla(2, small_run(output, {"train.steps=40"})).exit_code, 4);
+  if (!launcher_killed_at_once(killed)) {
+    EXPECT_NE(killed.errors.find("rank 1 on "), std::string::npos) << killed.errors;
+    EXPECT_NE(killed.errors.find("does not answer"), std::string::npos) << killed.errors;
+  }
 }
 
 TEST(StoppedRank, ThatGoesOnWithinTheLimitChangesNothing) {
@@ -130,7 +133,7 @@ TEST(SlowDisk, IsNoHang) {
   EXPECT_GT(metrics(folder.path("run"), "checkpoint").front().at("write_s").get<double>(), 5.0);
 }
 
-// So does reading it back: the values of the checkpoint are read one piece after the other.
+// A checkpoint that is read back, to verify it, is read one piece after the other.
 TEST(SlowDisk, IsNoHangWhileACheckpointIsVerified) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("slow"));

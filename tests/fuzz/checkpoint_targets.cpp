@@ -24,7 +24,7 @@ void checkpoint(Input input) {
   }
 }
 
-/// Of other programs too.
+/// Weights, as Flotilla and other programs write them.
 void weights(Input input) {
   const InputFile file(input);
   try {

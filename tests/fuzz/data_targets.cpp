@@ -5,6 +5,7 @@
 #include "kernels/error.hpp"
 #include "src/data/arrays/chunk_cache.hpp"
 #include "src/data/arrays/cifar_file.hpp"
+#include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/known_arrays.hpp"
 #include "src/data/bag_buffer.hpp"
 #include "src/data/clicks/click_dataset.hpp"
@@ -134,12 +135,24 @@ void read_arrays(const ArrayFile& file) {
   }
 }
 
-/// HDF5, .npy and .npz, told by their first bytes.
-void arrays(Input input) {
+std::shared_ptr<ChunkCache> small_cache() {
+  return std::make_shared<ChunkCache>(1 << 20);
+}
+
+/// HDF5, also behind a block of the user's.
+void hdf5_arrays(Input input) {
   const InputFile file(input);
   try {
-    if (const KnownArrays known = open_known_arrays(file.path(), std::make_shared<ChunkCache>(1 << 20));
-        known.file)
+    read_arrays(*open_hdf5_arrays(file.path(), small_cache()));
+  } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+  }
+}
+
+/// HDF5, .npy and .npz, told by their first bytes.
+void known_arrays(Input input) {
+  const InputFile file(input);
+  try {
+    if (const KnownArrays known = open_known_arrays(file.path(), small_cache()); known.file)
       read_arrays(*known.file);
   } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
   }
@@ -186,9 +199,9 @@ std::vector<Target> data_targets() {
           {"jpeg", image},
           {"png", image},
           {"exif", exif},
-          {"hdf5", arrays},
-          {"npy", arrays},
-          {"npz", arrays},
+          {"hdf5", hdf5_arrays},
+          {"npy", known_arrays},
+          {"npz", known_arrays},
           {"cifar", cifar},
           {"shard", shard},
           {"shard_index", shard_index}};

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
+#include "kernels/machine/control_groups.hpp"
 #include "kernels/machine/processors.hpp"
 #include "mpi/core/rank_list.hpp"
 #include "src/compare/plan.hpp"
@@ -18,6 +19,7 @@
 #include "src/job/launcher.hpp"
 #include "src/job/slurm.hpp"
 #include "src/job/time_limit.hpp"
+#include "src/observe/failure_report.hpp"
 #include "src/report/metrics_line.hpp"
 #include "src/report/metrics_reader.hpp"
 #include "src/report/run_builder.hpp"
@@ -48,10 +50,14 @@ void plan(Input input) {
 }
 
 void image_list(Input input) {
+  static const test::TemporaryFolder folder;
+  static const bool made = std::filesystem::create_directory(folder.path("photos"));
+  if (made)
+    for (const char* name : {"a.jpg", "b.jpg", "photos/a.jpg"}) std::ofstream(folder.path(name));
   const InputFile file(input);
   for (const bool labelled : {true, false}) {
     try {
-      read_image_list(file.path(), {.root = "/nowhere",
+      read_image_list(file.path(), {.root = folder.path(),
                                     .classes = 10,
                                     .unique = labelled,
                                     .missing_allowed = true,
@@ -61,7 +67,6 @@ void image_list(Input input) {
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
     }
   }
-  note_read();  // as lines: the files themselves are missing, which refuses a list
 }
 
 void class_names(Input input) {
@@ -100,7 +105,9 @@ void slurm(Input input) {
   if (const auto process = launched_process()) not_together(*process, "MPI");
   mpi::find_processors();
   if (has_end_time()) TimeLimit({}, slurm_time(), 0.0, 0);
-  if (slurm_duration_s(text_of(parts.second))) note_read();
+  const std::string squeue = text_of(parts.second);
+  if (slurm_duration_s(squeue)) note_read();
+  if (!slurm_jobs_in(squeue).empty()) note_read();
 }
 
 void ranks(Input input) {
@@ -113,7 +120,8 @@ void ranks(Input input) {
   }
 }
 
-/// The files of control groups: /proc/self/cgroup, and behind a byte 0 what every file of a group holds.
+/// What the system says of processors and control groups: /proc/self/cgroup, and behind a byte 0 what every
+/// other file holds.
 void control_groups(Input input) {
   namespace fs = std::filesystem;
   static const test::TemporaryFolder folder;
@@ -128,11 +136,23 @@ void control_groups(Input input) {
        {"proc/meminfo", "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current",
         "sys/fs/cgroup/memory.stat", "sys/fs/cgroup/cpu.max", "sys/fs/cgroup/job/memory.max",
         "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "sys/fs/cgroup/memory/job/memory.usage_in_bytes",
-        "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "sys/fs/cgroup/cpu/job/cpu.cfs_period_us"})
+        "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "sys/fs/cgroup/cpu/job/cpu.cfs_period_us",
+        "sys/devices/system/cpu/online", "sys/devices/system/cpu/cpu0/topology/physical_package_id",
+        "sys/devices/system/node/node0/cpulist"})
     save(root / file, parts.second);
   available_memory_bytes(root.string());
   mpi::find_processors(root.string());
-  note_read();
+  if (!flotilla::control_groups(root.string(), "memory").empty()) note_read();
+}
+
+/// failure.json of a run.
+void failure(Input input) {
+  static const test::TemporaryFolder folder;
+  std::ofstream(folder.path("failure.json"), std::ios::binary) << text_of(input);
+  if (const auto read = read_failure(folder.path())) {
+    failure_line(*read);
+    note_read();
+  }
 }
 
 /// A line of metrics.jsonl.
@@ -164,7 +184,8 @@ void runs(Input input) {
 std::vector<Target> text_targets() {
   return {{"deck", deck},       {"plan", plan},   {"image_list", image_list},
           {"metrics", metrics}, {"runs", runs},   {"class_names", class_names},
-          {"slurm", slurm},     {"ranks", ranks}, {"control_groups", control_groups}};
+          {"slurm", slurm},     {"ranks", ranks}, {"control_groups", control_groups},
+          {"failure", failure}};
 }
 
 }  // namespace flotilla::fuzz

@@ -10,7 +10,7 @@
 #   hosts.sh login COMMAND…    run a command where mpirun starts
 #   hosts.sh cut hK            take its link down; `hosts.sh join hK` puts it up again
 #   hosts.sh crash hK          end everything that runs there at once
-#   hosts.sh down              remove them, and whatever still runs there
+#   hosts.sh down              remove them, and what still runs on h0 … hN-1
 set -euo pipefail
 state=${FLOTILLA_HOSTS:-/tmp/flotilla-hosts-$(id -u)}
 network=10.77.0
@@ -97,7 +97,8 @@ EOF
 down() {
   local file
   for file in "$state"/*.pid; do
-    if [ -s "$file" ]; then kill -9 "$(cat "$file")" 2>/dev/null || true; fi
+    # A process id may have been given to another process since.
+    if [ "$(cat "/proc/$(cat "$file")/comm" 2>/dev/null)" = sleep ]; then kill -9 "$(cat "$file")" || true; fi
   done
   rm -rf "$state"
 }
@@ -112,7 +113,7 @@ case $command in
   login) on_login "$@" ;;
   cut) on_host "$1" ip link set eth0 down ;;
   join) on_host "$1" ip link set eth0 up ;;
-  crash) kill -9 "$(pid_of "$1")" ;;
+  crash) kill -9 "$(pid_of "$1")" && rm "$state/$1.pid" ;;
   down) down ;;
   *) echo "hosts.sh: no command $command" >&2; exit 2 ;;
 esac

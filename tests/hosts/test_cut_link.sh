@@ -22,7 +22,10 @@ cut() {
     device.threads=1 train.epochs=100000 validation.every=0 run.log_every=20 run.watchdog_s=$watchdog_s strategy.all_reduce="$word" \
     > "$work/out" 2> "$work/errors" &
   local launcher=$!
-  until grep -q '"step"' "$work/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done
+  until grep -q '"step"' "$work/run/metrics.jsonl" 2>/dev/null; do
+    kill -0 "$launcher" || { cat "$work/errors" >&2; exit 1; }
+    sleep 0.1
+  done
   "$hosts" cut h1
   began=$(date +%s%N)
   until [ "$(left)" = 0 ]; do sleep 0.05; done

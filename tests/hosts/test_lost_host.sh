@@ -16,7 +16,13 @@ train() {
 }
 # Processes of the training on a host; those that have ended stay as entries: no process reaps them.
 left() { "$hosts" exec "$1" pgrep -r D,R,S,T,t -x flotilla | wc -l; }
-wait_for_report() { until grep -q "\"$1\"" "$work/run/metrics.jsonl" 2>/dev/null; do sleep 0.1; done; }
+# wait_for_report EVENT: of the job whose launcher is $launcher
+wait_for_report() {
+  until grep -q "\"$1\"" "$work/run/metrics.jsonl" 2>/dev/null; do
+    kill -0 "$launcher" || { cat "$work/errors" >&2; exit 1; }
+    sleep 0.1
+  done
+}
 newest_reported() { grep '"checkpoint"' "$work/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 

@@ -70,7 +70,7 @@ train 2 missing -n 2 --host h0:1,h1:1 --
 says errors "flotilla: on h1, not on the other hosts: 2 files of data cannot be read:"
 says errors "flotilla:   data.train.images: cannot open '$data/train-images-idx3-ubyte.gz': "
 
-# It has no need of them where they are staged … which it cannot, for it has nothing to copy.
+# Staging does not help: h1 has nothing to copy.
 train 2 unstaged -n 2 --host h0:1,h1:1 -- data.stage_to="$work/disk"
 # Which of its two files is missed first is chance.
 says errors "flotilla: on h1, not on the other hosts: cannot open '$data/train-"

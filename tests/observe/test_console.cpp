@@ -125,6 +125,13 @@ TEST(Console, WritesBytesAndDurationsForReaders) {
   EXPECT_EQ(duration_text(3780.0), "1 h 03 min");
 }
 
+TEST(Console, ShowsNoControlsThatATerminalWouldObey) {
+  testing::internal::CaptureStdout();
+  Console(0).line("a\033[2Jb\tc\nd\x7F \xC3\xA4");
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a?[2Jb\tc\nd? \xC3\xA4\n");
+}
+
 TEST(Console, ShowsNoBarWithoutATerminal) {
   Console console(0);
   testing::internal::CaptureStdout();

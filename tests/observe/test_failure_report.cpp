@@ -57,6 +57,14 @@ TEST(ReportFailure, WritesTheLineEvenIfTheFileCannotBeWritten) {
       << text;
 }
 
+TEST(ReportFailure, ShowsNoControlsThatATerminalWouldObey) {
+  testing::internal::CaptureStderr();
+
+  report_failure({.what = "cannot read '\033]0;x\a'"}, "");
+
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "flotilla: cannot read '?]0;x?'\n");
+}
+
 TEST(ReportFailure, WritesNoFileWithoutAFolder) {
   testing::internal::CaptureStderr();
 

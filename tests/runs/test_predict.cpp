@@ -181,6 +181,33 @@ TEST_F(Predictions, DoNotReplaceWhatIsPredicted) {
   EXPECT_EQ(read_file(path("only.jpg")), before);
 }
 
+/// Files that the command line does not name: of a folder, of a list, and the deck; and one file for two
+/// outputs.
+TEST_F(Predictions, DoNotReplaceWhatTheyReadBesides) {
+  const std::string image = path("new/dog/11.jpg");
+  write_file(path("beside.txt"), "new/dog/11.jpg\n");
+  for (const auto& [arguments, output] :
+       {std::pair{Texts{"predict", path("run"), path("new"), "--output", image}, image},
+        {{"predict", path("run"), path("beside.txt"), "--output", image}, image},
+        {{"predict", path("run"), path("new"), "--deck", path("deck.toml"), "--output", path("deck.toml")},
+         path("deck.toml")},
+        {{"evaluate", path("run"), "data.validation.path=" + path("new"), "--vectors", image}, image}}) {
+    const std::string before = read_file(output);
+
+    const Result result = flotilla(1, arguments);
+
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_NE(result.errors.find("cannot write '" + output + "': it is the file that is being read"),
+              std::string::npos)
+        << result.errors;
+    EXPECT_EQ(read_file(output), before);
+  }
+  const Result twice = flotilla(1, {"evaluate", path("run"), "data.validation.path=" + path("new"), "--json",
+                                    "--output", path("x.h5"), "--vectors", path("x.h5")});
+  EXPECT_EQ(twice.exit_code, 2) << twice.errors;
+  EXPECT_NE(twice.errors.find("x.h5' twice"), std::string::npos) << twice.errors;
+}
+
 TEST_F(Predictions, NeedNoDeckAfterAnExportAndSayWhatIsMissing) {
   ASSERT_EQ(run({FLOTILLA_EXECUTABLE, "export", path("run"), path("model.h5")}).exit_code, 0);
 

@@ -162,7 +162,11 @@ TEST(Security, FilesOfARunHaveTheUsersUmask) {
     for (const char* part : {"run", "disk"}) {
       EXPECT_EQ(permissions(folder.path(part)), 0777 & ~mask) << part;
       for (const auto& entry : fs::recursive_directory_iterator(folder.path(part))) {
-        EXPECT_EQ(permissions(entry.path()), (entry.is_directory() ? 0777 : 0666) & ~mask) << entry.path();
+        const bool holds_copies = entry.path().filename().string().starts_with("flotilla-");
+        EXPECT_EQ(permissions(entry.path()), holds_copies           ? 0700
+                                             : entry.is_directory() ? 0777 & ~mask
+                                                                    : 0666 & ~mask)
+            << entry.path();
         ++files;
       }
     }

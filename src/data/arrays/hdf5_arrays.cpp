@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/config/values.hpp"
 #include "src/data/arrays/chunked_array.hpp"
 #include "src/data/arrays/plain_array.hpp"
 #include "src/data/data_file.hpp"
@@ -72,23 +73,14 @@ ArrayForm form_of(hid_t dataset, const std::string& name) {
 
 FilterPipeline pipeline_of(hid_t creation, const ArrayForm& form) {
   FilterPipeline pipeline{.filters = {}, .number_bytes = static_cast<std::size_t>(form.type.bytes())};
-  const int count = check(H5Pget_nfilters(creation), "H5Pget_nfilters");
-  for (int k = 0; k < count; ++k) {
-    std::array<char, 64> name{};
-    std::size_t values = 0;
-    unsigned flags = 0;
-    unsigned config = 0;
-    const H5Z_filter_t filter = check(H5Pget_filter2(creation, static_cast<unsigned>(k), &flags, &values,
-                                                     nullptr, name.size(), name.data(), &config),
-                                      "H5Pget_filter2");
-    switch (filter) {
+  for (const auto& [id, name] : hdf5::filters_of(creation)) {
+    switch (id) {
       case H5Z_FILTER_DEFLATE: pipeline.filters.push_back(ChunkFilter::deflate); break;
       case H5Z_FILTER_SHUFFLE: pipeline.filters.push_back(ChunkFilter::shuffle); break;
       case H5Z_FILTER_FLETCHER32: pipeline.filters.push_back(ChunkFilter::fletcher32); break;
       default:
-        name.back() = '\0';
-        throw UserError(cat(form.name, ": its chunks went through the filter ", filter,
-                            name[0] == '\0' ? "" : cat(" (", name.data(), ")"),
+        throw UserError(cat(form.name, ": its chunks went through the filter ", id,
+                            name.empty() ? "" : cat(" (", config::printable(name), ")"),
                             ", which is not read here: gzip, shuffle and fletcher32 are", repack,
                             " -f SHUF -f GZIP=4"));
     }
@@ -196,6 +188,10 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
       inside = inside && at < static_cast<hsize_t>(table.along(axis, form));
       if (inside) number = number * table.along(axis, form) + static_cast<std::int64_t>(at);
     }
+    if (inside && address == HADDR_UNDEF) continue;  // not written
+    if (!std::in_range<std::int64_t>(address))
+      throw UserError(
+          cat(form.name, ": is damaged: a chunk lies beyond the end; copy or write the file again"));
     if (inside)
       table.chunks[static_cast<std::size_t>(number)] = {.begin = static_cast<std::int64_t>(address),
                                                         .bytes = static_cast<std::uint32_t>(bytes),
@@ -204,9 +200,10 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   return table;
 }
 
-/// Adds the bytes of a block of the user's in front of the file to the places of chunks, where HDF5 has left
-/// them out (as 1.10 does): a chunk that HDF5 reads itself tells.
-void add_user_block(const hdf5::File& file, hid_t dataset, const UnchangedFile& bytes, ChunkTable& table) {
+/// Adds the bytes of a block of the user's in front of the file to the places of the chunks of dataset
+/// `name`, where HDF5 has left them out (as 1.10 does): a chunk that HDF5 reads itself tells.
+void add_user_block(const hdf5::File& file, hid_t dataset, const std::string& name,
+                    const UnchangedFile& bytes, ChunkTable& table) {
   const hdf5::PropertyList creation(H5Fget_create_plist(file.id()), "H5Fget_create_plist");
   hsize_t block = 0;
   check(H5Pget_userblock(creation.id(), &block), "H5Pget_userblock");
@@ -220,6 +217,12 @@ void add_user_block(const hdf5::File& file, hid_t dataset, const UnchangedFile& 
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   check(H5Dget_chunk_info(dataset, space.id(), 0, offset.data(), &skipped, &begin, &size),
         "H5Dget_chunk_info");
+  // A damaged file may have two chunks for one place: H5Dread_chunk looks for its own, and writes all of it.
+  hsize_t found = 0;
+  check(H5Dget_chunk_storage_size(dataset, offset.data(), &found), "H5Dget_chunk_storage_size");
+  if (found != size || size > static_cast<hsize_t>(bytes.size()))
+    throw UserError(cat(name, ": is damaged: a chunk has ", size, " bytes in the file's list and ", found,
+                        " when it is looked for, of ", bytes.size(), " of the file; copy or write it again"));
   std::vector<std::byte> chunk(size);
   check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &skipped, chunk.data()), "H5Dread_chunk");
   std::vector<std::byte> there(size);
@@ -309,14 +312,14 @@ class Hdf5Arrays final : public ArrayFile {
     if (layout == H5D_CHUNKED) {
       // As deflate's best; of chunks that were never written a file may hold none.
       constexpr std::int64_t most_compressed = 1032;
-      if (form.rows() / most_compressed * form.row_bytes() > file_->size())
+      if (form.rows() * form.row_bytes() / most_compressed > file_->size())
         throw UserError(cat(name, ": its shape ", form.shape_text(), " is more than a file of ",
                             file_->size(), " bytes holds; copy or write it again"));
       ChunkTable table = table_of(dataset, creation.id(), form);
       if (table.chunks.empty()) {
         table.reader = std::make_shared<const Hdf5Chunks>(path_, path_in_file, file_);
       } else {
-        add_user_block(file, dataset, *file_, table);
+        add_user_block(file, dataset, name, *file_, table);
       }
       form.storage = chunks_text(table);
       return make_chunked_array(std::move(form), file_, std::move(table), cache_);
@@ -330,6 +333,9 @@ class Hdf5Arrays final : public ArrayFile {
     }
     const haddr_t begin = H5Dget_offset(dataset);
     if (begin == HADDR_UNDEF) throw UserError(cat(name, ": was made, but never written; write it"));
+    if (!std::in_range<std::int64_t>(begin))
+      throw UserError(
+          cat(name, ": is damaged: its numbers lie beyond the end; copy or write the file again"));
     form.storage = "contiguous";
     return make_plain_array(std::move(form), file_, {.begin = static_cast<std::int64_t>(begin)});
   }

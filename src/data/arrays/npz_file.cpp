@@ -42,7 +42,10 @@ class NpzFile final : public ArrayFile {
     const auto found = std::ranges::find(members_, name + npy_ending, &ZipMember::name);
     require(found != members_.end(), path_, " has no array ", name);
     const std::string shown_name = cat("'", path_, "', ", name);
-    if (!found->deflated) return open_npy(shown_name, file_, found->begin, found->stored);
+    if (!found->deflated) {
+      check_stored(file_->file(), *found);
+      return open_npy(shown_name, file_, found->begin, found->stored);
+    }
     std::optional<File> copy;
     if (const auto handle = inflated_.find(cat(path_, "/", found->name)); handle != inflated_.end())
       copy = File::of_handle(handle->second, cat("the inflated copy of ", shown_name));

@@ -29,6 +29,7 @@ constexpr std::int64_t most_comment = 65535;
 constexpr std::int64_t most_directory = std::int64_t{1} << 28;
 constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the number stands in the extra field of ZIP64
 constexpr std::size_t block = 1 << 18;
+constexpr std::int64_t most_checked = std::int64_t{1} << 30;
 
 /// Bytes of an archive, as little-endian numbers.
 class Record {
@@ -118,6 +119,7 @@ std::vector<ZipMember> zip_members(const File& archive) {
   if (directory.bytes > most_directory) Record(archive, 0, 0).fail();
   const Record record(archive, directory.begin, directory.bytes);
   std::vector<ZipMember> members;
+  std::int64_t stored = 0;  // of all
   std::size_t at = 0;
   for (std::uint64_t k = 0; k < directory.count; ++k) {
     if (record.number(at, 4) != directory_entry) record.fail();
@@ -139,10 +141,30 @@ std::vector<ZipMember> zip_members(const File& archive) {
     if (local.number(0, 4) != local_header) local.fail();
     member.begin = header + local_bytes + local.place(26, 2) + local.place(28, 2);
     if (member.stored < 0 || member.begin > archive.size() - member.stored) record.fail();
+    stored += member.stored;
+    if (stored > archive.size())
+      throw UserError(cat("'", archive.name(), "', ", shown(member.name),
+                          ": is damaged: its arrays lie one over the other; copy it again, or write it with "
+                          "numpy.savez"));
     members.push_back(std::move(member));
     at += entry_bytes + name + extra + record.number(at + 32, 2);
   }
   return members;
+}
+
+void check_stored(const File& archive, const ZipMember& member) {
+  if (member.stored > most_checked) return;
+  std::vector<std::byte> bytes(block);
+  uLong sum = crc32(0, nullptr, 0);
+  for (std::int64_t taken = 0; taken < member.stored;) {
+    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(block, member.stored - taken));
+    archive.read(member.begin + taken, std::span(bytes).first(count));
+    sum = crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(count));
+    taken += static_cast<std::int64_t>(count);
+  }
+  if (sum != member.crc32)
+    throw UserError(cat("'", archive.name(), "', ", shown(member.name),
+                        ": is damaged: it holds other bytes than were packed; copy the file again"));
 }
 
 File inflated_member(const File& archive, const ZipMember& member) {

@@ -24,6 +24,9 @@ struct ZipMember {
 /// compressed by anything but deflate
 std::vector<ZipMember> zip_members(const File& archive);
 
+/// Compares a stored member of at most 1 GiB with its checksum. @throws UserError if it is damaged
+void check_stored(const File& archive, const ZipMember& member);
+
 /// Inflates a deflated member into a nameless file in temporary_folder(). @throws UserError if it is damaged
 File inflated_member(const File& archive, const ZipMember& member);
 

@@ -168,7 +168,7 @@ std::int64_t find_missing(const ImageList& list, ListMistakes& mistakes) {
     const std::string reason = fs::exists(status)         ? "is not a file"
                                : fs::status_known(status) ? "is missing"
                                                           : "cannot be looked up: " + error.message();
-    mistakes.add(list.entries[static_cast<std::size_t>(i)].begin, printable(path) + " " + reason);
+    mistakes.add(list.entries[static_cast<std::size_t>(i)].begin, shown_path(path) + " " + reason);
   }
   return found;
 }

@@ -79,6 +79,7 @@ class JpegDecoder final : public ImageDecoder {
     file_ = file;
     guarded([this] {
       jpeg_abort_decompress(&info_);
+      info_.output_scanline = 0;  // of the image before
       jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file_.data()), file_.size());
       jpeg_read_header(&info_, TRUE);
     });

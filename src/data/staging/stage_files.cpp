@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/staging/stage_files.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -21,6 +22,7 @@
 #include "src/data/staging/staged_copy.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
+#include "src/files/file_error.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {
@@ -40,6 +42,23 @@ void make_folder(const fs::path& folder) {
                         "; set data.stage_to to a folder that can be written on every host"));
 }
 
+/// Makes a folder that no other user may read or write, unless it is there: another user could have put
+/// copies of other data into it, or links that lead elsewhere.
+void make_private_folder(const std::string& folder) {
+  const char* remedy = "set data.stage_to to a folder that can be written on every host";
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw UserError(cat(folder, ": this folder cannot be made: ", system_message(errno), "; ", remedy));
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat status {};
+  const bool own = descriptor >= 0 && ::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid() &&
+                   (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && ::fchmod(descriptor, 0700) == 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!own)
+    throw UserError(cat(folder,
+                        ": is a link, belongs to another user, or others may write in it: remove it, or set "
+                        "data.stage_to to a folder of your own"));
+}
+
 bool is_copied(const StagedFile& file, const std::string& copy) {
   struct stat status {};
   return ::stat(copy.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == file.bytes &&
@@ -49,7 +68,7 @@ bool is_copied(const StagedFile& file, const std::string& copy) {
 void check_room(const std::string& folder, std::int64_t needed) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0)
-    throw UserError(cat("data.stage_to = ", folder, ": cannot be examined: ", std::strerror(errno)));
+    throw UserError(cat("data.stage_to = ", folder, ": cannot be examined: ", system_message(errno)));
   const auto free = static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
   if (needed > free)
     throw UserError(cat("data.stage_to = ", folder, ": the copies need ", bytes_text(needed),
@@ -95,6 +114,8 @@ class Manifest {
 Staging stage_files(const StagePlan& plan, const std::string& folder, const StagingOptions& options) {
   const std::string below = folder + "/" + plan.name();
   const std::string unfinished = below + unfinished_folder;
+  make_folder(folder);
+  make_private_folder(below);
   make_folder(unfinished);
   remove_stale_copies(unfinished);
   const Manifest manifest(below + manifest_name);

@@ -51,41 +51,43 @@ std::string normal_file(const std::string& path) {
   return text;
 }
 
+std::set<std::string> as_set(const std::vector<std::string>& paths) {
+  return {paths.begin(), paths.end()};
+}
+
 void add_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
                 Originals& originals) {
   const ImageList list = list_images(data, source, classes, {.training = training});
-  originals.folders.insert(normal(list.root));
-  if (list.is_file) originals.files.insert(normal_file(list.source));
+  originals.folders.insert(list.root);
+  if (list.is_file) originals.files.insert(list.source);
   const bool missing_allowed = training && list.is_file && data.on_bad_image == OnBadImage::replace;
   for (std::int64_t i = 0; i < list.size(); ++i)
-    (missing_allowed ? originals.may_be_missing : originals.files).insert(normal_file(list.path(i)));
+    (missing_allowed ? originals.may_be_missing : originals.files).insert(list.path(i));
   if (list.is_file) return;
   std::error_code error;  // the folder was read a moment ago
   for (fs::directory_iterator at(list.root, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     if (at->is_directory(ignored) && !at->path().filename().string().starts_with('.'))
-      originals.folders.insert(normal(at->path().string()));
+      originals.folders.insert(at->path().string());
   }
 }
 
 void add_source(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
                 Originals& originals) {
   if (data.kind == DataKind::idx) {
-    originals.files.insert({normal_file(source.images), normal_file(source.labels)});
+    originals.files.insert({source.images, source.labels});
   } else if (data.has_arrays() || data.kind == DataKind::cifar) {
-    for (const std::string& path : array_files(data, source, training))
-      originals.files.insert(normal_file(path));
+    originals.files.merge(as_set(array_files(data, source, training)));
   } else if (data.has_clicks()) {
-    for (const std::string& path : find_data_files(source.path)) originals.files.insert(normal_file(path));
-  } else if (data.kind == DataKind::webdataset) {
-    for (const std::string& shard : find_shards(source.path)) {
-      originals.files.insert(normal_file(shard));
-      originals.may_be_missing.insert(normal_file(index_path(shard)));
-    }
+    originals.files.merge(as_set(find_data_files(source.path)));
   } else {
     require(data.has_images(), "no files of data.kind \"", data.kind, "\"");
-    add_images(data, source, classes, training, originals);
+    const std::vector<std::string> shards = find_shards(data, source);
+    for (const std::string& shard : shards) originals.may_be_missing.insert(index_path(shard));
+    originals.files.merge(as_set(shards));
+    if (shards.empty()) add_images(data, source, classes, training, originals);
   }
+  originals.files.erase("");  // no labels
 }
 
 /// False if the file is not there.
@@ -155,6 +157,14 @@ std::string StagePlan::name() const {
   return "flotilla-" + hexadecimal(checksum_of(std::as_bytes(std::span(all))));
 }
 
+std::vector<std::string> files_of(const DataConfig& data, const DataSourceConfig& source,
+                                  std::int64_t classes) {
+  Originals originals;
+  add_source(data, source, classes, &source == &data.train, originals);
+  originals.files.merge(originals.may_be_missing);
+  return {originals.files.begin(), originals.files.end()};
+}
+
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat) {
   if (data.stage_to.find_first_of("*?[") != std::string::npos)
     throw UserError(
@@ -165,15 +175,19 @@ StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::
   beat();
   if (data.validation.given) add_source(data, data.validation, classes, false, originals);
   StagePlan plan;
-  plan.folders.assign(originals.folders.begin(), originals.folders.end());
-  std::set<std::string> all = originals.files;
-  all.merge(std::set<std::string>(originals.may_be_missing));
+  std::set<std::string> folders;
+  std::set<std::string> needed;
+  for (const std::string& folder : originals.folders) folders.insert(normal(folder));
+  for (const std::string& path : originals.files) needed.insert(normal_file(path));
+  std::set<std::string> all = needed;
+  for (const std::string& path : originals.may_be_missing) all.insert(normal_file(path));
+  plan.folders.assign(folders.begin(), folders.end());
   for (const std::string& path : all) {
     if (plan.files.size() % files_between_beats == 0) beat();
     StagedFile file{.path = path};
     if (examine(file)) {
       plan.files.push_back(std::move(file));
-    } else if (originals.files.contains(path)) {
+    } else if (needed.contains(path)) {
       throw UserError(cat(config::printable(path),
                           ": is missing; check the path (paths in a deck are relative to the deck)"));
     }

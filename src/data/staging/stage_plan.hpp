@@ -32,6 +32,11 @@ struct StagePlan {
   friend bool operator==(const StagePlan&, const StagePlan&) = default;
 };
 
+/// The files that one of the two sources of `data` reads, there or not; not for random data.
+/// @throws UserError as opening the data would
+std::vector<std::string> files_of(const DataConfig& data, const DataSourceConfig& source,
+                                  std::int64_t classes);
+
 /// Examines the originals. @param classes of the model  @param beat called now and then
 /// @throws UserError as opening the data would, or naming a file that cannot be examined
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat);

@@ -129,7 +129,7 @@ void remove_stale_copies(const std::string& unfinished) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(unfinished, error), end; !error && at != end;
        at.increment(error)) {
-    const int descriptor = open(at->path().c_str(), O_RDONLY | O_CLOEXEC);
+    const int descriptor = open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) continue;
     struct stat status {};
     // A new one may be about to be locked.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -13,73 +9,21 @@
 
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
-#include "src/data/mistake_list.hpp"
 #include "tests/checkpoint/tamper.hpp"
 #include "tests/data/arrays/array_files.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/data/arrays/bad_arrays.hpp"
 
 // What bad files of arrays get: one sentence that names file, array and remedy; of several files all at once.
 
 namespace flotilla {
 namespace {
 
+using test::f32;
+using test::f64;
+using test::u8;
 using Kind = NumberType::Kind;
-constexpr NumberType u8{};
-constexpr NumberType f32{Kind::f32};
-constexpr NumberType f64{Kind::f64};
 
-class ArrayMistakes : public ::testing::Test {
- protected:
-  std::unique_ptr<Dataset> open(const std::string& name, std::int64_t targets = 0) const {
-    return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = folder.path(name)}, 3, 1,
-                        {.training = true, .targets = targets, .binary = binary});
-  }
-  /// The message of opening and checking the targets, without the folder's name.
-  std::string mistake(const std::string& name, std::int64_t targets = 0) const {
-    try {
-      const auto opened = open(name, targets);
-      MistakeList mistakes;
-      opened->check_targets(0, opened->size(), mistakes);
-      mistakes.throw_if_any("targets");
-    } catch (const UserError& error) {
-      return without_folder(error.what());
-    }
-    return "none";
-  }
-  std::string without_folder(std::string text) const {
-    const std::string begin = folder.path("");
-    for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin))
-      text.erase(at, begin.size());
-    return text;
-  }
-  void save(const std::string& name, const std::vector<test::StoredArray>& arrays,
-            const test::Hdf5Layout& layout = {}) const {
-    test::save_hdf5(folder.path(name), arrays, layout);
-  }
-  void cut(const std::string& name, std::uintmax_t bytes) const {
-    std::filesystem::resize_file(folder.path(name), std::filesystem::file_size(folder.path(name)) - bytes);
-  }
-
-  /// Writes `to` where `from`, which must be there, stands first.
-  void replace(const std::string& name, const test::Bytes& from, const test::Bytes& to) const {
-    std::ifstream in(folder.path(name), std::ios::binary);
-    test::Bytes bytes{std::istreambuf_iterator<char>(in), {}};
-    const auto found = std::ranges::search(bytes, from);
-    ASSERT_FALSE(found.empty()) << name;
-    std::ranges::copy(to, found.begin());
-    test::save(folder.path(name), bytes);
-  }
-
-  test::TemporaryFolder folder;
-  bool binary = false;
-  test::StoredArray images = test::counted("images", f32, {4, 2});
-  test::StoredArray labels = test::of_values("labels", u8, {4}, {0, 1, 2, 0});
-  DataConfig data = [] {
-    DataConfig config;
-    config.kind = DataKind::hdf5;
-    return config;
-  }();
-};
+class ArrayMistakes : public test::BadArrays {};
 
 TEST_F(ArrayMistakes, MissingArraysAreNamedWithThoseThatAreThere) {
   save("a.h5", {test::counted("run/x", f32, {4, 2}), labels});
@@ -258,44 +202,6 @@ TEST_F(ArrayMistakes, KeysThatDoNotFitTheArray) {
       << mistake("a.h5");
 }
 
-TEST_F(ArrayMistakes, FilesThatAreChangedMeanwhile) {
-  save("a.h5", {images, labels});
-  const auto plain = open("a.h5");
-  save("b.h5", {images, labels}, {.chunk = {2, 2}, .deflate = 4});
-  const auto chunked = open("b.h5");
-  std::vector<float> sample(2);
-  cut("a.h5", 700);
-  test::Bytes zeros(std::filesystem::file_size(folder.path("b.h5")));
-  test::save(folder.path("b.h5"), zeros);
-  for (const Dataset* changed : {plain.get(), chunked.get()}) {
-    try {
-      for (int i = 0; i < 4; ++i) changed->read(i, 0, sample);
-      ADD_FAILURE() << changed->description();
-    } catch (const UserError& error) {
-      EXPECT_NE(std::string(error.what()).find("do not change it while it is read"), std::string::npos)
-          << error.what();
-    }
-  }
-}
-
-TEST_F(ArrayMistakes, DamagedChunksAreNamed) {
-  save("a.h5", {test::counted("images", f32, {64, 16}), test::counted("labels", u8, {64})},
-       {.chunk = {16, 16}, .fletcher32 = true});
-  data.targets = "images";
-  const auto whole = open("a.h5", 16);
-  const test::Bytes chunk = test::counted("images", f32, {64, 16}).bytes;
-  const test::Bytes second(chunk.begin() + 2 * 1024, chunk.begin() + 3 * 1024);
-  test::Bytes damaged = second;
-  damaged[100] = '!';
-  replace("a.h5", second, damaged);
-  const std::string text_of_mistake = mistake("a.h5", 16);
-  EXPECT_NE(text_of_mistake.find("'a.h5', images: the chunk of rows from 32 on (byte "), std::string::npos)
-      << text_of_mistake;
-  EXPECT_NE(text_of_mistake.find("is damaged: its Fletcher checksum differs; copy or write the file again"),
-            std::string::npos)
-      << text_of_mistake;
-}
-
 TEST_F(ArrayMistakes, FilesOfNumPy) {
   data.kind = DataKind::numpy;
   test::save(folder.path("labels.npy"), test::npy(labels));
@@ -358,24 +264,6 @@ TEST_F(ArrayMistakes, FilesOfCifar) {
       mistake("").find("this folder holds no files of data.kind = \"cifar\" (data_batch_*.bin or train.bin)"),
       std::string::npos)
       << mistake("");
-}
-
-/// HDF5 1.10 divides by a chunk's size, and reads the names of a group at an address that is none.
-TEST_F(ArrayMistakes, FilesInWhichHdf5CrashesEndTheProcessWithASentence) {
-  save("chunk.h5", {images, labels}, {.chunk = {2, 2}});
-  replace("chunk.h5", {2, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0}, {0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0});
-  save("names.h5", {images, labels});
-  const test::Bytes symbol_table = {0x11, 0, 16, 0, 0, 0, 0, 0, 0x88, 0, 0, 0, 0, 0, 0, 0};
-  test::Bytes without_names = symbol_table;
-  without_names.resize(24, 0xFF);
-  replace("names.h5", symbol_table, without_names);
-  for (const char* name : {"chunk.h5", "names.h5"}) {
-    const auto read = [&] {
-      std::cerr << mistake(name);
-      std::exit(exit_user_error);
-    };
-    EXPECT_EXIT(read(), testing::ExitedWithCode(exit_user_error), cat(name, ".* damaged"));
-  }
 }
 
 }  // namespace
