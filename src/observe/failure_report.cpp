@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
@@ -28,6 +30,15 @@ void write_failure_file(const Failure& failure, const std::string& folder) {
   write_text_file_atomically(folder + "/failure.json", text + '\n');
 }
 
+/// @throws nlohmann::json::exception if it is there and no integer, std::out_of_range if T does not hold it
+template <class T>
+T integer_of(const nlohmann::json& json, const char* key, T otherwise) {
+  if (!json.contains(key)) return otherwise;
+  const auto number = json.at(key).get_ref<const nlohmann::json::number_integer_t&>();
+  if (!std::in_range<T>(number)) throw std::out_of_range(key);
+  return static_cast<T>(number);
+}
+
 }  // namespace
 
 std::optional<Failure> read_failure(const std::string& folder, double since_s) {
@@ -36,13 +47,13 @@ std::optional<Failure> read_failure(const std::string& folder, double since_s) {
   const auto json = nlohmann::json::parse(File::open(path).text(), nullptr, false);
   try {
     if (!json.is_object() || json.value("time", 0.0) < since_s) return std::nullopt;
-    return Failure{.rank = json.value("rank", 0),
-                   .ranks = json.value("ranks", 1),
+    return Failure{.rank = integer_of(json, "rank", 0),
+                   .ranks = integer_of(json, "ranks", 1),
                    .host = json.value("host", ""),
-                   .step = json.value("step", std::int64_t{-1}),
+                   .step = integer_of(json, "step", std::int64_t{-1}),
                    .what = json.value("what", ""),
-                   .exit_code = json.value("exit_code", int{exit_library_error})};
-  } catch (const nlohmann::json::exception&) {  // not a file of Flotilla's
+                   .exit_code = integer_of(json, "exit_code", int{exit_library_error})};
+  } catch (const std::exception&) {  // not a file of Flotilla's
     return std::nullopt;
   }
 }

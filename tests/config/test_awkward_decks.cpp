@@ -169,6 +169,10 @@ TEST(AwkwardDeck, ValuesOutOfRangeAreRefused) {
   expect_in(mistakes_of("data.std = 0"), "data.std must be positive, got 0");
   expect_in(mistakes_of("train.batch_size = 9223372036854775807"),
             "train.batch_size must be at most 2147483647");
+  expect_in(mistakes_of("schedule.learning_rate = 1e-46"), "must be positive also as float32, got 1e-46");
+  expect_in(mistakes_of("schedule.learning_rate = 1e39"), "must be finite also as float32, got 1e+39");
+  expect_in(mistakes_of("train.label_smoothing = 0.9999999999"),
+            "must be below 1 also as float32, got 0.999");
   // Nanoseconds are counted in 64 bits.
   for (const char* key : {"watchdog_s", "time_limit_s", "stop_margin_s"})
     expect_in(mistakes_of(cat("run.", key, " = 1e30")), cat("run.", key, " must be at most 1000000000"));

@@ -61,6 +61,16 @@ TEST_F(ArrayDamage, DamagedChunksAreNamed) {
       << text_of_mistake;
 }
 
+TEST_F(ArrayDamage, StoredArraysOfAnArchiveAreComparedWithTheirChecksums) {
+  data.kind = DataKind::numpy;
+  test::save(folder.path("a.npz"), test::npz({images, labels}));
+  EXPECT_EQ(mistake("a.npz"), "none");
+  replace("a.npz", images.bytes, {static_cast<std::uint8_t>(images.bytes[0] ^ 1U)});
+  EXPECT_EQ(
+      mistake("a.npz"),
+      "'a.npz', \"images.npy\": is damaged: it holds other bytes than were packed; copy the file again");
+}
+
 /// As small files would claim to hold many large arrays.
 TEST_F(ArrayDamage, ArraysOfAnArchiveThatLieOneOverTheOther) {
   data.kind = DataKind::numpy;
