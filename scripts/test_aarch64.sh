@@ -29,8 +29,8 @@ if [[ ! -e $root/complete ]]; then
   rm -rf "$root"
   mkdir -p build
   # shellcheck source=/dev/null
-  read -r system suite < <(. /etc/os-release && echo "$ID" "$VERSION_CODENAME")
-  [[ $system == debian ]] || fail 2 "aarch64: the libraries of that architecture come from Debian's package sources"
+  read -r system suite < <(. /etc/os-release && echo "$ID" "${VERSION_CODENAME:-}")
+  [[ $system == debian && -n $suite ]] || fail 2 "aarch64: the libraries of that architecture come from the package sources of a Debian release"
   mapfile -t sources < <(find /etc/apt/sources.list.d -name 'debian.sources')
   ((${#sources[@]})) || sources=(/etc/apt/sources.list)
   packages=libc6-dev,libstdc++-12-dev,libgomp1,libopenmpi-dev,libdnnl-dev,ocl-icd-opencl-dev,libhdf5-dev

@@ -71,6 +71,10 @@ struct Snapshot {
   std::span<const float> of(const CheckpointTensor& tensor) const;
 };
 
+/// @throws UserError if `out` is one of `inputs`, which are still read, or a checkpoint that a run resumes
+/// from
+void check_replaced_file(const std::string& out, const std::vector<std::string>& inputs);
+
 /// @throws UserError unless `out` does not exist or is a regular file that may be replaced, in a writable
 /// folder, and is neither one of `inputs`, which are still read, nor a checkpoint that a run resumes from.
 void check_output_file(const std::string& out, const std::vector<std::string>& inputs);

@@ -12,6 +12,7 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/state_json.hpp"
+#include "src/data/shown.hpp"
 #include "src/files/checksum.hpp"
 #include "src/files/file.hpp"
 #include "src/files/hdf5_handles.hpp"
@@ -157,8 +158,12 @@ bool keeps_order(hid_t group) {
 /// @tparam Info what H5Literate hands on: HDF5 1.10 and 1.14 name it differently.
 template <class Info>
 herr_t add_name(hid_t, const char* name, const Info*, void* names) {
-  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-  return 0;
+  try {
+    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+  } catch (const std::bad_alloc&) {  // through HDF5 no exception may pass
+    return -1;
+  }
 }
 
 /// The names in a group: in the order of making where the file keeps it, else by name.
@@ -218,10 +223,10 @@ void require_known_filters(hid_t creation) {
     if (id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32) continue;
     if (id != H5Z_FILTER_DEFLATE || ++deflates > 1)
       throw UserError(
-          cat("went through the filter ", id, name.empty() ? "" : cat(" (", name, ")"),
+          cat("went through the filter ", id, name.empty() ? "" : cat(" (", shown_path(name), ")"),
               deflates > 1 ? " twice" : "",
-              ": shuffle, gzip and fletcher32 are read, each once; rewrite the file with h5repack "
-              "-f SHUF -f GZIP=4"));
+              ": shuffle, fletcher32 and one gzip are read; rewrite the file with h5repack -f SHUF "
+              "-f GZIP=4"));
   }
 }
 
@@ -271,7 +276,7 @@ void read_group(hid_t file, const std::string& path, int depth, FileIndex& index
   if (path == "parameters" || path == "statistics")
     index.keeps_order = index.keeps_order && keeps_order(group.id());
   for (const std::string& name : names_in(group.id())) {
-    if (names_left-- <= 0) throw UserError("names more datasets than it can hold");
+    if (names_left-- <= 0) throw UserError(cat("its /", path, " names more datasets than the file can hold"));
     if (is_counter(name)) continue;
     const std::string child = cat(path, "/", name);
     attempt(index.problems, [&] {
@@ -305,9 +310,12 @@ FileIndex read_index(const std::string& path) {
     for (const char* group : {"optimizer", "strategy", "rows"})
       attempt(index.problems, [&] { read_group(file.id(), group, 2, index, names_left); });
     std::int64_t bytes = 0;  // of all together: links may name one dataset many times
-    for (const StoredTensor& tensor : index.tensors) bytes += tensor.problem.empty() ? tensor.bytes() : 0;
+    for (const StoredTensor& tensor : index.tensors) {
+      if (tensor.problem.empty()) bytes += tensor.bytes();
+      if (bytes / most_compressed > index.bytes) break;
+    }
     if (bytes / most_compressed > index.bytes)
-      index.problems.push_back(cat("its datasets claim ", bytes, " bytes of values, more than a file of ",
+      index.problems.push_back(cat("its datasets claim together more bytes of values than a file of ",
                                    index.bytes, " bytes can hold"));
   } catch (const SystemRefusal& refusal) {
     throw UnreadableFile(path, refusal.reason);

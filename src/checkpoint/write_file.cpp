@@ -131,6 +131,18 @@ void NewFile::give_name() {
   sync_folder(folder_of(file_.path()));
 }
 
+void check_replaced_file(const std::string& out, const std::vector<std::string>& inputs) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const std::string& in : inputs)
+    if (fs::equivalent(out, in, error))
+      throw UserError(cat("cannot write '", out, "': it is the file that is being read; give another name"));
+  if (fs::exists(out, error) && resumes_a_run(out))
+    throw UserError(
+        cat("cannot write '", out,
+            "': it is a checkpoint that a run resumes from; give another name, or remove it first"));
+}
+
 void check_output_file(const std::string& out, const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -138,13 +150,7 @@ void check_output_file(const std::string& out, const std::vector<std::string>& i
   // Renaming onto a device (/dev/null) would replace it for all processes.
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw UserError(cat("cannot write '", out, "': it is there and not a regular file; give another name"));
-  for (const std::string& in : inputs)
-    if (fs::equivalent(out, in, error))
-      throw UserError(cat("cannot write '", out, "': it is the file that is being read; give another name"));
-  if (fs::exists(status) && resumes_a_run(out))
-    throw UserError(
-        cat("cannot write '", out,
-            "': it is a checkpoint that a run resumes from; give another name, or remove it first"));
+  check_replaced_file(out, inputs);
   const std::string folder = folder_of(out);
   const bool is_file = fs::exists(folder, error) && !fs::is_directory(folder, error);
   if (is_file || ::access(folder.c_str(), W_OK | X_OK) != 0)

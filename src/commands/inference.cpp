@@ -80,7 +80,10 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
   if (world.is_root()) Console::of_process().use_terminal();
   const mpi::GpuBinding gpus = find_gpus(config.device, world, places);
   const Precision precision = find_precision(config.device, world, places);
-  agree(world, places, check);
+  agree(world, places, [&] {
+    const mpi::CpuProgressScope working(watchdog, "looking at files");
+    check();
+  });
   const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
   const auto indexes = scan_shards(config.data, true, world, watchdog);
   Model model;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
 #include "src/files/atomic_file.hpp"
@@ -71,6 +72,8 @@ std::string make_criteo_data(const MakeDataArguments& arguments) {
   if (arguments.validation_rows > 0)
     for (const std::string& path : {arguments.output, arguments.truth})
       outputs.push_back(path.empty() ? "" : validation_name(path));
+  for (const std::string& path : outputs)
+    if (std::filesystem::exists(path)) check_output_file(path, {});
   check_outputs(outputs, {});
   const SyntheticClicks clicks(
       {.seed = static_cast<std::uint64_t>(arguments.seed), .vocabulary = arguments.vocabulary});

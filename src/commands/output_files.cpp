@@ -18,7 +18,7 @@ void check_outputs(const std::vector<std::string>& outputs, const std::vector<st
   std::set<fs::path> names;
   for (const std::string& output : outputs) {
     if (output.empty()) continue;
-    check_output_file(output, inputs);
+    check_replaced_file(output, inputs);
     std::error_code error;
     const fs::path name = fs::weakly_canonical(output, error);
     if (!error && !names.insert(name).second)
@@ -36,6 +36,7 @@ void check_outputs(const std::vector<std::string>& outputs, const Config& config
     const std::vector<std::string> files = files_of(config.data, source, config.model.classes);
     others.insert(others.end(), files.begin(), files.end());
     others.push_back(config.data.class_names);
+    others.push_back(config.model.initial_weights);
   }
   check_outputs(outputs, others);
 }

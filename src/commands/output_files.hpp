@@ -8,10 +8,9 @@
 
 namespace flotilla {
 
-/// Refuses to replace what a command reads by what it writes: check_output_file() for each of `outputs` that
-/// is not empty, with the files of `source`, a source of config.data, that of the classes' names and
-/// `others`.
-/// @throws UserError also if two outputs are one file
+/// Refuses to replace what a command reads by what it writes: check_replaced_file() for each of `outputs`
+/// that is not empty, with the files of `source`, a source of config.data, that of the classes' names, the
+/// initial weights and `others`. @throws UserError also if two outputs are one file
 void check_outputs(const std::vector<std::string>& outputs, const Config& config,
                    const DataSourceConfig& source, std::vector<std::string> others);
 

@@ -129,9 +129,9 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
   Inference inference(
       config, checkpoint, {world, places, watchdog},
       [&] {
-        if (world.is_root())
-          check_outputs({arguments.output}, config, config.data.validation,
-                        {checkpoint.path, arguments.deck});
+        if (!world.is_root() || arguments.output.empty()) return;
+        check_output_file(arguments.output, {});
+        check_outputs({arguments.output}, config, config.data.validation, {checkpoint.path, arguments.deck});
       },
       [&](std::int64_t samples) { return batch_of(config, samples); });
   const std::int64_t samples = inference.data().size();

@@ -99,7 +99,8 @@ std::string read_deck_file(const std::string& path, const std::string& what, con
   const std::string failed = cat("cannot read the ", what, " ", path, ": ");
   std::error_code error;
   if (fs::is_directory(path, error)) throw UserError(failed + "it is a folder" + remedy);
-  if (fs::is_fifo(path, error) && !path.starts_with("/dev/"))  // that of "<(command)" ends with its command
+  // The pipe of "<(command)" ends with its command.
+  if (fs::is_fifo(path, error) && !path.starts_with("/dev/") && !path.starts_with("/proc/"))
     throw UserError(failed + "it is a named pipe" + remedy);
   errno = 0;
   std::ifstream file(path, std::ios::binary);

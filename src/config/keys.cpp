@@ -41,7 +41,7 @@ std::string broken_by(const Rule& rule, double value) {
   if (!std::isfinite(value)) return "must be finite";
   if (value < rule.low || (value == rule.low && !rule.low_itself)) return "must be " + low_text(rule);
   if (value > rule.high || (value == rule.high && !rule.high_itself)) return "must be " + high_text(rule);
-  // Models are computed in float32.
+  // Networks and optimizers compute in float32; of times and sizes such values are no less a mistake.
   const auto rounded = static_cast<double>(static_cast<float>(value));
   constexpr const char* in_float = " also as float32";
   if (!std::isfinite(rounded)) return cat("must be finite", in_float);

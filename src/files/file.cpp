@@ -161,8 +161,8 @@ void File::read(std::int64_t begin, std::span<std::byte> to) const {
 std::string File::text() const {
   if (size_ > most_text)
     throw UserError(cat("cannot read '", name_, "': it has ", size_,
-                        " bytes, and is read into memory as a whole, as ", most_text,
-                        " bytes at most can be; check that it is the file that is meant"));
+                        " bytes; files that are read into memory as a whole may have ", most_text,
+                        " at most: check that it is the right file"));
   std::string text(static_cast<std::size_t>(size_), '\0');
   read(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -193,10 +193,11 @@ void File::append(std::span<const std::byte> from) {
 void File::reserve(std::int64_t bytes) {
   struct statvfs disk {};
   const bool known = ::fstatvfs(descriptor_, &disk) == 0;
-  const auto free = static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
+  const auto blocks = ::geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
+  const auto free = static_cast<std::int64_t>(blocks) * static_cast<std::int64_t>(disk.f_frsize);
   int error = 0;
-  // A file system that lacks room may take all it has before it says so.
-  if (known && bytes > free) {
+  // A file system that lacks room may take all it has before it says so; one without a limit has no blocks.
+  if (known && disk.f_blocks > 0 && bytes > free) {
     error = ENOSPC;
   } else if (bytes > 0 && ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0) {
     error = errno;

@@ -63,7 +63,11 @@ std::string FailureHandler::folder() const {
 
 bool FailureHandler::told() const {
   const std::string folder = this->folder();
-  return !folder.empty() && read_failure(folder, start_s_).has_value();
+  try {
+    return !folder.empty() && read_failure(folder, start_s_).has_value();
+  } catch (const std::exception&) {
+    return false;  // the disk may be what failed
+  }
 }
 
 void FailureHandler::say_unless_told(const std::string& what) const {

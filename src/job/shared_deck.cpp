@@ -15,9 +15,9 @@ namespace flotilla {
 namespace {
 
 bool may_differ(const config::Key& key) {
-  static const std::set<std::string_view> of_a_host = {
-      "data.threads", "data.prefetch",       "data.cache_mb", "device.threads",
-      "device.share", "device.workspace_mb", "device.graphs"};
+  static const std::set<std::string_view> of_a_host = {"data.threads",       "data.prefetch",  "data.cache",
+                                                       "data.cache_mb",      "device.threads", "device.share",
+                                                       "device.workspace_mb"};
   return key.path_role != config::PathRole::none || of_a_host.contains(key.path);
 }
 

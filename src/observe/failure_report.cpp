@@ -35,7 +35,8 @@ template <class T>
 T integer_of(const nlohmann::json& json, const char* key, T otherwise) {
   if (!json.contains(key)) return otherwise;
   const auto number = json.at(key).get_ref<const nlohmann::json::number_integer_t&>();
-  if (!std::in_range<T>(number)) throw std::out_of_range(key);
+  const bool wraps = json.at(key).is_number_unsigned() && number < 0;
+  if (wraps || !std::in_range<T>(number)) throw std::out_of_range(key);
   return static_cast<T>(number);
 }
 

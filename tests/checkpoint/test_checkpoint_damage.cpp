@@ -280,7 +280,7 @@ TEST(Weights, ThatClaimMoreTogetherThanTheFileCanHoldAreRefused) {
   for (int i = 0; i < 39; ++i) add_link(path, "parameters/x", cat("statistics/", i));
 
   EXPECT_TRUE(mentions(user_error([&] { read_weights(path); }),
-                       {path, cat("its datasets claim ", 40 * (4 << 20), " bytes"), "can hold"}));
+                       {path, "its datasets claim together more bytes", "can hold"}));
 }
 
 TEST(Weights, WhoseGroupsNameMoreDatasetsThanTheFileCanHoldAreRefused) {
@@ -289,8 +289,8 @@ TEST(Weights, WhoseGroupsNameMoreDatasetsThanTheFileCanHoldAreRefused) {
   for (int i = 0; i < 50; ++i) add_dataset(path, cat("optimizer/0/", i), {1}, {1.0F});
   for (int i = 1; i < 50; ++i) add_link(path, "optimizer/0", cat("optimizer/", i));
 
-  EXPECT_TRUE(
-      mentions(user_error([&] { read_weights(path); }), {path, "names more datasets than it can hold"}));
+  EXPECT_TRUE(mentions(user_error([&] { read_weights(path); }),
+                       {path, "its /optimizer/", "names more datasets than the file can hold"}));
 }
 
 TEST(Weights, ThatNeedOtherFiltersThanOneDeflateAreRefused) {

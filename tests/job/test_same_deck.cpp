@@ -37,8 +37,10 @@ TEST(SameDeck, NamesTheKeyOfWhichARankHasAnotherValue) {
        {std::pair{"run.seed=3", "rank 1 has run.seed = 3, and rank 0 has run.seed = "},
         {"optimizer.kind=adam", "rank 1 has optimizer.kind = \"adam\", and rank 0 has optimizer.kind = \""},
         {"train.steps=7", "rank 1 has train.steps = 7, and rank 0 has train.steps = 1"},
-        {"train.label_smoothing=0.25", "rank 1 has train.label_smoothing = 0.25, and rank 0 has "}})
-    EXPECT_NE(told_of(override).find(differs), std::string::npos) << told_of(override);
+        {"train.label_smoothing=0.25", "rank 1 has train.label_smoothing = 0.25, and rank 0 has "}}) {
+    const std::string told = told_of(override);
+    EXPECT_NE(told.find(differs), std::string::npos) << told;
+  }
 }
 
 TEST(SameDeck, LeavesPathsAndThreadsToEachHost) {

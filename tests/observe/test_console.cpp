@@ -127,9 +127,11 @@ TEST(Console, WritesBytesAndDurationsForReaders) {
 
 TEST(Console, ShowsNoControlsThatATerminalWouldObey) {
   testing::internal::CaptureStdout();
-  Console(0).line("a\033[2Jb\tc\nd\x7F \xC3\xA4");
+  Console(0).line(
+      "a\033[2Jb\tc\nd\x7F \xC3\xA4 \xC2\x9B"
+      "31m");
 
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a?[2Jb\tc\nd? \xC3\xA4\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a?[2Jb\tc\nd? \xC3\xA4 \xC2?31m\n");
 }
 
 TEST(Console, ShowsNoBarWithoutATerminal) {

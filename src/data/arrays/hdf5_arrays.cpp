@@ -310,11 +310,13 @@ class Hdf5Arrays final : public ArrayFile {
               "one file (h5repack)"));
     ArrayForm form = form_of(dataset, name);
     if (layout == H5D_CHUNKED) {
-      // As deflate's best; of chunks that were never written a file may hold none.
+      // As deflate's best. Of chunks that were never written a file holds none: some room for these.
       constexpr std::int64_t most_compressed = 1032;
-      if (form.rows() * form.row_bytes() / most_compressed > file_->size())
+      constexpr std::int64_t most_unwritten = std::int64_t{1} << 26;
+      const std::int64_t bytes = form.rows() * form.row_bytes();
+      if (bytes > most_unwritten && bytes / most_compressed > file_->size())
         throw UserError(cat(name, ": its shape ", form.shape_text(), " is more than a file of ",
-                            file_->size(), " bytes holds; copy or write it again"));
+                            file_->size(), " bytes holds; write all of it, or copy the file again"));
       ChunkTable table = table_of(dataset, creation.id(), form);
       if (table.chunks.empty()) {
         table.reader = std::make_shared<const Hdf5Chunks>(path_, path_in_file, file_);

@@ -24,7 +24,7 @@ struct ZipMember {
 /// compressed by anything but deflate
 std::vector<ZipMember> zip_members(const File& archive);
 
-/// Compares a stored member of at most 1 GiB with its checksum. @throws UserError if it is damaged
+/// Compares a stored member with its checksum. @throws UserError if it is damaged
 void check_stored(const File& archive, const ZipMember& member);
 
 /// Inflates a deflated member into a nameless file in temporary_folder(). @throws UserError if it is damaged

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/staging/stage_files.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -45,15 +44,15 @@ void make_folder(const fs::path& folder) {
 /// Makes a folder that no other user may read or write, unless it is there: another user could have put
 /// copies of other data into it, or links that lead elsewhere.
 void make_private_folder(const std::string& folder) {
-  const char* remedy = "set data.stage_to to a folder that can be written on every host";
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw UserError(cat(folder, ": this folder cannot be made: ", system_message(errno), "; ", remedy));
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (::mkdir(folder.c_str(), 0700) == 0) return;
+  if (errno != EEXIST)
+    throw UserError(cat(folder, ": this folder cannot be made: ", system_message(errno),
+                        "; set data.stage_to to a folder that can be written on every host"));
   struct stat status {};
-  const bool own = descriptor >= 0 && ::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid() &&
-                   (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && ::fchmod(descriptor, 0700) == 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!own)
+  if (::lstat(folder.c_str(), &status) != 0)
+    throw UserError(
+        cat(folder, ": cannot be examined: ", system_message(errno), "; set data.stage_to to another"));
+  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw UserError(cat(folder,
                         ": is a link, belongs to another user, or others may write in it: remove it, or set "
                         "data.stage_to to a folder of your own"));

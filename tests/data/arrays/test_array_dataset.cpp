@@ -197,14 +197,14 @@ TEST(ArrayDataset, ReadsChunksThatWereNeverWrittenWithoutRoomForThem) {
   DataConfig data = config(DataKind::hdf5);
   data.targets = "images";
   data.cache_mb = 1;
-  // A chunk of 1.2 MB, more than the cache holds.
-  const test::StoredArray wide = test::counted("images", f32, {8, 40000});
-  test::save_hdf5(folder.path("a.h5"), {wide}, {.chunk = {8, 40000}, .written_rows = 0});
+  // A chunk of 2 MB, more than the cache holds.
+  const test::StoredArray wide = test::counted("images", f32, {8, 65536});
+  test::save_hdf5(folder.path("a.h5"), {wide}, {.chunk = {8, 65536}, .written_rows = 0});
   test::save_hdf5(folder.path("b.h5"), {test::counted("images", f32, {9, 4})},
                   {.chunk = {2, 3}, .written_rows = 4, .no_fill_value = true});
-  std::vector<float> row(40000, 1.0F);
-  open(data, folder.path("a.h5"), 10, 40000)->read(7, 0, row);
-  EXPECT_EQ(row, std::vector<float>(40000, 0.0F));
+  std::vector<float> row(65536, 1.0F);
+  open(data, folder.path("a.h5"), 10, 65536)->read(7, 0, row);
+  EXPECT_EQ(row, std::vector<float>(65536, 0.0F));
   row.assign(4, 1.0F);
   const auto opened = open(data, folder.path("b.h5"), 10, 4);
   opened->read(8, 0, row);
