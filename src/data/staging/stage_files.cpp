@@ -33,21 +33,22 @@ namespace fs = std::filesystem;
 constexpr const char* manifest_name = "/.manifest";
 constexpr const char* unfinished_folder = "/.unfinished";
 
+[[noreturn]] void fail_to_make(const std::string& folder, const std::string& reason) {
+  throw UserError(cat(folder, ": this folder cannot be made: ", reason,
+                      "; set data.stage_to to a folder that can be written on every host"));
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error)
-    throw UserError(cat(folder.string(), ": this folder cannot be made: ", error.message(),
-                        "; set data.stage_to to a folder that can be written on every host"));
+  if (error) fail_to_make(folder.string(), error.message());
 }
 
 /// Makes a folder that no other user may read or write, unless it is there: another user could have put
 /// copies of other data into it, or links that lead elsewhere.
 void make_private_folder(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0) return;
-  if (errno != EEXIST)
-    throw UserError(cat(folder, ": this folder cannot be made: ", system_message(errno),
-                        "; set data.stage_to to a folder that can be written on every host"));
+  if (errno != EEXIST) fail_to_make(folder, system_message(errno));
   struct stat status {};
   if (::lstat(folder.c_str(), &status) != 0)
     throw UserError(
