@@ -183,18 +183,18 @@ bool counts_as_ours(const State& state, const void* caller) {
 bool flotilla::test::fails(const char* word, const void* caller, const char* about) {
   if (inside) return false;
   inside = true;
-  bool verdict = false;
+  bool asked_for = false;
   State& now = state();
   if (counts_as_ours(now, caller)) {
     std::size_t index = 0;
     while (std::strcmp(words[index], word) != 0) ++index;
     const int number = ++now.counts[index];
     if (now.calls >= 0) list_call(now, word, number, about);
-    verdict = is_asked_for(now, word, number, about);
-    if (verdict) note_fired(now, word, number, about);
+    asked_for = is_asked_for(now, word, number, about);
+    if (asked_for) note_fired(now, word, number, about);
   }
   inside = false;
-  return verdict;
+  return asked_for;
 }
 
 int flotilla::test::error_of_failure() {

@@ -27,10 +27,6 @@ constexpr int steps_of_next_run = 20;
 constexpr double watchdog_s = 5.0;
 constexpr double patience_s = 25.0;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// The words by which a message tells of a failing call, any of which will do.
 std::vector<std::string> signs_of(const FailingCall& call) {
   if (call.word == "memory") return {"out of memory", "out_of_memory", "Cannot allocate memory"};
@@ -42,14 +38,6 @@ std::vector<std::string> signs_of(const FailingCall& call) {
   if (call.error == "ENOSPC") return {"No space left on device", "can't retrieve stat info"};
   // HDF5 does not tell the reason of a failed fstat.
   return {"Input/output error", "can't retrieve stat info"};
-}
-
-/// The step from which a run says that it went on; −1: it says nothing.
-int beginning_in(const std::string& output) {
-  const std::size_t line = output.find("resumed      from ");
-  if (line == std::string::npos) return has(output, "starting at step 0 of") ? 0 : -1;
-  const std::string mark = ", step ";
-  return std::stoi(output.substr(output.find(mark, line) + mark.size()));
 }
 
 /// The newest checkpoint that metrics.jsonl tells of; 0: none. Its last line may be cut off.
@@ -64,16 +52,18 @@ int reported_step(const std::string& output) {
   return newest;
 }
 
-/// What the command in a run with a failing call did wrong; empty: nothing.
-std::string verdict_on(const Aftermath& after, const std::string& output) {
-  if (after.exit_code < 0) return "it still ran after " + std::to_string(static_cast<int>(patience_s)) + " s";
-  if (after.exit_code == 4) return "it takes it for an error of its own";
-  if (has(after.errors, "is damaged and was passed over")) return "it takes what it cannot read for damaged";
-  if (has(after.errors, "nothing has moved")) return "it ended by the watchdog";
-  if (after.exit_code != 0 && after.exit_code != 2 && after.exit_code != 3)
-    return "exit code " + std::to_string(after.exit_code);
-  if (after.exit_code != 0) return after.said.empty() ? "it does not say why" : "";
-  if (after.said.empty() && reported_step(output) != steps)
+/// @returns what a run with a failing call did wrong; empty: nothing
+std::string check_attempt(const Attempt& attempt, const std::string& output) {
+  if (attempt.exit_code < 0)
+    return "it still ran after " + std::to_string(static_cast<int>(patience_s)) + " s";
+  if (attempt.exit_code == 4) return "it takes it for an error of its own";
+  if (contains(attempt.errors, "is damaged and was passed over"))
+    return "it takes what it cannot read for damaged";
+  if (contains(attempt.errors, "nothing has moved")) return "it ended by the watchdog";
+  if (attempt.exit_code != 0 && attempt.exit_code != 2 && attempt.exit_code != 3)
+    return "exit code " + std::to_string(attempt.exit_code);
+  if (attempt.exit_code != 0) return attempt.said.empty() ? "it does not say why" : "";
+  if (attempt.said.empty() && reported_step(output) != steps)
     return "exit code 0, no word, and the last checkpoint is not there";
   return "";
 }
@@ -97,12 +87,19 @@ std::string line_about(const FailingCall& call, const std::string& errors) {
   std::string warning;
   while (std::getline(text, line)) {
     if (!line.starts_with("flotilla: ") ||
-        std::ranges::none_of(signs, [&](const std::string& sign) { return has(line, sign); }))
+        std::ranges::none_of(signs, [&](const std::string& sign) { return contains(line, sign); }))
       continue;
     if (!line.starts_with("flotilla: warning: ")) return line;
     if (warning.empty()) warning = line;
   }
   return warning;
+}
+
+std::int64_t first_step(const std::string& output) {
+  const std::size_t line = output.find("resumed      from ");
+  if (line == std::string::npos) return contains(output, "starting at step 0 of") ? 0 : -1;
+  const std::string mark = ", step ";
+  return std::stoll(output.substr(output.find(mark, line) + mark.size()));
 }
 
 FailureSweep::FailureSweep(Way way, std::string folder)
@@ -164,38 +161,38 @@ std::string FailureSweep::next_run(const std::string& output) const {
   const Result result = flotilla(ranks_, arguments(output, steps_of_next_run));
   if (result.exit_code != 0)
     return "the next run ended with " + std::to_string(result.exit_code) + ":\n" + result.errors;
-  if (beginning_in(result.output) < reported)
-    return "the next run began at step " + std::to_string(beginning_in(result.output)) + ", " +
+  if (first_step(result.output) < reported)
+    return "the next run began at step " + std::to_string(first_step(result.output)) + ", " +
            std::to_string(reported) + " had been reported as saved";
   return "";
 }
 
-Aftermath FailureSweep::attempt(Phase phase, const FailingCall& call) const {
+Attempt FailureSweep::fail(Phase phase, const FailingCall& call) const {
   const std::string output = begin(phase, "run");
   const std::string fired = folder_ + "/fired";
   fs::remove(fired);
   const auto begin = std::chrono::steady_clock::now();
   Program program(with_library(flotilla_command(ranks_, arguments(output, steps)), FAIL_AT_CALL,
                                {"FLOTILLA_TEST_FAIL=" + call.plan(), "FLOTILLA_TEST_FIRED=" + fired}));
-  Aftermath after;
+  Attempt attempt;
   if (const std::optional<Result> result = program.wait_for(patience_s)) {
-    after.exit_code = result->exit_code;
-    after.errors = result->errors;
+    attempt.exit_code = result->exit_code;
+    attempt.errors = result->errors;
   } else {
-    after.errors = program.errors();
+    attempt.errors = program.errors();
     for (const auto& [rank, process] : present_ranks(program.pid())) kill(process, SIGKILL);
     kill(program.pid(), SIGKILL);
     program.wait();
   }
-  after.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  after.fired = fs::exists(fired);
-  after.about = read_file(fired);
-  after.said = line_about(call, after.errors);
-  after.wrong = verdict_on(after, output);
-  if (after.fired && fs::exists(output))
+  attempt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  attempt.fired = fs::exists(fired);
+  attempt.about = read_file(fired);
+  attempt.said = line_about(call, attempt.errors);
+  attempt.wrong = check_attempt(attempt, output);
+  if (attempt.fired && fs::exists(output))
     if (const std::string wrong = next_run(output); !wrong.empty())
-      after.wrong += (after.wrong.empty() ? "" : "; ") + wrong;
-  return after;
+      attempt.wrong += (attempt.wrong.empty() ? "" : "; ") + wrong;
+  return attempt;
 }
 
 }  // namespace flotilla::test

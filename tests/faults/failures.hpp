@@ -28,8 +28,11 @@ struct FailingCall {
 /// The line of Flotilla that tells of such a failure, rather an error's than a warning's; empty: none.
 std::string line_about(const FailingCall& call, const std::string& errors);
 
-/// What became of a run with a failing call.
-struct Aftermath {
+/// The step from which a run says that it goes on; −1: it says nothing. @param output its stdout
+std::int64_t first_step(const std::string& output);
+
+/// How a run with a failing call ended.
+struct Attempt {
   bool fired = false;   ///< The call came, and failed
   std::string about{};  ///< What it was about this time
   int exit_code = -1;
@@ -51,7 +54,7 @@ class FailureSweep {
   /// Every call of these ranks in a run in which none fails, the first of each place only, in order.
   std::vector<FailingCall> calls(Phase phase, const std::vector<int>& ranks) const;
   /// Lets it fail, waits until all ranks are gone, and then looks whether the next run goes on.
-  Aftermath attempt(Phase phase, const FailingCall& call) const;
+  Attempt fail(Phase phase, const FailingCall& call) const;
 
  private:
   std::string begin(Phase phase, const std::string& name) const;

@@ -159,7 +159,7 @@ SoakCase draw_case(std::uint64_t seed, const std::vector<Way>& ways, int most_ho
                                               serves ? "every 20 steps" : "each rank"});
   one.small_disk = draw.one_in(8);
   one.resumes = draw.one_in(2);
-  one.spoils = draw.one_in(4);
+  one.damages_newest = draw.one_in(4);
   one.faults.push_back(draw_fault(one, one.resumes, draw));
   if (draw.one_in(4)) one.faults.push_back(draw_fault(one, true, draw));
   return one;

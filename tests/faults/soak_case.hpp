@@ -21,7 +21,8 @@ struct SoakCase {
   bool small_disk = false;  ///< Of its own, that can be filled
   /// The second is a fault of the run that resumes after the first.
   std::vector<Fault> faults;
-  bool spoils = false;  ///< After the first fault the newest checkpoint is damaged, or a part of it removed
+  bool damages_newest =
+      false;  ///< After the first fault the newest checkpoint is damaged, or a part of it removed
 
   Texts arguments() const;   ///< Deck and keys, but for run.output, run.watchdog_s and the end
   std::string name() const;  ///< Of what decides about the bits of its model: way, ranks, hosts

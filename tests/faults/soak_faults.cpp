@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tests/faults/environment.hpp"
-#include "tests/faults/journey.hpp"
+#include "tests/faults/faulted_run.hpp"
 #include "tests/faults/private_mounts.hpp"
 
 // Random faults: every run must end in time and go on from the newest checkpoint that it had reported;
@@ -108,8 +108,8 @@ class Job {
       hosts.emplace(one.hosts, (one.ranks + one.hosts - 1) / one.hosts, folder.path("hosts"));
     if (hosts) place.hosts = &*hosts;
     const References references(shared_);
-    Journey journey(one, place, references);
-    note(one, journey.travel());
+    FaultedRun run(one, place, references);
+    note(one, run.execute());
     if (one.small_disk) unmount(place.disk);
   }
 
@@ -123,7 +123,7 @@ class Job {
                   outcome.fault.text().c_str(), outcome.exit_code, outcome.gone_s,
                   static_cast<long long>(outcome.reported), static_cast<long long>(outcome.resumed),
                   outcome.bits.c_str(), outcome.happened ? "" : "  it did not come to that",
-                  outcome.spoilt.empty() ? "" : ("  " + outcome.spoilt).c_str());
+                  outcome.damaged.empty() ? "" : ("  " + outcome.damaged).c_str());
       if (!outcome.said.empty()) std::printf("      %s\n", outcome.said.c_str());
       for (const std::string& text : outcome.wrong) std::printf("WRONG: %s\n", text.c_str());
     }
@@ -138,7 +138,7 @@ class Job {
   int most_hosts_ = 1;
   std::vector<Way> ways_;
   int happened_ = 0;
-  bool broken_ = false;  ///< A case could not be made, or not be judged
+  bool broken_ = false;  ///< A case could not be made, or not be checked
 };
 
 /// Of a kind of fault.
@@ -152,14 +152,14 @@ int summary(const std::string& list, const Options& options) {
   std::map<std::string, Tally> kinds;
   std::map<std::string, int> bits;
   int happened = 0;
-  int spoilt = 0;
+  int damaged = 0;
   int wrong = 0;
   std::ifstream lines(list);
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json fault = nlohmann::json::parse(line);
     Tally& tally = kinds[fault.at("kind")];
     if (!fault.at("wrong").empty()) ++tally.wrong, ++wrong;
-    if (!fault.at("spoilt").get<std::string>().empty()) ++spoilt;
+    if (!fault.at("damaged").get<std::string>().empty()) ++damaged;
     ++bits[fault.at("bits")];
     if (!fault.at("happened").get<bool>()) continue;
     ++happened;
@@ -176,7 +176,7 @@ int summary(const std::string& list, const Options& options) {
   std::printf(
       "%d faults, seed %llu; %d checkpoints damaged on purpose; models of undisturbed runs: %d equal, %d "
       "unequal, %d not promised; %d wrong\n",
-      happened, static_cast<unsigned long long>(options.seed), spoilt, bits["equal"], bits["unequal"],
+      happened, static_cast<unsigned long long>(options.seed), damaged, bits["equal"], bits["unequal"],
       bits["not promised"], wrong);
   const bool enough = options.replay != 0 || happened >= options.faults;
   if (!enough) std::printf("the time was not enough for %d faults\n", options.faults);

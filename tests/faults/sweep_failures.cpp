@@ -101,28 +101,28 @@ class Sweep {
         if (!known.insert(std::to_string(call.rank) + call.word + call.place).second) continue;
         if (seen_++ % options_.every != 0) continue;
         if (time_is_over()) return;
-        note(way.name, name, call, failures.attempt(phase, call));
+        note(way.name, name, call, failures.fail(phase, call));
       }
     }
   }
 
-  void note(const std::string& way, const char* phase, const FailingCall& call, const Aftermath& after) {
+  void note(const std::string& way, const char* phase, const FailingCall& call, const Attempt& attempt) {
     for (Tally* const tally : {&of_strategies_[way], &of_calls_[call.word]}) {
       ++tally->attempts;
-      if (after.fired) ++tally->fired;
-      if (!after.said.empty()) ++tally->told;
-      if (after.fired && after.said.empty() && after.exit_code == 0) ++tally->tolerated;
-      if (!after.wrong.empty()) ++tally->wrong;
-      tally->longest_s = std::max(tally->longest_s, after.seconds);
+      if (attempt.fired) ++tally->fired;
+      if (!attempt.said.empty()) ++tally->told;
+      if (attempt.fired && attempt.said.empty() && attempt.exit_code == 0) ++tally->tolerated;
+      if (!attempt.wrong.empty()) ++tally->wrong;
+      tally->longest_s = std::max(tally->longest_s, attempt.seconds);
     }
-    if (!after.wrong.empty()) ++wrong_;
-    if (after.fired) ++fired_;
+    if (!attempt.wrong.empty()) ++wrong_;
+    if (attempt.fired) ++fired_;
     std::printf("%-17s %-6s %-26s %-10s exit %3d %6.2f s  %s%s\n", way.c_str(), phase, call.text().c_str(),
-                call.site.c_str(), after.exit_code, after.seconds, call.about.c_str(),
-                after.fired ? "" : "  (did not come)");
-    if (!after.said.empty()) std::printf("      %s\n", after.said.c_str());
-    if (after.fired && after.said.empty()) print_lines(after.errors);
-    if (!after.wrong.empty()) std::printf("WRONG %s\n%s\n", after.wrong.c_str(), after.errors.c_str());
+                call.site.c_str(), attempt.exit_code, attempt.seconds, call.about.c_str(),
+                attempt.fired ? "" : "  (did not come)");
+    if (!attempt.said.empty()) std::printf("      %s\n", attempt.said.c_str());
+    if (attempt.fired && attempt.said.empty()) print_lines(attempt.errors);
+    if (!attempt.wrong.empty()) std::printf("WRONG %s\n%s\n", attempt.wrong.c_str(), attempt.errors.c_str());
     std::fflush(stdout);
   }
 

@@ -62,12 +62,12 @@ TEST_P(FailureOnOneRank, IsToldAndLosesNothing) {
   ASSERT_NE(way, ways.end());
   const FailureSweep failures(*way, folder.path("runs"));
 
-  const Aftermath after = failures.attempt(FailureSweep::Phase::start, GetParam().call);
+  const Attempt attempt = failures.fail(FailureSweep::Phase::start, GetParam().call);
 
-  EXPECT_TRUE(after.fired);
-  EXPECT_EQ(after.wrong, "") << after.errors;
-  EXPECT_EQ(after.exit_code, GetParam().exit_code) << after.errors;
-  EXPECT_NE(after.said.find(GetParam().says), std::string::npos) << after.errors;
+  EXPECT_TRUE(attempt.fired);
+  EXPECT_EQ(attempt.wrong, "") << attempt.errors;
+  EXPECT_EQ(attempt.exit_code, GetParam().exit_code) << attempt.errors;
+  EXPECT_NE(attempt.said.find(GetParam().says), std::string::npos) << attempt.errors;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "tests/faults/journey.hpp"
+#include "tests/faults/faulted_run.hpp"
 #include "tests/faults/soak_case.hpp"
 
 namespace flotilla::test {
@@ -73,47 +73,47 @@ Result ended(int exit_code, const std::string& errors = "") {
   return {.exit_code = exit_code, .output = "[Epoch 1/2]", .errors = errors};
 }
 
-TEST(Verdict, FindsCrashesAndRunsThatEndTooLate) {
+TEST(CheckEnd, FindsCrashesAndRunsThatEndTooLate) {
   const Fault kill{.harm = Harm::kill_rank};
-  EXPECT_EQ(verdict_on(kill, true, ended(137), 2.0, 4), "");
-  EXPECT_NE(verdict_on(kill, true, ended(139), 2.0, 4), "");
-  EXPECT_NE(verdict_on(kill, true, ended(137), 9.5, 4), "");
-  EXPECT_NE(verdict_on(kill, true, ended(0), 2.0, 4), "");
+  EXPECT_EQ(check_end(kill, true, ended(137), 2.0, 4), "");
+  EXPECT_NE(check_end(kill, true, ended(139), 2.0, 4), "");
+  EXPECT_NE(check_end(kill, true, ended(137), 9.5, 4), "");
+  EXPECT_NE(check_end(kill, true, ended(0), 2.0, 4), "");
 }
 
-TEST(Verdict, WantsTheNameOfARankThatIsStopped) {
+TEST(CheckEnd, WantsTheNameOfARankThatIsStopped) {
   const Fault stop{.harm = Harm::stop_rank, .rank = 1};
-  EXPECT_EQ(verdict_on(stop, true, ended(3, "flotilla: rank 0 on a: rank 1 on b does not answer"), 6.0, 4),
+  EXPECT_EQ(check_end(stop, true, ended(3, "flotilla: rank 0 on a: rank 1 on b does not answer"), 6.0, 4),
             "");
-  EXPECT_NE(verdict_on(stop, true, ended(3, "flotilla: rank 0 on a: rank 2 on b does not answer"), 6.0, 4),
+  EXPECT_NE(check_end(stop, true, ended(3, "flotilla: rank 0 on a: rank 2 on b does not answer"), 6.0, 4),
             "");
-  EXPECT_NE(verdict_on(stop, true, ended(137), 6.0, 4), "");
+  EXPECT_NE(check_end(stop, true, ended(137), 6.0, 4), "");
 }
 
-TEST(Verdict, WantsReasonRankAndStepOfACallThatFails) {
+TEST(CheckEnd, WantsReasonRankAndStepOfACallThatFails) {
   Fault fails{.harm = Harm::fail_call, .call = {.rank = 1, .word = "read", .number = 2, .error = "ESTALE"}};
-  const auto verdict = [&](int code, const std::string& line) {
-    return verdict_on(fails, true, ended(code, "flotilla: " + line), 6.0, 4);
+  const auto told = [&](int code, const std::string& line) {
+    return check_end(fails, true, ended(code, "flotilla: " + line), 6.0, 4);
   };
-  EXPECT_EQ(verdict(2, "rank 1 on a, step 4: cannot read 'x': Stale file handle"), "");
-  EXPECT_NE(verdict(2, "rank 1 on a: cannot read 'x': Stale file handle"), "");
+  EXPECT_EQ(told(2, "rank 1 on a, step 4: cannot read 'x': Stale file handle"), "");
+  EXPECT_NE(told(2, "rank 1 on a: cannot read 'x': Stale file handle"), "");
   const std::string warning = "warning: not saved: Stale file handle\nflotilla: ";
-  EXPECT_EQ(verdict(2, warning + "rank 1 on a, step 4: not saved: Stale file handle"), "");
-  EXPECT_NE(verdict(2, warning + "rank 1 on a: not saved: Stale file handle"), "");
-  EXPECT_EQ(verdict(2, "rank 0 on a, step 4: step 8 was not saved: server 1: 'x': Stale file handle"), "");
-  EXPECT_NE(verdict(2, "rank 0 on a, step 4: step 8 was not saved: 'x': Stale file handle"), "");
-  EXPECT_NE(verdict(2, "rank 1 on a, step 4: cannot read 'x'"), "");
-  EXPECT_NE(verdict(3, "rank 0 on a, step 4: nothing has moved for 4 s"), "");
+  EXPECT_EQ(told(2, warning + "rank 1 on a, step 4: not saved: Stale file handle"), "");
+  EXPECT_NE(told(2, warning + "rank 1 on a: not saved: Stale file handle"), "");
+  EXPECT_EQ(told(2, "rank 0 on a, step 4: step 8 was not saved: server 1: 'x': Stale file handle"), "");
+  EXPECT_NE(told(2, "rank 0 on a, step 4: step 8 was not saved: 'x': Stale file handle"), "");
+  EXPECT_NE(told(2, "rank 1 on a, step 4: cannot read 'x'"), "");
+  EXPECT_NE(told(3, "rank 0 on a, step 4: nothing has moved for 4 s"), "");
   fails.call.error = "short";
-  EXPECT_EQ(verdict(0, ""), "");
-  EXPECT_NE(verdict(2, "rank 1 on a, step 4: cannot read 'x'"), "");
+  EXPECT_EQ(told(0, ""), "");
+  EXPECT_NE(told(2, "rank 1 on a, step 4: cannot read 'x'"), "");
 }
 
-TEST(Verdict, WantsACheckpointOfARunThatIsAskedToStop) {
+TEST(CheckEnd, WantsACheckpointOfARunThatIsAskedToStop) {
   const Fault asked{.harm = Harm::end_ranks, .moment = Moment::in_validation};
-  EXPECT_EQ(verdict_on(asked, true, ended(75), 1.0, 4), "");
-  EXPECT_NE(verdict_on(asked, true, ended(0), 1.0, 4), "");
-  EXPECT_NE(verdict_on(asked, true, ended(143), 1.0, 4), "");
+  EXPECT_EQ(check_end(asked, true, ended(75), 1.0, 4), "");
+  EXPECT_NE(check_end(asked, true, ended(0), 1.0, 4), "");
+  EXPECT_NE(check_end(asked, true, ended(143), 1.0, 4), "");
 }
 
 }  // namespace

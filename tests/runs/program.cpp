@@ -190,6 +190,10 @@ bool launcher_killed_at_once(const Result& result) {
          result.output.find(mark_of_mpich) != std::string::npos || silent_mpich;
 }
 
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 int count(const std::string& text, const std::string& part) {
   int found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))

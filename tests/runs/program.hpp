@@ -66,6 +66,7 @@ void expect_killed(const Result& result);
 /// Whether the launcher killed the others as soon as one rank was gone, as those of Open MPI 5 and MPICH do:
 /// none had time to say anything.
 bool launcher_killed_at_once(const Result& result);
+bool contains(const std::string& text, const std::string& part);
 /// How often `part` occurs in `text`.
 int count(const std::string& text, const std::string& part);
 /// Whether a process is there and not a zombie.

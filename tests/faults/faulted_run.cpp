@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/faults/journey.hpp"
+#include "tests/faults/faulted_run.hpp"
 
 #include <signal.h>
 
@@ -33,7 +33,7 @@ bool has_temporary_file(const std::string& folder) {
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
-    if (entry->path().filename().string().find(".tmp-") != std::string::npos) return true;
+    if (contains(entry->path().filename().string(), ".tmp-")) return true;
   return false;
 }
 
@@ -51,7 +51,7 @@ std::string without(const std::string& text, const std::string& file) {
   std::istringstream lines(text);
   std::string left;
   for (std::string line; std::getline(lines, line);)
-    if (line.find(file) == std::string::npos) left += line + '\n';
+    if (!contains(line, file)) left += line + '\n';
   return left;
 }
 
@@ -65,32 +65,32 @@ nlohmann::json Outcome::json(const SoakCase& one) const {
   return {{"seed", one.seed},  {"way", one.way.name},  {"ranks", one.ranks},    {"hosts", one.hosts},
           {"save", one.save},  {"kind", fault.kind()}, {"fault", fault.text()}, {"happened", happened},
           {"exit", exit_code}, {"gone_s", gone_s},     {"reported", reported},  {"resumed", resumed},
-          {"said", said},      {"spoilt", spoilt},     {"bits", bits},          {"wrong", wrong}};
+          {"said", said},      {"damaged", damaged},   {"bits", bits},          {"wrong", wrong}};
 }
 
-Journey::Journey(const SoakCase& one, SoakPlace place, const References& references)
+FaultedRun::FaultedRun(const SoakCase& one, SoakPlace place, const References& references)
     : case_(one), place_(std::move(place)), references_(references), random_(one.seed) {}
 
-void Journey::complain(const std::string& what) {
+void FaultedRun::note_wrong(const std::string& what) {
   if (!what.empty()) outcomes_.back().wrong.push_back(what);
 }
 
-const std::vector<Outcome>& Journey::travel() {
+const std::vector<Outcome>& FaultedRun::execute() {
   if (case_.resumes) {
     fs::copy(references_.beginning(case_, place_), place_.output, fs::copy_options::recursive);
     at_least_ = 40;
   }
   for (const Fault& fault : case_.faults) {
-    suffer(fault);
-    if (case_.spoils && outcomes_.size() == 1) spoil_newest();
+    run_with(fault);
+    if (case_.damages_newest && outcomes_.size() == 1) damage_newest();
   }
   finish();
   return outcomes_;
 }
 
 /// @returns whether it has come.
-bool Journey::wait_for(const Program& program, Moment moment) const {
-  const auto says = [&](const char* words) { return program.output().find(words) != std::string::npos; };
+bool FaultedRun::wait_for(const Program& program, Moment moment) const {
+  const auto says = [&](const char* words) { return contains(program.output(), words); };
   const auto comes = [&](const auto& holds) {
     bool come = false;
     wait_until([&] { return (come = holds()) || !runs(program.pid()); }, patience_s);
@@ -102,9 +102,7 @@ bool Journey::wait_for(const Program& program, Moment moment) const {
     case Moment::in_staging: return comes([&] { return fs::exists(staged) && !fs::is_empty(staged); });
     case Moment::in_training: return comes([&] { return says("[Epoch"); });
     case Moment::in_validation:
-      return comes([&] {
-        return read_file(place_.output + "/metrics.jsonl").find("\"validation\"") != std::string::npos;
-      });
+      return comes([&] { return contains(read_file(place_.output + "/metrics.jsonl"), "\"validation\""); });
     case Moment::in_saving:
       return wait_for(program, Moment::in_training) &&
              comes([&] { return has_temporary_file(place_.output + "/checkpoints"); });
@@ -114,7 +112,7 @@ bool Journey::wait_for(const Program& program, Moment moment) const {
 }
 
 /// The rank's process, waited for; the launcher where the run has ended before.
-pid_t Journey::process_of(int rank, const Program& program, std::map<int, pid_t>& ranks) const {
+pid_t FaultedRun::process_of(int rank, const Program& program, std::map<int, pid_t>& ranks) const {
   wait_until(
       [&] {
         if (!ranks.contains(rank)) ranks = present_ranks(program.pid());
@@ -124,7 +122,7 @@ pid_t Journey::process_of(int rank, const Program& program, std::map<int, pid_t>
   return ranks.contains(rank) ? ranks.at(rank) : program.pid();
 }
 
-void Journey::strike_also(Program& program, const Fault& fault, std::map<int, pid_t>& ranks) {
+void FaultedRun::inject_second(Program& program, const Fault& fault, std::map<int, pid_t>& ranks) {
   if (fault.also == Harm::ask_to_stop)
     kill(program.pid(), SIGUSR1);
   else
@@ -132,7 +130,7 @@ void Journey::strike_also(Program& program, const Fault& fault, std::map<int, pi
 }
 
 /// `ranks`: those of the run, of which the fault's may not be there yet.
-void Journey::strike(Program& program, const Fault& fault, std::map<int, pid_t>& ranks) {
+void FaultedRun::inject(Program& program, const Fault& fault, std::map<int, pid_t>& ranks) {
   const pid_t rank = process_of(fault.rank, program, ranks);
   if (fault.also && fault.also != Harm::ask_to_stop) process_of(fault.other_rank, program, ranks);
   switch (fault.harm) {
@@ -162,19 +160,18 @@ void Journey::strike(Program& program, const Fault& fault, std::map<int, pid_t>&
     case Harm::keep_disk_full:
       fill_disk(fill_of(place_.disk));
       if (fault.also) break;
-      if (!wait_until([&] { return program.errors().find("was not saved") != std::string::npos; },
-                      patience_s))
-        complain("nothing was said of the full disk");
+      if (!wait_until([&] { return contains(program.errors(), "was not saved"); }, patience_s))
+        note_wrong("nothing was said of the full disk");
       if (fault.harm == Harm::fill_disk) fs::remove(fill_of(place_.disk));
       kill(program.pid(), SIGUSR1);
       break;
     case Harm::fill_shared_memory:
     case Harm::fail_call: break;
   }
-  if (fault.also) strike_also(program, fault, ranks);
+  if (fault.also) inject_second(program, fault, ranks);
 }
 
-void Journey::suffer(const Fault& fault) {
+void FaultedRun::run_with(const Fault& fault) {
   outcomes_.push_back({.fault = fault});
   fs::remove(place_.fired);
   Texts more;
@@ -187,19 +184,19 @@ void Journey::suffer(const Fault& fault) {
   double begin_s = now_s();
   std::map<int, pid_t> ranks;
   if (!wait_for(program, fault.moment))
-    complain("the moment did not come:\n" + program.output() + program.errors());
+    note_wrong("the moment did not come:\n" + program.output() + program.errors());
   if (fault.moment != Moment::at_start) ranks = present_ranks(program.pid());
   sleep(fault.delay_s);
   if (!whole_run) {
-    strike(program, fault, ranks);
+    inject(program, fault, ranks);
     begin_s = now_s();
   }
   wait_until_gone(program, std::move(ranks), begin_s, outcomes_.back());
   if (!place_.disk.empty()) fs::remove(fill_of(place_.disk));
 }
 
-void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, double begin_s,
-                              Outcome& outcome) {
+void FaultedRun::wait_until_gone(Program& program, std::map<int, pid_t> ranks, double begin_s,
+                                 Outcome& outcome) {
   const Harm harm = outcome.fault.harm;
   const bool died = harm != Harm::die_at_call || ranks.empty() || !runs(ranks.at(outcome.fault.rank));
   if (!died) kill(program.pid(), SIGUSR1);  // that call did not come: the run may end in order
@@ -213,7 +210,7 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
     return result && std::ranges::none_of(ranks, [](const auto& rank) { return runs(rank.second); });
   };
   if (!wait_until(gone, patience_s)) {
-    complain("it still ran after " + std::to_string(patience_s) + " s:\n" + program.errors());
+    note_wrong("it still ran after " + std::to_string(patience_s) + " s:\n" + program.errors());
     for (const auto& [rank, process] : ranks) kill(process, SIGKILL);
     if (!result) kill(launcher, SIGKILL);
     if (!result) result = program.wait();
@@ -223,57 +220,50 @@ void Journey::wait_until_gone(Program& program, std::map<int, pid_t> ranks, doub
   outcome.said = reason_in(result->errors);
   outcome.happened = harm == Harm::fail_call ? fs::exists(place_.fired) : died;
   // Another all-reduce than the one that was left alone has: more than two ranks may add in another order.
-  if (case_.ranks > 2 && result->errors.find("\"auto\" does without") != std::string::npos)
-    case_.way.exact = false;
-  judge(outcome, *result);
+  if (case_.ranks > 2 && contains(result->errors, "\"auto\" does without")) case_.way.exact = false;
+  check_end_of(outcome, *result);
   note_resumption(*result);
   examine(outcome);
   look_for_files(outcome);
 }
 
-void Journey::judge(Outcome& outcome, const Result& result) const {
+void FaultedRun::check_end_of(Outcome& outcome, const Result& result) const {
   Result seen = result;
   // That it passes over what the fault before has damaged is right.
-  if (!spoilt_file_.empty()) seen.errors = without(result.errors, fs::path(spoilt_file_).filename().string());
+  if (!newest_damaged_.empty())
+    seen.errors = without(result.errors, fs::path(newest_damaged_).filename().string());
   const std::string wrong =
-      verdict_on(outcome.fault, outcome.happened, seen, outcome.gone_s, case_.watchdog_s());
+      check_end(outcome.fault, outcome.happened, seen, outcome.gone_s, case_.watchdog_s());
   if (!wrong.empty()) outcome.wrong.push_back(wrong + ":\n" + result.errors);
   if (outcome.fault.harm == Harm::fail_call) outcome.said += "  [" + read_file(place_.fired) + "]";
 }
 
 /// Of the faults before, from what the run after them says.
-void Journey::note_resumption(const Result& result) {
-  const std::size_t line = result.output.find("resumed      from ");
-  std::int64_t step = -1;
-  if (line != std::string::npos) {
-    const std::size_t at = result.output.find(", step ", line);
-    step = std::stoll(result.output.substr(at + std::string(", step ").size()));
-  } else if (result.output.find("starting at step 0 of") != std::string::npos) {
-    step = 0;
-  } else {
+void FaultedRun::note_resumption(const Result& result) {
+  const std::int64_t step = first_step(result.output);
+  if (step < 0) {
     // It did not come so far; but a run that refuses to go on is a run that is lost, unless it was harmed so.
     const Harm harm = outcomes_.back().fault.harm;
     const bool may_refuse =
         outcomes_.back().resumed < 0 && (harm == Harm::fail_call || harm == Harm::fill_shared_memory);
     if ((result.exit_code == 2 || result.exit_code == 4) && !may_refuse)
-      complain("it did not go on:\n" + result.errors);
+      note_wrong("it did not go on:\n" + result.errors);
     return;
   }
   for (Outcome& outcome : outcomes_)
     if (outcome.resumed < 0 && &outcome != &outcomes_.back()) outcome.resumed = step;
   if (step < at_least_)
-    complain("it went on from step " + std::to_string(step) + ", " + std::to_string(at_least_) +
-             " had been reported as saved");
-  if (!spoilt_file_.empty() &&
-      result.errors.find(fs::path(spoilt_file_).filename().string()) == std::string::npos)
-    complain(spoilt_file_ + " was passed over without a word:\n" + result.errors);
-  if (!spoilt_file_.empty() && step != at_least_)
-    complain("it went on from step " + std::to_string(step) + " instead of " + std::to_string(at_least_));
-  spoilt_file_.clear();
+    note_wrong("it went on from step " + std::to_string(step) + ", " + std::to_string(at_least_) +
+               " had been reported as saved");
+  if (!newest_damaged_.empty() && !contains(result.errors, fs::path(newest_damaged_).filename().string()))
+    note_wrong(newest_damaged_ + " was passed over without a word:\n" + result.errors);
+  if (!newest_damaged_.empty() && step != at_least_)
+    note_wrong("it went on from step " + std::to_string(step) + " instead of " + std::to_string(at_least_));
+  newest_damaged_.clear();
 }
 
 /// To a step that a run which was left alone has a checkpoint of.
-void Journey::finish() {
+void FaultedRun::finish() {
   // A checkpoint may be there that was not reported any more.
   const auto files = checkpoints();
   const std::int64_t newest = files.empty() ? 0 : files.rbegin()->first;
@@ -286,15 +276,15 @@ void Journey::finish() {
   outcomes_.pop_back();
   Outcome& last = outcomes_.back();
   last.wrong.insert(last.wrong.end(), wrong.begin(), wrong.end());
-  if (last.resumed < 0) complain("nothing went on after it");
-  if (result.exit_code != 0) return complain("it did not end well:\n" + result.errors);
+  if (last.resumed < 0) note_wrong("nothing went on after it");
+  if (result.exit_code != 0) return note_wrong("it did not end well:\n" + result.errors);
   last.bits = "not promised";
   if (!case_.way.exact) return;
   const bool equal = checksum_of_model(place_.output) == references_.model(case_, place_, end);
   last.bits = equal ? "equal" : "unequal";
   if (!equal)
-    complain(std::string("the model is not that of a run that was left alone") +
-             (references_.repeats(case_, place_, end) ? "" : "; nor do two of these agree"));
+    note_wrong(std::string("the model is not that of a run that was left alone") +
+               (references_.repeats(case_, place_, end) ? "" : "; nor do two of these agree"));
 }
 
 }  // namespace flotilla::test

@@ -22,10 +22,10 @@ struct Outcome {
   bool happened = false;
   int exit_code = -1;
   double gone_s = -1.0;       ///< From the harm until no process of the run was left
-  std::int64_t reported = 0;  ///< The newest checkpoint that had been reported and not been spoilt
+  std::int64_t reported = 0;  ///< The newest checkpoint that had been reported and not been damaged
   std::int64_t resumed = -1;  ///< Where the next run went on; −1: not known yet
   std::string said{};         ///< The line of Flotilla that tells why the run ended
-  std::string spoilt{};       ///< What was done to the newest checkpoint afterwards
+  std::string damaged{};      ///< What was done to the newest checkpoint afterwards
   std::string bits{};         ///< "equal", "unequal", "not promised"; empty: it did not come so far
   std::vector<std::string> wrong{};
 
@@ -33,43 +33,43 @@ struct Outcome {
 };
 
 /// One run that is disturbed and goes on.
-class Journey {
+class FaultedRun {
  public:
-  Journey(const SoakCase& one, SoakPlace place, const References& references);
+  FaultedRun(const SoakCase& one, SoakPlace place, const References& references);
 
   /// Brings the faults of the case, lets the run end, and compares it with one that was left alone.
-  const std::vector<Outcome>& travel();
+  const std::vector<Outcome>& execute();
 
  private:
-  void suffer(const Fault& fault);
-  void spoil_newest();
+  void run_with(const Fault& fault);
+  void damage_newest();
   void finish();
   bool wait_for(const Program& program, Moment moment) const;
-  void strike(Program& program, const Fault& fault, std::map<int, pid_t>& ranks);
-  void strike_also(Program& program, const Fault& fault, std::map<int, pid_t>& ranks);
+  void inject(Program& program, const Fault& fault, std::map<int, pid_t>& ranks);
+  void inject_second(Program& program, const Fault& fault, std::map<int, pid_t>& ranks);
   pid_t process_of(int rank, const Program& program, std::map<int, pid_t>& ranks) const;
   void wait_until_gone(Program& program, std::map<int, pid_t> ranks, double begin_s, Outcome& outcome);
-  void judge(Outcome& outcome, const Result& result) const;
+  void check_end_of(Outcome& outcome, const Result& result) const;
   void note_resumption(const Result& result);
   void examine(Outcome& outcome);
   void look_for_files(Outcome& outcome) const;
   std::vector<std::string> shared_memories() const;
   std::map<std::int64_t, std::string> checkpoints() const;
   bool is_good(const std::string& checkpoint) const;
-  void complain(const std::string& what);
+  void note_wrong(const std::string& what);
 
   SoakCase case_;
   SoakPlace place_;
   const References& references_;
   std::mt19937_64 random_;
   std::vector<Outcome> outcomes_;
-  std::set<std::string> spoilt_;  ///< Checkpoints that were damaged, and not written again since
-  std::int64_t at_least_ = 0;     ///< Where the next run must go on, or later
-  std::string spoilt_file_{};     ///< It must say that it passed this one over; empty: nothing
+  std::set<std::string> damaged_;  ///< Checkpoints that were damaged, and not written again since
+  std::int64_t at_least_ = 0;      ///< Where the next run must go on, or later
+  std::string newest_damaged_{};   ///< It must say that it passed this one over; empty: nothing
 };
 
 /// What a run with this fault did wrong, by how it ended; empty: nothing. @param fired the fault came about
-std::string verdict_on(const Fault& fault, bool fired, const Result& result, double gone_s, int watchdog_s);
+std::string check_end(const Fault& fault, bool fired, const Result& result, double gone_s, int watchdog_s);
 
 /// Flips a bit of a file, or cuts it off, or empties it, or removes it where `may_remove`.
 /// @returns what it did

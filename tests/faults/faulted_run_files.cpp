@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "src/checkpoint/checkpoint.hpp"
-#include "tests/faults/journey.hpp"
+#include "tests/faults/faulted_run.hpp"
 
 // What runs leave in their folders, in shared memory and among temporary files.
 
@@ -47,7 +47,7 @@ std::string damage(const std::string& file, bool may_remove, std::mt19937_64& ra
   }
 }
 
-bool Journey::is_good(const std::string& checkpoint) const {
+bool FaultedRun::is_good(const std::string& checkpoint) const {
   std::string damage;
   const auto found = find_newest_good(
       place_.output, [&](const std::string& text) { damage += text; }, case_.ranks - case_.way.servers);
@@ -55,7 +55,7 @@ bool Journey::is_good(const std::string& checkpoint) const {
          run({FLOTILLA_EXECUTABLE, "inspect", checkpoint}).exit_code == 0;
 }
 
-std::map<std::int64_t, std::string> Journey::checkpoints() const {
+std::map<std::int64_t, std::string> FaultedRun::checkpoints() const {
   std::map<std::int64_t, std::string> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(place_.output + "/checkpoints", error))
@@ -65,17 +65,17 @@ std::map<std::int64_t, std::string> Journey::checkpoints() const {
 }
 
 /// The files of the run that is gone.
-void Journey::examine(Outcome& outcome) {
+void FaultedRun::examine(Outcome& outcome) {
   const auto files = checkpoints();
   for (const auto& [step, file] : files) {
     const bool good = is_good(file);
-    if (good) spoilt_.erase(file);
-    if (!good && !spoilt_.contains(file)) outcome.wrong.push_back(file + " is damaged");
+    if (good) damaged_.erase(file);
+    if (!good && !damaged_.contains(file)) outcome.wrong.push_back(file + " is damaged");
   }
   for (const nlohmann::json& saved : lines_about(place_.output, "checkpoint")) {
     // Of a run that was copied the lines name the folder that it was copied from.
     const fs::path name = fs::path(saved.at("path").get<std::string>()).filename();
-    if (!spoilt_.contains(place_.output + "/checkpoints/" + name.string()))
+    if (!damaged_.contains(place_.output + "/checkpoints/" + name.string()))
       at_least_ = std::max(at_least_, step_of(name.string()));
   }
   if (outcome.exit_code == 75 || outcome.exit_code == 0) {
@@ -95,7 +95,7 @@ void Journey::examine(Outcome& outcome) {
   outcome.reported = at_least_;
 }
 
-std::vector<std::string> Journey::shared_memories() const {
+std::vector<std::string> FaultedRun::shared_memories() const {
   if (place_.hosts == nullptr) return {"/dev/shm"};
   std::vector<std::string> all;
   for (int host = 0; host < place_.hosts->count(); ++host) all.push_back(place_.hosts->shared_memory(host));
@@ -104,7 +104,7 @@ std::vector<std::string> Journey::shared_memories() const {
 
 /// Nothing of the run may stay in shared memory or among temporary files. What Open MPI leaves there when its
 /// launcher itself was killed is not ours, and what cannot be removed, because that call failed, must stay.
-void Journey::look_for_files(Outcome& outcome) const {
+void FaultedRun::look_for_files(Outcome& outcome) const {
   std::vector<std::string> folders = shared_memories();
   folders.push_back(place_.temporary);
   const bool cannot_remove = outcome.fault.harm == Harm::fail_call && outcome.fault.call.word == "remove";
@@ -121,9 +121,9 @@ void Journey::look_for_files(Outcome& outcome) const {
   }
 }
 
-void Journey::spoil_newest() {
+void FaultedRun::damage_newest() {
   auto files = checkpoints();
-  std::erase_if(files, [&](const auto& file) { return spoilt_.contains(file.second); });
+  std::erase_if(files, [&](const auto& file) { return damaged_.contains(file.second); });
   if (files.size() < 2 || outcomes_.empty()) return;
   const std::string newest = files.rbegin()->second;
   std::string victim = newest;
@@ -132,13 +132,13 @@ void Journey::spoil_newest() {
   for (const auto& entry : fs::directory_iterator(fs::path(newest).replace_extension(".parts"), error))
     parts.push_back(entry.path().string());
   if (!parts.empty() && random_() % 2 == 0) victim = parts[random_() % parts.size()];
-  outcomes_.back().spoilt =
+  outcomes_.back().damaged =
       fs::path(victim).filename().string() + ' ' + damage(victim, victim != newest, random_);
-  if (is_good(newest)) complain(newest + " is taken for good: " + outcomes_.back().spoilt);
-  spoilt_.insert(newest);
+  if (is_good(newest)) note_wrong(newest + " is taken for good: " + outcomes_.back().damaged);
+  damaged_.insert(newest);
   files.erase(std::prev(files.end()));
   at_least_ = files.rbegin()->first;
-  spoilt_file_ = newest;
+  newest_damaged_ = newest;
 }
 
 }  // namespace flotilla::test
