@@ -158,20 +158,14 @@ bool keeps_order(hid_t group) {
 /// @tparam Info what H5Literate hands on: HDF5 1.10 and 1.14 name it differently.
 template <class Info>
 herr_t add_name(hid_t, const char* name, const Info*, void* names) {
-  try {
-    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-    return 0;
-  } catch (const std::bad_alloc&) {  // through HDF5 no exception may pass
-    return -1;
-  }
+  return static_cast<NameList*>(names)->add(name);
 }
 
 /// The names in a group: in the order of making where the file keeps it, else by name.
 std::vector<std::string> names_in(hid_t group) {
   const H5_index_t by = keeps_order(group) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
-  std::vector<std::string> names;
-  check(H5Literate(group, by, H5_ITER_INC, nullptr, add_name, &names), "H5Literate");
-  return names;
+  NameList names;
+  return names.take(H5Literate(group, by, H5_ITER_INC, nullptr, add_name, &names), "H5Literate");
 }
 
 /// @throws UserError for shapes that no model has.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -143,6 +144,22 @@ PropertyList within_the_file(hid_t property_class) {
   PropertyList access(H5Pcreate(property_class), "H5Pcreate");
   check(H5Pset_elink_cb(access.id(), refuse, nullptr), "H5Pset_elink_cb");
   return access;
+}
+
+herr_t NameList::add(const char* name) noexcept {
+  try {
+    names_.emplace_back(name);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    out_of_memory_ = true;
+    return -1;
+  }
+}
+
+std::vector<std::string> NameList::take(herr_t result, const char* call) {
+  if (out_of_memory_) throw std::bad_alloc();
+  check(result, call);
+  return std::move(names_);
 }
 
 Session::Session() : Session(std::string()) {}

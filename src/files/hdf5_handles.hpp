@@ -94,6 +94,19 @@ std::vector<Filter> filters_of(hid_t creation);
 /// file.
 PropertyList within_the_file(hid_t property_class);
 
+/// Names that HDF5 hands to a callback, which no exception may leave.
+class NameList {
+ public:
+  /// @returns what the callback returns: 0, or −1, with which HDF5's call fails, where memory is lacking
+  herr_t add(const char* name) noexcept;
+  /// The names in the order of add(). @param result of HDF5's call. @throws std::bad_alloc, or as check().
+  std::vector<std::string> take(herr_t result, const char* call);
+
+ private:
+  std::vector<std::string> names_;
+  bool out_of_memory_ = false;
+};
+
 /// Held around every use of HDF5: the library may have been built without thread safety, and its error stack
 /// must not be printed. A thread may hold several.
 class Session {

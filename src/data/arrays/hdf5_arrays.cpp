@@ -256,8 +256,9 @@ class Hdf5Arrays final : public ArrayFile {
     const hdf5::Session session(path_);
     try {
       const hdf5::File file = hdf5::open_to_read(path_);
-      check(H5Ovisit2(file.id(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name, &names_, H5O_INFO_BASIC),
-            "H5Ovisit2");
+      hdf5::NameList names;
+      names_ = names.take(
+          H5Ovisit2(file.id(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name, &names, H5O_INFO_BASIC), "H5Ovisit2");
     } catch (const hdf5::SystemRefusal& refusal) {
       throw UnreadableFile(path_, refusal.reason);
     } catch (const LibraryError& error) {
@@ -293,8 +294,7 @@ class Hdf5Arrays final : public ArrayFile {
   /// @tparam Info what H5Ovisit2 hands on: HDF5 1.10 and 1.14 name it differently.
   template <class Info>
   static herr_t add_name(hid_t, const char* name, const Info* info, void* names) {
-    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-    return 0;
+    return info->type == H5O_TYPE_DATASET ? static_cast<hdf5::NameList*>(names)->add(name) : 0;
   }
 
   std::unique_ptr<Array> open_dataset_of(const hdf5::File& file, hid_t dataset,
