@@ -32,11 +32,11 @@ void check_outputs(const std::vector<std::string>& outputs, const Config& config
   // Only what is there can be a file that is read: to list those may take a while.
   const bool replaces =
       std::ranges::any_of(outputs, [&](const std::string& path) { return fs::exists(path, error); });
+  others.push_back(config.model.initial_weights);
   if (replaces && config.data.kind != DataKind::random) {
     const std::vector<std::string> files = files_of(config.data, source, config.model.classes);
     others.insert(others.end(), files.begin(), files.end());
     others.push_back(config.data.class_names);
-    others.push_back(config.model.initial_weights);
   }
   check_outputs(outputs, others);
 }

@@ -240,5 +240,16 @@ TEST_F(Commands, BenchesPrintTablesAndJson) {
   EXPECT_NE(step.output.find(", 2 workers, global batch 128"), std::string::npos) << step.output;
 }
 
+TEST_F(Commands, BenchesReplaceNoWeightsThatTheyReadAlsoOfRandomData) {
+  write_file(path("weights.h5"), "weights");
+
+  const Result refused =
+      flotilla(1, {"bench", "step", source_path("inputs/mlp_random.toml"),
+                   "model.initial_weights=" + path("weights.h5"), "--json", path("weights.h5")});
+
+  expect_told(refused, "cannot write '" + path("weights.h5") + "': it is the file that is being read");
+  EXPECT_EQ(read_file(path("weights.h5")), "weights");
+}
+
 }  // namespace
 }  // namespace flotilla::test
