@@ -21,6 +21,7 @@ namespace flotilla::fuzz {
 namespace {
 
 constexpr std::int64_t most_bytes = 1 << 20;
+constexpr std::int64_t most_rows = 1 << 16;  ///< 9 kB may claim half a million, of which each is read alone
 
 /// Runs `use` with each pair of arrays of a file that are small enough. @param input a file of arrays, told
 /// by its first bytes
@@ -40,7 +41,9 @@ void for_each_pair(Input input, const Use& use) {
     if (known.file == nullptr) return;
     const auto open = [&](const std::string& name) {
       auto array = known.file->open(name);
-      if (array->form().rows() * array->form().row_bytes() > most_bytes) throw UserError("it is large");
+      const ArrayForm& form = array->form();
+      if (form.rows() > most_rows || form.rows() * form.row_bytes() > most_bytes)
+        throw UserError("it is large");
       return array;
     };
     for (const std::string& inputs : known.file->names())
