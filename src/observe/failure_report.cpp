@@ -27,7 +27,12 @@ void write_failure_file(const Failure& failure, const std::string& folder) {
   json["what"] = failure.what;
   json["exit_code"] = failure.exit_code;
   const auto text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  write_text_file_atomically(folder + "/failure.json", text + '\n');
+  // It gets its name before the disk is waited for: a watchdog, which is not kept by a slow disk, may end the
+  // process meanwhile.
+  AtomicFile file(folder + "/failure.json");
+  file.append(text + '\n');
+  file.give_name();
+  file.complete();
 }
 
 /// @throws nlohmann::json::exception if it is there and no integer, std::out_of_range if T does not hold it

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "kernels/error.hpp"
+#include "src/observe/failure_report.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/watched_calls.hpp"
 #include "tests/checkpoint/whole_files.hpp"
@@ -40,6 +41,20 @@ TEST(DiskCalls, SyncTheFileThenRenameItThenSyncTheFolder) {
 
   EXPECT_EQ(calls.log,
             (Names{"write " + temporary, "sync " + temporary, "rename " + temporary + " a.h5", "sync ."}));
+}
+
+TEST(DiskCalls, FailureJsonIsThereBeforeTheDiskIsWaitedFor) {
+  const test::TemporaryFolder folder;
+  WatchedCalls calls(folder.path());
+  std::vector<bool> there;
+  calls.fault = [&](const std::string& call, const std::string&) {
+    if (call == "sync") there.push_back(read_failure(folder.path(), 0.0).has_value());
+    return 0;
+  };
+
+  report_failure({.rank = 1, .ranks = 2, .what = "nothing has moved"}, folder.path());
+
+  EXPECT_EQ(there, std::vector<bool>{true});
 }
 
 /// One good checkpoint, and then a disk that fails.
