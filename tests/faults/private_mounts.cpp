@@ -60,7 +60,7 @@ void make_read_only(const std::string& folder) {
 }
 
 void fill_disk(const std::string& file) {
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor < 0) throw std::system_error(errno, std::generic_category(), file);
   const std::vector<char> zeros(1 << 16);
   for (std::size_t size = zeros.size(); size > 0;)

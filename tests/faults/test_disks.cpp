@@ -88,7 +88,10 @@ TEST_F(Disk, ThatStaysFullEndsTheRunWithTheLastGoodCheckpoint) {
   ASSERT_TRUE(wait_until_said(program, "checkpoint " + output_));
   fill_disk(disk_ + "/fill");
   ASSERT_TRUE(wait_until_said(program, "was not saved"));
-  ASSERT_TRUE(wait_until_said(program, "metrics.jsonl: No space left on device; training goes on"));
+  ASSERT_TRUE(wait_until([&] {
+    fill_disk(disk_ + "/fill");  // the room of saves that were under way
+    return contains(program.errors(), "metrics.jsonl: No space left on device; training goes on");
+  }));
   kill(rank_processes(program.pid(), 2).back(), SIGUSR1);
 
   const Result result = program.wait();
