@@ -49,8 +49,15 @@ TEST(Rounded, OverflowsToInfinityAndKeepsSubnormals) {
 }
 
 TEST(Rounded, IsKnownToTheCompiler) {
-  static_assert(half::float16_of(1.0F) == 0x3C00 && half::float_of_float16(0x0001) == 0x1p-24F);
-  static_assert(half::bfloat16_of(-2.0F) == 0xC000 && half::float_of_bfloat16(0x3F80) == 1.0F);
+  constexpr std::uint16_t one = half::float16_of(1.0F);
+  constexpr float smallest = half::float_of_float16(0x0001);
+  constexpr std::uint16_t minus_two = half::bfloat16_of(-2.0F);
+  constexpr float one_again = half::float_of_bfloat16(0x3F80);
+
+  EXPECT_EQ(one, 0x3C00);
+  EXPECT_EQ(smallest, 0x1p-24F);
+  EXPECT_EQ(minus_two, 0xC000);
+  EXPECT_EQ(one_again, 1.0F);
 }
 
 TEST(RoundToBfloat16, RoundsAllKindsOfFloats) {
