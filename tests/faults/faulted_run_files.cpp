@@ -51,7 +51,7 @@ bool FaultedRun::is_good(const std::string& checkpoint) const {
   std::string damage;
   const auto found = find_newest_good(
       place_.output, [&](const std::string& text) { damage += text; }, case_.ranks - case_.way.servers);
-  return damage.find(fs::path(checkpoint).filename().string()) == std::string::npos &&
+  return !contains(damage, fs::path(checkpoint).filename().string()) &&
          run({FLOTILLA_EXECUTABLE, "inspect", checkpoint}).exit_code == 0;
 }
 

@@ -85,7 +85,7 @@ Moment draw_moment(const SoakCase& one, const Fault& fault, bool resuming, Draw&
   const Harm harm = fault.harm;
   const bool asks = harm == Harm::ask_to_stop || harm == Harm::end_ranks;
   const bool kills = harm == Harm::kill_rank;
-  const bool digits = one.way.name.find("rows") == std::string::npos;
+  const bool digits = !contains(one.way.name, "rows");
   if (harm == Harm::fail_call || harm == Harm::die_at_call || harm == Harm::fill_shared_memory)
     return Moment::at_start;
   const bool anytime = asks || kills || harm == Harm::kill_launcher;

@@ -80,7 +80,7 @@ class Job {
     const int faults = (options_.faults + options_.jobs - 1) / options_.jobs;
     for (int number = number_; happened_ < faults && Clock::now() < end; number += options_.jobs) {
       const SoakCase one = draw_case(seed_of_case(options_.seed, number), ways_, most_hosts_);
-      if (one.faults.front().kind().find(options_.kind) == std::string::npos) continue;
+      if (!contains(one.faults.front().kind(), options_.kind)) continue;
       try {
         make(one);
       } catch (const std::exception& error) {

@@ -71,7 +71,7 @@ class Sweep {
 
   int run_all() {
     for (const Way& way : all_ways(clicks_))
-      if (way.name.find(options_.strategy) != std::string::npos) sweep(way);
+      if (contains(way.name, options_.strategy)) sweep(way);
     print_table("strategy", of_strategies_);
     print_table("call", of_calls_);
     if (fired_ == 0) {

@@ -40,7 +40,7 @@ class Disk : public testing::Test {
   Texts arguments(const Texts& more) const { return small_run(output_, more); }
   /// Until the run has said that; false: it did not.
   static bool wait_until_said(const Program& program, const std::string& words) {
-    return wait_until([&] { return (program.output() + program.errors()).find(words) != std::string::npos; });
+    return wait_until([&] { return contains(program.output() + program.errors(), words); });
   }
   std::string newest() const {
     return find_newest_good(output_, [](const std::string& text) { ADD_FAILURE() << text; }).value_or("");

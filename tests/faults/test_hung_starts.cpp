@@ -74,7 +74,7 @@ std::string line_with(const std::string& text, const Texts& parts) {
   if (begin == std::string::npos) return "";
   const std::string line = text.substr(begin, text.find('\n', begin) - begin);
   for (const std::string& part : parts)
-    if (line.find(part) == std::string::npos) return "";
+    if (!contains(line, part)) return "";
   return line;
 }
 

@@ -178,16 +178,15 @@ void expect_told(const Result& result, const std::string& text) {
 }
 
 void expect_killed(const Result& result) {
-  const bool by_mpich = result.output.find(mark_of_mpich) != std::string::npos;
+  const bool by_mpich = contains(result.output, mark_of_mpich);
   EXPECT_EQ(result.exit_code, by_mpich ? SIGKILL : 128 + SIGKILL) << result.errors;
 }
 
 bool launcher_killed_at_once(const Result& result) {
   // Where one of two ranks ends with an exit code, MPICH's launcher says nothing either.
   const bool silent_mpich =
-      result.output.find("(MPICH ") != std::string::npos && count(result.errors, "flotilla: rank ") == 0;
-  return result.errors.find("prterun ") != std::string::npos ||
-         result.output.find(mark_of_mpich) != std::string::npos || silent_mpich;
+      contains(result.output, "(MPICH ") && count(result.errors, "flotilla: rank ") == 0;
+  return contains(result.errors, "prterun ") || contains(result.output, mark_of_mpich) || silent_mpich;
 }
 
 bool contains(const std::string& text, const std::string& part) {

@@ -92,7 +92,7 @@ class OlderProcessor : public testing::Test {
     if (!std::filesystem::exists(QEMU_X86_64)) GTEST_SKIP() << "no qemu-x86_64 (qemu-user), or a sanitizer";
     if (run({QEMU_X86_64, "-cpu", "Nehalem", "/bin/true"}).exit_code != 0)
       GTEST_SKIP() << "programs of this system do not run on it";
-    if (run({FLOTILLA_EXECUTABLE, "--version"}).output.find(" avx ") == std::string::npos)
+    if (!contains(run({FLOTILLA_EXECUTABLE, "--version"}).output, " avx "))
       GTEST_SKIP() << "the executable is for processors without AVX, too";
   }
 

@@ -98,7 +98,7 @@ TEST_P(LostRank, IsNamedWithTheCollectiveAndEndsEveryProcess) {
       ": all-reduce of bucket 0, step ", ": comparing the workers' models, step ", ": validating, step ",
       ": saving, step ", ": reporting, step "};
   EXPECT_TRUE(std::ranges::any_of(collectives, [&](const std::string& collective) {
-    return said.find(collective) != std::string::npos;
+    return contains(said, collective);
   })) << said;
   // The launcher asks the others to end where a rank has gone: that comes behind the rank.
   const std::size_t lost = said.find(": rank 1 on ");

@@ -97,8 +97,7 @@ TEST_F(Predictions, AreThoseThatAnEvaluationCounts) {
   std::vector<std::vector<int>> confusion(2, std::vector<int>(2));
   double loss = 0.0;
   for (const nlohmann::json& line : objects_of(result.output)) {
-    const auto label =
-        static_cast<std::size_t>(line.at("name").get<std::string>().find("dog") != std::string::npos);
+    const auto label = static_cast<std::size_t>(contains(line.at("name").get<std::string>(), "dog"));
     const std::string truth = label == 1 ? "dog" : "black cat";
     ++confusion[label][static_cast<std::size_t>(line.at("classes")[0] == "dog")];
     EXPECT_GE(line.at("probabilities")[0], line.at("probabilities")[1]);

@@ -180,7 +180,7 @@ TEST(Resume, IsNotWaitedForAfterASecondInterrupt) {
   TemporaryFolder folder;
   Program program(in_a_terminal(
       arguments(folder.path("run"), {"run.emulate_straggler.rank=0", "run.emulate_straggler.pause_s=100"})));
-  for (int i = 0; i < 3000 && program.output().find("starting at step") == std::string::npos; ++i)
+  for (int i = 0; i < 3000 && !contains(program.output(), "starting at step"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 
   kill(program.pid(), SIGINT);

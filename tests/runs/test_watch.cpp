@@ -57,7 +57,7 @@ TEST(Live, ALineOfTheTerminalShowsWhereTheRunStands) {
       R"( *\d+ % \[#*\.*\] epoch \d+ of 30, step \d+/2370, loss \d\.\d{5}, \d+ samples/s,( epoch [0-9a-z. ]+ left,)? run [0-9a-z. ]+ left, waiting \d+ %)");
   int live_lines = 0;
   for (const std::string& bar : bars_of(result.output)) {
-    if (bar.find(" % [") == std::string::npos) continue;  // A line that came in place of the bar
+    if (!contains(bar, " % [")) continue;  // A line that came in place of the bar
     EXPECT_LT(bar.size(), 160U);
     EXPECT_TRUE(std::regex_match(bar, live) || bar.find("] evaluating, ") != std::string::npos) << bar;
     if (std::regex_match(bar, live)) ++live_lines;
@@ -94,9 +94,9 @@ TEST(Watch, FollowsARunFromBeforeItsStartToItsEnd) {
 TEST(Watch, EndsAsAStoppedRunDoes) {
   const TemporaryFolder folder;
   Program train(flotilla_command(2, training(folder.path("run"), {"train.epochs=100000"})));
-  while (train.output().find("[Epoch 1,") == std::string::npos && runs(train.pid())) usleep(20'000);
+  while (!contains(train.output(), "[Epoch 1,") && runs(train.pid())) usleep(20'000);
   Program watch({FLOTILLA_EXECUTABLE, "watch", folder.path("run")});
-  while (watch.output().find("[Epoch ") == std::string::npos && runs(watch.pid())) usleep(20'000);
+  while (!contains(watch.output(), "[Epoch ") && runs(watch.pid())) usleep(20'000);
   const Result once = run({FLOTILLA_EXECUTABLE, "watch", "--once", folder.path("run")});
 
   kill(train.pid(), SIGUSR1);
