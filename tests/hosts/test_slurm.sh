@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
-#   tests/hosts/test_slurm.sh build/cpu [preemption warnings saving array servers benchmark no_environment no_start node_failure …]
+#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers benchmark no_environment no_start node_failure …]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
@@ -34,31 +34,17 @@ submit() { "$slurm" run sbatch --parsable --output=%j.out "$@"; }
 slurm_cpu() { submit "${@:2}" "$source/jobscripts/slurm_cpu.sbatch" "${common[@]}" "run.output=$work/$1" "${more[@]}"; }
 more=()
 
-# ended_in_mpi_init FILE: whether the last thing in a job's output is the crash of a rank that had not begun. Under srun (Slurm
-# 22.05, PMIx 4.2, Open MPI 4.1) on a busy machine 4 of some 220 starts ended so: a rank leaves MPI_Init and sends while
-# another one is still in the first of its two fences, where nothing takes messages yet.
-ended_in_mpi_init() {
-  awk '/^(starting|resumed) / { runs = 1 } /^(stopped|done) after|CANCELLED/ { runs = 0 }
-    /Failing at address: \(nil\)/ { in_init = !runs } END { exit !in_init }' "$1"
-}
-
 # follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
 # would wait for some seconds; 2 it must, or its credential counts as that of the run before.
 follow() {
-  local job=$1 folder=${2:-} step=${3:-} shown state output began=$SECONDS
+  local job=$1 folder=${2:-} step=${3:-} shown state began=$SECONDS
   while :; do
     ((SECONDS - began < 400)) || fail "job $job has not come there in $((SECONDS - began)) s: it is $state"
     if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
     shown=$("$slurm" run scontrol show job "$job" -o)
     [[ $shown =~ JobState=([A-Z_]*)\ Reason=([A-Za-z]*) ]] || fail "no state of job $job: $shown"
     state="${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
-    [[ $shown =~ StdOut=([^\ ]*) ]] && output=${BASH_REMATCH[1]}
     case $state in
-      FAILED*)
-        ended_in_mpi_init "$output" || fail "job $job is $state"
-        echo "job $job ended in MPI_Init and is put back"
-        mv "$output" "$output.crashed"
-        "$slurm" run scontrol requeue "$job" ;;
       "PENDING BeginTime")
         sleep 2
         "$slurm" run scontrol update JobId="$job" StartTime=now 2> /dev/null || true ;;
@@ -103,6 +89,21 @@ preemption() {
   as_undisturbed "$work/preempted"
   [[ $(has preempted start workers) =~ ^"6 4"( 4)?$ ]] || fail "workers: $(has preempted start workers)"
   [[ $(has preempted end reason) =~ $once ]] || fail "ended: $(has preempted end reason)"
+}
+
+# MPI's barriers at the begin and end of a job span its nodes: ranks on h0 wait for those on h1.
+barrier() {
+  local job
+  mkdir -p late
+  cat > late/flotilla << END
+#!/bin/sh
+exec "$build/tests/support/late_finalize" h1
+END
+  chmod +x late/flotilla
+  job=$(PATH=$work/late:$PATH slurm_cpu barrier --nodes=2)
+  follow "$job"
+  awk '/^h0: .* in MPI_Finalize/ { ranks++; if ($2 < 1000) early++ } END { exit ranks != 2 || early }' "$job.out" ||
+    fail "ranks on h0 did not wait for those on h1"
 }
 
 # As --signal=USR1@60 does, three times.
@@ -215,7 +216,7 @@ node_failure() {
 mpirun -n 1 flotilla train "${common[@]}" "run.output=$work/whole" run.emulate_straggler.pause_s=1e-6 > whole.out
 "$slurm" up 3
 cases=("$@")
-[ $# -gt 0 ] || cases=(preemption warnings saving array servers no_environment no_start node_failure)
+[ $# -gt 0 ] || cases=(barrier preemption warnings saving array servers no_environment no_start node_failure)
 for case in "${cases[@]}"; do
   began=$SECONDS
   "$case"
