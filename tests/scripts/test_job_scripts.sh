@@ -52,6 +52,9 @@ lines_of_all() {
       expect "${script##*/}: $line" 1 "$(grep -c -m 1 "$line" "$script")"
     done
   done
+  for script in "$source"/jobscripts/*.sbatch; do
+    expect "${script##*/}: barriers that span nodes" 1 "$(grep -c '^export SLURM_PMIX_FENCE=' "$script")"
+  done
 }
 
 # fake NAME: a command of the queue, from standard input.
