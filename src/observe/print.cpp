@@ -40,14 +40,15 @@ void print_line(std::string_view line) {
 }
 
 std::string without_controls(std::string_view text) {
-  std::string out(text);
-  unsigned char before = 0;
-  for (char& letter : out) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char letter : text) {
     const auto byte = static_cast<unsigned char>(letter);
-    const bool of_ascii = (byte < 0x20 && letter != '\n' && letter != '\t') || byte == 0x7F;
-    const bool behind_ascii = before == 0xC2 && byte >= 0x80 && byte < 0xA0;  // U+0080 to U+009F in UTF-8
-    if (of_ascii || behind_ascii) letter = '?';
-    before = byte;
+    if (byte >= 0x80 && byte < 0xA0 && out.ends_with('\xC2')) {  // U+0080 to U+009F in UTF-8
+      out.back() = '?';
+    } else {
+      out += (byte < 0x20 && letter != '\n' && letter != '\t') || byte == 0x7F ? '?' : letter;
+    }
   }
   return out;
 }

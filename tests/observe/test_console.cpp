@@ -131,7 +131,7 @@ TEST(Console, ShowsNoControlsThatATerminalWouldObey) {
       "a\033[2Jb\tc\nd\x7F \xC3\xA4 \xC2\x9B"
       "31m");
 
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a?[2Jb\tc\nd? \xC3\xA4 \xC2?31m\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a?[2Jb\tc\nd? \xC3\xA4 ?31m\n");
 }
 
 TEST(Console, ShowsNoBarWithoutATerminal) {
