@@ -108,7 +108,9 @@ TEST_P(LostRank, IsNamedWithTheCollectiveAndEndsEveryProcess) {
     EXPECT_LT(lost, said.find("; asked to end at: ")) << said;
   }
   EXPECT_NE(said.find(" does not answer"), std::string::npos) << said;
-  const auto failure = nlohmann::json::parse(read_file(folder_.path("run") + "/failure.json"));
+  const std::string file = read_file(folder_.path("run") + "/failure.json");
+  const auto failure = nlohmann::json::parse(file, nullptr, false);
+  ASSERT_TRUE(failure.is_object()) << file << '\n' << result.errors;
   EXPECT_EQ(failure.at("exit_code"), 3);
   // Ranks that notice at one time all tell; one of them is in the file.
   const std::string teller = "flotilla: rank " + std::to_string(failure.at("rank").get<int>()) + " on ";
