@@ -34,6 +34,13 @@ submit() { "$slurm" run sbatch --parsable --output=%j.out "$@"; }
 slurm_cpu() { submit "${@:2}" "$source/jobscripts/slurm_cpu.sbatch" "${common[@]}" "run.output=$work/$1" "${more[@]}"; }
 more=()
 
+# in_place_of_flotilla FOLDER: makes a script "flotilla" in FOLDER, to be put before PATH, of the commands on standard input.
+in_place_of_flotilla() {
+  mkdir -p "$1"
+  { echo "#!/bin/sh" && cat; } > "$1/flotilla"
+  chmod +x "$1/flotilla"
+}
+
 # follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
 # would wait for some seconds; 2 it must, or its credential counts as that of the run before.
 follow() {
@@ -94,12 +101,9 @@ preemption() {
 # MPI's barriers at the begin and end of a job span its nodes: ranks on h0 wait for those on h1.
 barrier() {
   local job
-  mkdir -p late
-  cat > late/flotilla << END
-#!/bin/sh
+  in_place_of_flotilla late << END
 exec "$build/tests/support/late_finalize" h1
 END
-  chmod +x late/flotilla
   job=$(PATH=$work/late:$PATH slurm_cpu barrier --nodes=2)
   follow "$job"
   awk '/^h0: .* in MPI_Finalize/ { ranks++; if ($2 < 1000) early++ } END { exit ranks != 2 || early }' "$job.out" ||
@@ -186,13 +190,10 @@ no_environment() {
 # A node on which the program does not start, behind nodes on which it does: srun waits for these no longer than SLURM_WAIT.
 no_start() {
   local job state
-  mkdir -p broken
-  cat > broken/flotilla << END
-#!/bin/sh
+  in_place_of_flotilla broken << END
 [ "\$SLURMD_NODENAME" = h1 ] && exit 127
 exec "$build/flotilla" "\$@"
 END
-  chmod +x broken/flotilla
   job=$(SLURM_WAIT=3 PATH=$work/broken:$PATH slurm_cpu no_start --nodes=2)
   state=$("$slurm" wait "$job" FAILED COMPLETED TIMEOUT)
   [[ $state == FAILED ]] || fail "job $job is $state"

@@ -59,7 +59,7 @@ TEST(Live, ALineOfTheTerminalShowsWhereTheRunStands) {
   for (const std::string& bar : bars_of(result.output)) {
     if (!contains(bar, " % [")) continue;  // A line that came in place of the bar
     EXPECT_LT(bar.size(), 160U);
-    EXPECT_TRUE(std::regex_match(bar, live) || bar.find("] evaluating, ") != std::string::npos) << bar;
+    EXPECT_TRUE(std::regex_match(bar, live) || contains(bar, "] evaluating, ")) << bar;
     if (std::regex_match(bar, live)) ++live_lines;
   }
   EXPECT_GE(live_lines, 2) << result.output;
