@@ -11,9 +11,10 @@
 #   --keep FOLDER   where the runs lie (default: a temporary folder that is removed)
 #
 # Trains 50 steps of each deck with each strategy on 1, 2 and 4 ranks; stops, kills and resumes runs; resumes with NEW what
-# OLD saved; gives wrong decks; asks for --check. Compared are every tensor of every checkpoint bit by bit, that no key of
-# metrics.jsonl is lost, exit codes, the lines "resumed …" and "… diverged". Workers of asynchronous modes depend on timing: of more
-# than one, values are not compared. Needs h5diff (scripts/setup.sh --tools). Exit codes: 0 no difference; 1 differences; 2 a mistake.
+# OLD saved; gives wrong decks; asks for --check. Compared are every tensor of every checkpoint bit by bit, every value of
+# metrics.jsonl but times, exit codes, the lines "resumed …" and "… diverged", the place (file:line:column) and keys of each
+# mistake of wrong decks. NEW may write metrics that OLD lacks. Workers of asynchronous modes depend on timing: with more than one,
+# only the names of metrics are compared. Needs h5diff (scripts/setup.sh --tools). Exit codes: 0 no difference; 1 differences; 2 a mistake.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/common.sh
@@ -82,10 +83,37 @@ run() {
   echo "$code" >"$build.code"
 }
 
-# event_keys <metrics.jsonl>: "event.key" for every key of every kind of line, each once, sorted.
-event_keys() {
+# metrics <metrics.jsonl> <detail>: "event.key", each once and sorted ("names"); or "event step number key value" for each value
+# that does not depend on time ("values"), number counting the lines of that event and step; or the values that a resumed run
+# shares with an undisturbed one ("steps"): those of steps and validations that sum nothing up since the last report.
+metrics() {
   [[ -f $1 ]] || return 0
-  awk -F '"' '{ for (i = 2; i <= NF; i += 2) if ($(i + 1) ~ /^:/) print $4 "." $i }' "$1" | sort -u
+  awk -v detail="$2" '
+    function strip(text) { gsub(/^"|"$/, "", text); return text }
+    {
+      rest = $0; event = ""; step = "-"; count = 0
+      while (match(rest, /"[a-z_0-9]+": ?("([^"\\]|\\.)*"|\[[^]]*\]|[^,}]+)/)) {
+        pair = substr(rest, RSTART, RLENGTH); rest = substr(rest, RSTART + RLENGTH)
+        colon = index(pair, ":"); key = strip(substr(pair, 1, colon - 1))
+        value = substr(pair, colon + 1); sub(/^ /, "", value)
+        if (key == "event") event = strip(value)
+        if (key == "step") step = value
+        keys[++count] = key; values[count] = value
+      }
+      if (detail == "steps" && event != "step" && event != "validation") next
+      number = seen[event, step]++
+      for (i = 1; i <= count; ++i) {
+        if (detail == "names") { print event "." keys[i]; continue }
+        if (keys[i] ~ /(^time|^seconds|^path|^deck|_s|_us|memory_bytes|samples_per_s)$|^(slowest|network)_/) continue
+        if (detail == "steps" && keys[i] ~ /^(loss_mean|batch_auc|sent_bytes)$/) continue
+        print event, step, number, keys[i], values[i]
+      }
+    }' "$1" | sort -u
+}
+
+# first_lost <old file> <new file> <detail>: the first of OLD's metrics that NEW lacks or gives another value.
+first_lost() {
+  comm -23 <(metrics "$1" "$3") <(metrics "$2" "$3") | sed -n 1p
 }
 
 # stable_lines <build>: what scripts read of the console, without paths and times.
@@ -112,14 +140,15 @@ different_values() {
   done < <(cd "$1" 2>/dev/null && find checkpoints -name '*.h5' | sort)
 }
 
-# compare_runs <case> <old run> <new run> [free]: what the two runs left; "free": values may differ.
+# compare_runs <case> <old run> <new run> [names|values|steps]: what the two runs left. The last argument is the detail in which
+# metrics are compared ("values" if left out); with "names" tensors may differ, too.
 compare_runs() {
-  local differences='' found lost
+  local differences='' found lost detail=${4:-values}
   [[ $(<old.code) == "$(<new.code)" ]] || differences+="exit code $(<old.code) / $(<new.code); "
-  lost=$(comm -23 <(event_keys "$2/metrics.jsonl") <(event_keys "$3/metrics.jsonl") | paste -sd ' ')
+  lost=$(first_lost "$2/metrics.jsonl" "$3/metrics.jsonl" "$detail")
   [[ -z $lost ]] || differences+="metrics without $lost; "
   [[ $(stable_lines old) == "$(stable_lines new)" ]] || differences+="console lines; "
-  if [[ ${4:-} != free ]]; then
+  if [[ $detail != names ]]; then
     found=$(different_values "$2" "$3")
     [[ -z $found ]] || differences+="$found; "
   fi
@@ -130,16 +159,16 @@ wanted() {
   [[ -z $only || $1 =~ $only ]]
 }
 
-# train_both <case> <ranks> <values: exact or free> <deck> <overrides>...
+# train_both <case> <ranks> <detail of compare_runs> <deck> <overrides>...
 train_both() {
-  local name=$1 ranks=$2 values=$3 build
+  local name=$1 ranks=$2 detail=$3 build
   wanted "$name" || return 0
   shift 3
   rm -rf old new
   for build in old new; do
     run "$build" "$ranks" train "$@" run.output="$folder/$build/run"
   done
-  compare_runs "$name" old/run new/run "$values"
+  compare_runs "$name" old/run new/run "$detail"
 }
 
 common=(device.threads=1 run.log_every=10 run.watchdog_s=120 train.epochs=0 train.steps=50 checkpoint.every=25 checkpoint.keep=9)
@@ -192,7 +221,7 @@ for deck in $(names "${!decks[@]}"); do
     for strategy in $(names "${!collective[@]}"); do
       read -r -a with <<<"${collective[$strategy]}"
       for ranks in 1 2 4; do
-        train_both "$deck $strategy np$ranks" "$ranks" exact "${given[@]}" "${common[@]}" "${with[@]}"
+        train_both "$deck $strategy np$ranks" "$ranks" values "${given[@]}" "${common[@]}" "${with[@]}"
       done
     done
   fi
@@ -200,25 +229,35 @@ for deck in $(names "${!decks[@]}"); do
   for mode in $(names "${!served[@]}"); do
     read -r -a with <<<"${served[$mode]}"
     for ranks in 2 4; do
-      values=exact
-      [[ $mode == sync || $ranks == 2 ]] || values=free
-      train_both "$deck $mode np$ranks" "$ranks" "$values" "${given[@]}" "${common[@]}" strategy.kind=parameter-server \
+      detail=values
+      [[ $mode == sync || $ranks == 2 ]] || detail=names
+      train_both "$deck $mode np$ranks" "$ranks" "$detail" "${given[@]}" "${common[@]}" strategy.kind=parameter-server \
         roles.kind=symmetric "${with[@]}"
     done
   done
 done
-train_both "mnist_mlp reproducible np1" 1 exact "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
-train_both "mnist_mlp reproducible np4" 4 exact "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
-train_both "mnist_mlp diverges" 2 exact "$inputs/mnist_mlp.toml" "${common[@]}" model.activation=relu schedule.learning_rate=1e30 optimizer.kind=sgd
+train_both "mnist_mlp reproducible np1" 1 values "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
+train_both "mnist_mlp reproducible np4" 4 values "$inputs/mnist_mlp.toml" "${common[@]}" run.reproducible=true train.global_batch_size=64
+train_both "mnist_mlp diverges" 2 values "$inputs/mnist_mlp.toml" "${common[@]}" model.activation=relu schedule.learning_rate=1e30 optimizer.kind=sgd
 small_cnn="model.layers=conv 16 3, batch_norm, relu, residual projection, conv 32 3 stride 2, gelu, end, relu, dropout 0.1, linear 10"
 for ranks in 1 2 4; do
-  train_both "cnn_mnist np$ranks" "$ranks" exact "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn"
+  train_both "cnn_mnist np$ranks" "$ranks" values "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn"
 done
-train_both "cnn_mnist local-sgd np2" 2 exact "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn" strategy.kind=local-sgd strategy.period=4
+train_both "cnn_mnist local-sgd np2" 2 values "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn" strategy.kind=local-sgd strategy.period=4
 for precision in float16 bfloat16; do
-  train_both "mnist_mlp reference $precision" 2 exact "$inputs/mnist_mlp.toml" "${common[@]}" device.kind=reference \
+  train_both "mnist_mlp reference $precision" 2 values "$inputs/mnist_mlp.toml" "${common[@]}" device.kind=reference \
     device.precision=$precision
 done
+if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then
+  for ranks in 1 2; do
+    train_both "mnist_mlp bfloat16 np$ranks" "$ranks" values "$inputs/mnist_mlp.toml" "${common[@]}" device.precision=bfloat16
+    train_both "cnn_mnist bfloat16 np$ranks" "$ranks" values "$inputs/cnn_mnist.toml" "${common[@]}" "$small_cnn" device.precision=bfloat16
+  done
+  read -r -a given <<<"${decks[resnet_synthetic]}"
+  train_both "resnet_synthetic bfloat16 np2" 2 values "$inputs/${given[0]}" "${given[@]:1}" "${common[@]}" device.precision=bfloat16
+else
+  echo "bfloat16 on the CPU: left out, this processor has no AVX512_BF16 or AMX"
+fi
 
 # Stopped after 25 steps and resumed by either build; then killed and resumed. All end as OLD does undisturbed.
 # resumed <case> <ranks> <deck> <overrides>...
@@ -236,7 +275,7 @@ resumed() {
     run "$build" "$ranks" train "$@" run.output="$folder/$build/resumed"
   done
   compare_runs "$name: both resume what OLD saved" old/resumed new/resumed
-  compare_runs "$name: NEW's resumed run, OLD's undisturbed one" old/run new/resumed
+  compare_runs "$name: NEW's resumed run, OLD's undisturbed one" old/run new/resumed steps
 }
 
 # killed <case> <ranks> <deck> <overrides>...: NEW is killed after its first checkpoint, and resumes.
@@ -259,7 +298,7 @@ killed() {
   grep -q '^resumed' new.out || report "$name: resumes at all" "no line 'resumed'"
   cp old.out new.out # The line "resumed" is meant to differ.
   cp old.err new.err
-  compare_runs "$name: NEW killed and resumed, OLD undisturbed" old/run new/run
+  compare_runs "$name: NEW killed and resumed, OLD undisturbed" old/run new/run steps
 }
 
 for ranks in 1 2 4; do
@@ -272,7 +311,19 @@ resumed "resume clicks np2" 2 "$inputs/ctr_dnn_criteo.toml" "${common[@]}" data.
 killed "kill all-reduce np2" 2 "$inputs/mnist_mlp.toml" "${common[@]}"
 killed "kill local-sgd np2" 2 "$inputs/mnist_mlp.toml" "${common[@]}" strategy.kind=local-sgd strategy.period=4
 
-# Wrong decks end with 2 and leave nothing; sentences may become clearer, so only their number is compared.
+# Wrong decks end with 2 and leave nothing. Sentences may become clearer, but each mistake stays where it was, at the same keys.
+# mistakes <build>: for each line of stderr, sorted, the place and the keys that it names.
+mistakes() {
+  sed -E "s#[^ '\"]*/(old|new)/#/#g" "$1.err" |
+    awk '/^flotilla:/ {
+      found = ""
+      while (match($0, /[^ :]*:[0-9]+:[0-9]+|(run|device|model|data|train|optimizer|schedule|strategy|roles|server|checkpoint|validation)(\.[a-z_0-9]+)+/)) {
+        found = found " " substr($0, RSTART, RLENGTH); $0 = substr($0, RSTART + RLENGTH)
+      }
+      print found
+    }' | sort
+}
+
 # refused <case> <ranks> <arguments>...
 refused() {
   local name=$1 ranks=$2 build differences=''
@@ -284,12 +335,22 @@ refused() {
     [[ $(<$build.code) == 2 ]] || differences+="$build ends with $(<$build.code); "
     [[ ! -e $build/run ]] || differences+="$build leaves a folder; "
   done
-  [[ $(grep -c '^flotilla:' old.err) == "$(grep -c '^flotilla:' new.err)" ]] || differences+="lines of stderr; "
+  mistakes old >old.mistakes
+  mistakes new >new.mistakes
+  cmp -s old.mistakes new.mistakes || differences+="mistakes:$(diff old.mistakes new.mistakes | sed -n 2p)"
   report "$name" "$differences"
 }
 
 printf '[train]\nbatch_size = -4\nbatch_sise = 3\n[model]\nwidths = "x"\n' >wrong.toml
 refused "wrong: several mistakes" 1 train wrong.toml
+# Every key of the reference deck, as a table, which none takes; as a number out of most ranges.
+for value in '{}' '-1e300'; do
+  sed -nE "/^\[/p; s/^(# )?([a-z_0-9]+) =.*/\2 = $value/p" "$inputs/reference.toml" >every.toml
+  for kind in mlp resnet layers ctr-dnn; do
+    sed "/^\[model\]/,/^\[/s/^kind =.*/kind = \"$kind\"/" every.toml >"every-$kind.toml"
+    refused "wrong: every key = $value, $kind" 1 train "every-$kind.toml"
+  done
+done
 refused "wrong: no such deck" 1 train absent.toml
 refused "wrong: no such key" 2 train "$inputs/mnist_mlp.toml" optimizer.momentun=0.9
 refused "wrong: no such word" 2 train "$inputs/mnist_mlp.toml" strategy.kind=gossip
@@ -297,22 +358,35 @@ refused "wrong: key of another kind" 2 train "$inputs/mnist_mlp.toml" strategy.p
 refused "wrong: batch that workers cannot share" 2 train "$inputs/mnist_mlp.toml" train.global_batch_size=65
 refused "wrong: no data" 2 train "$inputs/mnist_mlp.toml" data.train.images=absent.gz
 refused "wrong: servers without workers" 1 train "$inputs/mlp_parameter_server.toml"
+refused "wrong: no such layer" 1 train "$inputs/cnn_mnist.toml" "model.layers=conv 16 3, relux, flatten, linear 10"
+refused "wrong: image that a convolution uses up" 1 train "$inputs/cnn_mnist.toml" "model.layers=conv 16 31, flatten, linear 10"
+refused "wrong: rules over several keys" 2 train "$inputs/mnist_mlp.toml" run.reproducible=true train.mixup=0.2 train.cutmix=0.2 \
+  strategy.wire=bfloat16
+refused "wrong: local SGD" 2 train "$inputs/mnist_mlp.toml" strategy.kind=adaptive-local-sgd strategy.initial_period=0 strategy.wire=float8
 
-# plan <build>: what --check printed, without the version and what the process takes at the moment.
+# plan <build>: what --check printed, without the version, the table of layers and what the process takes at the moment.
 plan() {
-  grep -vE '^flotilla |process and libraries|peak, all together' "$1.out"
+  sed '/^layer  /,/^all  /d' "$1.out" | grep -vE '^flotilla |process and libraries|peak, all together'
 }
 
-if wanted "check"; then
-  rm -rf old new
+# checked <case> <ranks> <deck> <overrides>...
+checked() {
+  local name=$1 ranks=$2 build differences=''
+  wanted "$name" || return 0
+  shift 2
   for build in old new; do
-    run "$build" 2 train "$inputs/mnist_mlp.toml" --check run.output="$folder/same/run"
+    run "$build" "$ranks" train "$@" --check run.output="$folder/same/run"
   done
-  differences=''
   [[ $(<old.code) == "$(<new.code)" ]] || differences="exit code $(<old.code) / $(<new.code)"
-  diff <(plan old) <(plan new) >/dev/null || differences+=" the plan"
-  report "check" "$differences"
-fi
+  diff <(plan old) <(plan new) >plan.diff || differences+=" the plan: $(sed -n 2p plan.diff)"
+  report "$name" "$differences"
+}
+
+for deck in $(names "${!decks[@]}"); do
+  read -r -a given <<<"${decks[$deck]//$'\n'/ }"
+  checked "check $deck" 2 "$inputs/${given[0]}" "${given[@]:1}"
+done
+checked "check cnn_mnist" 2 "$inputs/cnn_mnist.toml"
 
 # ratio <name> <json key pattern> <ranks> <arguments>...: OLD and NEW in turn; the median of NEW's times over that of OLD's.
 # Threads of both spin for equally long, GNU OpenMP's own default unless GOMP_SPINCOUNT is set: builds before a4f46a9 keep that
