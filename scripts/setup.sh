@@ -31,6 +31,7 @@ tools=(
   clang-format-14
   clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
   hdf5-tools shellcheck
+  python3                      # the checks of tests/style
   help2man                     # manual pages
   mold  # Links the tests in less time
   chromium libxml2-utils       # the page and the pictures of flotilla report

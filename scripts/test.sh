@@ -51,7 +51,7 @@ report=$PWD/$build/test-report.xml
 rm -f "$report"
 ctest --test-dir "$build" -j $((2 * $(nproc))) --output-on-failure --no-tests=error --output-junit "$report" "$@" || code=$?
 
-cmake -Droot="$PWD" -P tests/style/lengths.cmake || true
+python3 tests/style/check_style.py "$PWD" lengths || true
 
 # count <attribute>: what ctest's report says, 0 without one
 count() {
