@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/dataset.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -89,12 +90,31 @@ AugmentationSpec augmentation_spec(const DataConfig& data, bool own_flips) {
           .operations = {data.rand_augment, data.rand_augment_magnitude}};
 }
 
+/// What each operation of the deck needs of the samples. @throws UserError naming the key of the first one
+/// that these samples (C,H,W) do not suit, and the data
+void check_augmentation(const AugmentationSpec& spec, const Dataset& images) {
+  const Shape& shape = images.sample_shape();
+  const std::int64_t side = std::min(shape[1], shape[2]);
+  const auto need = [&](bool met, const char* key, const auto&... what) {
+    if (met) return;
+    throw UserError(cat(key, " ", what..., ", and a sample of ", images.description(), " is ", shape.text(),
+                        " (channels, height, width): leave it out"));
+  };
+  need(spec.operations.count == 0 || shape[0] == 1 || shape[0] == 3, "data.rand_augment",
+       "changes colours, which needs images of 1 channel (grey) or 3 (red, green, blue)");
+  need(spec.padding < side, "data.crop_padding", "= ", spec.padding,
+       " moves an image by up to as many pixels, which must be fewer than its height and width");
+  need(spec.erase == 0.0 || side > 1, "data.erase",
+       "covers a rectangle lower and narrower than the image, which needs 2 x 2 pixels at least");
+}
+
 /// @param own_flips the images flip themselves
 std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, const DataConfig& data,
                                            const DatasetUse& use, const ByteScaling& scaling,
                                            bool own_flips) {
   const AugmentationSpec spec = augmentation_spec(data, own_flips);
   if (!use.training || !use.decode || !spec.any()) return images;
+  check_augmentation(spec, *images);
   return augmented(std::move(images), spec, scaling);
 }
 
@@ -104,11 +124,13 @@ std::unique_ptr<Dataset> open_augmented_arrays(const DataConfig& data, const Dat
   auto arrays = open_arrays(data, source, classes, use);
   const std::optional<ByteScaling> scaling = arrays->scaling();
   if (scaling) return with_augmentation(std::move(arrays), data, use, *scaling, false);
-  if (augmentation_spec(data, false).any())
-    throw UserError(
-        cat("data.flip, data.crop_padding, data.erase and data.rand_augment are of images of uint8 with 1 to "
-            "4 channels, and ",
-            arrays->description(), " are none: leave them out"));
+  if (use.training && augmentation_spec(data, false).any())
+    throw UserError(cat(
+        "data.flip, data.crop_padding, data.erase and data.rand_augment are of images of uint8 with 1 to "
+        "4 channels, and ",
+        arrays->description(), " are none: leave them out",
+        data.has_arrays() && !data.channels_last ? ", or set data.channels_last = true for images (N,H,W,C)"
+                                                 : ""));
   return arrays;
 }
 

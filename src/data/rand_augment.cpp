@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "kernels/error.hpp"
+
 namespace flotilla {
 
 namespace {
@@ -42,6 +44,8 @@ float magnitude_of(ImageOperation operation, std::int64_t magnitude, std::int64_
 }
 
 void rand_augment(Random& random, const RandAugmentSpec& spec, const ByteImage& image) {
+  if (spec.count == 0) return;
+  require(image.channels == 1 || image.channels == 3, "colours of ", image.channels, " channels");
   const std::int64_t height = std::ssize(image.values) / (image.width * image.channels);
   for (std::int64_t i = 0; i < spec.count; ++i) {
     const auto operation = static_cast<ImageOperation>(random.below(operation_kinds));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <span>
+#include <utility>
 
 #include "kernels/error.hpp"
 
@@ -52,12 +53,28 @@ void check_width(const ArrayForm& targets, std::int64_t width, MistakeList& mist
                    width == 1 ? " number" : " numbers", " a sample; see model.outputs and data.targets"));
 }
 
+/// @param groups what may have a mean of its own: channels of an image or features of a sample, or targets
+void check_scaling(const ArrayForm& form, std::int64_t groups, const GivenScaling& given,
+                   const std::string& keys, MistakeList& mistakes) {
+  for (const auto& [key, values] : {std::pair{"_mean", &given.mean}, std::pair{"_std", &given.std}})
+    if (values->size() > 1 && std::ssize(*values) != groups)
+      mistakes.add(cat(keys, key, " has ", values->size(), " values, and ", form.name, " of shape ",
+                       form.shape_text(), " takes ", groups == 1 ? "" : cat(groups, ", or "), "one for all"));
+}
+
 }  // namespace
 
 void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions& options,
                  MistakeList& mistakes) {
   const ArrayForm& first = parts.front().inputs->form();
-  mistakes.attempt([&] { sample_shape_of(first, options.channels_last); });
+  mistakes.attempt([&] {
+    const Shape sample = sample_shape_of(first, options.channels_last);
+    check_scaling(first, sample[0], options.inputs, "data.input", mistakes);
+    if (first.type.is_byte()) check_scaling(first, sample[0], options.pixels, "data.image", mistakes);
+  });
+  if (options.targets > 0 && parts.front().targets != nullptr)
+    check_scaling(parts.front().targets->form(), options.targets, options.target_values, "data.target",
+                  mistakes);
   for (const ArrayPair& part : parts) {
     const ArrayForm& inputs = part.inputs->form();
     const bool same_shape = std::equal(inputs.extents.begin() + 1, inputs.extents.end(),

@@ -16,11 +16,6 @@ namespace {
 constexpr std::int64_t most_channels_of_bytes = 4;
 constexpr std::int64_t most_checked_bytes = std::int64_t{1} << 30;
 
-/// The channels of an image, or the features of a sample: what may have a mean of its own.
-std::int64_t groups_of(const Shape& shape) {
-  return shape[0];
-}
-
 /// Numbers of (outer, inner) as (inner, outer).
 template <std::size_t size>
 void transpose_numbers(const std::byte* from, std::size_t outer, std::size_t inner, std::byte* to) {
@@ -51,8 +46,7 @@ class ArrayDataset final : public Dataset {
         width_(parts_.front().targets == nullptr ? 0 : options.targets),
         binary_(options.binary) {
     for (const ArrayPair& part : parts_) begins_.push_back(begins_.back() + part.inputs->form().rows());
-    if (width_ > 0)
-      targets_.emplace(parts_.front().targets->form().type, width_, options.target_values, "data.target");
+    if (width_ > 0) targets_.emplace(parts_.front().targets->form().type, width_, options.target_values);
   }
 
   /// Those of all parts, where the samples have some.
@@ -156,9 +150,8 @@ class ArrayDataset final : public Dataset {
   static SampleScaling input_scaling(NumberType type, const Shape& shape,
                                      const ArrayDatasetOptions& options) {
     const bool given = !options.inputs.mean.empty() || !options.inputs.std.empty();
-    if (!type.is_byte()) return {type, groups_of(shape), options.inputs, "data.input"};
-    return SampleScaling::of_pixels(groups_of(shape), given ? options.inputs : options.pixels,
-                                    given ? "data.input" : "data.image");
+    if (!type.is_byte()) return {type, shape[0], options.inputs};
+    return SampleScaling::of_pixels(shape[0], given ? options.inputs : options.pixels);
   }
 
   void check_room(std::int64_t i, std::size_t room) const {

@@ -7,21 +7,10 @@
 
 namespace flotilla {
 
-namespace {
-
-void check_count(std::size_t count, std::int64_t groups, const std::string& key) {
-  if (count <= 1 || static_cast<std::int64_t>(count) == groups) return;
-  throw UserError(cat(key, " has ", count, " values; ", groups == 1 ? "" : cat(groups, " belong here, or "),
-                      "one for all"));
-}
-
-}  // namespace
-
-SampleScaling::SampleScaling(NumberType type, std::int64_t groups, const GivenScaling& given,
-                             const std::string& keys)
-    : type_(type) {
-  check_count(given.mean.size(), groups, keys + "_mean");
-  check_count(given.std.size(), groups, keys + "_std");
+SampleScaling::SampleScaling(NumberType type, std::int64_t groups, const GivenScaling& given) : type_(type) {
+  for (const std::size_t count : {given.mean.size(), given.std.size()})
+    require(count <= 1 || static_cast<std::int64_t>(count) == groups, count, " means or deviations of ",
+            groups, " groups");
   const std::size_t count = std::max({given.mean.size(), given.std.size(), std::size_t{1}});
   const auto at = [](const std::vector<double>& values, std::size_t k, double otherwise) {
     return values.empty() ? otherwise : values[values.size() == 1 ? 0 : k];
@@ -32,9 +21,8 @@ SampleScaling::SampleScaling(NumberType type, std::int64_t groups, const GivenSc
   }
 }
 
-SampleScaling SampleScaling::of_pixels(std::int64_t groups, const GivenScaling& given,
-                                       const std::string& keys) {
-  SampleScaling scaling({}, groups, given, keys);
+SampleScaling SampleScaling::of_pixels(std::int64_t groups, const GivenScaling& given) {
+  SampleScaling scaling({}, groups, given);
   for (std::size_t k = 0; k < scaling.mean_.size(); ++k)
     scaling.pixels_.emplace_back(PixelScale{
         .mean = scaling.mean_[k], .std = given.std.empty() ? 1.0 : given.std[given.std.size() == 1 ? 0 : k]});

@@ -24,11 +24,11 @@ struct GivenScaling {
 /// Makes values of the numbers of a sample, or of its targets.
 class SampleScaling {
  public:
-  /// @param groups channels of an image, features or targets  @param keys "data.input" for messages
-  /// @throws UserError unless there are 1 or `groups` means and deviations
-  SampleScaling(NumberType type, std::int64_t groups, const GivenScaling& given, const std::string& keys);
+  /// @param groups channels of an image, features or targets
+  /// @param given none, 1 or `groups` means and deviations each
+  SampleScaling(NumberType type, std::int64_t groups, const GivenScaling& given);
   /// Numbers p of type uint8 are scaled as pixels: (p / 255 − mean) / std.
-  static SampleScaling of_pixels(std::int64_t groups, const GivenScaling& given, const std::string& keys);
+  static SampleScaling of_pixels(std::int64_t groups, const GivenScaling& given);
 
   /// @param numbers in this machine's byte order
   void convert(std::span<const std::byte> numbers, std::span<float> to) const;

@@ -105,7 +105,8 @@ TEST_F(ArrayMistakes, TargetsThatCannotBePredicted) {
       "data.targets");
   data.target_mean = {1, 2, 3};
   save("a.h5", {images, test::counted("labels", f32, {4, 2})});
-  EXPECT_EQ(mistake("a.h5", 2), "data.target_mean has 3 values; 2 belong here, or one for all");
+  EXPECT_EQ(mistake("a.h5", 2),
+            "data.target_mean has 3 values, and 'a.h5', labels of shape (4,2) takes 2, or one for all");
 }
 
 TEST_F(ArrayMistakes, TargetsThatAreNoLabelsOfTwoKinds) {
@@ -190,7 +191,8 @@ TEST_F(ArrayMistakes, KeysThatDoNotFitTheArray) {
       "data.input_std instead");
   data.pixel_scale_given = false;
   data.input_std = {1, 2, 3};
-  EXPECT_EQ(mistake("a.h5"), "data.input_std has 3 values; 2 belong here, or one for all");
+  EXPECT_EQ(mistake("a.h5"),
+            "data.input_std has 3 values, and 'a.h5', images of shape (4,2) takes 2, or one for all");
   data.input_std = {};
   data.channels_last = true;
   EXPECT_EQ(
@@ -200,6 +202,30 @@ TEST_F(ArrayMistakes, KeysThatDoNotFitTheArray) {
   data.flip = 0.5;
   EXPECT_NE(mistake("a.h5").find("are of images of uint8 with 1 to 4 channels"), std::string::npos)
       << mistake("a.h5");
+}
+
+TEST_F(ArrayMistakes, OperationsThatTheImagesDoNotSuit) {
+  const auto shaped = [&](std::int64_t channels, std::int64_t height, std::int64_t width) {
+    save("a.h5", {test::counted("images", u8, {4, channels, height, width}), labels});
+    return mistake("a.h5");
+  };
+  data.rand_augment = 2;
+  for (const std::int64_t channels : {2, 4})
+    EXPECT_EQ(shaped(channels, 8, 8),
+              "data.rand_augment changes colours, which needs images of 1 channel (grey) or 3 (red, green, "
+              "blue), and a sample of 4 samples " +
+                  std::to_string(channels) + "x8x8 of uint8 in a.h5 (contiguous) is " +
+                  std::to_string(channels) + "x8x8 (channels, height, width): leave it out");
+  for (const std::int64_t channels : {1, 3}) EXPECT_EQ(shaped(channels, 8, 8), "none");
+  data.rand_augment = 0;
+  data.crop_padding = 8;
+  EXPECT_NE(shaped(3, 9, 8).find("data.crop_padding = 8 moves an image by up to as many pixels"),
+            std::string::npos);
+  EXPECT_EQ(shaped(2, 9, 9), "none");
+  data.crop_padding = 0;
+  data.erase = 0.5;
+  EXPECT_NE(shaped(3, 1, 8).find("data.erase covers a rectangle lower and narrower"), std::string::npos);
+  EXPECT_EQ(shaped(4, 2, 2), "none");
 }
 
 TEST_F(ArrayMistakes, FilesOfNumPy) {
