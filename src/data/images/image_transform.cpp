@@ -6,7 +6,7 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/data/images/exif.hpp"
-#include "src/data/images/file_kind.hpp"
+#include "src/data/images/recognise_image.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/jitter.hpp"
 #include "src/data/images/random_crop.hpp"
@@ -46,7 +46,7 @@ class OpenImage {
   OpenImage(std::span<const std::byte> file, const ImageTransformSpec& spec)
       : scratch_(thread_scratch()),
         filter_(spec.filter),
-        decoder_(recognise_image(file) == FileKind::jpeg ? *scratch_.jpeg : *scratch_.png),
+        decoder_(recognise_image(file) == FileFormat::jpeg ? *scratch_.jpeg : *scratch_.png),
         turning_(spec.exif_orientation ? exif_orientation(file) : 1, decoder_.open(file)) {
     const Extent extent = turning_.upright();
     if (extent.width > spec.max_pixels / extent.height) {

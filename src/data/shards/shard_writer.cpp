@@ -11,7 +11,7 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/images/file_kind.hpp"
+#include "src/data/images/recognise_image.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/shards/open_files.hpp"
 #include "src/data/shards/pack_plan.hpp"
@@ -110,7 +110,7 @@ class ImageReader {
                          " now; start again when it is complete"));
     image_.resize(static_cast<std::size_t>(bytes));
     file.read(0, image_);
-    extension = recognise_image(image_) == FileKind::jpeg ? ".jpg" : ".png";
+    extension = recognise_image(image_) == FileFormat::jpeg ? ".jpg" : ".png";
     identify_file(stamp, sources_);
     progress_(bytes);
     return image_;

@@ -44,17 +44,17 @@ struct Bad {
 TEST(BadImage, SaysWhatTheFileIsInstead) {
   using std::literals::string_literals::operator""s;
   const std::vector<Bad> files = {
-      {"", "is empty"},
-      {"GIF89a\1\0\1\0"s, "is a GIF file"},
-      {"BM\x46\0\0\0"s, "is a BMP file"},
-      {"RIFF\x24\0\0\0WEBPVP8 "s, "is a WebP file"},
-      {"II*\0\x08\0\0\0"s, "is a TIFF file"},
+      {"", "is an empty file"},
+      {"GIF89a\1\0\1\0"s, "is a GIF image, not a JPEG or PNG image; convert it to JPEG or PNG"},
+      {"BM\x46\0\0\0\0\0\0\0\x36\0"s, "is a BMP image"},
+      {"RIFF\x24\0\0\0WEBPVP8 "s, "is a WebP image"},
+      {"II*\0\x08\0\0\0"s, "is a TIFF image"},
       {"\0\0\0\x1C"
        "ftypavif"s,
-       "is an AVIF file"},
+       "is an AVIF image"},
       {"\0\0\0\x18"
        "ftypheic"s,
-       "is an HEIF"},
+       "is an HEIC image"},
       {"\x1F\x8B\x08\0"s, "is a gzip file"},
       {"<!DOCTYPE html><html><body>404</body></html>", "is an HTML page"},
       {"\n  <HTML>\n", "is an HTML page"},
@@ -63,7 +63,7 @@ TEST(BadImage, SaysWhatTheFileIsInstead) {
       {"Not found\n", "is a text file"},
       {"Nicht gefunden: \xC3\xBC\n", "is a text file"},
       {std::string(100, '\0'), "begins with zeros"},
-      {"\x01\x02\x03\x04", "is not a JPEG or PNG image"},
+      {"\x01\x02\x03\x04", "is a file of an unknown kind, not a JPEG or PNG image"},
       {"\xFF\xD8", "is truncated: it ends after 2 bytes"},
       {"\x89PNG", "is truncated: it ends after 4 bytes"},
       {"\xFF\xD8\xFF", "is truncated"},

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace flotilla {
+
+/// The formats that readers ask for; all others that are recognised are `other`.
+enum class FileFormat { unknown, empty, text, jpeg, png, hdf5, npy, npz, idx, cifar, tar, folder, other };
+
+/// What a file or a folder is, by its contents. Its texts are literals.
+struct FileKind {
+  FileFormat format = FileFormat::unknown;
+  std::string_view name{};    ///< With its article: "an HDF5 file", "a WebP image"
+  std::string_view advice{};  ///< What reads it, or what to do with it: "decompress it with bunzip2"
+  bool is_image = false;      ///< Also of the formats that are not decoded
+  bool gzipped = false;       ///< The other members are those of the file inside
+};
+
+/// The first bytes of a file that suffice to recognise it.
+inline constexpr std::size_t file_kind_bytes = 8192;
+
+/// Recognises a file by its first bytes, file_kind_bytes of them or all that it has.
+FileKind kind_of_bytes(std::span<const std::byte> begin);
+
+/// Recognises a file by its first bytes, those inside it if it is compressed by gzip, and its size, or a
+/// folder by the names in it. @throws UserError if it is missing or unreadable
+FileKind kind_of_path(const std::string& path);
+
+/// "is a bzip2 file, not a LIBSVM file; decompress it with bunzip2": to follow a path and a colon.
+/// @param wanted with its article
+std::string wrong_kind_text(const FileKind& kind, std::string_view wanted);
+
+/// @throws UserError that says what the file or folder is, unless it is of the format, or not recognised
+void refuse_other_kinds(const std::string& path, FileFormat format, std::string_view wanted);
+
+}  // namespace flotilla
