@@ -4,8 +4,14 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <system_error>
 
 #include "kernels/error.hpp"
@@ -15,6 +21,8 @@ namespace flotilla {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t most_names = 1000000;
 
 bool is_digit(char letter) {
   return std::isdigit(static_cast<unsigned char>(letter)) != 0;
@@ -30,23 +38,45 @@ std::string_view take_digits(std::string_view& text) {
   return digits;
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
 bool is_file(const std::string& path) {
   std::error_code ignored;  // a link to nowhere is none
   return fs::is_regular_file(path, ignored);
 }
 
-std::vector<std::string> files_of_folder(const std::string& path) {
+/// Leaves those that are data.
+void keep_data(std::vector<std::string>& files, const WhatIs& what_is, LeftOut& left_out) {
+  std::erase_if(files, [&](const std::string& path) {
+    const std::string name = fs::path(path).filename().string();
+    const InFolder is = what_is.of ? what_is.of(name) : InFolder::data;
+    if (is == InFolder::other) left_out.add("other file", name);
+    return is != InFolder::data;
+  });
+}
+
+std::vector<std::string> files_of_folder(const std::string& path, const WhatIs& what_is, LeftOut& left_out) {
   std::vector<std::string> files;
   std::error_code error;
   fs::directory_iterator at(path, error);
   for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     // Names with "_" in front are marks of the tools that write such folders, as _SUCCESS.
-    if (!name.starts_with('.') && !name.starts_with('_') && is_file(at->path().string()))
+    if (is_of_system(name) || name.starts_with('_'))
+      left_out.add("hidden or system file", name);
+    else if (is_file(at->path().string()))
       files.push_back(at->path().string());
+    else
+      left_out.add(is_folder(at->path().string()) ? "folder" : "link to nowhere", name);
   }
   if (error) throw UserError(cat(path, ": this folder cannot be read: ", error.message()));
-  if (files.empty()) throw UserError(cat(path, ": this folder holds no files; name one that does"));
+  keep_data(files, what_is, left_out);
+  if (files.empty())
+    throw UserError(
+        cat(path, ": this folder holds no ", what_is.wanted, left_out.text(), "; name one that does"));
   return files;
 }
 
@@ -59,7 +89,8 @@ struct Matches {
   ~Matches() { globfree(&found); }
 };
 
-std::vector<std::string> matching_files(const std::string& pattern) {
+std::vector<std::string> matching_files(const std::string& pattern, const WhatIs& what_is,
+                                        LeftOut& left_out) {
   Matches matches;
   const int code = glob(pattern.c_str(), GLOB_ERR, nullptr, &matches.found);
   if (code == GLOB_NOSPACE) throw LibraryError("glob", "out of memory");
@@ -70,7 +101,87 @@ std::vector<std::string> matching_files(const std::string& pattern) {
     if (is_file(path)) files.push_back(path);
   }
   if (files.empty()) throw UserError(cat(pattern, ": no file matches; check the path and its wildcards"));
-  return files;
+  LeftOut others;
+  std::vector<std::string> data = files;
+  keep_data(data, what_is, others);
+  if (data.empty()) return files;  // data of an unusual name
+  left_out.add(others);
+  return data;
+}
+
+std::optional<std::int64_t> number_of(std::string_view text) {
+  constexpr std::size_t most_digits = 15;
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  std::int64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size() || text.size() > most_digits) return {};
+  return value;
+}
+
+bool is_letter(std::string_view text) {
+  return text.size() == 1 && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+}
+
+/// The digits as bash writes them: as wide as the wider limit where one of the two begins with a needless 0.
+std::string digits_of(std::int64_t number, std::size_t width) {
+  const std::string digits = std::to_string(std::abs(number));
+  const std::size_t sign = number < 0 ? 1 : 0;
+  return std::string(sign, '-') + std::string(width - std::min(width, digits.size() + sign), '0') + digits;
+}
+
+/// What "first..last" or "first..last..step" between two braces stands for; nothing if it is no range.
+std::vector<std::string> range_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::string_view rest = text;; rest.remove_prefix(parts.back().size() + 2)) {
+    parts.push_back(rest.substr(0, rest.find("..")));
+    if (parts.back().size() == rest.size()) break;
+  }
+  if (parts.size() < 2 || parts.size() > 3) return {};
+  const bool letters = is_letter(parts[0]) && is_letter(parts[1]);
+  const auto limit = [&](std::string_view part) { return letters ? std::int64_t{part[0]} : number_of(part); };
+  const std::optional<std::int64_t> first = limit(parts[0]);
+  const std::optional<std::int64_t> last = limit(parts[1]);
+  const std::optional<std::int64_t> step = parts.size() == 3 ? number_of(parts[2]) : 1;
+  if (!first || !last || !step) return {};
+  const std::int64_t by = std::max<std::int64_t>(std::abs(*step), 1);
+  const std::int64_t count = std::abs(*last - *first) / by + 1;
+  if (count > most_names) throw UserError(cat("{", text, "} stands for more than ", most_names, " files"));
+  const auto is_padded = [](std::string_view digits) {
+    if (digits.starts_with('-')) digits.remove_prefix(1);
+    return digits.size() > 1 && digits.starts_with('0');
+  };
+  const bool padded = !letters && (is_padded(parts[0]) || is_padded(parts[1]));
+  const std::size_t width = padded ? std::max(parts[0].size(), parts[1].size()) : 0;
+  std::vector<std::string> found;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t value = *last < *first ? *first - k * by : *first + k * by;
+    found.push_back(letters ? std::string(1, static_cast<char>(value)) : digits_of(value, width));
+  }
+  return found;
+}
+
+/// The texts between the commas that are in no inner braces.
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char letter : text) {
+    depth += letter == '{' ? 1 : letter == '}' ? -1 : 0;
+    if (letter == ',' && depth == 0)
+      parts.emplace_back();
+    else
+      parts.back() += letter;
+  }
+  return parts;
+}
+
+/// Of the brace that closes the one at `open`; npos: there is none.
+std::size_t close_of(std::string_view pattern, std::size_t open) {
+  int depth = 0;
+  for (std::size_t at = open; at < pattern.size(); ++at) {
+    depth += pattern[at] == '{' ? 1 : pattern[at] == '}' ? -1 : 0;
+    if (depth == 0) return at;
+  }
+  return pattern.npos;
 }
 
 }  // namespace
@@ -96,18 +207,65 @@ bool comes_before(std::string_view a, std::string_view b) {
   return whole_a < whole_b;  // day_1 and day_01
 }
 
-std::vector<std::string> find_data_files(const std::string& path) {
-  std::error_code error;
-  std::vector<std::string> files;
-  if (fs::is_directory(path, error)) {
-    files = files_of_folder(path);
-  } else if (!fs::exists(path, error) && path.find_first_of("*?[") != std::string::npos) {
-    files = matching_files(path);
-  } else {
-    return {path};
+std::string small_ending(const std::string& name) {
+  std::string ending = fs::path(name).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return ending;
+}
+
+bool is_of_system(const std::string& name) {
+  static constexpr std::array<std::string_view, 6> names = {"__MACOSX", "Thumbs.db",  "desktop.ini",
+                                                            "@eaDir",   "lost+found", "$RECYCLE.BIN"};
+  return name.starts_with('.') || std::ranges::find(names, name) != names.end();
+}
+
+std::vector<std::string> expand_braces(const std::string& pattern) {
+  const std::size_t open = pattern.find('{');
+  if (open == pattern.npos) return {pattern};
+  const std::size_t close = close_of(pattern, open);
+  std::vector<std::string> inside;
+  if (close != pattern.npos) {
+    const std::string_view text = std::string_view(pattern).substr(open + 1, close - open - 1);
+    const std::vector<std::string> parts = split_list(text);
+    if (parts.size() == 1)
+      inside = range_of(text);
+    else
+      for (const std::string& part : parts)
+        std::ranges::move(expand_braces(part), std::back_inserter(inside));
   }
-  std::sort(files.begin(), files.end(), comes_before);
-  return files;
+  // A brace that stands for itself.
+  const std::size_t end = inside.empty() ? open + 1 : close + 1;
+  if (inside.empty()) inside = {"{"};
+  const std::vector<std::string> rest = expand_braces(pattern.substr(end));
+  if (inside.size() * rest.size() > static_cast<std::size_t>(most_names))
+    throw UserError(cat(pattern, ": stands for more than ", most_names, " files"));
+  std::vector<std::string> names;
+  for (const std::string& middle : inside)
+    for (const std::string& behind : rest) names.push_back(pattern.substr(0, open) + middle + behind);
+  return names;
+}
+
+std::vector<std::string> find_data_files(const std::string& path, const WhatIs& what_is, LeftOut* left_out) {
+  std::error_code error;
+  const bool is_there = fs::exists(path, error);
+  if (is_there && !is_folder(path)) return {path};
+  LeftOut not_read;
+  std::vector<std::string> all;
+  for (const std::string& name : is_there ? std::vector{path} : expand_braces(path)) {
+    std::vector<std::string> files = {name};
+    if (is_folder(name))
+      files = files_of_folder(name, what_is, not_read);
+    else if (name.find_first_of("*?[") != name.npos && !fs::exists(name, error))
+      files = matching_files(name, what_is, not_read);
+    std::ranges::sort(files, comes_before);
+    std::ranges::move(files, std::back_inserter(all));
+  }
+  std::vector<std::string> sorted = all;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    throw UserError(cat(path, ": names ", *twice, " twice; let it name each file once"));
+  if (left_out != nullptr) left_out->add(not_read);
+  return all;
 }
 
 }  // namespace flotilla

@@ -1,18 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "src/data/left_out.hpp"
 
 namespace flotilla {
 
 /// Whether `a` comes before `b` where numbers in names count as numbers: day_2 before day_10.
 bool comes_before(std::string_view a, std::string_view b);
 
-/// The files that `path` names: itself, those of the folder (without hidden ones and folders), or those that
-/// match its wildcards "*", "?" and "[…]", in the order of comes_before.
-/// @throws UserError if there is none
-std::vector<std::string> find_data_files(const std::string& path);
+/// The ending of a file's name in small letters, with its point: ".jpg" of "A.JPG".
+std::string small_ending(const std::string& name);
+
+/// Whether an operating system puts files and folders of this name among others: ".DS_Store", "__MACOSX",
+/// "Thumbs.db"; all hidden ones are of these.
+bool is_of_system(const std::string& name);
+
+/// The names that a pattern with braces stands for, as bash has it: "a-{000..002}.tar" for three, "{a,b}.tar"
+/// for two, also "{0..10..2}", "{c..a}" and braces inside braces.
+/// @throws UserError for more than a million
+std::vector<std::string> expand_braces(const std::string& pattern);
+
+/// What a file of a folder is to those who read the folder: `beside` are known companions of the data.
+enum class InFolder { data, beside, other };
+struct WhatIs {
+  std::function<InFolder(const std::string& name)> of{};  ///< Empty: all files are data
+  std::string wanted = "files";                           ///< For messages: "*.tar"
+};
+
+/// The files that `path` names: itself, if it is a file; else those that its braces stand for, which need not
+/// be there, and of folders and of wildcards ("*", "?" and "[…]") the files in the order of comes_before.
+/// @param what_is of the files of folders, and of those that match wildcards unless none of these is data
+/// @param left_out gets other files, hidden ones, and folders in folders
+/// @throws UserError if there is none, or one is named twice
+std::vector<std::string> find_data_files(const std::string& path, const WhatIs& what_is = {},
+                                         LeftOut* left_out = nullptr);
 
 }  // namespace flotilla

@@ -43,6 +43,7 @@ class ArrayDataset final : public Dataset {
         channels_last_(options.channels_last && shape_[0] > 1),
         inputs_(input_scaling(form_.type, shape_, options)),
         description_(options.description),
+        left_out_(options.left_out),
         width_(parts_.front().targets == nullptr ? 0 : options.targets),
         binary_(options.binary) {
     for (const ArrayPair& part : parts_) begins_.push_back(begins_.back() + part.inputs->form().rows());
@@ -56,7 +57,7 @@ class ArrayDataset final : public Dataset {
   const Shape& sample_shape() const override { return shape_; }
   std::string description() const override {
     return cat(size(), " samples ", shape_.text(), " of ", form_.type.text(), " in ", description_, " (",
-               form_.storage, ")");
+               form_.storage, ")", left_out_);
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
@@ -223,6 +224,7 @@ class ArrayDataset final : public Dataset {
   bool channels_last_;
   SampleScaling inputs_;
   std::string description_;
+  std::string left_out_;
   std::int64_t width_;
   bool binary_;
   std::optional<SampleScaling> targets_;

@@ -27,6 +27,7 @@ struct ArrayDatasetOptions {
   GivenScaling inputs{};  ///< Of all others; of uint8 too if it is given
   GivenScaling target_values{};
   std::string description{};  ///< "train.h5"
+  std::string left_out{};     ///< LeftOut::text()
 };
 
 /// The samples of files one after another. Inputs (N), (N,F), (N,H,W) and (N,C,H,W) are samples (1), (F),

@@ -37,15 +37,18 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// Whether a file of a folder belongs to the data: others may lie beside it.
-bool belongs(DataKind kind, bool training, const std::string& path) {
-  const std::string name = file_name(path);
-  if (kind == DataKind::cifar && !training) return name == "test_batch.bin" || name == "test.bin";
-  if (kind == DataKind::cifar)
-    return name == "train.bin" || (name.starts_with("data_batch_") && name.ends_with(".bin"));
-  if (kind == DataKind::numpy) return name.ends_with(".npz");
+InFolder what_is(DataKind kind, bool training, const std::string& name) {
+  const std::string ending = small_ending(name);
+  if (kind == DataKind::cifar) {
+    const bool tests = name == "test_batch.bin" || name == "test.bin";
+    const bool trains = name == "train.bin" || (name.starts_with("data_batch_") && ending == ".bin");
+    if (training ? trains : tests) return InFolder::data;
+    return tests || trains || ending == ".txt" || ending == ".html" ? InFolder::beside : InFolder::other;
+  }
   static constexpr std::array<std::string_view, 4> endings = {".h5", ".hdf5", ".hdf", ".nc"};
-  return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+  const bool is_data =
+      kind == DataKind::numpy ? ending == ".npz" : std::ranges::count(endings, std::string_view(ending)) > 0;
+  return is_data ? InFolder::data : InFolder::other;
 }
 
 const char* wanted_files(DataKind kind, bool training) {
@@ -63,17 +66,15 @@ bool holds_npy(const DataConfig& data, const std::string& folder) {
 }
 
 /// One for each file, or one for a folder of .npy files.
-std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source,
-                                       bool training) {
-  const bool folder = is_folder(source.path);
-  if (data.kind == DataKind::numpy && folder && holds_npy(data, source.path)) return {source.path};
-  std::vector<std::string> files = find_data_files(source.path);
-  if (folder)
-    std::erase_if(files, [&](const std::string& path) { return !belongs(data.kind, training, path); });
-  if (files.empty())
-    throw UserError(cat(config::printable(source.path), ": this folder holds no files of data.kind = \"",
-                        data.kind, "\" (", wanted_files(data.kind, training),
-                        "); name one that does, or a pattern"));
+std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source, bool training,
+                                       LeftOut* left_out = nullptr) {
+  if (data.kind == DataKind::numpy && is_folder(source.path) && holds_npy(data, source.path))
+    return {source.path};
+  std::vector<std::string> files = find_data_files(
+      source.path,
+      {.of = [&](const std::string& name) { return what_is(data.kind, training, name); },
+       .wanted = cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")")},
+      left_out);
   std::ranges::sort(files);
   return files;
 }
@@ -136,7 +137,7 @@ ArrayPair open_pair(const DataConfig& data, const DataSourceConfig& source, cons
 }
 
 ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, const DatasetUse& use,
-                               const std::vector<std::string>& sources) {
+                               const std::vector<std::string>& sources, const LeftOut& left_out) {
   ArrayDatasetOptions options{.classes = classes,
                               .targets = use.targets,
                               .binary = use.binary,
@@ -144,7 +145,8 @@ ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, con
                               .pixels = {.mean = {data.mean}, .std = {data.std}},
                               .inputs = {.mean = data.input_mean, .std = data.input_std},
                               .target_values = {.mean = data.target_mean, .std = data.target_std},
-                              .description = file_name(sources.front())};
+                              .description = file_name(sources.front()),
+                              .left_out = left_out.text()};
   if (data.kind == DataKind::cifar) options.pixels = {.mean = data.image_mean, .std = data.image_std};
   if (sources.size() > 1)
     options.description =
@@ -248,13 +250,14 @@ std::map<std::string, File> inflated_chunks(const DataConfig& data, const DataSo
 
 std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
                                      std::int64_t classes, const DatasetUse& use) {
-  const std::vector<std::string> sources = array_sources(data, source, use.training);
+  LeftOut left_out;
+  const std::vector<std::string> sources = array_sources(data, source, use.training, &left_out);
   MistakeList mistakes;
   std::vector<ArrayPair> parts = open_parts(data, source, sources, classes, use, mistakes);
   if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), mistakes);
   mistakes.throw_if_any(config::printable(source.path));
   take_inflated_copies(data, use, parts);
-  return make_array_dataset(std::move(parts), options_of(data, classes, use, sources));
+  return make_array_dataset(std::move(parts), options_of(data, classes, use, sources, left_out));
 }
 
 std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training) {

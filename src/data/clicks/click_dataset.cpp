@@ -81,9 +81,10 @@ class ClickReader final : public BagReader {
 
 class ClickDataset final : public Dataset {
  public:
-  ClickDataset(ClickData data, std::string path, std::int64_t positive)
+  ClickDataset(ClickData data, std::string path, std::string left_out, std::int64_t positive)
       : data_(std::move(data)),
         path_(std::move(path)),
+        left_out_(std::move(left_out)),
         positive_(positive),
         shape_({data_.format->dense()}) {}
 
@@ -117,7 +118,7 @@ class ClickDataset final : public Dataset {
                                   ? ""
                                   : fmt::format(", {:.1f} MB inflated in {}",
                                                 static_cast<double>(inflated) * 1e-6, temporary_folder());
-    return cat(size(), " samples of ", files, " (", data_.format->name(), ", ", share, where, ")");
+    return cat(size(), " samples of ", files, " (", data_.format->name(), ", ", share, where, ")", left_out_);
   }
 
   std::int32_t read(std::int64_t /*i*/, std::uint64_t /*variation*/, std::span<float> /*to*/) const override {
@@ -153,6 +154,7 @@ class ClickDataset final : public Dataset {
 
   ClickData data_;
   std::string path_;
+  std::string left_out_;  ///< LeftOut::text()
   std::int64_t positive_;
   Shape shape_;
 };
@@ -162,7 +164,8 @@ class ClickDataset final : public Dataset {
 std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
                                             std::size_t index_entries,
                                             const std::map<std::string, std::string>& inflated) {
-  const std::vector<std::string> paths = find_data_files(path);
+  LeftOut left_out;
+  const std::vector<std::string> paths = find_data_files(path, {}, &left_out);
   const std::size_t entries = std::max(index_entries / paths.size(), least_index_entries);
   ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
   LabelsSeen labels;
@@ -171,8 +174,10 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
     data.files.push_back(open_click_file(file, *data.format, entries, labels,
                                          copy == inflated.end() ? std::string() : copy->second));
     data.firsts.push_back(data.firsts.back() + data.files.back().index.size());
+    if (const std::int64_t lines = data.files.back().lines_without_sample; lines > 0)
+      left_out.add("comment or empty line", file, "", lines);
   }
-  return std::make_unique<ClickDataset>(std::move(data), path, labels.positive);
+  return std::make_unique<ClickDataset>(std::move(data), path, left_out.text(), labels.positive);
 }
 
 std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source,

@@ -42,7 +42,10 @@ class Scan {
     while (lines.next(line)) {
       ++number;
       progress.at(lines.begin());
-      if (!format_.is_sample(line)) continue;
+      if (!format_.is_sample(line)) {
+        ++file.lines_without_sample;
+        continue;
+      }
       try {
         look_at(line, file, number);
       } catch (const UserError& error) {

@@ -23,6 +23,7 @@ struct ClickFile {
   std::string path;
   File bytes;  ///< The file itself, or its inflated nameless copy
   bool inflated = false;
+  std::int64_t lines_without_sample = 0;  ///< Empty ones and comments
   LineIndex index;
 };
 

@@ -11,6 +11,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/find_data_files.hpp"
 
 namespace flotilla {
 
@@ -117,11 +118,8 @@ std::string text_of_others(std::int64_t others) {
 }  // namespace
 
 bool has_image_ending(const std::string& name) {
-  std::string ending = fs::path(name).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  static constexpr std::array<std::string_view, 3> endings = {".jpg", ".jpeg", ".png"};
-  return std::find(endings.begin(), endings.end(), ending) != endings.end();
+  static constexpr std::array<std::string_view, 5> endings = {".jpg", ".jpeg", ".png", ".jpe", ".jfif"};
+  return std::ranges::find(endings, small_ending(name)) != endings.end();
 }
 
 std::vector<std::string> class_folders(const std::string& path) {

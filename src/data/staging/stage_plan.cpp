@@ -166,10 +166,10 @@ std::vector<std::string> files_of(const DataConfig& data, const DataSourceConfig
 }
 
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat) {
-  if (data.stage_to.find_first_of("*?[") != std::string::npos)
+  if (data.stage_to.find_first_of("*?[{") != std::string::npos)
     throw UserError(
         cat("data.stage_to = ", data.stage_to,
-            " has one of the characters \"*?[\", which are wildcards in paths of data; choose another name"));
+            " has one of the characters \"*?[{\", which have a meaning in paths of data; choose another name"));
   Originals originals;
   add_source(data, data.train, classes, true, originals);
   beat();

@@ -214,11 +214,6 @@ TEST_F(Shards, AreNamedByFoldersPatternsAndBraces) {
   EXPECT_EQ(find_shards(path("t-*")), (Texts{path("t-9.tar"), path("t-10.tar")}));
   EXPECT_EQ(find_shards(path("{t,u}-{1..2}.tar")),
             (Texts{path("t-1.tar"), path("t-2.tar"), path("u-1.tar"), path("u-2.tar")}));
-  EXPECT_EQ(expand_braces("a-{008..010}{x}.tar"), (Texts{"a-008{x}.tar", "a-009{x}.tar", "a-010{x}.tar"}));
-  EXPECT_EQ(expand_braces("a-{8..10}"), (Texts{"a-8", "a-9", "a-10"}));
-  EXPECT_EQ(expand_braces("a-{2..1}{"), (Texts{"a-{2..1}{"}));
-  EXPECT_THROW(expand_braces("{0..999999999}"), UserError);
-  EXPECT_THROW(expand_braces("{0..9999}{0..9999}"), UserError);
   std::filesystem::create_directory(path("empty"));
   EXPECT_THROW(find_shards(path("empty")), UserError);
 }
