@@ -38,7 +38,7 @@ install(DIRECTORY inputs examples DESTINATION "${shared}" COMPONENT program)
 install(DIRECTORY jobscripts DESTINATION "${shared}" COMPONENT program USE_SOURCE_PERMISSIONS)
 install(PROGRAMS scripts/make_lists.sh DESTINATION "${shared}/scripts" COMPONENT program)
 # For python3 FILE: no package of the program depends on Python.
-install(FILES scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts" COMPONENT program)
+install(FILES scripts/rewrite_hdf5.py scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts" COMPONENT program)
 
 # Documents lie elsewhere than what they link to in the source tree.
 install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)

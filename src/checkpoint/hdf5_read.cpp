@@ -24,7 +24,7 @@ namespace {
 /// @throws UserError if values of the dataset lie in other files
 void require_own_values(hid_t creation) {
   if (lies_in_other_files(creation))
-    throw UserError("has its values in other files, which are not read; copy them into this one (h5repack)");
+    throw UserError(cat("has its values in other files, which are not read: ", contiguous_remedy));
 }
 
 /// Whether the file has an ending that PyTorch's users give to files of torch.save().
@@ -87,11 +87,13 @@ std::optional<std::uint64_t> read_checksum(hid_t object, std::int64_t file_bytes
   return checksum;
 }
 
-/// Runs `part`; what it throws becomes a problem of the index. NewerSchema and SystemRefusal pass.
+/// Runs `part`; what it throws becomes a problem of the index. NewerSchema, NotRead and SystemRefusal pass.
 void attempt(std::vector<std::string>& problems, const std::function<void()>& part) {
   try {
     part();
   } catch (const NewerSchema&) {
+    throw;
+  } catch (const NotRead&) {
     throw;
   } catch (const SystemRefusal&) {
     throw;
@@ -213,14 +215,13 @@ constexpr std::int64_t most_compressed = 1032;
 /// than itself to read them
 void require_known_filters(hid_t creation) {
   std::int64_t deflates = 0;
-  for (const auto& [id, name] : filters_of(creation)) {
-    if (id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32) continue;
-    if (id != H5Z_FILTER_DEFLATE || ++deflates > 1)
-      throw UserError(
-          cat("went through the filter ", id, name.empty() ? "" : cat(" (", shown_path(name), ")"),
-              deflates > 1 ? " twice" : "",
-              ": shuffle, fletcher32 and one gzip are read; rewrite the file with h5repack -f SHUF "
-              "-f GZIP=4"));
+  for (const Filter& filter : filters_of(creation)) {
+    if (filter.id == H5Z_FILTER_SHUFFLE || filter.id == H5Z_FILTER_FLETCHER32) continue;
+    if (filter.id != H5Z_FILTER_DEFLATE || ++deflates > 1)
+      throw UserError(cat("went through the filter ", filter.id,
+                          filter.name.empty() ? "" : cat(" (", shown_path(filter.name), ")"),
+                          deflates > 1 ? " twice" : "", ": shuffle, fletcher32 and one gzip are read; ",
+                          remedy_of(filter)));
   }
 }
 
@@ -247,6 +248,8 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
     if (is_of_rows(path) && !tensor.position)
       throw UserError(cat("is not one contiguous piece of little-endian ",
                           integers ? "unsigned 64-bit integers" : "float32"));
+  } catch (const NotRead&) {
+    throw;
   } catch (const SystemRefusal&) {
     throw;
   } catch (const std::runtime_error& error) {
@@ -274,10 +277,6 @@ void read_group(hid_t file, const std::string& path, int depth, FileIndex& index
     if (is_counter(name)) continue;
     const std::string child = cat(path, "/", name);
     attempt(index.problems, [&] {
-      H5L_info_t link{};
-      check(H5Lget_info(group.id(), name.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
-      if (link.type == H5L_TYPE_EXTERNAL)
-        throw UserError(cat("its /", child, " is a link to another file, which is not followed"));
       Object object(H5Oopen(group.id(), name.c_str(), links.id()), "H5Oopen");
       const H5I_type_t kind = H5Iget_type(object.id());
       if (kind == H5I_DATASET) index.tensors.push_back(read_tensor(object.id(), child, index.bytes));

@@ -51,8 +51,31 @@ std::string reason_of_system() {
   return reason;
 }
 
-/// What the innermost Session of this thread says if HDF5 crashes; null: it reads no file.
-thread_local const char* text_at_crash = nullptr;
+/// That of the innermost Session of this thread; null: there is none, or it reads no file.
+thread_local const SessionFile* file_being_read = nullptr;
+
+/// The sentence about the link into another file that this thread did not follow last; empty: there was none.
+thread_local std::string refused_link;
+
+herr_t refuse_link(const char* from, const char* /*group*/, const char* file, const char* object,
+                   unsigned* /*flags*/, hid_t /*access*/, void* /*data*/) {
+  try {
+    refused_link = cat("'", from, "' has a link to ", object, " in another file, '", file,
+                       "', and links into other files are not followed; h5repack --merge OLD NEW copies what "
+                       "they name into one file");
+  } catch (const std::bad_alloc&) {  // no exception may pass through HDF5
+    refused_link.clear();
+  }
+  return -1;
+}
+
+std::string version_text() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return cat(major, ".", minor, ".", release);
+}
 
 constexpr std::array crashes{SIGFPE, SIGSEGV};
 std::array<struct sigaction, crashes.size()> actions_before{};
@@ -61,13 +84,13 @@ std::array<struct sigaction, crashes.size()> actions_before{};
 /// handler.
 void end_at_crash(int number, siginfo_t* what, void*) {
   const bool sent = what->si_code <= 0;  // by a process
-  if (text_at_crash == nullptr || sent) {
+  if (file_being_read == nullptr || sent) {
     const auto index = static_cast<std::size_t>(std::ranges::find(crashes, number) - crashes.begin());
     ::sigaction(number, &actions_before[index], nullptr);
     if (sent) ::raise(number);
     return;
   }
-  write_fully(STDERR_FILENO, text_at_crash);
+  write_fully(STDERR_FILENO, file_being_read->text_at_crash);
   ::_exit(exit_user_error);
 }
 
@@ -101,7 +124,15 @@ std::string last_error() {
 
 void fail(const char* call, std::source_location at) {
   if (const std::string reason = reason_of_system(); !reason.empty()) throw SystemRefusal(call, reason, at);
-  throw LibraryError(call, last_error(), at);
+  if (const std::string link = std::exchange(refused_link, {}); !link.empty()) throw NotRead(link);
+  const std::string reason = last_error();
+  if (file_being_read != nullptr && reason.find("version") != std::string::npos)
+    throw NotRead(
+        cat("'", file_being_read->name, "' is of a newer HDF5 format than HDF5 ", version_text(),
+            " reads, with which Flotilla was built (", reason,
+            "); python3 scripts/rewrite_hdf5.py OLD NEW (needs h5py) writes it in the oldest format, as "
+            "h5py does without libver=\"latest\""));
+  throw LibraryError(call, reason, at);
 }
 
 File open_to_read(const std::string& path) {
@@ -138,11 +169,17 @@ std::vector<Filter> filters_of(hid_t creation) {
   return filters;
 }
 
+std::string remedy_of(const Filter& filter) {
+  // h5repack leaves an array out, and ends with 0, where it lacks the filter.
+  return H5Zfilter_avail(filter.id) > 0
+             ? "h5repack -f SHUF -f GZIP=4 OLD NEW rewrites the file"
+             : "python3 scripts/rewrite_hdf5.py OLD NEW rewrites the file (it needs h5py, "
+               "and hdf5plugin for other filters than lzf)";
+}
+
 PropertyList within_the_file(hid_t property_class) {
-  const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t,
-                         void*) -> herr_t { return -1; };
   PropertyList access(H5Pcreate(property_class), "H5Pcreate");
-  check(H5Pset_elink_cb(access.id(), refuse, nullptr), "H5Pset_elink_cb");
+  check(H5Pset_elink_cb(access.id(), refuse_link, nullptr), "H5Pset_elink_cb");
   return access;
 }
 
@@ -164,12 +201,10 @@ std::vector<std::string> NameList::take(herr_t result, const char* call) {
 
 Session::Session() : Session(std::string()) {}
 
-Session::Session(const std::string& file)
-    : lock_(library_mutex()),
-      text_(file.empty() ? ""
-                         : cat("flotilla: '", file,
-                               "' is damaged: HDF5 crashes in it; copy or write it again, or remove it\n")),
-      outer_text_(text_at_crash) {
+Session::Session(const std::string& file) : lock_(library_mutex()), outer_(file_being_read) {
+  if (!file.empty())
+    file_ = {file, cat("flotilla: '", file,
+                       "' is damaged: HDF5 crashes in it; copy or write it again, or remove it\n")};
   // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
   static const herr_t left_alone = H5dont_atexit();
   // Of filters that it does not know it would load libraries. Built without that it says so, which is as
@@ -182,11 +217,12 @@ Session::Session(const std::string& file)
   check(H5open(), "H5open");
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
   give_handlers_a_stack();
-  text_at_crash = text_.empty() ? nullptr : text_.c_str();
+  file_being_read = file.empty() ? nullptr : &file_;
 }
 
 Session::~Session() {
-  text_at_crash = outer_text_;
+  file_being_read = outer_;
+  refused_link.clear();
   H5Eclear2(H5E_DEFAULT);
 }
 

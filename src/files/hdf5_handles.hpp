@@ -21,10 +21,16 @@ struct SystemRefusal : LibraryError {
   std::string reason;  ///< "Input/output error"
 };
 
+/// A good file asks for something that HDF5 does not do here. The text names the file and a remedy.
+struct NotRead : UserError {
+  using UserError::UserError;
+};
+
 /// The text of HDF5's error stack of this thread, from the innermost call: "truncated file: eof = 96 …".
 std::string last_error();
 
-/// @returns `result`. @throws SystemRefusal, or else LibraryError with HDF5's own text, if it is negative.
+/// @returns `result`. @throws if it is negative: SystemRefusal; NotRead for a link that within_the_file()
+/// does not follow and for a format that is newer than the library; else LibraryError with HDF5's own text.
 template <class Result>
 Result check(Result result, const char* call, std::source_location at = std::source_location::current());
 
@@ -86,6 +92,12 @@ struct Filter {
   std::string name{};  ///< Empty: HDF5 has none for it
 };
 
+/// How a file is rewritten of which a filter is not read here: "h5repack -f SHUF …".
+std::string remedy_of(const Filter& filter);
+
+/// How a file is rewritten whose values lie in other files, or in a layout that is not read here.
+inline constexpr const char* contiguous_remedy = "h5repack -l CONTI OLD NEW writes them into one file";
+
 /// Of a dataset with these creation properties, in the order of writing.
 std::vector<Filter> filters_of(hid_t creation);
 
@@ -107,6 +119,12 @@ class NameList {
   bool out_of_memory_ = false;
 };
 
+/// The file that a Session reads; empty: none.
+struct SessionFile {
+  std::string name{};
+  std::string text_at_crash{};
+};
+
 /// Held around every use of HDF5: the library may have been built without thread safety, and its error stack
 /// must not be printed. A thread may hold several.
 class Session {
@@ -123,8 +141,8 @@ class Session {
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;
-  std::string text_;        ///< empty: no file is read
-  const char* outer_text_;  ///< of the Session around this one
+  SessionFile file_;
+  const SessionFile* outer_;  ///< Of the Session around this one
 };
 
 }  // namespace flotilla::hdf5

@@ -106,7 +106,7 @@ class ChunkedArray final : public Array {
       throw UserError(cat(form().name, ": its chunks ", extents_text(table_.extents), " take ",
                           bytes_text(static_cast<std::int64_t>(chunk_bytes_)),
                           ", more than data.cache_mb = ", cache_->most_bytes() >> 20,
-                          "; raise it, or rewrite the file with smaller ones (h5repack -l)"));
+                          "; raise it, or rewrite the file without chunks (h5repack -l CONTI OLD NEW)"));
   }
 
   /// Whether rows lie in the file as they are.

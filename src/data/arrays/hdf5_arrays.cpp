@@ -18,8 +18,6 @@ namespace {
 
 using hdf5::check;
 
-constexpr const char* repack = "; rewrite the file with h5repack";
-
 /// float16 as h5py writes it; HDF5 1.10 has no name for it.
 bool is_float16(hid_t type) {
   if (H5Tget_class(type) != H5T_FLOAT || H5Tget_size(type) != 2) return false;
@@ -73,16 +71,16 @@ ArrayForm form_of(hid_t dataset, const std::string& name) {
 
 FilterPipeline pipeline_of(hid_t creation, const ArrayForm& form) {
   FilterPipeline pipeline{.filters = {}, .number_bytes = static_cast<std::size_t>(form.type.bytes())};
-  for (const auto& [id, name] : hdf5::filters_of(creation)) {
-    switch (id) {
+  for (const hdf5::Filter& filter : hdf5::filters_of(creation)) {
+    switch (filter.id) {
       case H5Z_FILTER_DEFLATE: pipeline.filters.push_back(ChunkFilter::deflate); break;
       case H5Z_FILTER_SHUFFLE: pipeline.filters.push_back(ChunkFilter::shuffle); break;
       case H5Z_FILTER_FLETCHER32: pipeline.filters.push_back(ChunkFilter::fletcher32); break;
       default:
-        throw UserError(cat(form.name, ": its chunks went through the filter ", id,
-                            name.empty() ? "" : cat(" (", config::printable(name), ")"),
-                            ", which is not read here: gzip, shuffle and fletcher32 are", repack,
-                            " -f SHUF -f GZIP=4"));
+        throw UserError(cat(form.name, ": its chunks went through the filter ", filter.id,
+                            filter.name.empty() ? "" : cat(" (", config::printable(filter.name), ")"),
+                            ", which is not read here: gzip, shuffle and fletcher32 are; ",
+                            hdf5::remedy_of(filter)));
     }
   }
   return pipeline;
@@ -155,8 +153,9 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
     throw UserError(cat(form.name, ": its chunks ", extents_text(table.extents), " are not of its shape ",
                         form.shape_text(), "; copy or write the file again"));
   if ((options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0 && !table.pipeline.filters.empty())
-    throw UserError(
-        cat(form.name, ": its chunks at the edges went through no filter, which is not read here", repack));
+    throw UserError(cat(form.name,
+                        ": its chunks at the edges went through no filter, which is not read here; ",
+                        hdf5::contiguous_remedy));
   hsize_t count = 1;  // of chunks; more than are listed are not counted
   for (std::size_t axis = 0; axis < table.extents.size(); ++axis) {
     const auto along = static_cast<hsize_t>(table.along(axis, form));
@@ -256,9 +255,9 @@ class Hdf5Arrays final : public ArrayFile {
     const hdf5::Session session(path_);
     try {
       const hdf5::File file = hdf5::open_to_read(path_);
-      hdf5::NameList names;
-      names_ = names.take(
-          H5Ovisit2(file.id(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name, &names, H5O_INFO_BASIC), "H5Ovisit2");
+      hdf5::NameList links;
+      names_ = links.take(H5Lvisit(file.id(), H5_INDEX_NAME, H5_ITER_INC, add_name, &links), "H5Lvisit");
+      std::erase_if(names_, [&](const std::string& name) { return !leads_to_array(file, name); });
     } catch (const hdf5::SystemRefusal& refusal) {
       throw UnreadableFile(path_, refusal.reason);
     } catch (const LibraryError& error) {
@@ -268,7 +267,11 @@ class Hdf5Arrays final : public ArrayFile {
   }
 
   std::vector<std::string> names() const override { return names_; }
-  bool has(const std::string& name) const override { return ArrayFile::has(without_slash(name)); }
+  bool has(const std::string& name) const override {
+    if (ArrayFile::has(without_slash(name))) return true;
+    const hdf5::Session session(path_);
+    return leads_to_array(hdf5::open_to_read(path_), name);
+  }
 
   std::unique_ptr<Array> open(const std::string& given) const override {
     const std::string name = without_slash(given);
@@ -291,10 +294,26 @@ class Hdf5Arrays final : public ArrayFile {
     return name.starts_with('/') ? name.substr(1) : name;
   }
 
-  /// @tparam Info what H5Ovisit2 hands on: HDF5 1.10 and 1.14 name it differently.
+  /// @tparam Info what H5Lvisit hands on: HDF5 1.10 and 1.14 name it differently.
   template <class Info>
-  static herr_t add_name(hid_t, const char* name, const Info* info, void* names) {
-    return info->type == H5O_TYPE_DATASET ? static_cast<hdf5::NameList*>(names)->add(name) : 0;
+  static herr_t add_name(hid_t, const char* name, const Info*, void* names) {
+    return static_cast<hdf5::NameList*>(names)->add(name);
+  }
+
+  /// Whether a path leads to an array, over links too, or to what open() says cannot be read.
+  static bool leads_to_array(const hdf5::File& file, const std::string& name) {
+    const hdf5::PropertyList access = hdf5::within_the_file(H5P_LINK_ACCESS);
+    try {
+      const hdf5::Object object(H5Oopen(file.id(), name.c_str(), access.id()), "H5Oopen");
+      return H5Iget_type(object.id()) == H5I_DATASET;
+    } catch (const hdf5::SystemRefusal&) {
+      throw;
+    } catch (const hdf5::NotRead&) {
+      return true;
+    } catch (const LibraryError&) {  // nothing is there, a link leads to nothing, or what is there is damaged
+      H5L_info_t link{};
+      return H5Lget_info(file.id(), name.c_str(), &link, access.id()) >= 0 && link.type == H5L_TYPE_HARD;
+    }
   }
 
   std::unique_ptr<Array> open_dataset_of(const hdf5::File& file, hid_t dataset,
@@ -304,10 +323,9 @@ class Hdf5Arrays final : public ArrayFile {
     const H5D_layout_t layout = check(H5Pget_layout(creation.id()), "H5Pget_layout");
     // Before HDF5 is asked for the shape, for which it looks into other files.
     if (hdf5::lies_in_other_files(creation.id()))
-      throw UserError(
-          cat(name,
-              ": its numbers lie in other files, which is not read here; name those files, or write "
-              "one file (h5repack)"));
+      throw UserError(cat(name,
+                          ": its numbers lie in other files, which is not read here; name those files, or ",
+                          hdf5::contiguous_remedy));
     ArrayForm form = form_of(dataset, name);
     if (layout == H5D_CHUNKED) {
       // As deflate's best. Of chunks that were never written a file holds none: some room for these.
