@@ -66,10 +66,19 @@ class Record {
 
 /// Where the central directory lies.
 struct Directory {
-  std::int64_t begin = 0;
+  std::int64_t begin = 0;  ///< In the archive, as are the places of its entries
   std::int64_t bytes = 0;
   std::uint64_t count = 0;
+  std::int64_t front = 0;  ///< Bytes of the file before the archive
 };
+
+/// The directory ends where the record that describes it begins; what is more than its place says is in
+/// front.
+Directory behind_front(Directory directory, std::int64_t end, const Record& record) {
+  directory.front = end - directory.bytes - directory.begin;
+  if (directory.bytes < 0 || directory.begin < 0 || directory.front < 0) record.fail();
+  return directory;
+}
 
 Directory find_directory(const File& archive) {
   const std::int64_t tail_bytes = std::min(archive.size(), end_bytes + most_comment);
@@ -83,12 +92,15 @@ Directory find_directory(const File& archive) {
   Directory directory{
       .begin = tail.place(at + 16, 4), .bytes = tail.place(at + 12, 4), .count = tail.number(at + 10, 2)};
   const std::int64_t end = archive.size() - tail_bytes + static_cast<std::int64_t>(at);
-  if (end < locator_bytes) return directory;
+  if (end < locator_bytes) return behind_front(directory, end, tail);
   const Record locator(archive, end - locator_bytes, locator_bytes);
-  if (locator.number(0, 4) != locator64) return directory;
-  const Record end64(archive, locator.place(8, 8), end64_bytes);
+  if (locator.number(0, 4) != locator64) return behind_front(directory, end, tail);
+  const std::int64_t at64 =
+      end - locator_bytes - end64_bytes;  // its place in the archive tells not what is in front
+  const Record end64(archive, at64, end64_bytes);
   if (end64.number(0, 4) != directory_end64) end64.fail();
-  return {.begin = end64.place(48, 8), .bytes = end64.place(40, 8), .count = end64.number(32, 8)};
+  return behind_front(
+      {.begin = end64.place(48, 8), .bytes = end64.place(40, 8), .count = end64.number(32, 8)}, at64, end64);
 }
 
 /// Sizes and place of an entry, of which those that do not fit 32 bits stand in its extra field.
@@ -116,7 +128,7 @@ void take_extra(const Record& record, std::size_t at, std::size_t end, EntryNumb
 std::vector<ZipMember> zip_members(const File& archive) {
   const Directory directory = find_directory(archive);
   if (directory.bytes > most_directory) Record(archive, 0, 0).fail();
-  const Record record(archive, directory.begin, directory.bytes);
+  const Record record(archive, directory.front + directory.begin, directory.bytes);
   std::vector<ZipMember> members;
   std::int64_t stored = 0;  // of all
   std::size_t at = 0;
@@ -135,7 +147,7 @@ std::vector<ZipMember> zip_members(const File& archive) {
       throw UserError(
           cat("'", archive.name(), "', ", shown(member.name),
               ": is encrypted or compressed in a way that NumPy has not; write it with numpy.savez"));
-    const auto header = static_cast<std::int64_t>(numbers.header);
+    const std::int64_t header = directory.front + static_cast<std::int64_t>(numbers.header);
     const Record local(archive, header, local_bytes);
     if (local.number(0, 4) != local_header) local.fail();
     member.begin = header + local_bytes + local.place(26, 2) + local.place(28, 2);

@@ -72,6 +72,20 @@ TEST_F(ArrayDamage, StoredArraysOfAnArchiveAreComparedWithTheirChecksums) {
 }
 
 /// As small files would claim to hold many large arrays.
+/// As in a program that unpacks itself: places in the archive count from its own beginning.
+TEST_F(ArrayDamage, AnArchiveMayHaveBytesInFrontOfIt) {
+  data.kind = DataKind::numpy;
+  const test::Bytes front(300, 'x');
+  for (const bool zip64 : {false, true}) {
+    const test::Bytes archive = test::npz({images, labels}, {.zip64 = zip64});
+    test::save(folder.path("a.npz"), test::join(front, archive));
+    EXPECT_EQ(mistake("a.npz"), "none");
+    test::save(folder.path("a.npz"), {archive.begin() + 10, archive.end()});
+    EXPECT_NE(mistake("a.npz").find("is no .npz file, or is truncated or damaged"), std::string::npos)
+        << mistake("a.npz");
+  }
+}
+
 TEST_F(ArrayDamage, ArraysOfAnArchiveThatLieOneOverTheOther) {
   data.kind = DataKind::numpy;
   test::Bytes bytes = test::npz({test::counted("images", f32, {400, 2}), labels});
