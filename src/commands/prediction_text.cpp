@@ -14,17 +14,18 @@ namespace flotilla {
 
 namespace {
 
-/// Fields with commas, quotes or line ends stand in quotes, as RFC 4180 says.
-std::string csv_field(const std::string& text) {
+/// Bytes that are not UTF-8, which names of files may hold, become U+FFFD.
+std::string json_text(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// In UTF-8 as json_text(). Fields with commas, quotes or line ends stand in quotes, as RFC 4180 says.
+std::string csv_field(const std::string& given) {
+  const auto text = nlohmann::json::parse(json_text(given)).get<std::string>();
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
   return quoted + '"';
-}
-
-/// Bytes that are not UTF-8, which names of files may hold, become U+FFFD.
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string number_text(double probability) {

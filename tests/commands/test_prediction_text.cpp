@@ -35,6 +35,14 @@ TEST(PredictionText, GivesAllClassesAColumnEachInCsv) {
   EXPECT_EQ(unread_line(layout, 3, "", "is empty"), "3,,,\n");
 }
 
+TEST(PredictionText, IsUtf8WhateverTheNamesOfFilesAre) {
+  PredictionLayout layout{.outputs = 3, .top = 1, .names = true};
+  EXPECT_EQ(prediction_line(layout, 1, "ü\xFF,b.jpg", outputs), "1,\"ü\uFFFD,b.jpg\",1,0.6\n");
+  EXPECT_EQ(unread_line(layout, 1, "\xC3.jpg", "is empty"), "1,\uFFFD.jpg,,\n");
+  layout.format = PredictionFormat::jsonl;
+  EXPECT_NE(prediction_line(layout, 1, "\xFF.jpg", outputs).find("\"\uFFFD.jpg\""), std::string::npos);
+}
+
 TEST(PredictionText, QuotesFieldsOfCsv) {
   const PredictionLayout layout{.classes = {"cat", "a \"big\", red dog", "hat"}, .outputs = 3, .names = true};
 
