@@ -5,7 +5,7 @@
     python3 scripts/torch_to_hdf5.py IN.pt OUT.h5          # for model.initial_weights or `flotilla evaluate OUT.h5 DECK`
     python3 scripts/torch_to_hdf5.py --back IN.h5 OUT.pt   # from a checkpoint, an exported model or a file of weights
 
-IN.pt holds a state_dict, or a dictionary with one under "state_dict" or "model"; names that all begin with "module."
+IN.pt, which may be a file of safetensors too, holds a state_dict, or a dictionary with one under "state_dict" or "model"; names that all begin with "module."
 (DataParallel) lose that. OUT.h5 holds /statistics/<name> for running means and variances and /parameters/<name> for all
 else, in float32 and in torch's shapes and order. Counters (num_batches_tracked) are left out; the way back adds them as
 0, so that load_state_dict(strict=True) is content. Optimizer state does not travel. Needs torch and h5py.
@@ -31,6 +31,10 @@ def group_of(name):
 
 def state_dict_in(path):
     """The tensors of a .pt file by name. Nothing in the file is executed (weights_only)."""
+    with open(path, "rb") as file:
+        if file.read(10)[8:] == b'{"':
+            from safetensors.torch import load_file
+            return load_file(path)
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has no common base for what a damaged or foreign file makes it throw

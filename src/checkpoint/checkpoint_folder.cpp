@@ -17,6 +17,7 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/files/file_error.hpp"
 #include "src/files/folders.hpp"
 
@@ -341,6 +342,10 @@ std::string checkpoint_at(const std::string& file_or_folder,
     on_damaged(text);
   };
   if (auto newest = find_newest_good(file_or_folder, note, workers)) return *newest;
+  const FileKind kind = kind_of_path(file_or_folder);
+  if (!is_there(file_or_folder + "/checkpoints") && kind.advice.starts_with("data.kind"))
+    throw UserError(cat("'", file_or_folder, "' ",
+                        wrong_kind_text(kind, "a run's folder or one of checkpoints (step-*.h5)")));
   throw UserError(cat("the folder '", file_or_folder,
                       "' holds no good checkpoint (step-*.h5, there or in checkpoints/)",
                       newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),

@@ -7,11 +7,11 @@
 #include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/state_json.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/data/shown.hpp"
 #include "src/files/checksum.hpp"
 #include "src/files/file.hpp"
@@ -27,10 +27,14 @@ void require_own_values(hid_t creation) {
     throw UserError(cat("has its values in other files, which are not read: ", contiguous_remedy));
 }
 
-/// Whether the file has an ending that PyTorch's users give to files of torch.save().
-bool is_of_torch(const std::string& path) {
-  static constexpr std::array<std::string_view, 4> endings = {".pt", ".pth", ".bin", ".ckpt"};
-  return std::ranges::count(endings, std::filesystem::path(path).extension().string()) > 0;
+/// @throws UserError if the file is recognised as another than an HDF5 file
+void refuse_other_than_hdf5(const std::string& path) {
+  const FileKind kind = kind_of_path(path);
+  if (kind.name == "a PyTorch file" || kind.name == "a Python pickle" || kind.name == "a file of safetensors")
+    throw UserError(cat("'", path, "' is ", kind.name,
+                        ", not an HDF5 file: python3 scripts/torch_to_hdf5.py ", path, " ",
+                        std::filesystem::path(path).replace_extension(".h5").string(), " makes one of it"));
+  refuse_other_kinds(path, FileFormat::hdf5, "a checkpoint or a file of weights (HDF5)");
 }
 
 Attribute open_attribute(hid_t object, const char* name) {
@@ -313,10 +317,7 @@ FileIndex read_index(const std::string& path) {
   } catch (const SystemRefusal& refusal) {
     throw UnreadableFile(path, refusal.reason);
   } catch (const LibraryError& error) {
-    if (is_of_torch(path))
-      throw UserError(
-          cat("'", path, "' is not an HDF5 file but one of PyTorch: python3 scripts/torch_to_hdf5.py ", path,
-              " ", std::filesystem::path(path).replace_extension(".h5").string(), " makes one of it"));
+    refuse_other_than_hdf5(path);
     throw UserError(cat("'", path, "' is not an HDF5 file, or is truncated or damaged at its start: ",
                         error.what(), "; give another file, or copy it again"));
   }

@@ -195,12 +195,8 @@ FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState*
 namespace flotilla {
 
 std::string hdf5_version() {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
   const hdf5::Session session;
-  hdf5::check(H5get_libversion(&major, &minor, &release), "H5get_libversion");
-  return cat(major, ".", minor, ".", release);
+  return hdf5::library_version();
 }
 
 }  // namespace flotilla

@@ -49,6 +49,14 @@ std::span<const float> Snapshot::of(const CheckpointTensor& tensor) const {
 
 CheckpointFile::CheckpointFile(const std::string& path, Content content)
     : index_(hdf5::read_index(path)), content_(content), reader_(index_) {
+  const bool has_parameters = std::ranges::any_of(
+      index_.tensors, [](const StoredTensor& tensor) { return tensor.path.starts_with("parameters/"); });
+  if (!has_parameters && !index_.has_state && index_.problems.empty())
+    throw UserError(
+        cat("'", path,
+            "' is an HDF5 file of arrays, not a checkpoint or a file of weights, which has its weights in "
+            "/parameters, under the names that flotilla inspect shows for a checkpoint of the model; "
+            "data.kind = \"hdf5\" reads files of data"));
   if (content == Content::everything && !index_.has_state)
     throw UserError(cat("'", path,
                         "' has no training state (no attribute schema): it is not a checkpoint; weights ",
@@ -61,10 +69,7 @@ CheckpointFile::CheckpointFile(const std::string& path, Content content)
     tensors_.push_back({tensor.path, tensor.shape, offset});
     offset += tensor.shape.size();
   }
-  const auto is_parameter = [](const CheckpointTensor& tensor) {
-    return tensor.path.starts_with("parameters/");
-  };
-  if (content == Content::weights && std::ranges::none_of(tensors_, is_parameter))
+  if (content == Content::weights && !has_parameters)
     throw UserError(cat(
         "'", path, "' has no datasets in /parameters: weights are looked for there, under the names that ",
         "flotilla inspect shows for a checkpoint of the model"));

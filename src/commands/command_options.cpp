@@ -85,8 +85,10 @@ void add_options(CLI::App& command, PredictArguments& arguments, Positionals& po
 
 void add_options(CLI::App& command, InspectArguments& arguments) {
   command
-      .add_option("FILE", arguments.checkpoint,
-                  "Checkpoint, exported model, a run's folder, or data: HDF5, .npy, .npz, IDX, CIFAR's .bin")
+      .add_option(
+          "FILE", arguments.checkpoint,
+          "Checkpoint, exported model, a run's folder, or data: HDF5, .npy, .npz, IDX, CIFAR's .bin; of "
+          "images, tar files, lists and logs it says which key reads them")
       ->required();
   command.add_flag("--json", arguments.json, "As JSON");
   command.add_flag("--deck", arguments.show_deck, "Print the deck in it as well");

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/commands/array_statistics.hpp"
 #include "src/commands/text_columns.hpp"
 #include "src/config/values.hpp"
 #include "src/data/arrays/known_arrays.hpp"
+#include "src/data/file_kind.hpp"
+#include "src/files/folders.hpp"
 #include "src/observe/progress_line.hpp"
 
 namespace flotilla {
@@ -136,13 +139,28 @@ std::string as_json(const std::string& path, const std::string& format,
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+/// What a file or a folder of data is whose samples are not shown. Nothing where it is none, or may hold a
+/// model.
+std::optional<Inspection> inspect_other_data(const std::string& path, const InspectOptions& options) {
+  const FileKind kind = kind_of_path(path);
+  if (kind.format == FileFormat::folder && (is_there(path + "/checkpoints") || !checkpoints_in(path).empty()))
+    return std::nullopt;
+  const bool may_be_model = kind.format == FileFormat::hdf5 && !kind.gzipped;
+  if (may_be_model || !kind.advice.starts_with("data.kind")) return std::nullopt;
+  const std::string format = described(kind);
+  const std::string advice = advice_on(kind);
+  const nlohmann::ordered_json json{{"path", path}, {"format", format}, {"advice", advice}};
+  return Inspection{.text = options.json ? json.dump(2) + "\n" : cat(path, ": ", format, "; ", advice, "\n"),
+                    .damage = {}};
+}
+
 }  // namespace
 
 std::optional<Inspection> inspect_arrays(const std::string& path, const InspectOptions& options) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
   const KnownArrays known = open_known_arrays(path, std::make_shared<ChunkCache>(cached_bytes));
-  if (known.file == nullptr) return std::nullopt;
+  if (known.file == nullptr) return inspect_other_data(path, options);
   std::vector<ArrayFacts> arrays;
   for (const std::string& name : known.file->names()) arrays.push_back(facts_of(*known.file, name));
   const std::string title =

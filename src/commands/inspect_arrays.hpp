@@ -9,7 +9,8 @@
 namespace flotilla {
 
 /// Shows the arrays of a file of data: shapes, types, how they are stored, mean, deviation, least and largest
-/// value, and lines for a deck. Nothing where the file holds no arrays, as a checkpoint. @throws UserError if
+/// value, and lines for a deck; of images, tar files, lists and logs what they are and which key reads them.
+/// Nothing where the file holds no data, as a checkpoint. @throws UserError if
 /// it is damaged
 std::optional<Inspection> inspect_arrays(const std::string& path, const InspectOptions& options);
 

@@ -10,6 +10,8 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/arrays/hdf5_arrays.hpp"
+#include "src/data/arrays/known_arrays.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "src/data/shards/tar_format.hpp"
@@ -31,6 +33,8 @@ constexpr const char* images_read =
 constexpr const char* to_png = "convert it to JPEG or PNG";
 constexpr const char* to_npz = "write its numbers with numpy.savez, for data.kind = \"numpy\"";
 constexpr const char* again = "copy or download it again";
+constexpr const char* torch_converts =
+    "python3 scripts/torch_to_hdf5.py IN OUT.h5 makes weights for model.initial_weights of it";
 
 struct Signature {
   std::size_t at;
@@ -64,7 +68,7 @@ constexpr std::array signatures = {
     Signature{4, "1AY&SY"sv, other, "a bzip2 file", "decompress it with bunzip2"},
     Signature{0, "\xFD\x37zXZ\0"sv, other, "an xz file", "decompress it with unxz"},
     Signature{0, "\x28\xB5\x2F\xFD"sv, other, "a zstd file", "decompress it with unzstd"},
-    Signature{0, "\x04\x22\x4D\x18"sv, other, "an lz4 file", "decompress it with unlz4"},
+    Signature{0, "\x04\x22\x4D\x18"sv, other, "an lz4 file", "decompress it with unlz4 -m"},
     Signature{0, "]\0\0"sv, other, "an lzma file", "decompress it with unlzma"},
     Signature{0, "\x1F\x9D"sv, other, "a file of compress", "decompress it with gunzip"},
     Signature{0, "7z\xBC\xAF\x27\x1C"sv, other, "a 7-Zip archive", "unpack it with 7z x"},
@@ -134,6 +138,8 @@ FileKind kind_of_text(std::string_view text) {
   if (line.starts_with('{') ||
       (line.starts_with('[') && (second == line.npos || "{\"0123456789-"sv.find(line[second]) != line.npos)))
     return kind(format, "a JSON file", to_npz);
+  if (line.starts_with('[') && line.ends_with(']'))
+    return kind(format, "a TOML file", "flotilla train and compare read decks and plans");
   if (line.find_first_of(",;") != line.npos) return kind(format, "a CSV file", to_npz);
   return kind(format, "a text file", "check the path");
 }
@@ -145,7 +151,7 @@ FileKind kind_of_zip(std::string_view bytes) {
                         : bytes.substr(30).substr(0, static_cast<unsigned char>(bytes[26]) +
                                                          256U * static_cast<unsigned char>(bytes[27]));
   if (name.ends_with(".npy")) return kind(FileFormat::npz, "a NumPy archive (.npz)", numpy_reads);
-  if (name.ends_with("data.pkl")) return kind(other, "a PyTorch file", to_npz);
+  if (name.ends_with("data.pkl")) return kind(other, "a PyTorch file", torch_converts);
   if (name == "[Content_Types].xml") return kind(other, "an Office document", to_npz);
   return kind(other, "a zip archive", "unpack it with unzip");
 }
@@ -199,6 +205,11 @@ FileKind kind_of_bytes(std::span<const std::byte> begin) {
   if (bytes.starts_with("\0\0"sv) && bytes.size() > 3 && bytes[2] >= 8 && bytes[2] <= 14 && bytes[3] >= 1 &&
       bytes[3] <= 8)
     return kind_of_idx(bytes);
+  if (bytes.size() > 9 && bytes[8] == '{' && bytes[9] == '"' && bytes.substr(3, 5) == "\0\0\0\0\0"sv)
+    return kind(other, "a file of safetensors", torch_converts);
+  if (bytes.size() > 2 && bytes[0] == '\x08' && '\3' <= bytes[1] && bytes[1] <= '\x20' &&
+      (bytes[2] == '\x12' || bytes[2] == '\x3A'))
+    return kind(other, "an ONNX model", "Flotilla reads the checkpoint that it was exported from");
   if (bytes.starts_with("\x80") && bytes.size() > 2 && bytes[1] >= 2 && bytes[1] <= 5)
     return kind(other, "a Python pickle", to_npz);
   if (bytes.size() >= 512 && !tar::is_zero(begin.first(512)) && tar::parse_header(begin.first(512)))
@@ -230,14 +241,27 @@ FileKind kind_of_path(const std::string& path) {
   return found;
 }
 
-std::string wrong_kind_text(const FileKind& kind, std::string_view wanted) {
+std::string described(const FileKind& kind) {
+  return cat(kind.name, kind.gzipped ? " compressed by gzip" : "");
+}
+
+std::string advice_on(const FileKind& kind) {
   const bool read_inflated = kind.format == FileFormat::idx || kind.format == FileFormat::text;
-  return cat("is ", kind.name, kind.gzipped ? " compressed by gzip" : "", ", not ", wanted, "; ",
-             kind.gzipped && !read_inflated ? "decompress it with gunzip, and " : "", kind.advice);
+  return cat(kind.gzipped && !read_inflated ? "decompress it with gunzip, and " : "", kind.advice);
+}
+
+std::string wrong_kind_text(const FileKind& kind, std::string_view wanted) {
+  return cat("is ", described(kind), ", not ", wanted, "; ", advice_on(kind));
 }
 
 void refuse_other_kinds(const std::string& path, FileFormat format, std::string_view wanted) {
-  const FileKind kind = kind_of_path(path);
+  FileKind kind = kind_of_path(path);
+  if (kind.format == FileFormat::hdf5 && format != kind.format && !kind.gzipped &&
+      is_of_model(*open_hdf5_arrays(path, nullptr)))
+    kind = model_file;
+  const bool read_inflated = format == FileFormat::idx || format == FileFormat::text;
+  if (kind.format == format && kind.gzipped && !read_inflated)
+    throw UserError(cat(config::printable(path), ": is ", described(kind), "; decompress it with gunzip"));
   if (kind.format != format && kind.format != FileFormat::unknown)
     throw UserError(cat(config::printable(path), ": ", wrong_kind_text(kind, wanted)));
 }

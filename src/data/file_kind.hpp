@@ -21,6 +21,12 @@ struct FileKind {
   bool gzipped = false;       ///< The other members are those of the file inside
 };
 
+/// An HDF5 file in which is_of_model() finds weights; kind_of_path() does not look.
+inline constexpr FileKind model_file{
+    .format = FileFormat::hdf5,
+    .name = "a checkpoint or a file of weights",
+    .advice = "run.resume, model.initial_weights, evaluate and predict read such files"};
+
 /// The first bytes of a file that suffice to recognise it.
 inline constexpr std::size_t file_kind_bytes = 8192;
 
@@ -30,6 +36,9 @@ FileKind kind_of_bytes(std::span<const std::byte> begin);
 /// Recognises a file by its first bytes, those inside it if it is compressed by gzip, and its size, or a
 /// folder by the names in it. @throws UserError if it is missing or unreadable
 FileKind kind_of_path(const std::string& path);
+
+std::string described(const FileKind& kind);  ///< "an IDX file of images compressed by gzip"
+std::string advice_on(const FileKind& kind);  ///< FileKind::advice, behind gunzip where it is needed first
 
 /// "is a bzip2 file, not a LIBSVM file; decompress it with bunzip2": to follow a path and a colon.
 /// @param wanted with its article

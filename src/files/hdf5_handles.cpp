@@ -69,14 +69,6 @@ herr_t refuse_link(const char* from, const char* /*group*/, const char* file, co
   return -1;
 }
 
-std::string version_text() {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  H5get_libversion(&major, &minor, &release);
-  return cat(major, ".", minor, ".", release);
-}
-
 constexpr std::array crashes{SIGFPE, SIGSEGV};
 std::array<struct sigaction, crashes.size()> actions_before{};
 
@@ -115,6 +107,14 @@ bool handle_crashes() {
 
 }  // namespace
 
+std::string library_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  check(H5get_libversion(&major, &minor, &release), "H5get_libversion");
+  return cat(major, ".", minor, ".", release);
+}
+
 std::string last_error() {
   std::string text;
   if (H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text) < 0 || text.empty()) return "no reason given";
@@ -128,7 +128,7 @@ void fail(const char* call, std::source_location at) {
   const std::string reason = last_error();
   if (file_being_read != nullptr && reason.find("version") != std::string::npos)
     throw NotRead(
-        cat("'", file_being_read->name, "' is of a newer HDF5 format than HDF5 ", version_text(),
+        cat("'", file_being_read->name, "' is of a newer HDF5 format than HDF5 ", library_version(),
             " reads, with which Flotilla was built (", reason,
             "); python3 scripts/rewrite_hdf5.py OLD NEW (needs h5py) writes it in the oldest format, as "
             "h5py does without libver=\"latest\""));

@@ -26,6 +26,8 @@ struct NotRead : UserError {
   using UserError::UserError;
 };
 
+std::string library_version();  ///< "1.10.8". A Session is held.
+
 /// The text of HDF5's error stack of this thread, from the innermost call: "truncated file: eof = 96 …".
 std::string last_error();
 

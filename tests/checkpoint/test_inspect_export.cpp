@@ -108,8 +108,9 @@ TEST(Inspect, RefusesWhatIsNoHdf5File) {
   const test::TemporaryFolder folder;
   put_bytes(folder.path("a.h5"), std::vector<std::byte>(100));
 
-  EXPECT_TRUE(
-      mentions(user_error([&] { inspect(folder.path("a.h5"), {}); }), {folder.path("a.h5"), "not an HDF5"}));
+  EXPECT_TRUE(mentions(
+      user_error([&] { inspect(folder.path("a.h5"), {}); }),
+      {folder.path("a.h5"), "a file that begins with zeros, not a checkpoint or a file of weights (HDF5)"}));
 }
 
 TEST(CheckpointFile, SaysWhetherAFileKeepsTheOrderOfItsTensors) {
@@ -123,13 +124,16 @@ TEST(CheckpointFile, SaysWhetherAFileKeepsTheOrderOfItsTensors) {
 
 TEST(Inspect, NamesTheScriptThatConvertsFilesOfPyTorch) {
   const test::TemporaryFolder folder;
-  put_bytes(folder.path("a.pt"), std::vector<std::byte>(100));
+  constexpr std::string_view zip("PK\3\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0A\0\0\0a/data.pkl",
+                                 40);
+  const auto bytes = std::as_bytes(std::span(zip));
+  put_bytes(folder.path("a.pt"), {bytes.begin(), bytes.end()});
 
   const std::string told = user_error([&] { inspect(folder.path("a.pt"), {}); });
 
   EXPECT_TRUE(mentions(
       told, {"python3 scripts/torch_to_hdf5.py " + folder.path("a.pt") + " " + folder.path("a.h5")}));
-  EXPECT_EQ(told.find("H5"), std::string::npos) << told;
+  EXPECT_EQ(told.find("H5F"), std::string::npos) << told;
 }
 
 TEST(Export, DoesNotReplaceACheckpointThatARunResumesFrom) {

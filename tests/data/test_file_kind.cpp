@@ -56,7 +56,11 @@ const std::vector<Case> recognised = {
     {"# made by x\n\n-1 3:0.5\n", "a LIBSVM file"},
     {"{\"a\": 1}", "a JSON file"},
     {"[[1, 2]]", "a JSON file"},
-    {"[run]\noutput = \"x\"", "a text file"},
+    {"[run]\noutput = \"x\"", "a TOML file"},
+    {"x = 1", "a text file"},
+    {"PK\3\4"s + std::string(22, '\0') + "\x10\0\0\0archive/data.pkl"s, "a PyTorch file"},
+    {"\x40\0\0\0\0\0\0\0{\"w\":{}}"s, "a file of safetensors"},
+    {"\x08\x08\x12\x07pytorch", "an ONNX model"},
     {"x,y\n1,2\n", "a CSV file"},
     {"\1\2\3\4", "a file of an unknown kind"},
     {std::string(3073, '\1'), "a CIFAR file"},
@@ -79,6 +83,8 @@ TEST(FileKind, LooksIntoGzipFiles) {
   test::save(folder.path("idx"), test::gzip(test::images(1, 2, 2)));
   test::save(folder.path("hdf5"), test::gzip(bytes("\x89HDF\r\n\x1A\n")));
   test::save(folder.path("cut"), {0x1F, 0x8B, 8});
+  EXPECT_NO_THROW(refuse_other_kinds(folder.path("idx"), FileFormat::idx, "wanted"));
+  EXPECT_THROW(refuse_other_kinds(folder.path("hdf5"), FileFormat::hdf5, "wanted"), UserError);
 
   EXPECT_EQ(told(folder.path("idx")),
             "is an IDX file of images compressed by gzip, not wanted; data.kind = \"idx\" reads it");

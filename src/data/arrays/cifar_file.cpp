@@ -6,6 +6,7 @@
 #include "kernels/error.hpp"
 #include "src/data/arrays/plain_array.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 
 namespace flotilla {
 
@@ -25,6 +26,7 @@ class CifarFile final : public ArrayFile {
     } else if (bytes > 0 && bytes % (image_bytes + 2) == 0) {
       names_ = {"coarse_labels", "fine_labels"};
     } else {
+      refuse_other_kinds(path, FileFormat::cifar, "a CIFAR file of the binary version");
       throw UserError(
           cat("'", path, "' is no file of CIFAR's, or truncated: its ", bytes,
               " bytes are no multiple of 3073 (CIFAR-10) or 3074 (CIFAR-100); give the binary version"));

@@ -10,6 +10,7 @@
 #include "src/data/arrays/chunked_array.hpp"
 #include "src/data/arrays/plain_array.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/files/hdf5_handles.hpp"
 
 namespace flotilla {
@@ -261,6 +262,7 @@ class Hdf5Arrays final : public ArrayFile {
     } catch (const hdf5::SystemRefusal& refusal) {
       throw UnreadableFile(path_, refusal.reason);
     } catch (const LibraryError& error) {
+      refuse_other_kinds(path_, FileFormat::hdf5, "an HDF5 file");
       throw UserError(cat("'", path_, "' is not an HDF5 file, or is truncated or damaged at its start: ",
                           error.what(), "; copy or write it again"));
     }

@@ -15,9 +15,13 @@ struct KnownArrays {
   std::unique_ptr<ArrayFile> file;
 };
 
-/// Opens a file of arrays of any kind that is read, told by its first bytes (CIFAR: by its ending and size),
+/// Opens a file of arrays of any kind that is read, told by its contents,
 /// or a folder of .npy files. Null where it is no file of arrays: a checkpoint, which is HDF5 too, is none.
 /// @throws UserError if it is damaged
 KnownArrays open_known_arrays(const std::string& path, std::shared_ptr<ChunkCache> cache);
+
+/// Whether the arrays of an HDF5 file are those of a checkpoint, of a server's part of one or of a file of
+/// weights.
+bool is_of_model(const ArrayFile& file);
 
 }  // namespace flotilla

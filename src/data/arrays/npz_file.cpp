@@ -11,6 +11,7 @@
 #include "src/data/arrays/npy_array.hpp"
 #include "src/data/arrays/zip_index.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 
 namespace flotilla {
 
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* npy_ending = ".npy";
+constexpr const char* numpy_file = "a file of NumPy (.npy, .npz)";
 
 std::shared_ptr<const UnchangedFile> unchanged(File file) {
   return std::make_shared<const UnchangedFile>(std::move(file));
@@ -29,10 +31,15 @@ std::atomic<std::int64_t> bytes_to_compare{std::int64_t{1} << 30};
 class NpzFile final : public ArrayFile {
  public:
   NpzFile(const std::string& path, const std::map<std::string, std::string>& inflated)
-      : path_(path),
-        inflated_(inflated),
-        file_(unchanged(open_data_file(path))),
-        members_(zip_members(file_->file())) {}
+      : path_(path), inflated_(inflated), file_(unchanged(open_data_file(path))) {
+    try {
+      members_ = zip_members(file_->file());
+    } catch (const UserError&) {
+      refuse_other_kinds(path, FileFormat::npz, numpy_file);
+      throw;
+    }
+    if (names().empty()) refuse_other_kinds(path, FileFormat::npz, numpy_file);
+  }
 
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
@@ -75,7 +82,12 @@ class NpyFiles final : public ArrayFile {
   std::unique_ptr<Array> open(const std::string& name) const override {
     const std::string& path = paths_.at(name);
     const auto file = unchanged(open_data_file(path));
-    return open_npy(cat("'", path, "'"), file, 0, file->size());
+    try {
+      return open_npy(cat("'", path, "'"), file, 0, file->size());
+    } catch (const UserError&) {
+      refuse_other_kinds(path, FileFormat::npy, "a NumPy array (.npy)");
+      throw;
+    }
   }
 
  private:

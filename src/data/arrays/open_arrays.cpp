@@ -16,8 +16,10 @@
 #include "src/data/arrays/array_dataset.hpp"
 #include "src/data/arrays/cifar_file.hpp"
 #include "src/data/arrays/hdf5_arrays.hpp"
+#include "src/data/arrays/known_arrays.hpp"
 #include "src/data/arrays/npz_file.hpp"
 #include "src/data/arrays/plain_array.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/files/file.hpp"
@@ -65,16 +67,29 @@ bool holds_npy(const DataConfig& data, const std::string& folder) {
   return fs::exists(fs::path(folder) / (data.inputs + ".npy"), ignored);
 }
 
+/// Whether a file is one array of NumPy, whatever its name.
+bool is_npy(const DataConfig& data, const std::string& path) {
+  return data.kind == DataKind::numpy && kind_of_path(path).format == FileFormat::npy;
+}
+
 /// One for each file, or one for a folder of .npy files.
 std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source, bool training,
                                        LeftOut* left_out = nullptr) {
-  if (data.kind == DataKind::numpy && is_folder(source.path) && holds_npy(data, source.path))
-    return {source.path};
-  std::vector<std::string> files = find_data_files(
-      source.path,
-      {.of = [&](const std::string& name) { return what_is(data.kind, training, name); },
-       .wanted = cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")")},
-      left_out);
+  const bool folder = is_folder(source.path);
+  if (data.kind == DataKind::numpy && folder && holds_npy(data, source.path)) return {source.path};
+  const std::string wanted =
+      cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")");
+  std::vector<std::string> files;
+  try {
+    files = find_data_files(
+        source.path,
+        {.of = [&](const std::string& name) { return what_is(data.kind, training, name); }, .wanted = wanted},
+        left_out);
+  } catch (const UserError&) {
+    const FileKind kind = folder ? kind_of_path(source.path) : FileKind();
+    if (!kind.advice.starts_with("data.kind")) throw;
+    throw UserError(cat(config::printable(source.path), ": ", wrong_kind_text(kind, "one of " + wanted)));
+  }
   std::ranges::sort(files);
   return files;
 }
@@ -87,7 +102,7 @@ std::unique_ptr<ArrayFile> open_source(const DataConfig& data, const std::string
     default: break;
   }
   if (is_folder(path)) return open_npy_folder(path);
-  if (path.ends_with(".npy")) return open_npy_file(path);
+  if (is_npy(data, path)) return open_npy_file(path);
   return open_npz(path, use.inflated);
 }
 
@@ -107,7 +122,10 @@ std::unique_ptr<Array> open_named(const ArrayFile& file, const std::string& path
                                   const std::string& name, MistakeList& mistakes) {
   std::unique_ptr<Array> array;
   if (!file.has(name)) {
-    mistakes.add(cat("'", path, "' has no array ", config::quoted(name), " (", key, "): ", names_text(file)));
+    // Files of simulations may have parameters too: to say so once is enough.
+    const bool is_model = is_of_model(file) && std::string_view(key) == "data.inputs";
+    mistakes.add(cat("'", path, "' has no array ", config::quoted(name), " (", key, "): ", names_text(file),
+                     is_model ? cat("; it seems to be ", model_file.name, ": ", model_file.advice) : ""));
     return array;
   }
   mistakes.attempt([&] { array = file.open(name); });
@@ -122,7 +140,7 @@ ArrayPair open_pair(const DataConfig& data, const DataSourceConfig& source, cons
   if (data.kind == DataKind::cifar) {
     inputs = "images";
     if (source.has_labels()) mistakes.attempt([&] { targets = cifar_labels(file, path, classes); });
-  } else if (path.ends_with(".npy")) {
+  } else if (is_npy(data, path)) {
     if (source.has_labels()) {
       mistakes.add(cat("'", path,
                        "' is one array, and samples need labels or targets too; name the folder that holds ",

@@ -53,9 +53,11 @@ TEST_F(ArrayMistakes, OfSeveralFilesAreToldAtOnce) {
 
 TEST_F(ArrayMistakes, FilesThatAreNoHdf5OrCutShort) {
   test::save(folder.path("text.h5"), {'h', 'e', 'l', 'l', 'o'});
-  EXPECT_TRUE(mistake("text.h5").starts_with(
-      "'text.h5' is not an HDF5 file, or is truncated or damaged at its start: "))
-      << mistake("text.h5");
+  EXPECT_EQ(mistake("text.h5"), "text.h5: is a text file, not an HDF5 file; check the path");
+  test::save(folder.path("other.h5"), {1, 2, 3, 4});
+  EXPECT_TRUE(mistake("other.h5").starts_with(
+      "'other.h5' is not an HDF5 file, or is truncated or damaged at its start: "))
+      << mistake("other.h5");
   save("short.h5", {images, labels});
   cut("short.h5", 20);
   EXPECT_TRUE(mistake("short.h5").starts_with("'short.h5' is not an HDF5 file, or is truncated"))
@@ -281,7 +283,7 @@ TEST_F(ArrayMistakes, NumbersInOtherFiles) {
 TEST_F(ArrayMistakes, FilesOfCifar) {
   data.kind = DataKind::cifar;
   data.flip = 0.0;
-  test::save(folder.path("a.bin"), test::Bytes(3073 + 5));
+  test::save(folder.path("a.bin"), test::Bytes(3073 + 5, 1));
   EXPECT_EQ(mistake("a.bin"),
             "'a.bin' is no file of CIFAR's, or truncated: its 3078 bytes are no multiple of 3073 (CIFAR-10) "
             "or 3074 "
