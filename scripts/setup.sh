@@ -3,7 +3,7 @@
 # Installs what Flotilla needs and this machine lacks, through apt (Debian 12 and 13, Ubuntu 24.04 and later).
 #
 #   scripts/setup.sh            what building, running and testing need
-#   scripts/setup.sh --tools    and what only some checks need (Kokkos, formatter, naming check, h5dump, shellcheck, Slurm); a
+#   scripts/setup.sh --tools    and what only some checks need (Kokkos, formatter, naming check, h5dump, h5py, shellcheck, Slurm); a
 #                               tool that the distribution lacks is left out, and its check skips itself
 #   scripts/setup.sh --mpi mpich   MPICH instead of Open MPI; both may be installed beside each other
 #
@@ -31,7 +31,7 @@ tools=(
   clang-format-14
   clang-tidy-19 libomp-19-dev  # the latter for its omp.h, that of GCC is not for clang
   hdf5-tools shellcheck
-  python3                      # the checks of tests/style
+  python3 python3-h5py         # the checks of tests/style; scripts/rewrite_hdf5.py
   help2man                     # manual pages
   mold  # Links the tests in less time
   chromium libxml2-utils       # the page and the pictures of flotilla report
