@@ -16,6 +16,7 @@
 #include "src/data/assign_shards.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/loader.hpp"
+#include "src/data/mixup.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
@@ -97,6 +98,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     Config fitting = config;
     if (arguments.deck.empty())
       fitting.train.batch_size = std::clamp<std::int64_t>(data->size() / world.size(), 1, batch_of_list);
+    check_images(config.train.cutmix, data->sample_shape());
     sharding = assign_shards(make_sharding(fitting, data->size(), world.size()), *data, config.data.deal);
   });
   LoaderOptions options = loader_options(config.data);

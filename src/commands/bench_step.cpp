@@ -288,7 +288,7 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
     if (world.is_root())
       check_outputs({arguments.json}, deck.config, deck.config.data.train, {arguments.deck});
   });
-  return under_watch(deck.config, world, failure, [&](const auto& /*places*/, mpi::Watchdog& watchdog) {
+  return under_watch(deck, world, failure, [&](const auto& /*places*/, mpi::Watchdog& watchdog) {
     return with_servers(deck.config, world, failure, watchdog, [&](const auto& workers, ServerLink* servers) {
       return bench_worker(arguments, deck.config, workers, servers, failure, watchdog);
     });

@@ -208,7 +208,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   failure.set_step(checkpoint.state.step);
   const std::vector<std::string> names = names_for(checkpoint, deck.config, world);
   const Task task{arguments, checkpoint, deck.config, warnings, names};
-  return under_watch(deck.config, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
+  return under_watch(deck, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
     return evaluate_watched(task, world, places, watchdog);
   });
 }

@@ -188,7 +188,7 @@ int predict(const PredictArguments& arguments, const mpi::Communicator& world, F
   if (world.is_root())
     for (const std::string& warning : warnings) print_error_line(cat("flotilla: warning: ", warning));
   const PredictionTask task{arguments, checkpoint, deck.config, names};
-  return under_watch(deck.config, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
+  return under_watch(deck, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
     return predict_watched(task, world, places, watchdog);
   });
 }

@@ -30,13 +30,13 @@ bool steps_together(const Config& config) {
 }  // namespace
 
 int under_watch(
-    const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+    const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure,
     const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work) {
-  mpi::set_collective_checks(config.run.check_collectives);
+  const RunConfig& run = deck.config.run;
+  mpi::set_collective_checks(run.check_collectives);
   const std::vector<mpi::Place> places = mpi::find_topology(world);
   auto watchdog = std::make_unique<mpi::Watchdog>(
-      config.run.watchdog_s,
-      [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
+      run.watchdog_s, [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
       std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
   watchdog->report_lost_ranks([] { return stop_signal() == SIGTERM; },
                               [&failure](const std::string& text) { failure.say_unless_told(text); });
@@ -53,7 +53,7 @@ int under_watch(
   watchdog->beat("waiting for the end of the run", -1);
   world.patient_barrier();
   watchdog.reset();
-  if (agreed) throw AgreedFailure(*agreed);
+  if (agreed) throw AgreedFailure(deck.placed(agreed->what()), agreed->exit_code);
   return exit_code;
 }
 

@@ -10,7 +10,7 @@
 #include "mpi/core/topology.hpp"
 #include "mpi/start/network_check.hpp"
 #include "mpi/watchdog/watchdog.hpp"
-#include "src/config/config.hpp"
+#include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
 #include "src/parameter_server/worker/server_link.hpp"
 #include "src/train/stage_data.hpp"
@@ -25,9 +25,10 @@ struct StartUp {
 
 /// Collective over all ranks of the job. Runs `work`, which gets the places of the ranks, under the job's
 /// watchdog: from here on a rank that hangs ends the job.
-/// @returns the result of `work`
+/// @returns the result of `work` @throws AgreedFailure of `work`, with the place of the key that it names
+/// first
 int under_watch(
-    const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+    const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure,
     const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work);
 
 /// Collective over all ranks of the job. Checks that all hosts share the output folder, and measures the

@@ -255,14 +255,14 @@ Trained train(const Training& training, const mpi::Communicator& world, FailureH
                           return trained.exit_code;
                         });
   };
-  trained.exit_code = under_watch(config, world, failure, work);
+  trained.exit_code = under_watch(training.deck, world, failure, work);
   return trained;
 }
 
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
   if (!arguments.check) return train({.deck_path = arguments.deck, .deck = deck}, world, failure).exit_code;
-  return under_watch(deck.config, world, failure,
+  return under_watch(deck, world, failure,
                      [&](const std::vector<mpi::Place>& /*places*/, mpi::Watchdog& watchdog) {
                        return with_servers(deck.config, world, failure, watchdog,
                                            [&](const mpi::Communicator& workers, ServerLink* servers) {

@@ -91,7 +91,15 @@ LoadedDeck load_deck(const DeckSource& source) {
   config::resolve_paths(source.path, given, loaded.config, mistakes);
   mistakes.throw_if_any();
   loaded.config.resolved_text = config::resolved_text(loaded.config);
+  for (const config::Key& key : config::all_keys())
+    if (const config::Given* value = given.find(key.path))
+      loaded.places[key.path] = config::place_of(source.path, value->origin);
   return loaded;
+}
+
+std::string LoadedDeck::placed(const std::string& mistake) const {
+  const auto place = places.find(mistake.substr(0, mistake.find_first_of(" :")));
+  return place == places.end() ? mistake : cat(place->second, ": ", mistake);
 }
 
 std::string read_deck_file(const std::string& path, const std::string& what, const std::string& example) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,10 @@ struct LoadedDeck {
   Config config;
   std::vector<std::string>
       notes;  ///< Lines for the start of the run: keys dropped because a kind was overridden
+  std::map<std::string, std::string, std::less<>> places;  ///< Of each given key: "deck.toml:12:3"
+
+  /// The text of a mistake that data or ranks show; if a key's path stands first, after the key's place.
+  std::string placed(const std::string& mistake) const;
 };
 
 /// Reads, overlays and checks a deck. Pure apart from resolving relative paths.

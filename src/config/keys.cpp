@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/error.hpp"
 #include "src/config/key_table.hpp"
@@ -42,7 +43,8 @@ std::string broken_by(const Rule& rule, double value) {
   if (value < rule.low || (value == rule.low && !rule.low_itself)) return "must be " + low_text(rule);
   if (value > rule.high || (value == rule.high && !rule.high_itself)) return "must be " + high_text(rule);
   // Networks and optimizers compute in float32; of times and sizes such values are no less a mistake.
-  const auto rounded = static_cast<double>(static_cast<float>(value));
+  auto rounded = static_cast<double>(static_cast<float>(value));
+  if (std::abs(rounded) < std::numeric_limits<float>::min()) rounded = 0.0;  // devices take denormals as zero
   constexpr const char* in_float = " also as float32";
   if (!std::isfinite(rounded)) return cat("must be finite", in_float);
   if (rounded == rule.low && !rule.low_itself) return cat("must be ", low_text(rule), in_float);

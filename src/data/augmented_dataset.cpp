@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/data/wrapped_dataset.hpp"
+
 namespace flotilla {
 
 namespace {
@@ -19,10 +21,10 @@ std::uint8_t nearest_byte(float value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F) + 0.5F);
 }
 
-class AugmentedDataset final : public Dataset {
+class AugmentedDataset final : public WrappedDataset {
  public:
   AugmentedDataset(std::unique_ptr<Dataset> images, const AugmentationSpec& spec, const ByteScaling& scaling)
-      : images_(std::move(images)), spec_(spec), scaling_(scaling) {
+      : WrappedDataset(std::move(images)), spec_(spec), scaling_(scaling) {
     require(sample_shape().rank() == 3 && channels() <= erased_bytes_.size(),
             "only images are augmented, got samples ", sample_shape().text());
     for (std::size_t c = 0; c < channels(); ++c) {
@@ -32,31 +34,18 @@ class AugmentedDataset final : public Dataset {
     }
   }
 
-  std::int64_t size() const override { return images_->size(); }
-  const Shape& sample_shape() const override { return images_->sample_shape(); }
   std::string description() const override {
-    std::string text = images_->description();
+    std::string text = inner().description();
     if (spec_.padding > 0) text += cat(", moved by up to ", spec_.padding, " pixels");
     if (spec_.operations.count > 0)
       text += cat(", RandAugment(", spec_.operations.count, ", ", spec_.operations.magnitude, ")");
     if (spec_.erase > 0.0) text += cat(", a part erased with probability ", spec_.erase);
     return text;
   }
-  std::string name(std::int64_t i) const override { return images_->name(i); }
-  std::int64_t target_width() const override { return images_->target_width(); }
-  void read_targets(std::int64_t i, std::span<float> to) const override { images_->read_targets(i, to); }
-  void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
-    images_->check_targets(first, count, mistakes);
-  }
-  void will_read(std::int64_t first, std::int64_t count) const override { images_->will_read(first, count); }
-  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
-    images_->identify(samples, sum);
-  }
-  std::optional<ByteScaling> scaling() const override { return images_->scaling(); }
 
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     if (spec_.operations.count > 0) return read_through_bytes(i, variation, to);
-    const std::int32_t label = images_->read(i, variation, to);
+    const std::int32_t label = inner().read(i, variation, to);
     const Augmentation augmentation = draw(variation);
     const std::size_t plane = to.size() / channels();
     for (std::size_t c = 0; c < channels(); ++c) {
@@ -70,7 +59,7 @@ class AugmentedDataset final : public Dataset {
 
   std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
                           std::span<std::uint8_t> to) const override {
-    const std::int32_t label = images_->read_bytes(i, variation, to);
+    const std::int32_t label = inner().read_bytes(i, variation, to);
     change_bytes(variation, to);
     return label;
   }
@@ -81,10 +70,10 @@ class AugmentedDataset final : public Dataset {
     thread_local std::vector<std::uint8_t> bytes;
     bytes.resize(to.size());
     std::int32_t label = 0;
-    if (images_->scaling()) {
-      label = images_->read_bytes(i, variation, bytes);
+    if (inner().scaling()) {
+      label = inner().read_bytes(i, variation, bytes);
     } else {
-      label = images_->read(i, variation, to);
+      label = inner().read(i, variation, to);
       for_each_value(to, bytes, [](const float& value, std::uint8_t& byte, float factor, float offset) {
         byte = nearest_byte((value - offset) / factor);
       });
@@ -128,7 +117,6 @@ class AugmentedDataset final : public Dataset {
     return draw_augmentation(random, sample_shape()[1], sample_shape()[2], spec_);
   }
 
-  std::unique_ptr<Dataset> images_;
   AugmentationSpec spec_;
   ByteScaling scaling_;
   std::array<float, 4> black_{};

@@ -77,6 +77,12 @@ void exchange(std::span<float> a, std::span<float> b, const Shape& image, const 
   }
 }
 
+void check_images(double cutmix, const Shape& sample) {
+  if (cutmix == 0.0 || sample.rank() == 3) return;
+  throw UserError(cat("train.cutmix exchanges parts of images, but a sample is ", sample.text(),
+                      " instead of channels, height and width: leave it out, or use train.mixup"));
+}
+
 void check_pairs(const Sharding& sharding, std::int64_t global_batch_size, std::string_view key) {
   if (sharding.batch % 2 == 0) return;
   std::string remedy = cat("train.batch_size = ", sharding.batch + 1);

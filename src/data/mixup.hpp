@@ -43,6 +43,9 @@ PairMix draw_mix(Random& random, const MixSpec& spec, const Shape& sample);
 /// Exchanges a rectangle of two images (C,H,W).
 void exchange(std::span<float> a, std::span<float> b, const Shape& image, const Box& rectangle);
 
+/// Checks that samples are images (C,H,W) where the deck's train.cutmix needs them. @throws UserError
+void check_images(double cutmix, const Shape& sample);
+
 /// Checks that a worker's batch consists of pairs. @param global_batch_size of the deck; 0: it gives
 /// train.batch_size. @param key of the deck that wants pairs
 /// @throws UserError naming valid sizes.

@@ -90,6 +90,7 @@ RunData::RunData(const Config& config, const Machine& machine) {
                           "); give two sets of one shape"));
     sharding =
         assign_shards(make_sharding(config, training->size(), workers.size()), *training, config.data.deal);
+    check_images(config.train.cutmix, training->sample_shape());
     working.next("reading samples of the data");
     if (!workers.is_root()) return;
     class_names = flotilla::class_names(config.data, config.model.classes);

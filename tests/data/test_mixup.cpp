@@ -233,5 +233,12 @@ TEST(Mixup, NeedsPairsAndSaysWhichNumbersGiveThem) {
       "of these worker counts: 1, 2, 3, 6");
 }
 
+TEST(CutMix, RefusesSamplesThatAreNoImages) {
+  EXPECT_NO_THROW(check_images(1.0, {1, 8, 8}));
+  EXPECT_NO_THROW(check_images(0.0, {8}));
+  EXPECT_THROW(check_images(1.0, {8}), UserError);
+  EXPECT_THROW(check_images(1.0, {8, 8}), UserError);
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -246,5 +246,20 @@ TEST_F(RunsOnArrays, AFolderOfCifarIsTrainingAndValidation) {
   EXPECT_NE(evaluated.output.find("17 samples"), std::string::npos) << evaluated.output;
 }
 
+TEST_F(RunsOnArrays, CutMixOfRowsIsAMistakeOfTheDeck) {
+  test::save_hdf5(folder.path("a.h5"), {test::counted("x", {NumberType::Kind::f32}, {64, 4}),
+                                        test::of_values("y", {}, {64}, std::vector<double>(64))});
+  test::write_file(folder.path("deck.toml"), vectors_deck("classes = 2\n") + "[run]\noutput = \"run\"\n");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--check"}}) {
+    std::vector<std::string> command = {"train", folder.path("deck.toml"),
+                                        "data.train.path=" + folder.path("a.h5"), "train.cutmix=1",
+                                        "run.output=" + folder.path("run")};
+    command.insert(command.end(), more.begin(), more.end());
+    test::expect_told(
+        test::flotilla(2, command),
+        "command line: train.cutmix=1: train.cutmix exchanges parts of images, but a sample is 4 ");
+  }
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "src/data/wrapped_dataset.hpp"
+
 namespace flotilla {
 
 namespace {
@@ -37,45 +39,30 @@ class StagedBags final : public BagReader {
   std::unique_ptr<BagReader> copies_;
 };
 
-class StagedDataset final : public Dataset {
+class StagedDataset final : public WrappedDataset {
  public:
   StagedDataset(std::string folder, std::unique_ptr<Dataset> copies)
-      : folder_(std::move(folder)), copies_(std::move(copies)) {}
+      : WrappedDataset(std::move(copies)), folder_(std::move(folder)) {}
 
-  std::int64_t size() const override { return copies_->size(); }
-  const Shape& sample_shape() const override { return copies_->sample_shape(); }
-  std::string description() const override { return copies_->description(); }
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
-    return tell_of_originals(folder_, [&] { return copies_->read(i, variation, to); });
+    return tell_of_originals(folder_, [&] { return inner().read(i, variation, to); });
   }
-  std::optional<ByteScaling> scaling() const override { return copies_->scaling(); }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
                           std::span<std::uint8_t> to) const override {
-    return tell_of_originals(folder_, [&] { return copies_->read_bytes(i, variation, to); });
+    return tell_of_originals(folder_, [&] { return inner().read_bytes(i, variation, to); });
   }
-  std::int64_t target_width() const override { return copies_->target_width(); }
   void read_targets(std::int64_t i, std::span<float> to) const override {
-    tell_of_originals(folder_, [&] { copies_->read_targets(i, to); });
-  }
-  void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
-    copies_->check_targets(first, count, mistakes);
-  }
-  void will_read(std::int64_t first, std::int64_t count) const override { copies_->will_read(first, count); }
-  std::int64_t slots() const override { return copies_->slots(); }
-  bool weighted() const override { return copies_->weighted(); }
-  std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
-    return copies_->deal(how, workers);
+    tell_of_originals(folder_, [&] { inner().read_targets(i, to); });
   }
   std::unique_ptr<BagReader> bag_reader() const override {
-    return std::make_unique<StagedBags>(folder_, copies_->bag_reader());
+    return std::make_unique<StagedBags>(folder_, inner().bag_reader());
   }
   void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
-    tell_of_originals(folder_, [&] { copies_->identify(samples, sum); });
+    tell_of_originals(folder_, [&] { inner().identify(samples, sum); });
   }
 
  private:
   std::string folder_;
-  std::unique_ptr<Dataset> copies_;
 };
 
 }  // namespace

@@ -72,6 +72,20 @@ TEST(ArrayDataset, DealsWholeChunks) {
             (std::vector<std::int64_t>{0, 5, 12}));
 }
 
+TEST(ArrayDataset, DealsItsChunksWhenItIsAugmentedOrStagedToo) {
+  const test::TemporaryFolder folder;
+  test::save_hdf5(folder.path("a.h5"), {test::counted("images", u8, {12, 1, 8, 8}), labels_of(12)},
+                  {.chunk = {5, 1, 8, 8}});
+  DataConfig data = config(DataKind::hdf5);
+  data.flip = 0.5;
+  DataSourceConfig source{.given = true, .images = {}, .labels = {}, .path = folder.path("a.h5")};
+  for (const std::string& staged : {std::string(), folder.path("")}) {
+    source.staged_below = staged;
+    EXPECT_EQ(open_dataset(data, source, 10, 1)->deal(ShardBy::bytes, 2),
+              (std::vector<std::int64_t>{0, 5, 12}));
+  }
+}
+
 TEST(ArrayDataset, IsAnotherOneWhereTargetsDiffer) {
   const test::TemporaryFolder folder;
   const auto identity = [&](double target) {
