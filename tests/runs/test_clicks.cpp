@@ -92,6 +92,15 @@ Texts float16() {
           "device.loss_scale.backoff_every=1"};
 }
 
+TEST_F(ClickRuns, AreCheckedWithTheirValidationData) {
+  ASSERT_EQ(made_.exit_code, 0) << made_.errors;
+
+  const Result result = flotilla(2, arguments("checked", {"--check"}));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "the deck is good")) << result.output;
+}
+
 TEST_F(ClickRuns, GoOnWithOtherServersToTheSameBits) {
   ASSERT_EQ(made_.exit_code, 0) << made_.errors;
   train("whole", 3, 1, {"train.steps=45"});
