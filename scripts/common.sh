@@ -51,6 +51,17 @@ open_mpi_settings() {
   fi
 }
 
+# processor: the model of this machine's processor and those of its instruction sets on which results depend
+processor() {
+  local flags set words
+  flags=" $(sed -n 's/^\(flags\|Features\)[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
+  words=$(LC_ALL=C lscpu | sed -n 's/^Model name:[[:space:]]*//p' | head -n 1)
+  for set in sse4_1:SSE4.1 avx2:AVX2 avx512f:AVX-512 avx512_bf16:AVX512_BF16 amx_tile:AMX asimd:NEON sve:SVE; do
+    if [[ $flags == *" ${set%%:*} "* ]]; then words+=", ${set#*:}"; fi
+  done
+  echo "$words"
+}
+
 # duration <seconds>: "4 min 12 s"
 duration() {
   if (($1 >= 60)); then

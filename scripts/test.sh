@@ -62,6 +62,7 @@ count() {
 failed=$(count failures)
 skipped=$(($(count skipped) + $(count disabled)))
 passed=$(($(count tests) - failed - skipped))
+say "test: on $(nproc) cores of $(processor)"
 say "test: built in $(duration "$built_s"), tested in $(duration $((SECONDS - began)))"
 echo "flotilla: $passed passed, $failed failed, $skipped skipped"
 exit "$code"
