@@ -49,8 +49,11 @@ TEST(Live, ALineOfTheTerminalShowsWhereTheRunStands) {
   if (!has_script()) GTEST_SKIP() << "no command `script`, which makes a terminal (util-linux)";
   const TemporaryFolder folder;
 
-  const Result result = on_terminal(
-      flotilla_command(2, training(folder.path("run"), {"train.epochs=30", "run.log_every=1000"})));
+  // The pauses make the run last for some renewals of the line on the fastest machine.
+  const Result result =
+      on_terminal(flotilla_command(2, training(folder.path("run"), {"train.epochs=30", "run.log_every=1000",
+                                                                    "run.emulate_straggler.rank=0",
+                                                                    "run.emulate_straggler.pause_s=0.001"})));
 
   ASSERT_EQ(result.exit_code, exit_done) << result.output;
   const std::regex live(
