@@ -7,6 +7,7 @@
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 #include "tests/kernels/linear_run.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -40,13 +41,16 @@ void expect_agreement(Device& gpu, const LinearSpec& spec, int passes, double in
   const test::LinearRun actual = test::run_linear(gpu, spec, passes, test::exact_values);
   const test::LinearRun expected = test::run_linear(*oracle, spec, passes, test::exact_values);
 
-  EXPECT_LE(test::largest_difference(actual.y, expected.y),
-            inexact + of_two_roundings(spec, precision, expected.y));
-  EXPECT_LE(test::largest_difference(actual.dx, expected.dx), inexact * static_cast<double>(spec.out));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.y, expected.y), 0.0,
+                           inexact + of_two_roundings(spec, precision, expected.y)));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dx, expected.dx), 0.0,
+                           inexact * static_cast<double>(spec.out)));
   // The reference rounds this gradient as convolutions' are; cuBLASLt writes float32.
-  EXPECT_LE(test::largest_difference(actual.dw, expected.dw),
-            passes * rounding(precision) * largest(expected.dw) + inexact * static_cast<double>(spec.batch));
-  EXPECT_LE(test::largest_difference(actual.db, expected.db), inexact * static_cast<double>(spec.batch));
+  EXPECT_TRUE(test::within(
+      test::largest_difference(actual.dw, expected.dw), 0.0,
+      passes * rounding(precision) * largest(expected.dw) + inexact * static_cast<double>(spec.batch)));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.db, expected.db), 0.0,
+                           inexact * static_cast<double>(spec.batch)));
 }
 
 class CudaLinear : public test::OnGpu {};

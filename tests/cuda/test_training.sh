@@ -28,9 +28,14 @@ train() {
   }
 }
 
-# expect_close <what> <run> <run> <relative difference>: as many losses, none further apart
+# expect_close <what> <run> <run> <relative difference>: as many losses, none further apart (tests/support/within.hpp)
 expect_close() {
   paste <(step_losses "$2") <(step_losses "$3") >pairs
+  if [[ ${FLOTILLA_BOUND_SHARES:-} ]]; then
+    awk -v most="$4" -v place="tests/cuda/test_training.sh:${BASH_LINENO[0]}" '
+      { d = ($1 < $2 ? $2 - $1 : $1 - $2) / (most * $1); if (d > share) share = d }
+      END { printf "%s %g\n", place, share }' pairs >>"$FLOTILLA_BOUND_SHARES"
+  fi
   expect "$1: steps" 8 "$(grep -c . pairs)"
   expect "$1: losses that differ" '' \
     "$(awk -v most="$4" '{ d = $1 - $2; if (d < 0) d = -d } NF != 2 || d > most * $1' pairs)"

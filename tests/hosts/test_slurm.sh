@@ -73,10 +73,12 @@ losses() { sed -n 's/.*"event":"step".*"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\
 # same validation.
 as_undisturbed() {
   [ "$(losses "$1" | wc -l)" = "$steps" ] || fail "$1 has $(losses "$1" | wc -l) steps, not $steps"
-  paste -d ' ' <(losses "$work/whole") <(losses "$1") | awk '
+  # Of 64 samples and some ten steps of Adam; see tests/support/within.hpp for the shares.
+  paste -d ' ' <(losses "$work/whole") <(losses "$1") | awk -v shares="${FLOTILLA_BOUND_SHARES:-/dev/null}" '
     function size(x) { return x < 0 ? -x : x }
-    $1 != $3 || size($2 - $4) > 1e-3 * (1 + size($2)) { print "step " $3 ": loss " $4 ", undisturbed " $2; bad = 1 }
-    END { exit bad }' || fail "$1 has other losses"
+    { share = size($2 - $4) / (1e-3 * (1 + size($2))); if (share > most) most = share }
+    $1 != $3 || share > 1 { print "step " $3 ": loss " $4 ", undisturbed " $2; bad = 1 }
+    END { print "tests/hosts/test_slurm.sh:as_undisturbed " most + 0 >> shares; exit bad }' || fail "$1 has other losses"
   awk -v a="$(has "$1" validation accuracy_top1 | awk '{ print $NF }')" -v b="$(has "$work/whole" validation accuracy_top1)" '
     BEGIN { exit a - b > 0.002 || b - a > 0.002 }' || fail "$1 has another accuracy"
   "$build/flotilla" inspect "$1" > /dev/null || fail "the last checkpoint of $1 is damaged"

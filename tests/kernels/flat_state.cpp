@@ -9,6 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla::test {
 
@@ -77,9 +78,9 @@ void expect_alike_after_two(const FlatStep& kind, Decay decay, FlatState& state,
   const auto difference = [&](const Storage& one, const Storage& other) {
     return largest_difference(read(*state.device, one), read(*oracle.device, other));
   };
-  EXPECT_LE(difference(state.p, oracle.p), 2e-5) << kind.name;
-  EXPECT_LE(difference(state.a, oracle.a), 2e-6) << kind.name;
-  EXPECT_LE(difference(state.b, oracle.b), 2e-6) << kind.name;
+  EXPECT_TRUE(test::within(difference(state.p, oracle.p), 0.0, 2e-5)) << kind.name;
+  EXPECT_TRUE(test::within(difference(state.a, oracle.a), 0.0, 2e-6)) << kind.name;
+  EXPECT_TRUE(test::within(difference(state.b, oracle.b), 0.0, 2e-6)) << kind.name;
 }
 
 void expect_rows_in_order(Device& device) {

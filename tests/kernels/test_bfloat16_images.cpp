@@ -4,6 +4,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/kernels/bfloat16_images.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -71,12 +72,12 @@ void expect_agreement(const BatchNormSpec& spec, int threads, bool two_gradients
   // The bounds of float32 (tests/kernels/test_batch_norm.cpp), of values below 4.
   constexpr double bound = 3e-6;
   const double sums_bound = 4.0 * bound * std::sqrt(static_cast<double>(spec.input.size() / spec.input[1]));
-  EXPECT_LE(test::largest_difference(actual.mean, expected.mean), 1e-6);
-  EXPECT_LE(test::largest_difference(actual.variance, expected.variance), bound);
+  EXPECT_TRUE(test::within(test::largest_difference(actual.mean, expected.mean), 0.0, 1e-6));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.variance, expected.variance), 0.0, bound));
   expect_neighbours(actual.y, expected.y, 4.0 * bound, "y");
   expect_neighbours(actual.inferred, expected.inferred, 4.0 * bound, "inferred");
-  EXPECT_LE(test::largest_difference(actual.dscale, expected.dscale), sums_bound);
-  EXPECT_LE(test::largest_difference(actual.dshift, expected.dshift), sums_bound);
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dscale, expected.dscale), 0.0, sums_bound));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dshift, expected.dshift), 0.0, sums_bound));
   expect_neighbours(actual.dx, expected.dx, 16.0 * bound, "dx");
   expect_neighbours(actual.dresidual, expected.dresidual, bound, "dresidual");
 }

@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "tests/kernels/convolutions.hpp"
 #include "tests/kernels/image_values.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -32,11 +33,12 @@ void expect_agreement(const Conv2dSpec& spec, int threads, int passes = 1, bool 
   const Shape output = output_shape(spec);
   const std::int64_t window = spec.kernel * spec.kernel;
   const std::int64_t summed = passes * output[0] * output[2] * output[3];
-  EXPECT_LE(test::largest_difference(actual.y, expected.y), bound(spec.input[1] / spec.groups * window));
-  EXPECT_LE(test::largest_difference(actual.dx, expected.dx),
-            bound(spec.out_channels / spec.groups * window));
-  EXPECT_LE(test::largest_difference(actual.dw, expected.dw), bound(summed));
-  EXPECT_LE(test::largest_difference(actual.db, expected.db), bound(summed));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.y, expected.y), 0.0,
+                           bound(spec.input[1] / spec.groups * window)));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dx, expected.dx), 0.0,
+                           bound(spec.out_channels / spec.groups * window)));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dw, expected.dw), 0.0, bound(summed)));
+  EXPECT_TRUE(test::within(test::largest_difference(actual.db, expected.db), 0.0, bound(summed)));
 }
 
 TEST(CpuConv2d, AgreesWithTheReferenceForManyShapes) {

@@ -10,6 +10,7 @@
 #include "kernels/half.hpp"
 #include "tests/kernels/image_values.hpp"
 #include "tests/support/relative_difference.hpp"
+#include "tests/support/within.hpp"
 
 // The reference device in half precision: what is rounded, what is not, and how far that takes the results.
 
@@ -77,10 +78,10 @@ TEST_P(HalfLayers, ALinearLayerIsAsFarFromFloat32AsItsRoundings) {
   const LinearResults found = run_linear(*device_of(GetParam()));
   const LinearResults expected = run_linear(*device_of(Precision::float32));
 
-  EXPECT_LT(test::relative_difference(found.y, expected.y), 3.0 * unit);
-  EXPECT_LT(test::relative_difference(found.dx, expected.dx), 6.0 * unit);
-  EXPECT_LT(test::relative_difference(found.dw, expected.dw), 6.0 * unit);
-  EXPECT_LT(test::relative_difference(found.db, expected.db), 5.0 * unit);
+  EXPECT_TRUE(test::within(test::relative_difference(found.y, expected.y), 0.0, 3.0 * unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.dx, expected.dx), 0.0, 6.0 * unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.dw, expected.dw), 0.0, 6.0 * unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.db, expected.db), 0.0, 5.0 * unit));
   EXPECT_GT(test::relative_difference(found.y, expected.y), 0.05 * unit);
 }
 
@@ -122,9 +123,9 @@ TEST_P(HalfLayers, AConvolutionLeavesHalvesAsFarFromFloat32AsItsRoundings) {
   EXPECT_TRUE(are_halves(GetParam(), found.y));
   EXPECT_TRUE(are_halves(GetParam(), found.dx));
   EXPECT_TRUE(are_halves(GetParam(), found.dw));
-  EXPECT_LT(test::relative_difference(found.y, expected.y), 3.0 * unit);
-  EXPECT_LT(test::relative_difference(found.dx, expected.dx), 3.0 * unit);
-  EXPECT_LT(test::relative_difference(found.dw, expected.dw), 3.0 * unit);
+  EXPECT_TRUE(test::within(test::relative_difference(found.y, expected.y), 0.0, 3.0 * unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.dx, expected.dx), 0.0, 3.0 * unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.dw, expected.dw), 0.0, 3.0 * unit));
   EXPECT_EQ(found.db, expected.db);
   EXPECT_GT(test::relative_difference(found.dw, expected.dw), 0.05 * unit);
 }
@@ -185,9 +186,9 @@ TEST_P(HalfLayers, BatchNormRoundsWhatItWritesAndNothingOfItsChannels) {
   EXPECT_TRUE(are_halves(GetParam(), found.y));
   EXPECT_TRUE(are_halves(GetParam(), found.dx));
   EXPECT_TRUE(are_halves(GetParam(), found.dresidual));
-  EXPECT_LT(test::relative_difference(found.y, expected.y), unit);
-  EXPECT_LT(test::relative_difference(found.dresidual, expected.dresidual), unit);
-  EXPECT_LT(test::relative_difference(found.dx, expected.dx), 3.0 * unit);
+  EXPECT_TRUE(test::within(test::relative_difference(found.y, expected.y), 0.0, unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.dresidual, expected.dresidual), 0.0, unit));
+  EXPECT_TRUE(test::within(test::relative_difference(found.dx, expected.dx), 0.0, 3.0 * unit));
   EXPECT_EQ(found.dscale, expected.dscale);
   EXPECT_EQ(found.dshift, expected.dshift);
 }

@@ -7,6 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/kernels/linear_run.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -31,12 +32,14 @@ void expect_agreement(const LinearSpec& spec, int threads, int passes = 1) {
   const auto bound = [](std::int64_t terms) { return (4.0 * epsilon + 1e-6) * static_cast<double>(terms); };
   const std::string where = cat(spec.batch, "x", spec.in, "->", spec.out, " f ",
                                 static_cast<int>(spec.activation), " threads ", threads);
-  EXPECT_LE(test::largest_difference(actual.y, expected.y),
-            4.0 * epsilon * static_cast<double>(spec.in) + 1e-6)
+  EXPECT_TRUE(test::within(test::largest_difference(actual.y, expected.y), 0.0,
+                           4.0 * epsilon * static_cast<double>(spec.in) + 1e-6))
       << where;
-  EXPECT_LE(test::largest_difference(actual.dx, expected.dx), bound(spec.out)) << where;
-  EXPECT_LE(test::largest_difference(actual.dw, expected.dw), bound(spec.batch * passes)) << where;
-  EXPECT_LE(test::largest_difference(actual.db, expected.db), bound(spec.batch * passes)) << where;
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dx, expected.dx), 0.0, bound(spec.out))) << where;
+  EXPECT_TRUE(test::within(test::largest_difference(actual.dw, expected.dw), 0.0, bound(spec.batch * passes)))
+      << where;
+  EXPECT_TRUE(test::within(test::largest_difference(actual.db, expected.db), 0.0, bound(spec.batch * passes)))
+      << where;
 }
 
 TEST(CpuLinear, AgreesWithTheReferenceForManyShapes) {
@@ -125,7 +128,7 @@ TEST(CpuLinear, ActivationsSaturateWithoutOverflow) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const double z = double{inputs[i]};
       const double expected = f == Activation::tanh ? std::tanh(z) : 1.0 / (1.0 + std::exp(-z));
-      EXPECT_NEAR(result[i], expected, 6e-7) << z;
+      EXPECT_TRUE(test::within(result[i], expected, 6e-7)) << z;
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "kernels/reference/loops.hpp"
 #include "tests/kernels/loops_device.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -176,9 +177,10 @@ TEST(LoopsActivation, AgreesWithTheReferenceAndSumsBiasGradients) {
           expected_db[c] += expected_dy[i];
         }
         const std::string where = cat(channels, " ", static_cast<int>(f), " ", static_cast<int>(precision));
-        EXPECT_LE(test::largest_difference(y, expected_y), 1e-6 + 3.0 * stored) << where;
-        EXPECT_LE(test::largest_difference(dy.read(), expected_dy), 1e-6 + stored) << where;
-        EXPECT_LE(test::largest_difference(db.read(), expected_db), 37 * 1e-6) << where;
+        EXPECT_TRUE(test::within(test::largest_difference(y, expected_y), 0.0, 1e-6 + 3.0 * stored)) << where;
+        EXPECT_TRUE(test::within(test::largest_difference(dy.read(), expected_dy), 0.0, 1e-6 + stored))
+            << where;
+        EXPECT_TRUE(test::within(test::largest_difference(db.read(), expected_db), 0.0, 37 * 1e-6)) << where;
       }
     }
   }

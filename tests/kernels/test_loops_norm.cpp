@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "tests/kernels/layer_norm_run.hpp"
 #include "tests/kernels/loops_device.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -77,7 +78,8 @@ double largest(const std::vector<float>& of) {
 
 void expect_close(const std::vector<float>& actual, const std::vector<float>& expected, double relative,
                   const char* what) {
-  EXPECT_LE(test::largest_difference(actual, expected), relative * largest(expected)) << what;
+  EXPECT_TRUE(test::within(test::largest_difference(actual, expected), 0.0, relative * largest(expected)))
+      << what;
 }
 
 void expect_agreement(const Case& of) {
@@ -262,8 +264,8 @@ TEST(LoopsLayerNorm, AgreesWithTheReference) {
       const auto expected = test::run_layer_norm(*oracle, spec);
       const auto found = test::run_layer_norm(*loops, spec);
       for (std::size_t i = 0; i < found.size(); ++i)
-        EXPECT_LE(test::largest_difference(found[i], expected[i]),
-                  20.0 * test::rounding_error(precision) + 3e-5)
+        EXPECT_TRUE(test::within(test::largest_difference(found[i], expected[i]), 0.0,
+                                 20.0 * test::rounding_error(precision) + 3e-5))
             << name(precision) << " " << i;
     }
   }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -71,7 +72,7 @@ TEST_F(Processor, TimeIsTheSmallestLimitOnTheWayUp) {
 
   const Processors found = find_processors(root());
 
-  EXPECT_DOUBLE_EQ(found.quota, 1.5);
+  EXPECT_TRUE(test::within_double_roundings(found.quota, 1.5, 4));
   EXPECT_TRUE(found.quota_group.ends_with("system.slice/job_7")) << found.quota_group;
 }
 
@@ -80,7 +81,7 @@ TEST_F(Processor, TimeOfAContainerUnderVersionOneIsItsOwn) {
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "250000");
   write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
 
-  EXPECT_DOUBLE_EQ(find_processors(root()).quota, 2.5);
+  EXPECT_TRUE(test::within_double_roundings(find_processors(root()).quota, 2.5, 4));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "tests/onnx/evaluate_onnx.hpp"
 #include "tests/onnx/onnx_faults.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -135,8 +136,8 @@ TEST_F(ExportOnnx, ScalesBytesAsTheDeckSays) {
   for (const onnx::TensorProto& tensor : model.graph().initializer())
     if (tensor.name().starts_with("pixel_"))
       std::memcpy(&scaling[tensor.name()], tensor.raw_data().data(), sizeof(float));
-  EXPECT_FLOAT_EQ(scaling["pixel_factor"], 1.0F / (255.0F * 0.5F));
-  EXPECT_FLOAT_EQ(scaling["pixel_offset"], -0.25F / 0.5F);
+  EXPECT_TRUE(test::within_float_roundings(scaling["pixel_factor"], 1.0F / (255.0F * 0.5F), 4));
+  EXPECT_TRUE(test::within_float_roundings(scaling["pixel_offset"], -0.25F / 0.5F, 4));
 }
 
 TEST_F(ExportOnnx, TakesTheAverageOnRequest) {
@@ -145,8 +146,9 @@ TEST_F(ExportOnnx, TakesTheAverageOnRequest) {
     const float normed = (9 * w - w) / std::sqrt(w + 1e-5F) * w + w;
     return 12 * normed * w + w;
   };
-  EXPECT_NEAR(test::evaluate(exported({}), input).values[2], logit(0.5F), 1e-4);
-  EXPECT_NEAR(test::evaluate(exported(with(&ExportArguments::average)), input).values[2], logit(0.25F), 1e-4);
+  EXPECT_TRUE(test::within(test::evaluate(exported({}), input).values[2], logit(0.5F), 1e-4));
+  EXPECT_TRUE(test::within(test::evaluate(exported(with(&ExportArguments::average)), input).values[2],
+                           logit(0.25F), 1e-4));
 }
 
 TEST_F(ExportOnnx, KeepsBatchNormsOnRequest) {
@@ -235,7 +237,7 @@ TEST_F(ExportOnnxOfArrays, ComputesOfBytesWhatTrainingComputes) {
       double sum = 0.0;
       for (std::size_t c = k / 3 * 3; c < k / 3 * 3 + 3; ++c)
         sum += std::exp(double{logits[c]} - double{logits[k]});
-      EXPECT_NEAR(found[k], 1.0 / sum, 1e-5) << keys << k;
+      EXPECT_TRUE(test::within(found[k], 1.0 / sum, 1e-5)) << keys << k;
     }
   }
 }

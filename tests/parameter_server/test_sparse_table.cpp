@@ -14,6 +14,7 @@
 #include "src/optim/optimizer.hpp"
 #include "src/optim/update_rule.hpp"
 #include "src/parameter_server/rows/sparse_table.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -78,8 +79,8 @@ TEST(SparseTable, RowsBeginWithTheSpreadAskedFor) {
       squares += double{value} * double{value};
     }
 
-    EXPECT_LT(std::abs(sum / n), 6.0 * std::sqrt(variance / n));
-    EXPECT_LT(std::abs(squares / n - variance), 6.0 * variance * std::sqrt(2.0 / n));
+    EXPECT_TRUE(test::within(std::abs(sum / n), 0.0, 6.0 * std::sqrt(variance / n)));
+    EXPECT_TRUE(test::within(std::abs(squares / n - variance), 0.0, 6.0 * variance * std::sqrt(2.0 / n)));
   }
   SparseTable zeros({.width = 3, .start = {.kind = StartKind::zero}});
   EXPECT_EQ(pulled(zeros, {5, 6}), Values(6));

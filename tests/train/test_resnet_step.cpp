@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/allocation_count.hpp"
+#include "tests/support/within.hpp"
 #include "tests/train/training_run.hpp"
 
 // Training steps of a residual network on one worker, in process.
@@ -33,7 +34,9 @@ TEST(ResnetStep, FoldsEveryMicroStepIntoTheStatistics) {
   const std::vector<float> expected = steps->statistics();
   const std::vector<float> found = micro_steps->statistics();
   for (std::size_t i = 0; i < expected.size(); ++i)
-    ASSERT_NEAR(found[i], expected[i], 4 * std::pow(2.0, -24) * std::max(1.0F, std::abs(expected[i]))) << i;
+    // Two updates of three operations on either side.
+    ASSERT_TRUE(within(found[i], expected[i], 12 * float_rounding * std::max(1.0F, std::abs(expected[i]))))
+        << i;
 }
 
 TEST(ResnetStep, FollowsTorchsRuleOfRunningStatisticsBitByBit) {

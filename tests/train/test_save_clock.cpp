@@ -6,6 +6,7 @@
 
 #include "mpi/core/communicator.hpp"
 #include "src/train/save_clock.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -45,7 +46,7 @@ TEST(SaveClock, SavesOnTimeAndIsSeldomAsked) {
   const Saves saves = train(world, 600.0, 2'000'000, [](std::int64_t) { return 0.001; });
 
   ASSERT_EQ(saves.steps.size(), 3U);
-  for (const double interval_s : saves.intervals_s) EXPECT_NEAR(interval_s, 600.0, 0.002);
+  for (const double interval_s : saves.intervals_s) EXPECT_TRUE(test::within(interval_s, 600.0, 0.002));
   EXPECT_LT(saves.questions, 100);
 }
 
@@ -67,8 +68,10 @@ TEST(SaveClock, IsLateByTheSlowdownOfHalfTheTimeAtMost) {
       train(world, 100.0, 30'000, [](std::int64_t step) { return step < 5000 ? 0.01 : 0.04; });
 
   ASSERT_GE(saves.intervals_s.size(), 2U);
-  EXPECT_NEAR(saves.intervals_s[0], 100.0, 100.0);
-  for (std::size_t i = 1; i < saves.intervals_s.size(); ++i) EXPECT_NEAR(saves.intervals_s[i], 100.0, 0.1);
+  // Four times slower from half of the time on: the half of the steps that was left takes 150 s more.
+  EXPECT_TRUE(test::within(saves.intervals_s[0], 100.0, 150.0));
+  for (std::size_t i = 1; i < saves.intervals_s.size(); ++i)
+    EXPECT_TRUE(test::within(saves.intervals_s[i], 100.0, 0.1));
 }
 
 TEST(SaveClock, SavesAfterEachStepThatIsLongerThanTheTime) {

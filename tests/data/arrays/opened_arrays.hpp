@@ -9,6 +9,7 @@
 
 #include "src/data/dataset.hpp"
 #include "tests/data/arrays/array_files.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla::test {
 
@@ -43,8 +44,8 @@ inline void expect_counted(const Dataset& data, NumberType type, std::int64_t sa
     ASSERT_EQ(data.read(i, 0, sample), i % 10);
     for (std::int64_t k = 0; k < size; ++k) {
       const double value = counted_value(type, i * size + k);
-      ASSERT_FLOAT_EQ(sample[static_cast<std::size_t>(k)],
-                      static_cast<float>(type.is_byte() ? value / 255.0 : value))
+      ASSERT_TRUE(test::within_float_roundings(sample[static_cast<std::size_t>(k)],
+                                               static_cast<float>(type.is_byte() ? value / 255.0 : value), 4))
           << type.text() << ", sample " << i << ", value " << k;
     }
   }

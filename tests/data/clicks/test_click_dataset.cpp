@@ -16,6 +16,7 @@
 #include "src/data/line_reader.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -210,10 +211,10 @@ TEST_F(ClickFolder, FilesAreDealtInBlocksAndBytesInEqualParts) {
     ASSERT_EQ(std::ssize(shares), workers + 1);
     EXPECT_EQ(shares.front(), 0);
     EXPECT_EQ(shares.back(), 300);
-    // Lines have 170 to 240 bytes.
+    // Lines have 170 to 240 bytes: the longest are by 41 % longer than the shortest.
     for (std::size_t k = 0; k + 1 < shares.size(); ++k)
-      EXPECT_NEAR(static_cast<double>(shares[k + 1] - shares[k]) * static_cast<double>(workers) / 300.0, 1.0,
-                  0.2);
+      EXPECT_TRUE(test::within(
+          static_cast<double>(shares[k + 1] - shares[k]) * static_cast<double>(workers) / 300.0, 1.0, 0.41));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/data/images/random_crop.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -47,13 +48,13 @@ TEST(RandomCrop, DrawsAreaAspectAndPlaceEvenly) {
   // the middle. Six deviations of the mean; sides are whole numbers, which is far less.
   const double deviations = 6 / std::sqrt(draws);
   const double width = 2 * std::log(4.0 / 3.0);
-  EXPECT_NEAR(area / draws, 0.14, deviations * 0.12 / std::sqrt(12));
-  EXPECT_NEAR(area2 / draws - 0.14 * 0.14, 0.12 * 0.12 / 12,
-              deviations * (0.12 * 0.12 / std::sqrt(180) + 0.28 * 0.12 / std::sqrt(12)));
-  EXPECT_NEAR(aspect / draws, 0, deviations * width / std::sqrt(12));
-  EXPECT_NEAR(aspect2 / draws, width * width / 12, deviations * width * width / std::sqrt(180));
-  EXPECT_NEAR(x / draws, 0.5, deviations / std::sqrt(12));
-  EXPECT_NEAR(y / draws, 0.5, deviations / std::sqrt(12));
+  EXPECT_TRUE(test::within(area / draws, 0.14, deviations * 0.12 / std::sqrt(12)));
+  EXPECT_TRUE(test::within(area2 / draws - 0.14 * 0.14, 0.12 * 0.12 / 12,
+                           deviations * (0.12 * 0.12 / std::sqrt(180) + 0.28 * 0.12 / std::sqrt(12))));
+  EXPECT_TRUE(test::within(aspect / draws, 0, deviations * width / std::sqrt(12)));
+  EXPECT_TRUE(test::within(aspect2 / draws, width * width / 12, deviations * width * width / std::sqrt(180)));
+  EXPECT_TRUE(test::within(x / draws, 0.5, deviations / std::sqrt(12)));
+  EXPECT_TRUE(test::within(y / draws, 0.5, deviations / std::sqrt(12)));
 }
 
 TEST(RandomCrop, TakesTheCentreOfAnImageTooLongForAnyDraw) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/train/monitor/input_need.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -12,7 +13,7 @@ TEST(InputNeed, IsThreadsThatReadWhileTheStepsCompute) {
   // Two threads that never rest, one third of the time is waiting.
   const InputTimes times{.step_ns = 9 * s, .wait_ns = 3 * s, .read_ns = 18 * s};
 
-  EXPECT_DOUBLE_EQ(times.wait_share(), 1.0 / 3.0);
+  EXPECT_TRUE(test::within_double_roundings(times.wait_share(), 1.0 / 3.0, 4));
   EXPECT_EQ(times.threads_needed(), 3);
   EXPECT_TRUE(times.stands_out());
   EXPECT_EQ(input_advice(times, {.threads = 2, .prefetch = 4, .cores = 8}),
@@ -73,7 +74,7 @@ TEST(InputNeed, IsThatOfTheStepsBetweenTwoMoments) {
   InputTimes times{.step_ns = 30 * s, .wait_ns = 13 * s, .read_ns = 50 * s, .comm_ns = 9 * s};
   times -= {.step_ns = 20 * s, .wait_ns = 8 * s, .read_ns = 40 * s, .comm_ns = 8 * s};
 
-  EXPECT_DOUBLE_EQ(times.wait_share(), 0.5);
+  EXPECT_TRUE(test::within_double_roundings(times.wait_share(), 0.5, 4));
   EXPECT_EQ(times.threads_needed(), 3);
 }
 
