@@ -7,6 +7,7 @@
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 #include "tests/models/resnet_support.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -18,8 +19,10 @@ class CudaResnet : public test::OnGpu {};
 
 /// What one step leaves.
 struct Step {
-  Step(const std::string& device, Precision precision) {
+  /// @param lifted for float32 only: halves have few bits left for what that adds
+  Step(const std::string& device, Precision precision, bool lifted = true) {
     ResnetRun run(device, {.depth = 18, .input = {4, 3, 32, 32}, .classes = 10}, 0, 1, precision);
+    if (lifted) run.lift_above_zero();
     loss = {static_cast<float>(run.step())};
     logits = run.logits();
     gradients = run.plain_gradients();
@@ -39,23 +42,23 @@ TEST_F(CudaResnet, ComputesWhatTheReferenceComputes) {
   const Step gpu("cuda", Precision::float32);
   const Step reference("reference", Precision::float32);
 
-  EXPECT_LT(relative_difference(gpu.loss, reference.loss), 1e-4);
-  EXPECT_LT(relative_difference(gpu.logits, reference.logits), 1e-4);
-  EXPECT_LT(relative_difference(gpu.gradients, reference.gradients), 2e-3);
-  EXPECT_LT(relative_difference(gpu.statistics, reference.statistics), 1e-5);
+  EXPECT_TRUE(test::within(relative_difference(gpu.loss, reference.loss), 0.0, 1e-4));
+  EXPECT_TRUE(test::within(relative_difference(gpu.logits, reference.logits), 0.0, 1e-4));
+  EXPECT_TRUE(test::within(relative_difference(gpu.gradients, reference.gradients), 0.0, 2e-3));
+  EXPECT_TRUE(test::within(relative_difference(gpu.statistics, reference.statistics), 0.0, 1e-5));
 }
 
 // Halves round to another neighbour where sums of another order lie on the other side of the middle: two
 // networks of halves then come as far apart as either is from float32.
-TEST_F(CudaResnet, IsAsNearToTheReferenceInHalfPrecisionAsThatIsToFloat32) {
-  const Step exact("reference", Precision::float32);
+TEST_F(CudaResnet, IsAsNearToFloat32InHalfPrecisionAsTheReference) {
+  const Step exact("reference", Precision::float32, false);
   for (const Precision precision : {Precision::float16, Precision::bfloat16}) {
     SCOPED_TRACE(name(precision));
-    const Step gpu("cuda", precision);
-    const Step reference("reference", precision);
+    const Step gpu("cuda", precision, false);
+    const Step reference("reference", precision, false);
     const auto expect_near = [&](const char* what, std::vector<float> Step::*values) {
-      EXPECT_LT(relative_difference(gpu.*values, reference.*values),
-                relative_difference(reference.*values, exact.*values))
+      EXPECT_TRUE(test::within(relative_difference(gpu.*values, exact.*values), 0.0,
+                               3.0 * relative_difference(reference.*values, exact.*values)))
           << what;
     };
     expect_near("logits", &Step::logits);

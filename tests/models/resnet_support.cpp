@@ -2,6 +2,7 @@
 #include "tests/models/resnet_support.hpp"
 
 #include "kernels/random.hpp"
+#include "tests/models/lift_above_zero.hpp"
 
 namespace flotilla::test {
 
@@ -34,6 +35,10 @@ ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64
     for (std::int64_t i = 0; i < size; ++i) images.push_back(static_cast<float>(random.normal()));
     labels.push_back(static_cast<std::int32_t>(image * 7 % spec.classes));
   }
+}
+
+void ResnetRun::lift_above_zero() {
+  test::lift_above_zero(*device, *network, parameters.span());
 }
 
 double ResnetRun::loss(Pass pass) {

@@ -18,6 +18,9 @@ class ResnetRun {
   ResnetRun(const std::string& device, const ResnetSpec& spec, std::int64_t first_image = 0, int threads = 1,
             Precision precision = Precision::float32);
 
+  /// See lift_above_zero.hpp.
+  void lift_above_zero();
+
   double loss(Pass pass = Pass::training);  ///< Sum over the batch, forward pass only
   /// Forward and backward; gradients of scale · the sum of the batch's losses, 0: of their mean.
   double step(float scale = 0.0F);

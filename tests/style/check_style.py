@@ -212,6 +212,17 @@ def registered(tree):
         yield "there is no test at all below tests/"
 
 
+def bounds(tree):
+    """Comparisons of numbers within a bound go through tests/support/within.hpp, which tells scripts/check_bounds.sh how much of
+    the bound they use."""
+    direct = re.compile(r"(EXPECT|ASSERT)_(NEAR|FLOAT_EQ|DOUBLE_EQ)|(Float|Double)(Near|Eq)\(|"
+                        r"(EXPECT|ASSERT)_L[TE]\( *([a-z_]+::)*([a-z_]*difference|abs|fabs)\(")
+    for file in tree.files(("*.hpp", "*.cpp"), ("tests",)):
+        for number, line in enumerate(tree.lines(file), 1):
+            if direct.search(line):
+                yield f"{file}:{number}: bounds go through test::within, exact values through EXPECT_EQ: {line}"
+
+
 def run_tool(tree, command, files):
     """What a tool complains of, line by line."""
     done = subprocess.run(command + files, cwd=tree.root, capture_output=True, text=True, check=False)
@@ -239,7 +250,7 @@ def shell(tree):
 
 
 CHECKS = {check.__name__.partition("_of_")[0]: check
-          for check in (layering, lengths, interfaces, licence, words, registered, format_of_sources, shell)}
+          for check in (layering, lengths, interfaces, licence, words, registered, bounds, format_of_sources, shell)}
 
 
 def main():
