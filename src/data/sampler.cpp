@@ -54,9 +54,17 @@ std::int64_t Sharding::steps_per_epoch() const {
   return steps_behind(*this, 0);
 }
 
+std::int64_t Sharding::consumed_per_epoch() const {
+  return shares.empty() ? samples : steps_per_epoch() * global_batch();
+}
+
 std::int64_t Sharding::steps_until(const Position& position, std::int64_t epochs) const {
   if (position.epoch >= epochs) return 0;
   return steps_behind(*this, position.offset) + (epochs - position.epoch - 1) * steps_per_epoch();
+}
+
+std::int64_t Sharding::steps_before(const Position& position) const {
+  return (position.epoch + 1) * steps_per_epoch() - steps_behind(*this, position.offset);
 }
 
 std::int64_t Sharding::batch_before(const Position& position) const {

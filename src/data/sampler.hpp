@@ -35,9 +35,15 @@ struct Sharding {
   /// The steps of the largest share, in which workers with smaller ones start again; with drop_last, of the
   /// smallest.
   std::int64_t steps_per_epoch() const;
+  /// What Position::offset counts in a whole epoch: the samples; with shares those of all of its steps, in
+  /// which workers with smaller shares start again.
+  std::int64_t consumed_per_epoch() const;
   /// Steps from `position`, which may stem from another sharding of the same samples, to the end of `epochs`
   /// epochs.
   std::int64_t steps_until(const Position& position, std::int64_t epochs) const;
+  /// Steps from the beginning of training to `position`, had all been of this sharding: 0 at the beginning;
+  /// it grows by one with each step from any position.
+  std::int64_t steps_before(const Position& position) const;
   /// The number of the epoch's batch that ends at `position`, 1 … steps_per_epoch(): those that remain are
   /// subtracted, so that it grows by one with each step from any position.
   std::int64_t batch_before(const Position& position) const;

@@ -57,7 +57,10 @@ void note_period(const LocalSgdConfig& local, const Sharding& sharding, std::int
 Sharding sharding_of(const CheckpointState& checkpoint, const Sharding& now) {
   const std::int64_t batch = checkpoint.step > 0 ? checkpoint.samples / checkpoint.step : 0;
   if (batch == 0 || batch == now.global_batch()) return now;
-  return {.samples = now.samples, .batch = batch, .drop_last = now.drop_last};
+  if (now.shares.empty()) return {.samples = now.samples, .batch = batch, .drop_last = now.drop_last};
+  Sharding then = now;  // with the same shares
+  then.batch = std::max<std::int64_t>(1, batch / (now.workers * now.micro_steps));
+  return then;
 }
 
 }  // namespace

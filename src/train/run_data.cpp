@@ -137,8 +137,9 @@ void check_targets(const Dataset& data, const std::string& key, const mpi::Commu
 }
 
 double epochs_at(const Sharding& sharding, const Position& position) {
+  const std::int64_t whole = sharding.consumed_per_epoch();
   return static_cast<double>(position.epoch) +
-         static_cast<double>(position.offset) / static_cast<double>(sharding.samples);
+         static_cast<double>(std::min(position.offset, whole)) / static_cast<double>(whole);
 }
 
 RunEnd end_of(const TrainConfig& train, const Sharding& sharding, std::int64_t step,

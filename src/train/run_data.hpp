@@ -53,7 +53,8 @@ struct RunData {
   std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none
 };
 
-/// Epochs up to `position`, a fraction in the midst of one.
+/// Epochs up to `position`. Inside an epoch its fraction is Position::offset divided by
+/// Sharding::consumed_per_epoch(), at most 1.
 double epochs_at(const Sharding& sharding, const Position& position);
 
 /// The end of a run. Where train.seconds alone ends it: the largest step, and endless epochs.

@@ -116,6 +116,44 @@ TEST_F(RunsOnArrays, StagePredictAndInspectFilesOfArrays) {
     EXPECT_NE(shown.output.find(text), std::string::npos) << text << "\n" << shown.output;
 }
 
+// 64 or 96 and 192 samples for two workers: 6 steps of 2 × 32, or 12 of 2 × 16, an epoch.
+TEST_F(RunsOnArrays, SpreadTheLearningRateOverTheStepsOfTheLargestShare) {
+  const auto save = [&](const std::string& path, std::int64_t rows, std::int64_t chunk) {
+    images.extents[0] = labels.extents[0] = rows;
+    images.bytes.resize(static_cast<std::size_t>(rows) * 784);
+    labels.bytes.resize(static_cast<std::size_t>(rows) * 8);
+    test::save_hdf5(path, {images, labels}, {.chunk = {chunk, 28, 28}, .deflate = 1});
+  };
+  save(folder.path("coarse.h5"), 288, 96);
+  std::filesystem::create_directory(folder.path("files"));
+  save(folder.path("files/b.h5"), 192, 32);
+  save(folder.path("files/a.h5"), 64, 32);
+  for (const auto& [deal, path] : {std::pair("files", "files"), std::pair("bytes", "coarse.h5")}) {
+    const std::string output = folder.path(deal + std::string("-run"));
+    const auto train = [&](const std::string& batch, const std::string& steps) {
+      const test::Result result =
+          test::flotilla(2, {"train", test::source_path("inputs/mnist_mlp.toml"), "run.output=" + output,
+                             "run.log_every=1", "device.threads=1", "data.kind=hdf5",
+                             "data.train.path=" + folder.path(path), std::string("data.deal=") + deal,
+                             "data.order=file", "train.batch_size=" + batch, "train.epochs=2",
+                             "train.steps=" + steps, "schedule.kind=linear", "schedule.learning_rate=0.001"});
+      EXPECT_EQ(result.exit_code, 0) << result.errors;
+    };
+
+    train("32", "4");
+    train("16", "0");  // another batch inside the epoch: 4 of 6 steps are as 8 of 12
+
+    const auto steps = test::metrics(output, "step");
+    ASSERT_EQ(steps.size(), 4U + 4U + 12U) << deal;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const std::size_t of_24 = i < 4 ? 2 * i : i + 4;
+      EXPECT_NEAR(steps[i].at("learning_rate").get<double>(),
+                  0.001 * (1.0 - static_cast<double>(of_24) / 24.0), 1e-15)
+          << deal << ", step " << i;
+    }
+  }
+}
+
 /// HDF5 1.10 divides by the size of a chunk when it opens the array.
 TEST_F(RunsOnArrays, AChunkOfSize0IsADamagedFile) {
   images.extents[0] = labels.extents[0] = 64;

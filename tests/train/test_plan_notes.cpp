@@ -97,6 +97,19 @@ TEST(RateJump, IsThatOfAnotherBatchWhereStepsEndTheRun) {
   EXPECT_EQ(jump(steps, half), "");
 }
 
+TEST(RateJump, CountsTheStepsOfSharesInBatchesOfThen) {
+  const Texts steps = {"schedule.kind=cosine", "train.epochs=0", "train.steps=40"};
+  CheckpointState epoch = saved(steps, 9);  // 9 steps of 200 samples, 100 for each worker
+  epoch.samples = 1800;
+  epoch.position = {1, 0};
+
+  const std::string text =
+      rate_jump(with(steps), {.samples = 1000, .workers = 2, .batch = 50, .shares = {0, 100, 1000}}, epoch);
+
+  EXPECT_NE(text.find("decays over the whole run, 2.722 epochs now and 4.444 then; "), std::string::npos)
+      << text;
+}
+
 TEST(RateJump, IsNoneWhereTheRateGoesOn) {
   const Texts cosine = {"schedule.kind=cosine"};
 
