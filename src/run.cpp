@@ -185,6 +185,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     const flotilla::KokkosScope kokkos;
     try {
       throw_together(world, own_failure);
+      if (const std::string unsafe = flotilla::mpi::unsafe_process_ids(world); !unsafe.empty())
+        throw flotilla::AgreedFailure(unsafe, flotilla::exit_user_error);
       // 5. The command: deck, device, model, data, strategy, training.
       return run_together(*line, world, failure);
     } catch (const flotilla::AgreedFailure& error) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,28 @@ const char* level_name(int level) {
   }
 }
 
+/// Ends this process with a sentence where MPI crashes. Only calls that are safe in a signal handler.
+void explain_crash(int) {
+  constexpr std::string_view text =
+      "flotilla: MPI crashed in the first message between ranks. Open MPI does so where ranks of a host have "
+      "equal process ids, as in containers of their own (docker run --pid=host gives them one set), and "
+      "where hosts of one name share /dev/shm (give each host a name of its own); mpirun --mca btl tcp,self "
+      "avoids both\n";
+  constexpr int user_error = 2;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  _exit(user_error);
+}
+
+/// Lets each rank exchange a first message with others, while a crash can still be explained.
+void exchange_first_messages() {
+  struct sigaction explained {};
+  struct sigaction before {};
+  explained.sa_handler = explain_crash;
+  sigaction(SIGSEGV, &explained, &before);
+  check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  sigaction(SIGSEGV, &before, nullptr);
+}
+
 }  // namespace
 
 void check(int code, const char* call, std::source_location at) {
@@ -58,6 +81,7 @@ Environment::Environment(int& argc, char**& argv) {
     throw LibraryError("MPI_Init_thread", cat("needs MPI_THREAD_MULTIPLE, ", library_version(), " grants ",
                                               level_name(granted), "; use an MPI built with thread support"));
   }
+  exchange_first_messages();
 }
 
 Environment::~Environment() {

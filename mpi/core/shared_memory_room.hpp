@@ -13,10 +13,29 @@ namespace flotilla::mpi {
 /// host's ranks in 64 bits.
 constexpr std::size_t largest_window_part = std::size_t{1} << 44;
 
-/// Collective over `all`. Whether each host has enough shared memory for the windows that its ranks of `all`
-/// are about to make: missing memory shows only at the first touch, as SIGBUS.
+/// A nameless, empty file in memory that all ranks of a host have open for reading and writing. Making one
+/// tests whether these ranks share memory at all: in containers of their own they may not, though MPI sees
+/// them on one host.
+class SharedFile {
+ public:
+  explicit SharedFile(const Communicator& host);  ///< Collective over `host`.
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+  ~SharedFile();
+
+  int descriptor() const { return descriptor_; }  ///< −1: this rank could not open it
+  /// Why some rank could not open it, equal on every rank of the host; empty: all have it open.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  int descriptor_ = -1;
+  std::string failure_;
+};
+
+/// Collective over `all`. Whether the ranks of each host share memory, and enough of it for the windows that
+/// its ranks of `all` are about to make.
 /// @param bytes of this rank's part; 0: it makes no window @param remedy what else the user may set
-/// @returns empty, or, equal on every rank, which host lacks how much, naming /dev/shm and the remedy.
+/// @returns empty, or, equal on every rank, which host lacks what, naming /dev/shm and the remedy.
 std::string missing_shared_memory(const Communicator& all, std::size_t bytes,
                                   std::string_view remedy = "strategy.all_reduce = \"mpi\"");
 

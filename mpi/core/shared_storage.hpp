@@ -9,9 +9,8 @@
 
 namespace flotilla::mpi {
 
-/// One array of floats per rank of a host, each mapped by all of them (MPI_Win_allocate_shared), so that
-/// ranks read and write each other's arrays without copies. Zeroed, aligned to 64 bytes here (MPI aligns to 8
-/// only).
+/// One array of floats per rank of a host, each mapped by all of them, so that ranks read and write each
+/// other's arrays without copies. Zeroed and aligned to pages.
 class SharedStorage {
  public:
   /// Collective over `host`, whose ranks must share memory. `count` floats, the same on every rank.
@@ -20,7 +19,7 @@ class SharedStorage {
   SharedStorage(const Communicator& host, std::size_t count);
   SharedStorage(const SharedStorage&) = delete;
   SharedStorage& operator=(const SharedStorage&) = delete;
-  ~SharedStorage();  ///< Collective; nothing while an exception is being thrown.
+  ~SharedStorage();  ///< Nothing while an exception is being thrown.
 
   std::size_t count() const;
   int ranks() const;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mpi.h>
-
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -12,8 +10,9 @@
 
 namespace flotilla::mpi {
 
-/// Memory that all ranks of a host map: one part per rank, each zeroed (and so first touched) by its rank and
-/// aligned to 128 bytes here, because MPI_Win_allocate_shared aligns to 4 or 8 only.
+/// Memory that all ranks of a host map: one part per rank, each allocated, zeroed and so first touched by its
+/// rank, and aligned to pages. A file of our own, because Open MPI 4.1 crashes in MPI_Win_allocate_shared
+/// where ranks see different /dev/shm, or have equal process ids in containers of their own.
 class SharedWindow {
  public:
   /// Collective over `host`. @param bytes of this rank's part @param remedy what else the user may set
@@ -23,7 +22,7 @@ class SharedWindow {
                std::string_view remedy = "strategy.all_reduce = \"mpi\"");
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
-  ~SharedWindow();  ///< Collective; nothing while an exception is being thrown.
+  ~SharedWindow();  ///< Nothing while an exception is being thrown.
 
   std::span<std::byte> of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
   int rank() const { return rank_; }
@@ -32,7 +31,7 @@ class SharedWindow {
  private:
   int rank_;
   std::vector<std::span<std::byte>> parts_;
-  MPI_Win window_ = MPI_WIN_NULL;
+  std::span<std::byte> mapped_;
 };
 
 }  // namespace flotilla::mpi

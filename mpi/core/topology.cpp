@@ -2,13 +2,18 @@
 #include "mpi/core/topology.hpp"
 
 #include <mpi.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <span>
+#include <string_view>
 
+#include "kernels/error.hpp"
 #include "kernels/machine/processors.hpp"
 #include "mpi/core/native.hpp"
 
@@ -66,7 +71,39 @@ int sharing_processors(const Communicator& host, const std::vector<int>& own) {
   return sharing;
 }
 
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Whether Open MPI may copy long messages from process to process, found by their ids.
+bool copies_between_processes() {
+  if (!Environment::library_version().starts_with("Open MPI")) return false;
+  if (environment("OMPI_MCA_btl_vader_single_copy_mechanism") == "none") return false;
+  const std::string_view transports = environment("OMPI_MCA_btl");
+  const bool named = transports.find("vader") != transports.npos || transports.find("sm") != transports.npos;
+  return transports.empty() || transports.starts_with('^') != named;
+}
+
 }  // namespace
+
+std::string unsafe_process_ids(const Communicator& world) {
+  struct stat ids {};
+  const std::int64_t mine =
+      ::stat("/proc/self/ns/pid", &ids) == 0 ? static_cast<std::int64_t>(ids.st_ino) : 0;
+  const std::vector<std::int64_t> here = world.split_by_host().all_gather(std::span(&mine, 1));
+  const bool differ = std::ranges::any_of(here, [&](std::int64_t other) { return other != mine; });
+  int first = differ && copies_between_processes() ? world.rank() : world.size();
+  world.all_reduce(std::span(&first, 1), Op::min);
+  if (first == world.size()) return "";
+  std::string host = host_name();
+  world.broadcast(host, first);
+  return cat("the ranks on ", host,
+             " see different process ids, as in containers of their own, and Open MPI's copies from process "
+             "to process may reach the wrong one: start the ranks of a host in one container, give their "
+             "containers one set of ids (docker run --pid=host), or do without these copies (mpirun --mca "
+             "btl_vader_single_copy_mechanism none)");
+}
 
 std::string host_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};

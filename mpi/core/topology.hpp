@@ -30,6 +30,11 @@ std::string host_name();  ///< Of this process, as MPI knows it.
 /// Collective. One entry per rank, the same on every rank.
 std::vector<Place> find_topology(const Communicator& world);
 
+/// Collective. Whether Open MPI's copies from process to process could reach the wrong one, because ranks of
+/// a host see different process ids, as in containers of their own: long messages would arrive damaged.
+/// @returns empty, or, equal on every rank, which host it is, and remedies
+std::string unsafe_process_ids(const Communicator& world);
+
 int hosts(const std::vector<Place>& places);
 std::vector<std::string> host_names(const std::vector<Place>& places);  ///< Of every rank.
 

@@ -37,7 +37,7 @@ class PushPullWindow {
   /// @throws UserError on all of them if the memory cannot be allocated, naming server.shared_memory
   PushPullWindow(const HostRanks& host, std::size_t bytes);
   PushPullWindow(PushPullWindow&&) = delete;
-  ~PushPullWindow();  ///< Collective; nothing while an exception is being thrown.
+  ~PushPullWindow();  ///< Nothing while an exception is being thrown.
 
   std::span<std::byte> mine() const;
   /// To be called before a message that names an offset in the own part: the receiver then sees the data

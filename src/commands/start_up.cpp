@@ -60,10 +60,9 @@ int under_watch(
 StartUp look_around(const Config& config, const mpi::Communicator& world,
                     const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   StartUp start{.places = places, .network = {}};
-  if (mpi::hosts(start.places) == 1) return start;
   watchdog.beat("looking for run.output on all hosts", -1);
   check_shared_folder(world, start.places, config.run.output, "run.output");
-  if (config.run.check_network)
+  if (config.run.check_network && mpi::hosts(start.places) > 1)
     start.network = mpi::check_network(
         world, start.places, [&](int round) { watchdog.beat("measuring the network, round", -1, round); });
   return start;

@@ -21,7 +21,7 @@ mpi::RoleTable roles_of(const Config& config, const std::vector<mpi::Place>& pla
 /// Collective. Assigns roles to the ranks; the servers serve while the workers run `work`, whose exit code
 /// every rank returns. Without parameter servers all ranks are workers, and `servers` is null.
 /// @throws AgreedFailure on every rank if `work` does on the workers
-int with_servers(const Config& config, const mpi::Communicator& world, FailureHandler& failure,
+int with_servers(const Config& deck, const mpi::Communicator& world, FailureHandler& failure,
                  mpi::Watchdog& watchdog,
                  const std::function<int(const mpi::Communicator& workers, ServerLink* servers)>& work);
 

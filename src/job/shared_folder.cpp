@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -79,7 +80,7 @@ bool appears(const fs::path& folder, const std::string& name, double patience_s)
 
 void check_shared_folder(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
                          const std::string& folder, const std::string& key, double patience_s) {
-  if (mpi::hosts(places) < 2) return;
+  if (world.size() < 2) return;
   // "runs/a/" has its name before the last slash.
   const fs::path here = (fs::path(folder).lexically_normal() / "").parent_path();
   std::optional<Token> token;
@@ -90,20 +91,28 @@ void check_shared_folder(const mpi::Communicator& world, const std::vector<mpi::
   int levels = token ? token->levels() : 0;
   world.broadcast(std::span(&levels, 1));
 
-  const bool looks = places[static_cast<std::size_t>(world.rank())].local_rank == 0;
-  const std::int64_t mine = !looks || appears(Token::place_of(here, levels), name, patience_s) ? 1 : 0;
+  // Not only one rank of each host: a rank may be in a container of its own.
+  const int host = places[static_cast<std::size_t>(world.rank())].host_index;
+  const double patience_here_s = host == places.front().host_index ? std::min(1.0, patience_s) : patience_s;
+  const std::int64_t mine = appears(Token::place_of(here, levels), name, patience_here_s) ? 1 : 0;
   world.patient_barrier();
   const std::vector<std::int64_t> all = world.all_gather(std::span(&mine, 1));
   std::vector<std::string> without;
-  for (const mpi::Place& place : places)
-    if (all[static_cast<std::size_t>(place.rank)] == 0) without.push_back(place.host);
+  for (const mpi::Place& place : places) {
+    if (all[static_cast<std::size_t>(place.rank)] != 0) continue;
+    const bool beside_root = place.host_index == places.front().host_index;
+    const std::string name_of = beside_root ? cat("rank ", place.rank, " on ", place.host) : place.host;
+    if (std::ranges::count(without, name_of) == 0) without.push_back(name_of);
+  }
   if (without.empty()) return;
   std::string seen_by_root = here.string();
   world.broadcast(seen_by_root);
+  const char* const all_of = mpi::hosts(places) > 1 ? "hosts" : "ranks";
   throw AgreedFailure(
-      cat(key, " = ", seen_by_root, " is not one folder for all hosts: what rank 0 on ", places.front().host,
-          " writes there is not seen on ", mpi::text_of_hosts(without),
-          ", where checkpoints and logs would be lost; name a folder on a file system that all hosts share"),
+      cat(key, " = ", seen_by_root, " is not one folder for all ", all_of, ": what rank 0 on ",
+          places.front().host, " writes there is not seen on ", mpi::text_of_hosts(without),
+          ", where checkpoints and logs would be lost; name a folder on a file system that all ", all_of,
+          " share"),
       exit_user_error);
 }
 

@@ -9,9 +9,9 @@
 
 namespace flotilla {
 
-/// Collective. Refuses a run's folder that is not shared by all hosts: rank 0 writes a file into the folder,
-/// or into its nearest existing parent, and one rank of each host looks for it, for some time, because a
-/// network file system may show it late. The file is removed again. Where rank 0 cannot write, nothing is
+/// Collective. Refuses a run's folder that is not shared by all ranks: rank 0 writes a file into the folder,
+/// or into its nearest existing parent, and each rank looks for it, for some time, because a network file
+/// system may show it late. The file is removed again. Where rank 0 cannot write, nothing is
 /// checked: the code that makes the folder reports it.
 /// @param places of all ranks of `world`  @param folder as this rank names it, absolute  @param key of the
 /// deck

@@ -2,11 +2,13 @@
 #include "src/train/stage_data.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <exception>
 #include <span>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -67,6 +69,25 @@ Staging copy_here(const StagePlan& plan, const Config& config, const std::string
       {.threads = static_cast<int>(std::max(least_threads, config.data.threads)), .progress = report});
 }
 
+/// Collective. Ranks that see another folder of this name than the rank that copied for their host, or none.
+std::vector<std::int64_t> ranks_elsewhere(const std::string& folder, const mpi::Communicator& workers,
+                                          const std::vector<mpi::Place>& places) {
+  struct stat seen {};
+  std::array<std::int64_t, 2> mine{-1, -1};
+  if (::stat(folder.c_str(), &seen) == 0)
+    mine = {static_cast<std::int64_t>(seen.st_dev), static_cast<std::int64_t>(seen.st_ino)};
+  const std::vector<std::int64_t> all = workers.all_gather(std::span<const std::int64_t>(mine));
+  std::vector<std::int64_t> elsewhere;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const auto first =
+        std::ranges::find(places, places[rank].host_index, &mpi::Place::host_index) - places.begin();
+    const auto file_of = [&](std::size_t of) { return std::pair(all[2 * of], all[2 * of + 1]); };
+    if (file_of(rank) != file_of(static_cast<std::size_t>(first)))
+      elsewhere.push_back(static_cast<std::int64_t>(rank));
+  }
+  return elsewhere;
+}
+
 }  // namespace
 
 std::string describe(const Staged& staged) {
@@ -83,24 +104,37 @@ StagedData stage_data(const Config& config, const mpi::Communicator& workers,
                       const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   const double begin = seconds(trace::now_ns());
   const StagePlan plan = plan_on_root(config, workers, watchdog);
-  const bool copies = copies_for_its_host(places, workers.rank());
+  const std::string folder = config.data.stage_to + "/" + plan.name();
+  bool copies = copies_for_its_host(places, workers.rank());
   Staging done;
-  std::exception_ptr failed;
-  try {
-    if (copies)
-      done = copy_here(plan, config, places[static_cast<std::size_t>(workers.rank())].host, workers.is_root(),
-                       watchdog);
-  } catch (const std::exception&) {
-    failed = std::current_exception();
+  const auto copy_if = [&](bool mine) {
+    std::exception_ptr failed;
+    try {
+      if (mine)
+        done = copy_here(plan, config, places[static_cast<std::size_t>(workers.rank())].host,
+                         workers.is_root(), watchdog);
+    } catch (const std::exception&) {
+      failed = std::current_exception();
+    }
+    workers.patient_barrier();  // it may take an hour
+    agree(workers, places, [&] {
+      if (failed) std::rethrow_exception(failed);
+    });
+  };
+  copy_if(copies);
+  if (const std::vector<std::int64_t> others = ranks_elsewhere(folder, workers, places); !others.empty()) {
+    if (workers.is_root())
+      print_error_line(cat("flotilla: warning: data.stage_to = ", config.data.stage_to,
+                           " is another folder for ", others.size(), others.size() == 1 ? " rank" : " ranks",
+                           " than for the first of the host, as in a container of its own: each copies for "
+                           "itself"));
+    const bool elsewhere = std::ranges::count(others, workers.rank()) > 0;
+    copy_if(elsewhere);
+    copies = copies || elsewhere;
   }
-  workers.patient_barrier();  // it may take an hour
-  agree(workers, places, [&] {
-    if (failed) std::rethrow_exception(failed);
-  });
   const std::array<std::int64_t, 4> mine{copies ? 1 : 0, done.copied_files, done.copied_bytes,
                                          static_cast<std::int64_t>(done.checksum)};
   const std::vector<std::int64_t> all = workers.all_gather(std::span<const std::int64_t>(mine));
-  const std::string folder = config.data.stage_to + "/" + plan.name();
   Staged facts{.folder = folder,
                .files = std::ssize(plan.files),
                .bytes = plan.bytes(),

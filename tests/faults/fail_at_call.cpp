@@ -37,9 +37,8 @@
 namespace {
 
 constexpr std::size_t large = 32 * 1024;
-constexpr std::array words = {"open",   "list",   "stat",         "make",   "rename", "remove",
-                              "write",  "read",   "sync",         "room",   "map",    "memory",
-                              "thread", "window", "communicator", "message"};
+constexpr std::array words = {"open", "list", "stat", "make",   "rename", "remove",       "write",  "read",
+                              "sync", "room", "map",  "memory", "thread", "communicator", "message"};
 constexpr std::array libraries = {"libstdc++", "libhdf5", "libdnnl"};
 
 struct Module {

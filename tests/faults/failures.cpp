@@ -32,7 +32,7 @@ std::vector<std::string> signs_of(const FailingCall& call) {
   if (call.word == "memory") return {"out of memory", "out_of_memory", "Cannot allocate memory"};
   if (call.word == "map") return {"Cannot allocate memory", "out of memory"};
   if (call.word == "thread") return {"Resource temporarily unavailable"};
-  if (call.word == "window" || call.word == "communicator" || call.word == "message")
+  if (call.word == "communicator" || call.word == "message")
     return {"MPI_ERR_NO_MEM", "Unable to allocate memory"};  // Open MPI's words, and MPICH's
   if (call.error == "ESTALE") return {"Stale file handle", "can't retrieve stat info"};
   if (call.error == "ENOSPC") return {"No space left on device", "can't retrieve stat info"};

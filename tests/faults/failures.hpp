@@ -12,7 +12,7 @@ namespace flotilla::test {
 /// A call of one rank that is let fail (fail_at_call.cpp).
 struct FailingCall {
   int rank = 0;
-  std::string word{};  ///< "open", "memory", "window", …
+  std::string word{};  ///< "open", "memory", "message", …
   int number = 0;      ///< Among the rank's calls of this word; 0: the first that is about `about`
   std::string
       place{};  ///< A hash of its callers: the first call from there fails, whatever its number; empty: any

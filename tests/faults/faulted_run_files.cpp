@@ -103,7 +103,8 @@ std::vector<std::string> FaultedRun::shared_memories() const {
 }
 
 /// Nothing of the run may stay in shared memory or among temporary files. What Open MPI leaves there when its
-/// launcher itself was killed is not ours, and what cannot be removed, because that call failed, must stay.
+/// launcher itself was killed is not ours, and what cannot be removed, because that call failed, must stay;
+/// so may the empty file of a rank that died before all had opened it to share memory.
 void FaultedRun::look_for_files(Outcome& outcome) const {
   std::vector<std::string> folders = shared_memories();
   folders.push_back(place_.temporary);
@@ -113,7 +114,8 @@ void FaultedRun::look_for_files(Outcome& outcome) const {
       const std::string name = entry.path().filename().string();
       const bool of_launcher = (outcome.fault.harm == Harm::kill_launcher || outcome.exit_code == 128 + 10) &&
                                (name.starts_with("vader_segment.") || name.starts_with("ompi."));
-      if (!of_launcher && !cannot_remove && name != "fill")
+      const bool empty = name.starts_with("flotilla-") && entry.is_regular_file() && entry.file_size() == 0;
+      if (!of_launcher && !cannot_remove && !empty && name != "fill")
         outcome.wrong.push_back("left: " + entry.path().string());
       std::error_code ignored;
       fs::remove_all(entry.path(), ignored);

@@ -19,11 +19,6 @@ int call(const char* word, const char* name, const void* caller, Function real, 
 
 extern "C" {
 
-int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void* base,
-                            MPI_Win* window) {
-  return call("window", "MPI_Win_allocate_shared", __builtin_return_address(0), PMPI_Win_allocate_shared,
-              size, unit, info, comm, base, window);
-}
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
   return call("communicator", "MPI_Comm_split", __builtin_return_address(0), PMPI_Comm_split, comm, color,
               key, made);
