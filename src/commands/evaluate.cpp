@@ -145,6 +145,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
           if (!path.empty()) check_output_file(path, {});
         check_outputs({arguments.vectors, arguments.output}, config, config.data.validation,
                       {checkpoint.path, arguments.deck});
+        check_ending(arguments.vectors, {".h5", ".hdf5"}, "an HDF5 file");
+        check_ending(arguments.output, {".json", ".txt"}, "JSON");
       },
       [&](std::int64_t /*samples*/) {
         if (config.validation.batch_size > 0) return config.validation.batch_size;

@@ -11,6 +11,7 @@
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/commands/export_onnx.hpp"
+#include "src/commands/output_files.hpp"
 
 namespace flotilla {
 
@@ -42,6 +43,10 @@ Snapshot read_model(const std::string& path, bool average) {
 std::string export_checkpoint(const ExportArguments& arguments,
                               const std::function<void(const std::string&)>& on_damaged) {
   if (arguments.output.ends_with(".onnx")) return export_onnx(arguments, on_damaged);
+  check_ending(
+      arguments.output, {".h5", ".hdf5"}, "an HDF5 file",
+      "; an ONNX model ends in .onnx, and python3 scripts/torch_to_hdf5.py --back model.h5 model.pt makes a "
+      "file of PyTorch of an HDF5 file");
   if (arguments.keep_batch_norm || arguments.with_preprocessing)
     throw UserError(cat(arguments.keep_batch_norm ? "--keep-batch-norm" : "--with-preprocessing",
                         " is of ONNX models: give an output that ends in .onnx, got ", arguments.output));

@@ -11,6 +11,7 @@
 #include "src/checkpoint/write_file.hpp"
 #include "src/commands/array_statistics.hpp"
 #include "src/commands/make_data.hpp"
+#include "src/commands/output_files.hpp"
 #include "src/data/borehole.hpp"
 #include "src/observe/progress_line.hpp"
 
@@ -25,6 +26,7 @@ std::string write_borehole(std::uint64_t seed, std::int64_t begin, std::int64_t 
                            const std::string& path) {
   constexpr std::size_t width = borehole_inputs.size();
   check_output_file(path, {});
+  check_ending(path, {".h5", ".hdf5"}, "an HDF5 file");
   const std::array<CheckpointTensor, 2> arrays = {
       CheckpointTensor{.path = "inputs", .shape = {rows, std::int64_t{width}}},
       CheckpointTensor{.path = "targets", .shape = {rows, 1}}};

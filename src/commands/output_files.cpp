@@ -14,6 +14,15 @@ namespace flotilla {
 
 namespace fs = std::filesystem;
 
+void check_ending(const std::string& output, std::initializer_list<std::string_view> endings,
+                  std::string_view what, std::string_view more) {
+  const std::string ending = fs::path(output).extension().string();
+  if (ending.empty() || std::ranges::find(endings, ending) != endings.end()) return;
+  std::string allowed;
+  for (const std::string_view each : endings) allowed += cat(allowed.empty() ? "" : " or ", each);
+  throw UserError(cat("cannot write ", what, " as '", output, "': give a name that ends in ", allowed, more));
+}
+
 void check_outputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {
   std::set<fs::path> names;
   for (const std::string& output : outputs) {

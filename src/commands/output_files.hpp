@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/config/config.hpp"
 
 namespace flotilla {
+
+/// @throws UserError where the name of an output file has an ending that is none of `endings` and promises
+/// another format. @param what with its article: "an HDF5 file"  @param more text behind the sentence
+void check_ending(const std::string& output, std::initializer_list<std::string_view> endings,
+                  std::string_view what, std::string_view more = {});
 
 /// Refuses to replace what a command reads by what it writes: check_replaced_file() for each of `outputs`
 /// that is not empty, with the files of `source`, a source of config.data, that of the classes' names, the

@@ -132,6 +132,10 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
         if (!world.is_root() || arguments.output.empty()) return;
         check_output_file(arguments.output, {});
         check_outputs({arguments.output}, config, config.data.validation, {checkpoint.path, arguments.deck});
+        if (arguments.format == PredictionFormat::csv)
+          check_ending(arguments.output, {".csv", ".txt"}, "CSV", "; --format jsonl writes JSON lines");
+        else
+          check_ending(arguments.output, {".jsonl", ".json", ".txt"}, "JSON lines");
       },
       [&](std::int64_t samples) { return batch_of(config, samples); });
   const std::int64_t samples = inference.data().size();

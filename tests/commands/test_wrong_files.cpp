@@ -14,6 +14,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
+#include "src/commands/make_borehole.hpp"
 #include "src/config/choices.hpp"
 #include "src/data/class_names.hpp"
 #include "src/data/dataset.hpp"
@@ -241,6 +242,26 @@ std::string shortened(std::string text, const std::string& folder) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
     text.insert(at, "\\");
   return text;
+}
+
+TEST_F(WrongFiles, AreNotMadeUnderNamesOfOtherFormats) {
+  for (const std::string name : {"a.pt", "a.pth", "a.bin", "a.safetensors", "a.npz", "a.ONNX", "a.keras"}) {
+    const std::string said = user_error([&] {
+      export_checkpoint({.checkpoint = path("checkpoint.h5"), .output = path(name)},
+                        [](const std::string&) {});
+    });
+    EXPECT_TRUE(mentions(said, {"cannot write an HDF5 file as '" + path(name) + "'", "ends in .h5 or .hdf5",
+                                "an ONNX model ends in .onnx", "torch_to_hdf5.py --back"}))
+        << said;
+    EXPECT_FALSE(std::filesystem::exists(path(name)));
+  }
+  for (const std::string name : {"a.h5", "a.hdf5", "a"})
+    EXPECT_EQ(user_error([&] {
+                export_checkpoint({.checkpoint = path("checkpoint.h5"), .output = path(name)},
+                                  [](const std::string&) {});
+              }),
+              "");
+  EXPECT_NE(user_error([&] { make_borehole_data({.rows = 4, .output = path("a.csv")}); }), "");
 }
 
 TEST_F(WrongFiles, AreNamedWithWhatReadsThem) {
