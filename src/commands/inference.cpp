@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/inference.hpp"
 
+#include <algorithm>
+
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/class_names.hpp"
@@ -48,6 +50,28 @@ std::vector<std::string> names_for(const LoadedCheckpoint& checkpoint, const Con
   });
   return names;
 }
+
+namespace {
+
+/// @throws UserError that names the data where a checkpoint does not fit the network because of the shape of
+/// the samples: the network is the one that the checkpoint's own deck describes
+void check_samples(const CheckpointFile& file, const LoadedCheckpoint& checkpoint, const Config& config,
+                   const Dataset& data, const std::vector<CheckpointTensor>& expected) {
+  if (checkpoint.state.deck.empty() ||
+      std::ranges::any_of(differences_at_resume(checkpoint.state.deck, config.resolved_text),
+                          [](const ResumeDifference& each) { return each.key.starts_with("model."); }))
+    return;
+  for (const CheckpointTensor& tensor : expected) {
+    const auto found = std::ranges::find(file.tensors(), tensor.path, &CheckpointTensor::path);
+    if (found == file.tensors().end() || found->shape == tensor.shape) continue;
+    throw UserError(cat("the samples have another shape than those that ", checkpoint.path,
+                        " was trained on: its ", tensor.path, " is ", found->shape.text(), ", and ",
+                        data.description(), " need ", tensor.shape.text(),
+                        "; give samples with the values that training had, in their order"));
+  }
+}
+
+}  // namespace
 
 /// The embeddings of a checkpoint, all of them on this rank: there are no servers.
 class Inference::LocalEmbeddings {
@@ -117,6 +141,8 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
       embeddings_ = std::make_unique<LocalEmbeddings>(config, checkpoint, *data_, network_->batch());
     if (world.is_root()) {
       CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
+      check_samples(file, checkpoint, config, *data_,
+                    checkpoint_tensors(*network_, state_arrays(model, nullptr)));
       restore(file, checkpoint.path, *network_, state_arrays(model, nullptr));
     }
   });

@@ -109,6 +109,22 @@ TEST_F(RunsOnArrays, StagePredictAndInspectFilesOfArrays) {
   EXPECT_EQ(predicted.exit_code, 0) << predicted.errors;
   EXPECT_EQ(test::count(predicted.output, "\n"), 257);
 
+  test::save(folder.path("narrow.npz"), test::npz({test::counted("images", {}, {8, 28, 27}), labels}));
+  const auto expect_refused = [&](const std::vector<std::string>& arguments, const std::string& sentence) {
+    std::vector<std::string> command = {"predict", folder.path("run"),
+                                        "data.class_names=" + folder.path("digits.txt")};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    test::expect_told(test::flotilla(2, command), sentence);
+  };
+  test::write_file(folder.path("digits.txt"), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+  expect_refused({folder.path("narrow.npz"), "data.kind=numpy"},
+                 "the samples have another shape than those that " + folder.path("run") + "/checkpoints/");
+  expect_refused({folder.path("narrow.npz")},
+                 "narrow.npz: is a NumPy archive (.npz), not an HDF5 file; data.kind = \"numpy\" reads it");
+  expect_refused(
+      {folder.path("a.h5"), "--output", folder.path("predictions.h5")},
+      "cannot write CSV as '" + folder.path("predictions.h5") + "': give a name that ends in .csv");
+
   const test::Result shown = test::flotilla(1, {"inspect", folder.path("a.h5")});
   EXPECT_EQ(shown.exit_code, 0) << shown.errors;
   for (const char* text : {"images", "(256,28,28)", "uint8", "chunks of (32,28,28), deflate",
