@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/data/images/image_folder.hpp"
 
 namespace flotilla {
@@ -24,6 +25,7 @@ std::string without_blanks_around(const std::string& line) {
 
 /// A name a line; "3 cat" is "cat" where all lines begin with the number of their class.
 std::vector<std::string> read_names(const std::string& path, std::int64_t classes) {
+  refuse_other_kinds(path, FileFormat::text, "a list of class names");
   std::string text = open_data_file(path).text();
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   std::istringstream lines(text);

@@ -83,8 +83,8 @@ constexpr std::array signatures = {
     Signature{0, "PAR1"sv, other, "a Parquet file", to_npz},
     Signature{0, "ARROW1\0"sv, other, "an Arrow file", to_npz},
     Signature{0, "SQLite format 3\0"sv, other, "an SQLite database", to_npz},
-    Signature{0, "flotilla shard index"sv, FileFormat::text, "the index of a shard", "name the shard itself"},
-    Signature{0, "version https://git-lfs"sv, FileFormat::text, "a Git LFS pointer",
+    Signature{0, "flotilla shard index"sv, other, "the index of a shard", "name the shard itself"},
+    Signature{0, "version https://git-lfs"sv, other, "a Git LFS pointer",
               "fetch the file itself with git lfs pull"},
     Signature{0, "\xFF\xFE"sv, other, "text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"},
     Signature{0, "\xFE\xFF"sv, other, "text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"},
@@ -120,26 +120,27 @@ FileKind kind_of_text(std::string_view text) {
   std::string small(line.substr(0, 20));
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   if (small.starts_with("<!doctype html") || small.starts_with("<html"))
-    return kind(format, "an HTML page",
+    return kind(other, "an HTML page",
                 "servers send one instead of a file that they lack: download it again");
   if (small.starts_with("<svg") || small.starts_with("<?xml"))
-    return kind(format, "an SVG or XML file", to_png, true);
+    return kind(other, "an SVG or XML file", to_png, true);
   const std::string_view words = line.substr(0, line.find_last_not_of(" \t") + 1);
   const std::size_t blank = std::min(words.find_last_of(" \t"), words.size());
   if (has_image_ending(std::string(words.substr(0, words.find_last_not_of(" \t", blank) + 1))) ||
       has_image_ending(std::string(words)))
-    return kind(format, "a list of images", "data.kind = \"image-list\" reads it");
+    return kind(FileFormat::list, "a list of images", "data.kind = \"image-list\" reads it");
   const auto tabs = std::ranges::count(line, '\t');
-  if (tabs == 38 || tabs == 39) return kind(format, "a Criteo log", "data.kind = \"criteo\" reads it");
+  if (tabs == 38 || tabs == 39)
+    return kind(FileFormat::criteo, "a Criteo log", "data.kind = \"criteo\" reads it");
   const std::size_t colon = line.find(':');
   if (line.find_first_not_of("0123456789+-. \t") == colon && colon != line.npos)
-    return kind(format, "a LIBSVM file", "data.kind = \"libsvm\" reads it");
+    return kind(FileFormat::libsvm, "a LIBSVM file", "data.kind = \"libsvm\" reads it");
   const std::size_t second = line.find_first_not_of(" \t[", 1);  // decks have "[name]"
   if (line.starts_with('{') ||
       (line.starts_with('[') && (second == line.npos || "{\"0123456789-"sv.find(line[second]) != line.npos)))
-    return kind(format, "a JSON file", to_npz);
+    return kind(other, "a JSON file", to_npz);
   if (line.starts_with('[') && line.ends_with(']'))
-    return kind(format, "a TOML file", "flotilla train and compare read decks and plans");
+    return kind(other, "a TOML file", "flotilla train and compare read decks and plans");
   if (line.find_first_of(",;") != line.npos) return kind(format, "a CSV file", to_npz);
   return kind(format, "a text file", "check the path");
 }
@@ -159,6 +160,11 @@ FileKind kind_of_zip(std::string_view bytes) {
 FileKind kind_of_idx(std::string_view bytes) {
   return kind(FileFormat::idx, bytes[3] >= 3 ? "an IDX file of images" : "an IDX file of labels",
               "data.kind = \"idx\" reads it");
+}
+
+/// Whether gzip files of the format are read.
+bool is_read_inflated(FileFormat format) {
+  return format == FileFormat::idx || format == FileFormat::criteo || format == FileFormat::libsvm;
 }
 
 FileKind kind_of_folder(const std::string& path) {
@@ -218,7 +224,8 @@ FileKind kind_of_bytes(std::span<const std::byte> begin) {
   if (is_text(start)) return kind_of_text(bytes);
   if (std::ranges::all_of(start, [](char c) { return c == 0; }))
     return kind(other, "a file that begins with zeros", again);
-  return kind(FileFormat::unknown, "a file of an unknown kind", "check the path");
+  return kind(bytes.find('\0') == bytes.npos ? FileFormat::unknown : FileFormat::binary,
+              "a file of an unknown kind", "check the path");
 }
 
 FileKind kind_of_path(const std::string& path) {
@@ -232,9 +239,10 @@ FileKind kind_of_path(const std::string& path) {
     try {
       found = kind_of_bytes(std::span(begin).first(GzipReader(file).read(begin)));
       found.gzipped = true;
-    } catch (const UserError&) {  // damaged or cut short: nothing is known of its contents
+    } catch (const UserError&) {  // damaged or cut short: those who read gzip files say where
+      found.format = FileFormat::unknown;
     }
-  } else if (found.format == FileFormat::unknown &&
+  } else if ((found.format == FileFormat::unknown || found.format == FileFormat::binary) &&
              (file.size() % cifar_bytes == 0 || file.size() % (cifar_bytes + 1) == 0)) {
     found = kind(FileFormat::cifar, "a CIFAR file", cifar_reads);
   }
@@ -246,8 +254,8 @@ std::string described(const FileKind& kind) {
 }
 
 std::string advice_on(const FileKind& kind) {
-  const bool read_inflated = kind.format == FileFormat::idx || kind.format == FileFormat::text;
-  return cat(kind.gzipped && !read_inflated ? "decompress it with gunzip, and " : "", kind.advice);
+  return cat(kind.gzipped && !is_read_inflated(kind.format) ? "decompress it with gunzip, and " : "",
+             kind.advice);
 }
 
 std::string wrong_kind_text(const FileKind& kind, std::string_view wanted) {
@@ -259,11 +267,16 @@ void refuse_other_kinds(const std::string& path, FileFormat format, std::string_
   if (kind.format == FileFormat::hdf5 && format != kind.format && !kind.gzipped &&
       is_of_model(*open_hdf5_arrays(path, nullptr)))
     kind = model_file;
-  const bool read_inflated = format == FileFormat::idx || format == FileFormat::text;
-  if (kind.format == format && kind.gzipped && !read_inflated)
-    throw UserError(cat(config::printable(path), ": is ", described(kind), "; decompress it with gunzip"));
-  if (kind.format != format && kind.format != FileFormat::unknown)
-    throw UserError(cat(config::printable(path), ": ", wrong_kind_text(kind, wanted)));
+  const bool is_text = format == FileFormat::text || format == FileFormat::list ||
+                       format == FileFormat::criteo || format == FileFormat::libsvm;
+  const bool fits = kind.format == format || (is_text && kind.format == FileFormat::text);
+  if (fits && (!kind.gzipped || is_read_inflated(format))) return;
+  const bool known = kind.format != FileFormat::unknown && (kind.format != FileFormat::binary || is_text) &&
+                     (kind.format != FileFormat::empty || !is_text);
+  if (!known && (!kind.gzipped || is_read_inflated(format))) return;
+  throw UserError(
+      cat(config::printable(path), ": ",
+          fits ? cat("is ", described(kind), "; decompress it with gunzip") : wrong_kind_text(kind, wanted)));
 }
 
 }  // namespace flotilla

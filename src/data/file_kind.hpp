@@ -10,7 +10,25 @@
 namespace flotilla {
 
 /// The formats that readers ask for; all others that are recognised are `other`.
-enum class FileFormat { unknown, empty, text, jpeg, png, hdf5, npy, npz, idx, cifar, tar, folder, other };
+enum class FileFormat {
+  unknown,
+  binary,  ///< Unknown, with zeros: no text
+  empty,
+  text,  ///< Of any kind that is not recognised
+  list,
+  criteo,
+  libsvm,
+  jpeg,
+  png,
+  hdf5,
+  npy,
+  npz,
+  idx,
+  cifar,
+  tar,
+  folder,
+  other
+};
 
 /// What a file or a folder is, by its contents. Its texts are literals.
 struct FileKind {
@@ -44,7 +62,9 @@ std::string advice_on(const FileKind& kind);  ///< FileKind::advice, behind gunz
 /// @param wanted with its article
 std::string wrong_kind_text(const FileKind& kind, std::string_view wanted);
 
-/// @throws UserError that says what the file or folder is, unless it is of the format, or not recognised
+/// @param format that is to be read here, also inside a gzip file if it is idx, criteo or libsvm
+/// @throws UserError that says what the file or folder is, unless it is of the format, empty or not
+/// recognised
 void refuse_other_kinds(const std::string& path, FileFormat format, std::string_view wanted);
 
 }  // namespace flotilla

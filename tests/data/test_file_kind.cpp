@@ -90,7 +90,7 @@ TEST(FileKind, LooksIntoGzipFiles) {
             "is an IDX file of images compressed by gzip, not wanted; data.kind = \"idx\" reads it");
   EXPECT_EQ(told(folder.path("hdf5")),
             "is an HDF5 file compressed by gzip, not wanted; "
-            "decompress it with gunzip, and data.kind = \"hdf5\" reads it");
+            "decompress it with gunzip; data.kind = \"hdf5\" reads it");
   EXPECT_EQ(told(folder.path("cut")), "is a gzip file, not wanted; decompress it with gunzip");
 }
 

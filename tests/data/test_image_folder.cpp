@@ -54,7 +54,9 @@ TEST(ImageFolder, NumbersClassesAndImagesInByteOrder) {
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 1, 2, 2}));
   EXPECT_EQ(list.path(1), folder.path("train/a b/0.jpg"));
   EXPECT_EQ(list.place(1), "");
-  EXPECT_EQ(list.description, "5 images of 3 classes in " + folder.path("train") + ", 2 other files skipped");
+  EXPECT_EQ(list.description, "5 images of 3 classes in " + folder.path("train"));
+  EXPECT_TRUE(contains(list.left_out, "2 hidden or system files (")) << list.left_out;
+  EXPECT_TRUE(contains(list.left_out, "2 other files (")) << list.left_out;
 }
 
 TEST(ImageFolder, AnotherNumberOfClassesIsToldWithBothNumbers) {
@@ -79,11 +81,49 @@ TEST(ImageFolder, ImagesWithoutFoldersOfClassesAreToldWhereTheyBelong) {
   EXPECT_FALSE(contains(told, "model.classes"));
 }
 
+TEST(ImageFolder, SaysWhatItLeavesOut) {
+  const TemporaryFolder folder;
+  put(folder, {"a/1.jpg", "a/2.jfif", "a/3.JPE", "a/1.webp", "a/in/2.WEBP", "b/1.png", "b/x.tif",
+               "b/Thumbs.db", "__MACOSX/a/._1.jpg", ".DS_Store"});
+  test::save(folder.path("a/photo"), {0xFF, 0xD8, 0xFF, 0xE0});
+  test::save(folder.path("a/scan.dat"), {'G', 'I', 'F', '8', '9', 'a'});
+
+  const ImageList list = read_image_folder(folder.path(), {.classes = 2});
+
+  EXPECT_EQ(list.size(), 4);
+  for (const char* said :
+       {"2 WebP images (", "; convert it to JPEG or PNG)", "1 TIFF image (\"x.tif\"",
+        "3 hidden or system files (", "1 JPEG image (\"photo\"; let its name end in .jpg or .png)",
+        "1 GIF image (\"scan.dat\"; convert"})
+    EXPECT_TRUE(contains(list.left_out, said)) << said << " is not in " << list.left_out;
+
+  put(folder, {"only/a/1.png", "only/b/1.webp"});
+  EXPECT_TRUE(contains(mistake_of(folder.path("only"), {.classes = 2}),
+                       "for class \"b\"; left out: 1 WebP image (\"1.webp\"; convert it to JPEG or PNG)"));
+}
+
+TEST(ImageFolder, PartsOfADataSetAreNoClasses) {
+  const TemporaryFolder folder;
+  put(folder,
+      {"p/Train/a/1.jpg", "p/Train/b/1.jpg", "p/valid/a/1.jpg", "p/annotations/x.json", "q/train/1.jpg",
+       "q/test/1.jpg", "r/train/a/1.jpg", "s/test/1.jpg", "s/train/1.jpg", "s/cat/1.jpg"});
+
+  EXPECT_EQ(mistake_of(folder.path("p"), {.classes = 3}),
+            folder.path("p") +
+                ": its folders \"Train\", \"annotations\", \"valid\" are parts of a data set, not "
+                "classes; set data.train.path = \"" +
+                folder.path("p/Train") + "\" and data.validation.path = \"" + folder.path("p/valid") + "\"");
+  EXPECT_TRUE(contains(mistake_of(folder.path("q"), {.classes = 2}), "are parts of a data set"));
+  EXPECT_TRUE(contains(mistake_of(folder.path("r"), {.classes = 1}), "are parts of a data set"));
+  EXPECT_EQ(mistake_of(folder.path("s"), {.classes = 3}), "");  // these are classes
+}
+
 TEST(ImageFolder, AnEmptyClassIsAMistakeOfTrainingOnly) {
   const TemporaryFolder folder;
   put(folder, {"a/1.jpg", "b/1.txt"});
 
-  EXPECT_TRUE(contains(mistake_of(folder.path(), {.classes = 2}), "for class \"b\"; every class needs one"));
+  EXPECT_TRUE(contains(mistake_of(folder.path(), {.classes = 2}),
+                       "for class \"b\"; left out: 1 other file (\"1.txt\"); every class needs"));
   EXPECT_EQ(read_image_folder(folder.path(), {.classes = 2, .empty_classes = true}).size(), 1);
 }
 
@@ -104,7 +144,7 @@ TEST(ImageFolder, FolderThatIsMissingOrHasNoImageIsTold) {
 
   EXPECT_TRUE(
       contains(mistake_of(folder.path("nowhere"), {.classes = 2}), "nowhere: this folder cannot be read"));
-  EXPECT_TRUE(contains(mistake_of(folder.path("file"), {.classes = 2}), "file: this folder cannot be read"));
+  EXPECT_TRUE(contains(mistake_of(folder.path("file"), {.classes = 2}), "file: is a text file, not a folder"));
   EXPECT_TRUE(contains(mistake_of(folder.path("train"), {.classes = 1, .empty_classes = true}), "no image"));
 }
 

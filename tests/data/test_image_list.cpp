@@ -219,7 +219,7 @@ TEST(ImageList, WhatIsNoListIsTold) {
 
   EXPECT_TRUE(contains(mistakes_of(folder.path("empty.txt")), "empty.txt: names no image; write one a line"));
   EXPECT_TRUE(contains(mistakes_of(folder.path("blank.txt")), "blank.txt: names no image"));
-  EXPECT_TRUE(contains(mistakes_of(folder.path("utf16.txt")), "utf16.txt: is not a text file in UTF-8"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("utf16.txt")), "utf16.txt: is text in UTF-16, not a list"));
   EXPECT_TRUE(contains(mistakes_of(folder.path("gone.txt")), "gone.txt': No such file"));
   EXPECT_TRUE(contains(mistakes_of(folder.path()), "is a folder, not a list"));
   EXPECT_LT(mistakes_of(folder.path("long.txt")).size(), 400U);

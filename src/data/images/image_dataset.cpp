@@ -31,7 +31,8 @@ class ImageDataset final : public Dataset {
   const Shape& sample_shape() const override { return shape_; }
   std::string description() const override {
     return cat(images_->description(), ", as ", shape_.text(),
-               cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "");
+               cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "",
+               images_->left_out());
   }
 
   std::string name(std::int64_t i) const override { return images_->name(i); }

@@ -6,12 +6,17 @@
 #include <cctype>
 #include <filesystem>
 #include <iterator>
+#include <span>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/data/find_data_files.hpp"
+#include "src/data/left_out.hpp"
 
 namespace flotilla {
 
@@ -21,20 +26,24 @@ namespace fs = std::filesystem;
 
 constexpr int deepest = 16;
 constexpr std::size_t most_names_told = 5;
+constexpr std::string_view to_png = "convert it to JPEG or PNG";
 
 [[noreturn]] void throw_unreadable(const std::string& path, const std::error_code& error) {
   throw UserError(cat(config::printable(path), ": this folder cannot be read: ", error.message(),
                       "; check the path and the right to read it"));
 }
 
-/// Calls `visit` for each entry of a folder that is not hidden.
+/// Calls `visit` for each entry of a folder that is neither hidden nor put there by a system.
 template <class Visit>
-void each_entry(const std::string& path, const Visit& visit) {
+void each_entry(const std::string& path, LeftOut& left_out, const Visit& visit) {
   std::error_code error;
   fs::directory_iterator at(path, error);
   for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with('.')) visit(name, *at);
+    if (is_of_system(name))
+      left_out.add("hidden or system file", name);
+    else
+      visit(name, *at);
   }
   if (error) throw_unreadable(path, error);
 }
@@ -44,14 +53,36 @@ bool is_folder(const fs::directory_entry& entry) {
   return entry.is_directory(ignored);
 }
 
-/// The class folders in byte order; `others` counts what lies beside them.
-std::vector<std::string> classes_of(const std::string& path, std::int64_t& others) {
+/// Looks into files, but not into all of many, for images under other names.
+void leave_out(const std::string& path, const std::string& name, std::int64_t& looked_into,
+               LeftOut& left_out) {
+  constexpr std::int64_t most_looked_into = 1000;
+  std::string_view what = foreign_image_of(small_ending(name));
+  std::string_view advice = what.empty() ? "" : to_png;
+  std::error_code ignored;
+  if (what.empty() && ++looked_into <= most_looked_into && fs::is_regular_file(path, ignored)) {
+    try {
+      const FileKind kind = kind_of_path(path);
+      if (kind.is_image && !kind.gzipped) {
+        what = kind.name.substr(kind.name.find(' ') + 1);
+        const bool is_read = kind.format == FileFormat::jpeg || kind.format == FileFormat::png;
+        advice = is_read ? "let its name end in .jpg or .png" : to_png;
+      }
+    } catch (const UserError&) {  // unreadable
+    }
+  }
+  left_out.add(what.empty() ? "other file" : what, name, advice);
+}
+
+/// The class folders in byte order.
+std::vector<std::string> classes_of(const std::string& path, LeftOut& left_out) {
   std::vector<std::string> names;
-  each_entry(path, [&](const std::string& name, const fs::directory_entry& entry) {
+  std::int64_t looked_into = 0;
+  each_entry(path, left_out, [&](const std::string& name, const fs::directory_entry& entry) {
     if (is_folder(entry)) {
       names.push_back(name);
     } else {
-      ++others;
+      leave_out(entry.path().string(), name, looked_into, left_out);
     }
   });
   std::sort(names.begin(), names.end());
@@ -59,21 +90,22 @@ std::vector<std::string> classes_of(const std::string& path, std::int64_t& other
 }
 
 /// The images below `folder`, as paths that begin with it.
-void collect(const std::string& folder, int depth, std::vector<std::string>& images, std::int64_t& others) {
+void collect(const std::string& folder, int depth, std::vector<std::string>& images,
+             std::int64_t& looked_into, LeftOut& left_out) {
   if (depth > deepest) {
     throw UserError(cat(config::printable(folder), ": is more than ", deepest,
                         " folders deep; is there a link that leads back?"));
   }
-  each_entry(folder, [&](const std::string& name, const fs::directory_entry& entry) {
+  each_entry(folder, left_out, [&](const std::string& name, const fs::directory_entry& entry) {
     std::string path = folder;
     if (!path.ends_with('/')) path += '/';
     path += name;
     if (is_folder(entry)) {
-      collect(path, depth + 1, images, others);
+      collect(path, depth + 1, images, looked_into, left_out);
     } else if (has_image_ending(name)) {
       images.push_back(std::move(path));
     } else {
-      ++others;
+      leave_out(path, name, looked_into, left_out);
     }
   });
 }
@@ -83,6 +115,41 @@ std::string names_text(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < std::min(names.size(), most_names_told); ++i)
     text += (i == 0 ? "" : ", ") + config::quoted(names[i]);
   return names.size() > most_names_told ? cat(text, " and ", names.size() - most_names_told, " more") : text;
+}
+
+/// Whether a data set's part has this name: "train", "Val", "test" …
+bool names_part(const std::string& name, std::span<const std::string_view> parts) {
+  std::string small = name;
+  std::ranges::transform(small, small.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return std::ranges::find(parts, small) != parts.end();
+}
+
+/// @throws UserError if the folders in `path` are the parts of a data set instead of its classes
+void refuse_parts(const std::string& path, const std::vector<std::string>& classes) {
+  static constexpr std::array<std::string_view, 2> training = {"train", "training"};
+  static constexpr std::array<std::string_view, 8> validation = {"val",  "valid", "validation", "dev",
+                                                                 "eval", "test",  "testing",    "holdout"};
+  const auto find = [&](std::span<const std::string_view> parts) {
+    return std::ranges::find_if(classes, [&](const std::string& name) { return names_part(name, parts); });
+  };
+  const auto train = find(training);
+  const auto other = find(validation);
+  if (train == classes.end() && other == classes.end()) return;
+  const bool all = std::ranges::all_of(classes, [&](const std::string& name) {
+    return names_part(name, training) || names_part(name, validation);
+  });
+  LeftOut ignored;
+  const bool both =
+      train != classes.end() && other != classes.end() && !classes_of(path + "/" + *train, ignored).empty();
+  if (!all && !both) return;
+  const auto advice = [&](const char* key, auto part) {
+    return cat(key, " = ", config::quoted(path + "/" + *part));
+  };
+  std::string keys;
+  if (train != classes.end()) keys = advice("data.train.path", train);
+  if (other != classes.end()) keys += (keys.empty() ? "" : " and ") + advice("data.validation.path", other);
+  throw UserError(
+      cat(path, ": its folders ", names_text(classes), " are parts of a data set, not classes; set ", keys));
 }
 
 std::vector<std::string> only_in(const std::vector<std::string>& these,
@@ -95,7 +162,7 @@ std::vector<std::string> only_in(const std::vector<std::string>& these,
 void check_names(const std::string& path, const std::vector<std::string>& classes, const std::string& other) {
   std::error_code error;
   if (other.empty() || !fs::is_directory(other, error)) return;
-  std::int64_t ignored = 0;
+  LeftOut ignored;
   const std::vector<std::string> wanted = classes_of(other, ignored);
   if (classes == wanted) return;
   const std::vector<std::string> missing = only_in(wanted, classes);
@@ -111,36 +178,66 @@ void add(ImageList& list, const std::string& image, std::int32_t label) {
   list.text += image;
 }
 
-std::string text_of_others(std::int64_t others) {
-  return others == 0 ? "" : cat(", ", others, others == 1 ? " other file" : " other files", " skipped");
-}
-
 }  // namespace
 
-bool has_image_ending(const std::string& name) {
+bool is_image_ending(std::string_view ending) {
   static constexpr std::array<std::string_view, 5> endings = {".jpg", ".jpeg", ".png", ".jpe", ".jfif"};
-  return std::ranges::find(endings, small_ending(name)) != endings.end();
+  return std::ranges::find(endings, ending) != endings.end();
+}
+
+bool has_image_ending(const std::string& name) {
+  return is_image_ending(small_ending(name));
+}
+
+std::string_view foreign_image_of(std::string_view ending) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 23> endings = {
+      {{".webp", "WebP image"},
+       {".gif", "GIF image"},
+       {".bmp", "BMP image"},
+       {".tif", "TIFF image"},
+       {".tiff", "TIFF image"},
+       {".heic", "HEIC image"},
+       {".heif", "HEIC image"},
+       {".avif", "AVIF image"},
+       {".jp2", "JPEG 2000 image"},
+       {".j2k", "JPEG 2000 image"},
+       {".jpx", "JPEG 2000 image"},
+       {".jxl", "JPEG XL image"},
+       {".ppm", "PNM image"},
+       {".pgm", "PNM image"},
+       {".pbm", "PNM image"},
+       {".pnm", "PNM image"},
+       {".ico", "icon"},
+       {".svg", "SVG image"},
+       {".psd", "Photoshop image"},
+       {".dng", "raw image"},
+       {".cr2", "raw image"},
+       {".nef", "raw image"},
+       {".arw", "raw image"}}};
+  const auto found = std::ranges::find(endings, ending, [](const auto& each) { return each.first; });
+  return found == endings.end() ? std::string_view() : found->second;
 }
 
 std::vector<std::string> class_folders(const std::string& path) {
-  std::int64_t others = 0;
-  return classes_of(path, others);
+  LeftOut ignored;
+  return classes_of(path, ignored);
 }
 
 ImageList list_unlabelled_images(const std::vector<std::string>& files_and_folders) {
   ImageList list;
-  std::int64_t others = 0;
+  LeftOut left_out;
+  std::int64_t looked_into = 0;
   std::vector<std::string> images;
   for (const std::string& path : files_and_folders) {
     std::error_code error;
     images = {path};
     if (fs::is_directory(path, error)) {
       images.clear();
-      collect(path, 1, images, others);
+      collect(path, 1, images, looked_into, left_out);
       std::sort(images.begin(), images.end());
       if (images.empty())
-        throw UserError(
-            cat(config::printable(path), ": holds no image (*.jpg, *.jpeg, *.png); check the path"));
+        throw UserError(cat(config::printable(path), ": holds no image (*.jpg, *.jpeg, *.png)",
+                            left_out.text(), "; check the path"));
     } else if (!fs::exists(path, error)) {
       throw UserError(cat(config::printable(path), ": is missing; check the path"));
     }
@@ -148,20 +245,25 @@ ImageList list_unlabelled_images(const std::vector<std::string>& files_and_folde
   }
   list.source = files_and_folders.front();
   list.description =
-      cat(list.size(), list.size() == 1 ? " image: " : " images: ", names_text(files_and_folders),
-          text_of_others(others));
+      cat(list.size(), list.size() == 1 ? " image: " : " images: ", names_text(files_and_folders));
+  list.left_out = left_out.text();
   return list;
 }
 
 ImageList read_image_folder(const std::string& path, const ImageFolderOptions& options) {
-  std::int64_t others = 0;
-  const std::vector<std::string> classes = classes_of(path, others);
+  std::error_code error;
+  if (fs::is_regular_file(path, error))
+    refuse_other_kinds(path, FileFormat::folder, "a folder with a folder of images for each class");
+  LeftOut left_out;
+  std::int64_t looked_into = 0;
+  const std::vector<std::string> classes = classes_of(path, left_out);
   if (classes.empty()) {
     throw UserError(cat(
         path, ": has no folder for a class; the images of each class lie in a folder of their own, as ", path,
         "/cat/1.jpg: name the folder that these are in, or give a list of images and labels "
         "(data.kind = \"image-list\")"));
   }
+  refuse_parts(path, classes);
   check_names(path, classes, options.same_as);
   if (std::ssize(classes) != options.classes) {
     throw UserError(cat(path, ": has ", classes.size(), " class folders (", names_text(classes),
@@ -175,7 +277,7 @@ ImageList read_image_folder(const std::string& path, const ImageFolderOptions& o
   std::vector<std::string> images;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     images.clear();
-    collect(path + "/" + classes[label], 1, images, others);
+    collect(path + "/" + classes[label], 1, images, looked_into, left_out);
     std::sort(images.begin(), images.end());
     if (images.empty()) without.push_back(classes[label]);
     for (const std::string& image : images)
@@ -183,11 +285,11 @@ ImageList read_image_folder(const std::string& path, const ImageFolderOptions& o
   }
   if (list.entries.empty() || (!without.empty() && !options.empty_classes)) {
     throw UserError(cat(path, ": no image (*.jpg, *.jpeg, *.png) for class ", names_text(without),
-                        "; every class needs one: add images or remove the folder"));
+                        left_out.text(), "; every class needs one: add images or remove the folder"));
   }
-  list.description =
-      cat(list.size(), " images of ", classes.size(), " classes in ", path,
-          without.empty() ? "" : cat(", no image of ", names_text(without)), text_of_others(others));
+  list.description = cat(list.size(), " images of ", classes.size(), " classes in ", path,
+                         without.empty() ? "" : cat(", no image of ", names_text(without)));
+  list.left_out = left_out.text();
   return list;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/data/images/image_list.hpp"
@@ -15,8 +16,13 @@ struct ImageFolderOptions {
   std::string same_as{};       ///< Folder whose classes must have equal names, if it exists; empty: none
 };
 
-/// Whether the name ends in .jpg, .jpeg or .png, in small or capital letters.
+/// Whether names of JPEG and PNG images end so: ".jpg", in small letters.
+bool is_image_ending(std::string_view ending);
+/// Whether the name has such an ending, in small or capital letters.
 bool has_image_ending(const std::string& name);
+
+/// "WebP image" for ".webp": what an ending in small letters says of images that are not decoded; else empty.
+std::string_view foreign_image_of(std::string_view ending);
 
 /// The images among `files_and_folders`, in that order; those of a folder, and of folders inside it, in byte
 /// order of their paths. All labels are 0. @throws UserError for a folder without images, and a missing file
@@ -27,8 +33,9 @@ std::vector<std::string> class_folders(const std::string& path);
 
 /// Lists a folder that has a folder of images per class: class 0, 1 … in byte order of the names, the images
 /// of a class in byte order of their paths, in folders inside it too. Images are
-/// told by has_image_ending(); other files are counted in the description, hidden ones are not.
-/// @throws UserError naming the folder and the remedy.
+/// told by has_image_ending(); what is left out is counted in the description.
+/// @throws UserError naming the folder and the remedy, also where its folders are "train", "val" and the
+/// like.
 ImageList read_image_folder(const std::string& path, const ImageFolderOptions& options);
 
 }  // namespace flotilla

@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/data/shown.hpp"
 #include "src/data/staging/stage_plan.hpp"
 #include "src/observe/progress_line.hpp"
@@ -66,18 +67,11 @@ class ListMistakes {
 };
 
 std::string read_text(const std::string& path, bool labelled) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    throw UserError(cat(path, ": is a folder, not a list; name a file, or use data.kind = \"image-folder\""));
-  }
-  std::string text = open_data_file(path).text();
-  if (text.find('\0') != std::string::npos) {
-    throw UserError(cat(path, ": is not a text file in UTF-8; ",
-                        labelled ? "give a list with one image a line: path, white space, label"
-                                 : "give a list with one path a line, or an image, whose name ends in .jpg, "
-                                   ".jpeg or .png"));
-  }
-  return text;
+  refuse_other_kinds(
+      path, FileFormat::list,
+      labelled ? "a list with one image a line: path, white space, label"
+               : "a list with one path a line, or an image, whose name ends in .jpg, .jpeg or .png");
+  return open_data_file(path).text();
 }
 
 void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mistakes) {

@@ -23,6 +23,8 @@ struct ImageList {
   bool is_file = false;     ///< Of `source`: else a folder
   std::string description;  ///< "1803 images of /data/train.txt, paths from /data/train (…)"
 
+  std::string left_out{};  ///< LeftOut::text()
+
   std::int64_t size() const { return std::ssize(entries); }
   std::string_view written(std::int64_t i) const;  ///< The path as the list has it.
   std::string path(std::int64_t i) const;          ///< The path to open.

@@ -18,7 +18,8 @@ class ImageSource {
   virtual ~ImageSource() = default;
   virtual std::int64_t size() const = 0;  ///< Images
   virtual std::string description()
-      const = 0;                           ///< "1803 images of /data/train.txt, paths from /data/train (…)"
+      const = 0;  ///< "1803 images of /data/train.txt, paths from /data/train (…)"
+  virtual std::string left_out() const { return {}; }  ///< LeftOut::text()
   virtual std::string origin() const = 0;  ///< The list, the folder or the shards, as the user wrote it
   virtual std::int32_t label(std::int64_t i) const = 0;
   virtual std::string name(std::int64_t i) const = 0;    ///< The path of image i as the user wrote it

@@ -83,7 +83,8 @@ class NoTransform final : public ImageTransform {
 
 std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourceConfig& source,
                                          std::int64_t classes, const DatasetUse& use) {
-  const std::vector<std::string> shards = find_shards(data, source);
+  LeftOut left_out;
+  const std::vector<std::string> shards = find_shards(data, source, &left_out);
   if (!shards.empty())
     return open_shards(source.has_labels() ? source.path : fmt::format("{}", fmt::join(source.inputs, ", ")),
                        shards,
@@ -91,7 +92,8 @@ std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourc
                         .labelled = source.has_labels(),
                         .threads = data.threads,
                         .ranks_on_host = use.ranks_on_host,
-                        .indexes = use.shard_indexes});
+                        .indexes = use.shard_indexes,
+                        .left_out = left_out});
   return make_file_images(list_images(data, source, classes, use));
 }
 

@@ -13,6 +13,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/images/image_folder.hpp"
 #include "src/data/images/image_source.hpp"
 #include "src/data/shards/tar_reader.hpp"
 #include "src/data/shown.hpp"
@@ -40,10 +41,6 @@ KeyedName keyed(std::string_view name) {
   return {name.substr(0, point), std::move(extension)};
 }
 
-bool is_image_extension(std::string_view extension) {
-  return extension == "jpg" || extension == "jpeg" || extension == "png";
-}
-
 /// Collects the members of one sample after another.
 class SampleCollector {
  public:
@@ -51,12 +48,16 @@ class SampleCollector {
       : shard_(shard), index_(index), mistakes_(mistakes) {}
 
   void take(const tar::Member& member, tar::Reader& reader) {
+    if (reader.archive() != archive_) begin_archive(reader.archive());
     const KeyedName name = keyed(member.name);
-    if (name.key.empty()) return;
+    if (name.key.empty()) return index_.left_out.add("file without a key", member.name);
     if (name.key != key_) begin(std::string(name.key));
-    if (!is_image_extension(name.extension) && name.extension != "cls") {
+    const std::string ending = "." + name.extension;
+    if (!is_image_ending(ending) && name.extension != "cls") {
       if (name.extension != "json" && name.extension != "txt") other_ = name.extension;
-      return;
+      const std::string_view foreign = foreign_image_of(ending);
+      return index_.left_out.add(foreign.empty() ? ending + " file" : std::string(foreign), member.name,
+                                 foreign.empty() ? "" : "convert it to JPEG or PNG");
     }
     if (member.type != '0' && member.type != '7')
       return tell(member.begin, cat(config::quoted(member.name),
@@ -88,6 +89,12 @@ class SampleCollector {
   void set_position(std::int64_t at) { at_ = at; }
 
  private:
+  /// Tar files that were joined may have the same keys.
+  void begin_archive(int archive) {
+    finish();
+    keys_.clear();
+    archive_ = archive;
+  }
   void begin(std::string key) {
     finish();
     key_ = std::move(key);
@@ -129,6 +136,7 @@ class SampleCollector {
   PackedImage image_{.label = -1};
   int images_ = 0;
   int labels_ = 0;
+  int archive_ = 0;
   std::int64_t at_ = 0;
   std::int64_t began_ = 0;
 };
@@ -145,6 +153,8 @@ ShardIndex scan_shard(const File& shard, MistakeList& mistakes) {
     if (member.type != '5') samples.take(member, reader);
   }
   samples.finish();
+  if (const std::int64_t bytes = reader.trailing_bytes(); bytes > 0)
+    index.left_out.add("trailing byte", shard.name(), "", bytes);
   return index;
 }
 

@@ -52,15 +52,17 @@ struct PackedEntry {
 
 class ShardImages final : public ImageSource {
  public:
-  ShardImages(std::string origin, std::int64_t ranks_on_host)
+  ShardImages(std::string origin, const ShardOptions& options)
       : origin_(std::move(origin)),
+        left_out_(options.left_out),
         shards_(most_open_shards),
-        ahead_(shards_,
-               available_memory_bytes() / share_of_memory / std::max<std::int64_t>(ranks_on_host, 1)) {}
+        ahead_(shards_, available_memory_bytes() / share_of_memory /
+                            std::max<std::int64_t>(options.ranks_on_host, 1)) {}
 
   void add(const std::string& path, const FileStamp& stamp, const ShardIndex& index, bool labelled) {
     shards_.add(path, stamp);
     firsts_.push_back(size());
+    left_out_.add(index.left_out);
     for (const PackedImage& image : index.images) {
       names_ += image.name;
       entries_.push_back({.begin = image.begin,
@@ -75,6 +77,7 @@ class ShardImages final : public ImageSource {
     return cat(size(), size() == 1 ? " image in " : " images in ", firsts_.size(),
                firsts_.size() == 1 ? " shard: " : " shards: ", origin_);
   }
+  std::string left_out() const override { return left_out_.text(); }
   std::string origin() const override { return origin_; }
   std::int32_t label(std::int64_t i) const override { return entry(i).label; }
   std::string name(std::int64_t i) const override {
@@ -108,6 +111,7 @@ class ShardImages final : public ImageSource {
   }
 
   std::string origin_;
+  LeftOut left_out_;
   OpenFiles shards_;
   std::vector<std::int64_t> firsts_;  ///< The first image of each shard
   std::vector<PackedEntry> entries_;
@@ -183,7 +187,7 @@ std::unique_ptr<ImageSource> open_shards(const std::string& origin, const std::v
       },
       [&] { progress.at(done); });
   MistakeList mistakes;
-  auto images = std::make_unique<ShardImages>(origin, options.ranks_on_host);
+  auto images = std::make_unique<ShardImages>(origin, options);
   for (std::size_t k = 0; k < shards.size(); ++k) {
     mistakes.add(opened[k].mistakes);
     if (mistakes.empty()) images->add(shards[k], opened[k].stamp, opened[k].index, options.labelled);

@@ -19,6 +19,7 @@ struct ShardOptions {
   std::int64_t threads = 1;                      ///< That read indexes and headers
   std::int64_t ranks_on_host = 1;                ///< Ranks that share the host's memory
   std::map<std::string, std::string> indexes{};  ///< ShardIndex::text() of shards that were scanned, by path
+  LeftOut left_out{};                            ///< What find_shards() left out
 };
 
 /// What the shard holds, by its index, or by its headers where it has none.

@@ -73,6 +73,7 @@ std::string ShardIndex::text() const {
       (text += std::to_string(number)) += ' ';
     (text += image.name) += '\n';
   }
+  text += left_out.lines();
   return text + checksum_line(text);
 }
 
@@ -91,7 +92,7 @@ ShardIndex ShardIndex::of_text(std::string_view text, const std::string& path) {
   index.checksum = fields.checksum(' ');
   index.sources = fields.checksum(' ');
   const std::int64_t count = fields.number('\n');
-  while (!fields.ended() && !fields.failed()) {
+  while (!fields.ended() && !fields.failed() && std::ssize(index.images) < count) {
     PackedImage image{.begin = fields.number(' '), .bytes = fields.number(' ')};
     const std::int64_t label = fields.number(' ');
     image.label = static_cast<std::int32_t>(label);
@@ -100,7 +101,10 @@ ShardIndex ShardIndex::of_text(std::string_view text, const std::string& path) {
       fail("has an image that no shard of its size holds");
     index.images.push_back(std::move(image));
   }
-  if (fields.failed() || std::ssize(index.images) != count) fail("is not the index of a shard");
+  bool understood = true;
+  while (!fields.ended()) understood = index.left_out.add_line(fields.word('\n')) && understood;
+  if (!understood || fields.failed() || std::ssize(index.images) != count)
+    fail("is not the index of a shard");
   return index;
 }
 

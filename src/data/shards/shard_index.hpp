@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/data/left_out.hpp"
+
 namespace flotilla {
 
 /// An image in a shard, which is a tar file of WebDataset's layout: files of one sample lie one behind
@@ -23,6 +25,7 @@ struct ShardIndex {
   std::uint64_t checksum = 0;  ///< XXH3 of the shard; of a shard that was scanned 0
   std::uint64_t sources = 0;   ///< XXH3 of paths, sizes and times of the files that were packed
   std::vector<PackedImage> images{};
+  LeftOut left_out{};  ///< Members that are not read, of a shard that was scanned
 
   /// The text of the index: a line for the shard, one for each image and one with the checksum of those.
   std::string text() const;

@@ -7,7 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/files/gzip_reader.hpp"
+#include "src/data/file_kind.hpp"
 
 namespace flotilla::tar {
 
@@ -47,20 +47,34 @@ std::string Reader::text_of_extension(const Header& header, std::int64_t at) {
   return {reinterpret_cast<const char*>(contents.data()), contents.size()};
 }
 
+bool Reader::find_header() {
+  while (file_.size() - next_ >= block_bytes) {
+    const std::span<const std::byte> block = view(next_, block_bytes);
+    if (!is_zero(block)) return parse_header(block).has_value();
+    next_ += block_bytes;
+  }
+  if (is_zero(view(next_, file_.size() - next_))) next_ = file_.size();
+  return false;
+}
+
 bool Reader::next(Member& member) {
   PaxRecords pax;
   std::optional<std::string> long_name;
   for (;;) {
     const std::int64_t at = next_;
+    if (at == 0 && file_.size() < block_bytes)
+      refuse_other_kinds(file_.name(), FileFormat::tar, "a tar file");
     if (file_.size() - at < block_bytes)
       fail(file_.size(),
            "it ends without the blocks of zeros that end a tar file: it was cut short; copy or "
            "write it again");
-    const std::span<const std::byte> block = view(at, block_bytes);
-    if (is_zero(block)) return false;
-    const std::optional<Header> header = parse_header(block);
-    if (!header && at == 0 && GzipReader::recognises(file_))
-      fail(at, "it is compressed, and images are read from anywhere in it; gunzip it");
+    if (is_zero(view(at, block_bytes))) {
+      if (!find_header()) return false;
+      ++archive_;
+      continue;
+    }
+    const std::optional<Header> header = parse_header(view(at, block_bytes));
+    if (!header && at == 0) refuse_other_kinds(file_.name(), FileFormat::tar, "a tar file");
     if (!header) fail(at, "there is no header of a tar file, or a damaged one; copy or write it again");
     if (header->bytes < 0)
       fail(at, cat(config::quoted(header->name), " has a size that is no number below 2^63"));

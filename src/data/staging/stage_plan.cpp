@@ -67,7 +67,7 @@ void add_images(const DataConfig& data, const DataSourceConfig& source, std::int
   std::error_code error;  // the folder was read a moment ago
   for (fs::directory_iterator at(list.root, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
-    if (at->is_directory(ignored) && !at->path().filename().string().starts_with('.'))
+    if (at->is_directory(ignored) && !is_of_system(at->path().filename().string()))
       originals.folders.insert(at->path().string());
   }
 }
@@ -167,9 +167,9 @@ std::vector<std::string> files_of(const DataConfig& data, const DataSourceConfig
 
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat) {
   if (data.stage_to.find_first_of("*?[{") != std::string::npos)
-    throw UserError(
-        cat("data.stage_to = ", data.stage_to,
-            " has one of the characters \"*?[{\", which have a meaning in paths of data; choose another name"));
+    throw UserError(cat(
+        "data.stage_to = ", data.stage_to,
+        " has one of the characters \"*?[{\", which have a meaning in paths of data; choose another name"));
   Originals originals;
   add_source(data, data.train, classes, true, originals);
   beat();

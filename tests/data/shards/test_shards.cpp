@@ -82,6 +82,10 @@ TEST_F(Shards, OfOthersAreReadWhateverTheOrderOfASamplesFiles) {
   EXPECT_EQ(images(*source),
             (Texts{"./x/1.jpg 3 one", "./x/2.PNG 4 two", "../../3.jpeg 5 three", "./x/1.jpg 0 four"}));
   EXPECT_EQ(source->description(), "4 images in 2 shards: the shards");
+  EXPECT_EQ(
+      source->left_out(),
+      "; left out: 2 .json files (\"./x/2.json\" …), 1 .seg.png file (\"../../3.seg.png\"), 1 file without "
+      "a key (\"README\")");
   EXPECT_EQ(source->place(1).find(first + ", byte "), 0U) << source->place(1);
 }
 
@@ -106,6 +110,33 @@ TEST_F(Shards, MistakesOfAllShardsAreToldTogether) {
         c + ", byte 1024: it ends without", std::string("\"7.jpg\" is a link"),
         "cannot open '" + path("gone.tar") + "'"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST_F(Shards, ThatWereJoinedAreReadWhole) {
+  const std::string part = tar_member("1.jpg", "x") + tar_member("1.cls", "1");
+  const Texts whole = {"1.jpg 1 x", "1.jpg 1 x"};  // both parts have the key 1
+  const auto read = [&](const std::string& bytes) { return open({save("a.tar", bytes)}); };
+
+  EXPECT_EQ(images(*read(part + tar_end() + part + tar_end())), whole);
+  EXPECT_EQ(images(*read(part + tar_end() + std::string(8192, '\0') + part + tar_end())), whole);
+  EXPECT_EQ(images(*read(part + std::string(512, '\0') + part + tar_end())), whole);
+  EXPECT_EQ(read(part + tar_end() + std::string(100, '\0'))->left_out(), "");
+  EXPECT_EQ(read(part + tar_end() + std::string(1000, 'x'))->left_out(),
+            "; left out: 1000 trailing bytes (\"" + path("a.tar") + "\" …)");
+  EXPECT_NE(refused({save("a.tar", part + tar_end() + part)}).find("it was cut short"), std::string::npos);
+
+  MistakeList mistakes;
+  const ShardIndex index =
+      scan_shard(File::open(save("a.tar", part + tar_member("2.json", "{}") + tar_end())), mistakes);
+  EXPECT_EQ(ShardIndex::of_text(index.text(), "here").left_out.text(),
+            "; left out: 1 .json file (\"2.json\")");
+}
+
+TEST_F(Shards, OtherKindsOfFilesAreNamed) {
+  EXPECT_NE(refused({save("a.tar", "a/1.jpg 0\n")})
+                .find("is a list of images, not a tar file; data.kind = "
+                      "\"image-list\" reads it"),
+            std::string::npos);
 }
 
 TEST_F(Shards, WithoutLabelsArePredictedWithout) {

@@ -126,8 +126,8 @@ TEST_F(Tar, DamageIsToldWithItsPosition) {
   expect_refused(tar_member("x", std::string(1100000, 'n'), {.type = 'L'}) + good + tar_end(),
                  "a header of 1100000 bytes; 1048576 are the most");
   const test::Bytes zipped = test::gzip(test::Bytes(2000, 7));
-  expect_refused(std::string(zipped.begin(), zipped.end()) + std::string(600, 'x'),
-                 "byte 0: it is compressed");
+  EXPECT_NE(refused(std::string(zipped.begin(), zipped.end()) + std::string(600, 'x')).find("gzip"),
+            std::string::npos);
 }
 
 }  // namespace
