@@ -8,6 +8,8 @@
 
 #include "kernels/error.hpp"
 #include "src/config/keys.hpp"
+#include "src/files/gzip_reader.hpp"
+#include "src/observe/print.hpp"
 
 namespace flotilla {
 
@@ -31,6 +33,19 @@ const char* remedy(int error) {
 
 File open_data_file(const std::string& path) {
   return File::open(path, remedy);
+}
+
+File inflated_samples(const File& compressed) {
+  std::int64_t trailing = 0;
+  File copy = inflated_copy(compressed, trailing);
+  warn_of_trailing_bytes(compressed.name(), trailing);
+  return copy;
+}
+
+void warn_of_trailing_bytes(const std::string& path, std::int64_t bytes) {
+  if (bytes > 0)
+    print_error_line(cat("flotilla: warning: ", path, ": the ", bytes, bytes == 1 ? " byte" : " bytes",
+                         " behind its gzip data are not read"));
 }
 
 void check_data_files(const Config& config, bool validation_only) {

@@ -93,7 +93,8 @@ class IdxDataset final : public Dataset {
     const std::uint8_t label = labels_[static_cast<std::size_t>(i)];
     if (label < classes_) return;
     throw UserError(cat(labels.path, ": label ", int{label}, " at item ", i, " (byte ",
-                        labels.header_bytes + i, ") is not below model.classes = ", classes_,
+                        labels.header_bytes + i * labels.stored_item_bytes(),
+                        ") is not below model.classes = ", classes_,
                         "; raise model.classes or correct the file"));
   }
 

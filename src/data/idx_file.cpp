@@ -3,21 +3,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/files/gzip_reader.hpp"
 
 namespace flotilla {
 
 namespace {
 
-constexpr std::uint32_t images_magic = 2051;
-constexpr std::uint32_t labels_magic = 2049;
 constexpr std::int64_t most_pixels = std::int64_t{1} << 26;  // of one image: more is a damaged header
 constexpr const char* again = "; copy or download the file again";
 
@@ -29,25 +33,40 @@ const char* name(IdxKind kind) {
   return kind == IdxKind::images ? "images" : "labels";
 }
 
-/// Describes a file that does not begin with the required magic number.
+std::string wanted_file(IdxKind kind) {
+  return cat("an IDX file of ", name(kind));
+}
+
+/// Bytes of a number of an IDX type; 0: there is no such type.
+std::int64_t type_bytes(int type) {
+  switch (type) {
+    case 0x08:
+    case 0x09: return 1;
+    case 0x0B: return 2;
+    case 0x0C:
+    case 0x0D: return 4;
+    case 0x0E: return 8;
+    default: return 0;
+  }
+}
+
+/// Describes a file whose magic number is none of `kind`.
 std::string foreign(std::uint32_t magic, IdxKind kind) {
-  const IdxKind other = kind == IdxKind::images ? IdxKind::labels : IdxKind::images;
-  const std::string wanted =
-      cat(name(kind), " (magic ", kind == IdxKind::images ? images_magic : labels_magic, ")");
-  if (magic == images_magic || magic == labels_magic) {
-    return cat("holds ", name(other), " (magic ", magic, "), but ", wanted,
-               " belong here; are the deck's keys \"images\" and \"labels\" swapped?");
-  }
   const std::string begin = fmt::format("{:08x}", magic);
-  if (magic == 0x01080000U || magic == 0x03080000U) {
+  if (magic == 0x01080000U || magic == 0x03080000U)
     return cat("begins with ", begin, ": its numbers are little-endian; IDX is big-endian, write it anew");
-  }
-  if (magic >> 16 == 0) {
-    return cat("begins with ", begin, ": IDX of type 0x", begin.substr(4, 2), " in ", magic & 0xffU,
-               " dimensions; ", wanted, " of unsigned bytes belong here");
-  }
-  return cat("begins with ", begin, ", which is neither IDX nor gzip; ", wanted, " belong here",
-             magic >> 24 == '<' ? " (it looks like a web page: was the download refused?)" : "");
+  if (magic >> 16 != 0 || type_bytes(static_cast<int>(magic >> 8)) == 0)
+    return cat("begins with ", begin, ", which is neither IDX nor gzip; ", wanted_file(kind),
+               " belongs here");
+  const std::uint32_t extents = magic & 0xffU;
+  const IdxKind other = kind == IdxKind::images ? IdxKind::labels : IdxKind::images;
+  if (extents == (kind == IdxKind::images ? 1 : 3))
+    return cat("holds ", name(other), " (magic ", magic, "), but ", name(kind),
+               kind == IdxKind::images ? " (magic 2051)" : " (magic 2049)",
+               " belong here; are the deck's keys \"images\" and \"labels\" swapped?");
+  return cat("begins with ", begin, ": IDX in ", extents, " dimensions, but ", name(kind), " have ",
+             kind == IdxKind::images ? "3: count, rows, columns" : "1: count",
+             "; write it as a NumPy array, which data.kind = \"numpy\" reads in any shape");
 }
 
 /// Reads the header out of its first bytes. @throws UserError if they are not what `kind` says.
@@ -56,13 +75,25 @@ void parse_header(IdxFile& idx, IdxKind kind, std::span<const std::uint8_t> head
   if (header.empty()) fail("is empty", again);
   if (header.size() < 4) fail("is truncated: ", header.size(), " bytes, no magic number", again);
   const std::uint32_t magic = big_endian(header);
-  if (magic != (kind == IdxKind::images ? images_magic : labels_magic)) fail(foreign(magic, kind));
+  idx.type = static_cast<int>(magic >> 8);
+  const std::uint32_t extents = magic & 0xffU;
+  const bool fits = kind == IdxKind::images ? extents == 3 : extents == 1 || extents == 2;
+  if (!fits || type_bytes(idx.type) == 0) fail(foreign(magic, kind));
+  idx.header_bytes = 4 + 4 * std::int64_t{extents};
+  idx.begin = idx.header_bytes;
   if (std::ssize(header) < idx.header_bytes) {
     fail("is truncated: ends at byte ", header.size(), " of its ", idx.header_bytes, "-byte header", again);
   }
   idx.items = big_endian(header.subspan(4));
   if (idx.items == 0) fail("holds no ", name(kind), " (bytes 4 to 7: count 0); give a file that does");
-  if (kind == IdxKind::labels) return;
+  if (kind == IdxKind::labels) {
+    constexpr std::int64_t of_qmnist = 8;
+    if (extents == 2) idx.width = big_endian(header.subspan(8));
+    if (idx.width != 1 && idx.width != of_qmnist)
+      fail("has ", idx.width, " columns (bytes 8 to 11), but labels have one, or QMNIST's ", of_qmnist,
+           "; write the column of the class as an IDX file");
+    return;
+  }
   idx.rows = big_endian(header.subspan(8));
   idx.columns = big_endian(header.subspan(12));
   // Both factors are below 2³², so the product of two fits; that of all three is bounded by this check.
@@ -73,57 +104,114 @@ void parse_header(IdxFile& idx, IdxKind kind, std::span<const std::uint8_t> head
 }
 
 std::string wrong_length(const IdxFile& idx, IdxKind kind, std::int64_t there) {
-  const std::int64_t wanted = idx.items * idx.item_bytes();
-  const std::string promise = cat("its header promises ", idx.items, " ", name(kind), " of ",
-                                  idx.item_bytes(), idx.item_bytes() == 1 ? " byte" : " bytes");
+  const std::int64_t bytes = idx.stored_item_bytes();
+  const std::int64_t wanted = idx.items * bytes;
+  const std::string promise =
+      cat("its header promises ", idx.items, " ", name(kind), " of ", bytes, bytes == 1 ? " byte" : " bytes");
   if (there > wanted)
     return cat(idx.path, ": is too long: ", promise, ", but data go on after byte ",
                idx.header_bytes + wanted, again);
   return cat(idx.path, ": is truncated: ", promise, ", but the data end at byte ", idx.header_bytes + there,
-             ", in item ", there / idx.item_bytes(), again);
+             ", in item ", there / bytes, again);
 }
 
-/// Copies what the header promises into a nameless file in a folder.
-File inflate(const IdxFile& idx, IdxKind kind, GzipReader& reader, const std::string& folder) {
-  File copy = File::temporary(folder, cat("the inflated copy of ", idx.path));
-  const std::int64_t wanted = idx.items * idx.item_bytes();
-  if (reader.can_hold(wanted)) copy.reserve(wanted);
-  inflate_into(reader, copy, wanted);
-  if (copy.size() < wanted) throw UserError(wrong_length(idx, kind, copy.size()));
-  // Asking for one byte more also makes zlib compare the checksum.
-  std::array<std::byte, 1> more{};
-  if (reader.read(more) > 0) throw UserError(wrong_length(idx, kind, wanted + 1));
-  return copy;
+/// Of the next bytes of a file, plain or inflated: as many as there are.
+using Source = std::function<std::size_t(std::span<std::byte>)>;
+
+/// The value of a number of an IDX file.
+double value_of(int type, std::span<const std::uint8_t> bytes) {
+  std::uint64_t bits = 0;
+  for (const std::uint8_t byte : bytes) bits = bits << 8 | byte;
+  switch (type) {
+    case 0x08: return static_cast<double>(bits);
+    case 0x09: return static_cast<std::int8_t>(bits);
+    case 0x0B: return static_cast<std::int16_t>(bits);
+    case 0x0C: return static_cast<std::int32_t>(bits);
+    case 0x0D: return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    default: return std::bit_cast<double>(bits);
+  }
+}
+
+/// Appends what the header promises to `copy`, of each label the first number, as unsigned bytes.
+void convert(const IdxFile& idx, IdxKind kind, const Source& source, File& copy) {
+  constexpr std::int64_t most_values = 1 << 15;  // at once
+  const std::int64_t bytes = type_bytes(idx.type);
+  const std::int64_t values = idx.items * idx.item_bytes() * idx.width;
+  std::vector<std::uint8_t> stored;
+  std::vector<std::uint8_t> converted;
+  for (std::int64_t first = 0; first < values; first += most_values) {
+    const std::int64_t count = std::min(most_values, values - first);
+    stored.resize(static_cast<std::size_t>(count * bytes));
+    const auto got = static_cast<std::int64_t>(source(std::as_writable_bytes(std::span(stored))));
+    if (got < count * bytes) throw UserError(wrong_length(idx, kind, first * bytes + got));
+    converted.clear();
+    for (std::int64_t k = 0; k < count; ++k) {
+      if ((first + k) % idx.width != 0) continue;
+      const double value = value_of(idx.type, std::span(stored).subspan(static_cast<std::size_t>(k * bytes),
+                                                                        static_cast<std::size_t>(bytes)));
+      if (!(value >= 0.0 && value <= 255.0 && value == std::floor(value)))
+        throw UserError(cat(idx.path, ": the ", kind == IdxKind::images ? "pixel " : "label ", value,
+                            " at item ", (first + k) / (idx.item_bytes() * idx.width), " (byte ",
+                            idx.header_bytes + (first + k) * bytes,
+                            ") is no whole number in 0 … 255; write it as a NumPy array, which data.kind = "
+                            "\"numpy\" reads with any numbers"));
+      converted.push_back(static_cast<std::uint8_t>(value));
+    }
+    copy.append(std::as_bytes(std::span(converted)));
+  }
 }
 
 }  // namespace
 
+std::int64_t IdxFile::stored_item_bytes() const {
+  return item_bytes() * width * type_bytes(type);
+}
+
 IdxFile open_idx(const std::string& path, IdxKind kind, const std::string& inflated) {
-  const std::int64_t header_bytes = kind == IdxKind::images ? 16 : 8;
-  IdxFile idx{.path = path,
-              .bytes = open_data_file(path),
-              .begin = header_bytes,
-              .header_bytes = header_bytes,
-              .storage = {}};
+  refuse_other_kinds(path, FileFormat::idx, wanted_file(kind));
+  IdxFile idx{.path = path, .bytes = open_data_file(path), .storage = {}};
+  std::optional<GzipReader> reader;
+  if (GzipReader::recognises(idx.bytes)) reader.emplace(idx.bytes);
+  std::int64_t at = 0;  // in the plain or inflated bytes
+  const Source source = [&](std::span<std::byte> to) {
+    const std::size_t got = reader ? reader->read(to) : idx.bytes.read_some(at, to);
+    at += static_cast<std::int64_t>(got);
+    return got;
+  };
+  // Two zeros, type and number of extents come first: they tell how long the header is.
   std::array<std::uint8_t, 16> header{};
-  const auto room = std::span(header).first(static_cast<std::size_t>(header_bytes));
-  if (GzipReader::recognises(idx.bytes)) {
-    const File compressed = std::move(idx.bytes);
-    GzipReader reader(compressed);
-    const std::size_t got = reader.read(std::as_writable_bytes(room));
-    parse_header(idx, kind, room.first(got));
-    const std::string folder = temporary_folder();
-    std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
-    idx.bytes = copy ? std::move(*copy) : inflate(idx, kind, reader, folder);
-    idx.begin = 0;
-    idx.storage =
-        fmt::format("{:.1f} MB inflated in {}", static_cast<double>(idx.bytes.size()) * 1e-6, folder);
-  } else {
-    const std::size_t got = idx.bytes.read_some(0, std::as_writable_bytes(room));
-    parse_header(idx, kind, room.first(got));
-    const std::int64_t there = idx.bytes.size() - header_bytes;
-    if (there != idx.items * idx.item_bytes()) throw UserError(wrong_length(idx, kind, there));
+  std::size_t got = source(std::as_writable_bytes(std::span(header).first(4)));
+  const std::size_t extents = std::min<std::size_t>(header[3], 3);
+  if (got == 4) got += source(std::as_writable_bytes(std::span(header).subspan(4, 4 * extents)));
+  parse_header(idx, kind, std::span(header).first(got));
+
+  const std::int64_t wanted = idx.items * idx.stored_item_bytes();
+  const bool converts = idx.type != 8 || idx.width > 1;
+  if (!reader && idx.bytes.size() - idx.header_bytes != wanted)
+    throw UserError(wrong_length(idx, kind, idx.bytes.size() - idx.header_bytes));
+  if (!reader && !converts) return idx;
+
+  const std::string folder = temporary_folder();
+  const std::string purpose = cat("the ", converts ? "converted" : "inflated", " copy of ", path);
+  std::optional<File> copy = File::of_handle(inflated, purpose);
+  if (!copy) {
+    copy = File::temporary(folder, purpose);
+    if (!reader || reader->can_hold(wanted)) copy->reserve(idx.items * idx.item_bytes());
+    if (converts)
+      convert(idx, kind, source, *copy);
+    else
+      inflate_into(*reader, *copy, wanted);
+    if (copy->size() < idx.items * idx.item_bytes()) throw UserError(wrong_length(idx, kind, copy->size()));
+    // Asking for one byte more also makes zlib compare the checksum.
+    std::array<std::byte, 1> more{};
+    if (reader && reader->read(more) > 0) throw UserError(wrong_length(idx, kind, wanted + 1));
+    if (reader) warn_of_trailing_bytes(path, reader->trailing_bytes());
   }
+  reader.reset();  // reads the file that the copy replaces
+  idx.bytes = std::move(*copy);
+  idx.begin = 0;
+  idx.storage = fmt::format("{:.1f} MB {} in {}", static_cast<double>(idx.bytes.size()) * 1e-6,
+                            converts ? "converted" : "inflated", folder);
   return idx;
 }
 

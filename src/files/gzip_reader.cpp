@@ -50,13 +50,18 @@ bool GzipReader::refill() {
 }
 
 bool GzipReader::next_member() {
-  const std::int64_t end = at();
-  if (!refill()) return false;
+  const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+  do {  // zeros, as tapes and disks of blocks fill files up
+    if (!refill()) return false;
+    const auto* const next = reinterpret_cast<const std::byte*>(stream_.next_in);
+    const auto* const first = std::find_if_not(next, next + stream_.avail_in, is_zero);
+    stream_.avail_in -= static_cast<uInt>(first - next);
+    stream_.next_in += first - next;
+  } while (stream_.avail_in == 0);
   std::array<std::byte, 2> begin{};
-  if (file_.read_some(end, begin) < begin.size() || begin != gzip_magic) {
-    throw UserError(cat(file_.name(), ": has ", file_.size() - end,
-                        " bytes after the end of its gzip data (byte ", end,
-                        "); it is damaged or not what it seems: copy or download it again"));
+  if (file_.read_some(at(), begin) < begin.size() || begin != gzip_magic) {
+    trailing_ = file_.size() - at();
+    return false;
   }
   const int code = inflateReset(&stream_);
   if (code != Z_OK) throw LibraryError("inflateReset", zError(code));
@@ -117,7 +122,7 @@ void inflate_into(GzipReader& reader, File& copy, std::int64_t most) {
   }
 }
 
-File inflated_copy(const File& compressed) {
+File inflated_copy(const File& compressed, std::int64_t& trailing) {
   File copy = File::temporary(temporary_folder(), cat("the inflated copy of ", compressed.name()));
   copy.reserve(least_inflated_bytes(compressed));
   GzipReader reader(compressed);
@@ -129,6 +134,7 @@ File inflated_copy(const File& compressed) {
                         most,
                         ", which no log of samples does: it is damaged or made to fill the disk; if it "
                         "is what it should be, gunzip it once"));
+  trailing = reader.trailing_bytes();
   return copy;
 }
 

@@ -13,7 +13,7 @@
 namespace flotilla {
 
 /// Inflates a gzip file from its start to its end in constant memory; several members one after another
-/// count as one, as for gunzip.
+/// count as one, and zeros between and behind them as nothing, as for gunzip.
 class GzipReader {
  public:
   /// Whether the file begins with gzip's magic number, whatever its name.
@@ -26,8 +26,10 @@ class GzipReader {
   ~GzipReader();
 
   /// The next inflated bytes; fewer only at the end, which is reached when the checksums were right.
-  /// @throws UserError if the file is damaged or truncated or goes on after its end.
+  /// @throws UserError if the file is damaged or truncated.
   std::size_t read(std::span<std::byte> to);
+  /// At the end: bytes behind the gzip data that are neither zeros nor gzip data, which gzip warns of.
+  std::int64_t trailing_bytes() const { return trailing_; }
   /// Whether so many bytes can be in the file at all: gzip makes data smaller by a factor of 1032 at most.
   bool can_hold(std::int64_t bytes) const;
 
@@ -39,6 +41,7 @@ class GzipReader {
   const File& file_;
   std::vector<std::byte> input_;
   std::int64_t taken_ = 0;  ///< Bytes of the file handed to zlib so far
+  std::int64_t trailing_ = 0;
   bool ended_ = false;
   z_stream stream_{};
 };
@@ -46,8 +49,9 @@ class GzipReader {
 /// Appends the next inflated bytes to `copy`, up to `most` of them; fewer only at the end.
 void inflate_into(GzipReader& reader, File& copy, std::int64_t most);
 
-/// The inflated content of a gzip file, in a nameless file in temporary_folder(). @throws UserError as
-/// GzipReader does and if the disk is full.
-File inflated_copy(const File& compressed);
+/// The inflated content of a gzip file, in a nameless file in temporary_folder().
+/// @param trailing gets GzipReader::trailing_bytes()
+/// @throws UserError as GzipReader does and if the disk is full
+File inflated_copy(const File& compressed, std::int64_t& trailing);
 
 }  // namespace flotilla

@@ -33,14 +33,16 @@ std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceCo
     return GzipReader::recognises(open_data_file(path));
   };
   if (kind == DataKind::idx) {
-    if (is_compressed(source.images))
-      copies.emplace(source.images, open_idx(source.images, IdxKind::images).bytes);
-    if (!source.labels.empty() && is_compressed(source.labels))
-      copies.emplace(source.labels, open_idx(source.labels, IdxKind::labels).bytes);
+    const auto add = [&](const std::string& path, IdxKind content) {
+      IdxFile idx = open_idx(path, content);
+      if (!idx.storage.empty()) copies.emplace(path, std::move(idx.bytes));
+    };
+    add(source.images, IdxKind::images);
+    if (!source.labels.empty()) add(source.labels, IdxKind::labels);
     return copies;
   }
   for (const std::string& path : find_data_files(source.path))
-    if (is_compressed(path)) copies.emplace(path, inflated_copy(open_data_file(path)));
+    if (is_compressed(path)) copies.emplace(path, inflated_samples(open_data_file(path)));
   return copies;
 }
 

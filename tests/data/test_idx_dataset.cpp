@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -61,6 +62,49 @@ TEST(IdxDataset, TellsGzipByItsContentsAndSaysWhereItInflates) {
   EXPECT_EQ(data->sample_shape(), (Shape{1, 28, 28}));
   EXPECT_NE(data->description().find("(0.0 MB inflated in /"), std::string::npos) << data->description();
   expect_written(*data, 28 * 28);
+}
+
+/// Numbers of one byte as those of another type.
+test::Bytes widened(const test::Bytes& file, std::size_t header_bytes, int type) {
+  test::Bytes bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(header_bytes));
+  bytes[2] = static_cast<std::uint8_t>(type);
+  for (std::size_t k = header_bytes; k < file.size(); ++k) {
+    std::uint64_t bits = file[k];
+    std::size_t width = type == 0x0B ? 2 : 4;
+    if (type == 0x0D) bits = std::bit_cast<std::uint32_t>(static_cast<float>(file[k]));
+    if (type == 0x0E) {
+      bits = std::bit_cast<std::uint64_t>(static_cast<double>(file[k]));
+      width = 8;
+    }
+    for (std::size_t at = width; at-- > 0;) bytes.push_back(static_cast<std::uint8_t>(bits >> (8 * at)));
+  }
+  return bytes;
+}
+
+TEST(IdxDataset, ConvertsNumbersOfOtherTypes) {
+  const test::TemporaryFolder folder;
+  for (const int type : {0x0B, 0x0C, 0x0D, 0x0E}) {
+    const test::Bytes images = widened(test::images(50, 30, 31), 16, type);
+    test::save(folder.path("images"), images);
+    test::save(folder.path("labels"), test::gzip(widened(test::labels(50, 10), 8, type)));
+    const auto data = open(folder.path("images"), folder.path("labels"));
+    EXPECT_NE(data->description().find("(0.0 MB converted in /"), std::string::npos) << data->description();
+    expect_written(*data, 30 * 31);
+    test::save(folder.path("images"), test::gzip(images));
+    expect_written(*open(folder.path("images"), folder.path("labels")), 30 * 31);
+  }
+}
+
+TEST(IdxDataset, TakesTheClassOfQmnistsLabels) {
+  const test::TemporaryFolder folder;
+  test::save(folder.path("images"), test::images(12, 3, 4));
+  test::Bytes labels = test::header({0x00000C02, 12, 8});
+  for (std::uint32_t i = 0; i < 12; ++i)
+    labels = test::join(labels, test::header({i % 10, 4, 1000 + i, 7, 5, 70000, 0, 0}));
+  for (const test::Bytes& file : {labels, test::gzip(labels)}) {
+    test::save(folder.path("labels"), file);
+    expect_written(*open(folder.path("images"), folder.path("labels")), 12);
+  }
 }
 
 TEST(IdxDataset, ReadsImagesLargerThanOneChunkAndFilesLargerThanOneBlock) {

@@ -68,7 +68,7 @@ TEST_F(IdxMistake, MissingFileNamesThePath) {
 TEST_F(IdxMistake, FolderInsteadOfAFile) {
   images = folder.path();
 
-  expect_parts(complaint(), {images, "Is a directory; name a file in it"});
+  expect_parts(complaint(), {images, "is a folder, not an IDX file of images; name a file in it"});
 }
 
 TEST_F(IdxMistake, FifoIsRefusedWithoutWaiting) {
@@ -177,13 +177,16 @@ TEST_F(IdxMistake, LabelsThatAreImages) {
 
 TEST_F(IdxMistake, OtherContentsAreDescribed) {
   test::save(images, {'<', '!', 'D', 'O', 'C'});
-  expect_parts(complaint(), {images, "begins with 3c21444f", "neither IDX nor gzip", "web page"});
+  expect_parts(complaint(), {images, "is a text file, not an IDX file of images; check the path"});
 
   test::save(images, {0x50, 0x4b, 3, 4});
-  expect_parts(complaint(), {images, "begins with 504b0304", "neither IDX nor gzip"});
+  expect_parts(complaint(), {images, "is a zip archive, not an IDX file of images; unpack it"});
 
-  test::save(images, test::header({0x00000D03, 10, 28, 28}));
-  expect_parts(complaint(), {images, "type 0x0d in 3 dimensions", "unsigned bytes"});
+  test::save(images, test::header({0x00000802, 10, 784}));
+  expect_parts(complaint(), {images, "IDX in 2 dimensions", "images have 3", "data.kind = \"numpy\""});
+
+  test::save(images, {0xFD, '7', 'z', 'X', 'Z', 0});
+  expect_parts(complaint(), {images, "is an xz file", "decompress it with unxz"});
 
   test::save(images, test::header({0x03080000, 10, 28, 28}));
   expect_parts(complaint(), {images, "little-endian"});
@@ -197,11 +200,39 @@ TEST_F(IdxMistake, DataAfterTheLastItem) {
   expect_parts(complaint(), {images, "too long", "go on after byte 7856"});
 }
 
-TEST_F(IdxMistake, GarbageAfterTheGzipData) {
+TEST_F(IdxMistake, BytesAfterTheGzipDataAreNoneAsForGunzip) {
   const Bytes whole = test::gzip(test::images(10, 28, 28));
-  test::save(images, test::join(whole, {'x', 'y', 'z'}));
+  const auto told = [&](const Bytes& more) {
+    test::save(images, test::join(whole, more));
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(complaint(), "no error");
+    return testing::internal::GetCapturedStderr();
+  };
 
-  expect_parts(complaint(), {images, "3 bytes after the end", cat("byte ", whole.size())});
+  EXPECT_EQ(told(Bytes(1, 0)), "");
+  EXPECT_EQ(told(Bytes(600000, 0)), "");
+  EXPECT_EQ(told(test::join(Bytes(1000, 0), test::gzip({}))), "");
+  EXPECT_EQ(told({'x', 'y', 'z'}),
+            cat("flotilla: warning: ", images, ": the 3 bytes behind its gzip data are not read\n"));
+  EXPECT_EQ(told({0, 0, 'y'}),
+            cat("flotilla: warning: ", images, ": the 1 byte behind its gzip data are not read\n"));
+}
+
+TEST_F(IdxMistake, NumbersOfOtherTypesThatAreNoBytes) {
+  test::save(labels,
+             test::join(test::header({0x00000C01, 10}), test::header({0, 1, 2, 3, 4, 300, 6, 7, 8, 9})));
+  expect_parts(complaint(), {labels, "the label 300 at item 5 (byte 28) is no whole number in 0 … 255"});
+  test::save(labels, test::join(test::header({0x00000C01, 10}), test::header({0, 1, 2, 3, 4, 5, 6, 7, 8})));
+  expect_parts(complaint(), {labels, "is truncated", "10 labels of 4 bytes"});
+  test::save(labels, test::gzip(test::join(test::header({0x00000C01, 2}), test::header({0, 1, 2}))));
+  expect_parts(complaint(), {labels, "too long"});
+  test::save(labels, test::join(test::header({0x00000C02, 10, 3}), Bytes(120, 0)));
+  expect_parts(complaint(), {labels, "has 3 columns", "QMNIST's 8"});
+  test::save(labels, test::join(test::header({0x00000D01, 10}), Bytes(40, 0x3F)));
+  expect_parts(complaint(), {labels, "the label 0.74"});
+  test::save(labels,
+             test::join(test::header({0x00000C01, 10}), test::header({0, 1, 2, 3, 4, 50, 6, 7, 8, 9})));
+  expect_parts(complaint(), {labels, "label 50 at item 5 (byte 28) is not below model.classes = 10"});
 }
 
 TEST_F(IdxMistake, NoItems) {

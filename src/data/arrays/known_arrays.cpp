@@ -28,7 +28,7 @@ class IdxArrays final : public ArrayFile {
     IdxFile idx = open_idx(path_, images ? IdxKind::images : IdxKind::labels);
     ArrayForm form{.name = cat("'", path_, "'"), .extents = {idx.items}, .type = {}, .storage = "contiguous"};
     if (images) form.extents.insert(form.extents.end(), {idx.rows, idx.columns});
-    if (!idx.storage.empty()) form.storage = "gzip";
+    if (!idx.storage.empty()) form.storage = idx.type == 8 ? "gzip" : "converted";
     return make_plain_array(std::move(form), std::make_shared<const UnchangedFile>(std::move(idx.bytes)),
                             {.begin = idx.begin});
   }
@@ -71,6 +71,7 @@ KnownArrays open_known_arrays(const std::string& path, std::shared_ptr<ChunkCach
       return {"IDX", std::make_unique<IdxArrays>(path, kind.name.ends_with("images") ? "images" : "labels")};
     case FileFormat::cifar: return {"CIFAR", open_cifar(path)};
     case FileFormat::unknown:
+    case FileFormat::binary:
       if (path.ends_with(".bin")) return {"CIFAR", open_cifar(path)};
       break;
     default: break;

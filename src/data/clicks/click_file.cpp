@@ -87,7 +87,7 @@ ClickFile open_click_file(const std::string& path, const LineFormat& format, std
   if (GzipReader::recognises(file.bytes)) {
     const File compressed = std::move(file.bytes);
     std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
-    file.bytes = copy ? std::move(*copy) : inflated_copy(compressed);
+    file.bytes = copy ? std::move(*copy) : inflated_samples(compressed);
     file.inflated = true;
   }
   if (file.bytes.size() == 0)
