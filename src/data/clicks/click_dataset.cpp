@@ -25,6 +25,7 @@ constexpr std::size_t least_index_entries = 64;  // of a file
 struct ClickData {
   std::unique_ptr<const LineFormat> format;
   std::vector<ClickFile> files;
+  bool from_one = false;             ///< Labels are 1 and 2
   std::vector<std::int64_t> firsts;  ///< The number of each file's first sample, and of all behind the last
 };
 
@@ -35,7 +36,8 @@ class ClickReader final : public BagReader {
   std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) override {
     const std::string_view line = line_of(i);
     try {
-      return data_.format->parse(line, dense, bags);
+      const std::int32_t label = data_.format->parse(line, dense, bags);
+      return data_.from_one ? label - 1 : label;
     } catch (const UserError& error) {
       throw UserError(place_of(data_.files[file_], lines_.begin()) + error.what());
     }
@@ -106,10 +108,11 @@ class ClickDataset final : public Dataset {
   }
 
   std::string description() const override {
-    const std::string share = data_.format->labelled()
-                                  ? fmt::format("{:.1f} % positive", 100.0 * static_cast<double>(positive_) /
-                                                                         static_cast<double>(size()))
-                                  : "labels not read";
+    const std::string share =
+        data_.format->labelled()
+            ? fmt::format("{}{:.1f} % positive", data_.from_one ? "labels 1 and 2 are classes 0 and 1, " : "",
+                          100.0 * static_cast<double>(positive_) / static_cast<double>(size()))
+            : "labels not read";
     const std::string name = std::filesystem::path(path_).filename().string();
     const std::string files = data_.files.size() == 1 ? name : cat(data_.files.size(), " files, ", name);
     std::int64_t inflated = 0;
@@ -161,13 +164,37 @@ class ClickDataset final : public Dataset {
 
 }  // namespace
 
+namespace {
+
+/// Whether labels are 1 and 2. @throws UserError if a 1 means another class in the training data
+bool count_from_one(const LabelsSeen& labels, const LabelsSeen& training) {
+  const std::string& other = training.minus.empty() ? training.zero : training.minus;
+  if (!labels.two.empty() && training.two.empty() && (training.tell() || training.ones > 0))
+    throw UserError(cat(labels.two, ": has the label 2, but a 1 is the second class in the training data",
+                        other.empty() ? "" : cat(" (", other, ")"), "; write all in one way"));
+  const std::string& here = labels.minus.empty() ? labels.zero : labels.minus;
+  if (!training.two.empty() && !here.empty())
+    throw UserError(cat(here, ": has the label ", labels.minus.empty() ? "0" : "-1",
+                        ", but the training data have labels 1 and 2 (", training.two,
+                        "); write all in one way"));
+  return !labels.two.empty() || !training.two.empty();
+}
+
+}  // namespace
+
 std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
                                             std::size_t index_entries,
-                                            const std::map<std::string, std::string>& inflated) {
+                                            const std::map<std::string, std::string>& inflated,
+                                            const std::string& training) {
   LeftOut left_out;
   const std::vector<std::string> paths = find_data_files(path, {}, &left_out);
   const std::size_t entries = std::max(index_entries / paths.size(), least_index_entries);
   ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
+  LabelsSeen of_training;
+  try {
+    if (!training.empty()) of_training = first_labels(find_data_files(training), *data.format, inflated);
+  } catch (const UserError&) {  // the training data are not here
+  }
   LabelsSeen labels;
   for (const std::string& file : paths) {
     const auto copy = inflated.find(file);
@@ -177,19 +204,21 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
     if (const std::int64_t lines = data.files.back().lines_without_sample; lines > 0)
       left_out.add("comment or empty line", file, "", lines);
   }
-  return std::make_unique<ClickDataset>(std::move(data), path, left_out.text(), labels.positive);
+  data.from_one = count_from_one(labels, of_training);
+  const std::int64_t positive = data.from_one ? labels.twos : labels.ones;
+  return std::make_unique<ClickDataset>(std::move(data), path, left_out.text(), positive);
 }
 
 std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source,
                                             const DatasetUse& use) {
   const auto buckets = static_cast<std::uint64_t>(data.hash_buckets);
-  return make_click_dataset(source.path,
-                            data.kind == DataKind::libsvm
-                                ? make_libsvm_format(buckets, source.has_labels())
-                                : make_criteo_format({.transform = data.dense_transform,
-                                                      .hash_buckets = buckets,
-                                                      .labelled = source.has_labels()}),
-                            default_index_entries, use.inflated);
+  return make_click_dataset(
+      source.path,
+      data.kind == DataKind::libsvm ? make_libsvm_format(buckets, source.has_labels())
+                                    : make_criteo_format({.transform = data.dense_transform,
+                                                          .hash_buckets = buckets,
+                                                          .labelled = source.has_labels()}),
+      default_index_entries, use.inflated, use.training || !source.has_labels() ? "" : data.train.path);
 }
 
 }  // namespace flotilla

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/file_kind.hpp"
 #include "src/data/line_reader.hpp"
 #include "src/files/gzip_reader.hpp"
 #include "src/observe/progress_line.hpp"
@@ -24,7 +25,16 @@ std::int64_t text_begin(const File& file) {
   return file.read_some(0, begin) == begin.size() && begin == byte_order_mark ? 3 : 0;
 }
 
-/// Checks each label, and that −1 and 0 do not both occur: which of them would be the first class?
+/// The file itself, or its inflated copy, which is told.
+File open_lines(const std::string& path, const std::string& inflated, bool& is_inflated) {
+  File file = open_data_file(path);
+  is_inflated = GzipReader::recognises(file);
+  if (!is_inflated) return file;
+  std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
+  return copy ? std::move(*copy) : inflated_samples(file);
+}
+
+/// Checks each label, and that they are of one notation.
 class Scan {
  public:
   Scan(const LineFormat& format, LabelsSeen& labels)
@@ -58,16 +68,7 @@ class Scan {
 
  private:
   void look_at(std::string_view line, const ClickFile& file, std::int64_t number) {
-    const int label = format_.label(line);
-    if (label > 0) {
-      ++labels_.positive;
-    } else if (std::string& first = label < 0 ? labels_.minus : labels_.zero; first.empty()) {
-      first = cat(file.path, ":", number);
-      if (!labels_.minus.empty() && !labels_.zero.empty()) {
-        throw UserError(cat("labels are -1 and +1 or 0 and 1, but the data hold both -1 (", labels_.minus,
-                            ") and 0 (", labels_.zero, "); write all in one way"));
-      }
-    }
+    labels_.add(format_.label(line), file.path, number);
     if (file.index.size() >= samples_checked) return;
     bags_.clear();
     format_.parse(line, dense_, bags_);
@@ -81,15 +82,53 @@ class Scan {
 
 }  // namespace
 
+void LabelsSeen::add(int label, const std::string& path, std::int64_t line) {
+  ones += label == 1 ? 1 : 0;
+  twos += label == 2 ? 1 : 0;
+  if (label == 1) return;
+  std::string& first = label < 0 ? minus : label == 0 ? zero : two;
+  if (!first.empty()) return;
+  first = cat(path, ":", line);
+  if ((minus.empty() ? 0 : 1) + (zero.empty() ? 0 : 1) + (two.empty() ? 0 : 1) < 2) return;
+  std::string text;
+  for (const auto& [name, place] : {std::pair("-1", minus), std::pair("0", zero), std::pair("2", two)})
+    if (!place.empty()) text += cat(text.empty() ? "" : " and ", name, " (", place, ")");
+  throw UserError(cat("labels are -1 and +1, 0 and 1, or 1 and 2, but the data hold both ", text,
+                      "; write all in one way"));
+}
+
+LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat& format,
+                        const std::map<std::string, std::string>& inflated) {
+  LabelsSeen labels;
+  try {
+    for (const std::string& path : paths) {
+      const auto copy = inflated.find(path);
+      bool is_inflated = false;
+      const File file = open_lines(path, copy == inflated.end() ? "" : copy->second, is_inflated);
+      LineReader lines;
+      lines.seek(file, text_begin(file), file.size());
+      std::int64_t number = 0;
+      for (std::string_view line; lines.next(line);) {
+        ++number;
+        if (format.is_sample(line)) labels.add(format.label(line), path, number);
+        if (labels.tell()) return labels;
+      }
+    }
+  } catch (const UserError&) {
+    return {};
+  }
+  return labels;
+}
+
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
                           LabelsSeen& labels, const std::string& inflated) {
-  ClickFile file{.path = path, .bytes = open_data_file(path), .index = LineIndex(most_entries)};
-  if (GzipReader::recognises(file.bytes)) {
-    const File compressed = std::move(file.bytes);
-    std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
-    file.bytes = copy ? std::move(*copy) : inflated_samples(compressed);
-    file.inflated = true;
-  }
+  const bool criteo = format.name() == "Criteo";
+  refuse_other_kinds(path, criteo ? FileFormat::criteo : FileFormat::libsvm,
+                     criteo ? "a Criteo log" : "a LIBSVM file");
+  bool is_inflated = false;
+  File bytes = open_lines(path, inflated, is_inflated);
+  ClickFile file{
+      .path = path, .bytes = std::move(bytes), .inflated = is_inflated, .index = LineIndex(most_entries)};
   if (file.bytes.size() == 0)
     throw UserError(cat(path, ": is empty; give a file that holds samples, or leave it out"));
   Scan(format, labels).run(file);

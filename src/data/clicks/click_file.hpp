@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "src/data/clicks/line_format.hpp"
 #include "src/data/clicks/line_index.hpp"
@@ -11,11 +13,18 @@
 
 namespace flotilla {
 
-/// Where each of the two notations of labels was found first.
+/// Where each notation of labels was found first.
 struct LabelsSeen {
-  std::string minus;  ///< File and line of the first −1
-  std::string zero;   ///< File and line of the first 0
-  std::int64_t positive = 0;
+  std::string minus{};  ///< File and line of the first −1
+  std::string zero{};   ///< File and line of the first 0
+  std::string two{};    ///< File and line of the first 2
+  std::int64_t ones = 0;
+  std::int64_t twos = 0;
+
+  /// Whether labels other than 1 are told: they say which class a 1 is.
+  bool tell() const { return !minus.empty() || !zero.empty() || !two.empty(); }
+  /// Adds a label. @throws UserError if it is of another notation than those before
+  void add(int label, const std::string& path, std::int64_t line);
 };
 
 /// A text file of samples, a line each, and the index of their offsets.
@@ -35,6 +44,12 @@ struct ClickFile {
 /// @throws UserError naming file and line
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
                           LabelsSeen& labels, const std::string& inflated = {});
+
+/// Reads files up to the first label that is not 1, which tells how the others are written.
+/// @param inflated DatasetUse::inflated  @returns nothing told where files cannot be read: opening them says
+/// it
+LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat& format,
+                        const std::map<std::string, std::string>& inflated);
 
 /// "/data/day_0.tsv:17: ". @param begin byte of the line
 std::string place_of(const ClickFile& file, std::int64_t begin);

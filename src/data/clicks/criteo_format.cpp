@@ -30,10 +30,10 @@ std::string_view take_field(std::string_view& rest) {
 }
 
 [[noreturn]] void throw_wrong_columns(std::int64_t got) {
-  throw UserError(cat("has ", got, got == 1 ? " column" : " columns", ", but ", columns,
-                      " belong here: a label, ", criteo_numbers, " numbers and ", criteo_categories,
-                      " categories, with tabs between them",
-                      got == columns - 1 ? "; is the label missing?" : ""));
+  throw UserError(cat(
+      "has ", got, got == 1 ? " column" : " columns", ", but ", columns, " belong here: a label, ",
+      criteo_numbers, " numbers and ", criteo_categories, " categories, with tabs between them",
+      got == columns - 1 ? "; is the label missing? Only flotilla predict reads lines without labels" : ""));
 }
 
 class CriteoFormat final : public LineFormat {
@@ -49,9 +49,11 @@ class CriteoFormat final : public LineFormat {
 
   int label(std::string_view line) const override {
     if (!options_.labelled) return 0;
+    const std::string_view whole = line;
     const std::string_view field = take_field(line);
     if (field == "0" || field == "1") return field == "1" ? 1 : 0;
-    if (line.empty()) throw_wrong_columns(1);
+    const auto tabs = std::ranges::count(whole, '\t');
+    if (tabs + 1 != columns) throw_wrong_columns(tabs + 1);
     throw UserError(cat("the label (column 1) must be 0 or 1, got ", shown(field)));
   }
 

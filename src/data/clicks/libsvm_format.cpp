@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 
@@ -36,9 +37,10 @@ bool is_index(std::string_view text) {
 
 int label_of(std::string_view word) {
   float value = 0.0F;
-  if (read_number(word, value) && (value == 1.0F || value == 0.0F || value == -1.0F))
+  if (read_number(word, value) && (value == 1.0F || value == 0.0F || value == -1.0F || value == 2.0F))
     return static_cast<int>(value);
-  throw UserError(cat("the label must be one of two classes, -1 and +1 or 0 and 1, got ", shown(word)));
+  throw UserError(
+      cat("the label must be one of two classes, -1 and +1, 0 and 1, or 1 and 2, got ", shown(word)));
 }
 
 class LibsvmFormat final : public LineFormat {
@@ -67,7 +69,7 @@ class LibsvmFormat final : public LineFormat {
     const int label_value = take_label(line);
     for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) add_pair(word, bags);
     bags.end_bag();
-    return label_value > 0 ? 1 : 0;
+    return std::max(label_value, 0);
   }
 
  private:

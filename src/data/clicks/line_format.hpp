@@ -24,9 +24,9 @@ class LineFormat {
   virtual bool labelled() const = 0;          ///< Else the label of a line is not read, and may be missing.
   /// Whether the line holds a sample; else it is empty or a comment.
   virtual bool is_sample(std::string_view line) const = 0;
-  /// The label as written: 1 for the second class, 0 or −1 for the first; 0 unless labelled().
+  /// The label as written: 1 for the second class, 0 or −1 for the first; or 2 and 1. 0 unless labelled().
   virtual int label(std::string_view line) const = 0;
-  /// Writes the dense features, adds the bags and returns the label, 0 or 1.
+  /// Writes the dense features, adds the bags and returns the label as written, but 0 for −1.
   virtual std::int32_t parse(std::string_view line, std::span<float> dense, BagBuffer& bags) const = 0;
 };
 

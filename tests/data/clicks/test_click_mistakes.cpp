@@ -106,7 +106,7 @@ TEST_F(ClickMistake, LabelsOutsideTheTwoClassesAreToldWhenOpened) {
   write(test::criteo_text(0, 1000) + "3" + test::criteo_line(1).substr(1));
   EXPECT_THROW(test::open_criteo(path), UserError);
   expect("criteo", {path + ":1001: the label (column 1) must be 0 or 1, got \"3\""});
-  write(test::libsvm_text(0, 1000) + "2 1:1\n");
+  write(test::libsvm_text(0, 1000) + "3 1:1\n");
   EXPECT_THROW(test::open_libsvm(path), UserError);
   expect("libsvm", {path + ":1001: the label must be one of two classes"});
 }
@@ -118,20 +118,69 @@ TEST_F(ClickMistake, LabelsOfBothConventionsCannotBeTold) {
   test::save_text(folder.path("second"), "1 1:1\n0 1:1\n");
   path = folder.path();
   expect("libsvm", {"both -1", "and 0", "write all in one way"});
+  test::save_text(folder.path("second"), "1 1:1\n2 1:1\n");
+  expect("libsvm", {"both -1", "and 2 (" + folder.path("second") + ":2)"});
+}
+
+TEST_F(ClickMistake, AOneThatIsAnotherClassInTheTrainingData) {
+  const auto told = [&](const std::string& training, const std::string& validation) {
+    write(training);
+    test::save_text(folder.path("validation"), validation);
+    DataConfig data;
+    data.kind = DataKind::libsvm;
+    data.train.path = path;
+    data.validation.path = folder.path("validation");
+    try {
+      const auto opened = open_dataset(data, data.validation, 2, 1, {.training = false});
+      std::string labels;
+      for (const test::Sample& sample : test::read_all(*opened)) labels += std::to_string(sample.label);
+      return labels;
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(told("1 1:1\n2 1:1\n", "1 1:1\n1 2:1\n"), "00");
+  EXPECT_EQ(told("2 1:1\n1 1:1\n", "2 1:1\n1 2:1\n"), "10");
+  EXPECT_EQ(told("0 1:1\n1 1:1\n", "1 1:1\n1 2:1\n"), "11");
+  EXPECT_EQ(told("-1 1:1\n1 1:1\n", "1 1:1\n0 2:1\n"), "10");
+  EXPECT_EQ(told("1 1:1\n0 1:1\n", "1 1:1\n2 2:1\n"),
+            folder.path("validation") +
+                ":2: has the label 2, but a 1 is the second class in the training data (" + path +
+                ":2); write all in one way");
+  EXPECT_NE(told("1 1:1\n", "1 1:1\n2 2:1\n").find("the second class in the training data;"),
+            std::string::npos);
+  EXPECT_EQ(told("1 1:1\n2 1:1\n", "1 1:1\n-1 2:1\n"),
+            folder.path("validation") + ":2: has the label -1, but the training data have labels 1 and 2 (" +
+                path + ":2); write all in one way");
+  EXPECT_EQ(test::read_all(*test::open_libsvm(folder.path("validation")))[1].label, 0);
+}
+
+TEST_F(ClickMistake, ACriteoLineWithoutALabelHasAColumnTooFew) {
+  std::string lines;
+  for (int i = 2; i < 9; ++i) lines += test::criteo_line(i).substr(2) + "\n";
+  write(lines);
+  expect("criteo",
+         {path + ":1: has 39 columns, but 40 belong here", "is the label missing?", "flotilla predict"});
 }
 
 TEST_F(ClickMistake, OtherKindsOfFiles) {
   write(std::string("PK\3\4\0\0\0\0binary\n", 15));
-  expect("criteo", {path + ":1: has 1 column"});
-  expect("libsvm", {path + ":1: the label must be"});
+  expect("criteo", {path + ": is a zip archive, not a Criteo log; unpack it with unzip"});
+  expect("libsvm", {path + ": is a zip archive, not a LIBSVM file; unpack it with unzip"});
+  write(std::string("BZh91AY&SY\0", 11));
+  expect("libsvm", {path + ": is a bzip2 file, not a LIBSVM file; decompress it with bunzip2"});
+  write(std::string("\1\2\0", 3));
+  expect("libsvm", {path + ": is a file of an unknown kind, not a LIBSVM file"});
   write("label,I1,I2\n1,2,3\n");
   expect("criteo", {path + ":1: has 1 column,"});
   write(std::string(40'000'000, 'x'));
   expect("criteo", {path, "longer than 16 MiB"});
-  write(test::libsvm_text(0, 10));
-  expect("criteo", {path + ":1: has 1 column"});
+  write(test::libsvm_text(1, 10));
+  expect("criteo", {path + ": is a LIBSVM file, not a Criteo log; data.kind = \"libsvm\" reads it"});
   write(test::criteo_text(0, 10));
-  expect("libsvm", {path + ":1: "});
+  expect("libsvm", {path + ": is a Criteo log, not a LIBSVM file; data.kind = \"criteo\" reads it"});
+  test::save_gzip(path, test::criteo_text(0, 10));
+  expect("libsvm", {path + ": is a Criteo log compressed by gzip, not a LIBSVM file; data.kind"});
 }
 
 TEST_F(ClickMistake, AFileThatShrinksDuringTheRunIsNoticed) {

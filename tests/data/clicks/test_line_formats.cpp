@@ -195,7 +195,7 @@ TEST(LibsvmFormat, RefusesBadLinesAndSaysWhy) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   };
 
-  for (const char* label : {"2 1:1", "a 1:1", "1,2 1:1", "0.5", "nan", "1:1 2:1"})
+  for (const char* label : {"3 1:1", "-2 1:1", "a 1:1", "1,2 1:1", "0.5", "nan", "1:1 2:1"})
     says(label, "the label must be");
   says("1 x:1", "the index a whole number from 0 on, got \"x:1\"");
   says("1 -1:1", "the index a whole number");
