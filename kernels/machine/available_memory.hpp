@@ -12,4 +12,19 @@ namespace flotilla {
 /// @param root where the folders proc and sys begin
 std::int64_t available_memory_bytes(const std::string& root = "");
 
+/// The most memory that this process and others may hold together: the tightest of the limits of its control
+/// groups, or all that the machine has. Nothing holds more, or the kernel kills a process.
+struct MemoryLimit {
+  std::string group{};     ///< The folder of the control group; empty: the machine
+  std::string identity{};  ///< Equal for the processes of a host that share the limit
+  std::int64_t bytes = 0;  ///< With swap
+  std::int64_t left = 0;   ///< What is not in use now, or is file cache that can be dropped
+  std::string text()
+      const;  ///< "the control group /sys/fs/cgroup/job, which allows 150 MiB and leaves 104 MiB"
+};
+MemoryLimit memory_limit(const std::string& root = "");
+
+/// @throws UserError if `bytes` of `what` are more than the limit leaves
+void require_memory(const MemoryLimit& limit, std::int64_t bytes, const std::string& what);
+
 }  // namespace flotilla

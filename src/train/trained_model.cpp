@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/job/failure.hpp"
+#include "src/optim/update_rule.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/train/model_kinds.hpp"
 
@@ -25,6 +28,45 @@ void check_one_order(const mpi::Communicator& world, const TensorSet& parameters
     throw UserError(cat("rank ", other - orders.begin(),
                         " keeps weights in another order than rank 0, as oneDNN does on another kind of "
                         "processor: run on hosts of one kind, or set ONEDNN_MAX_CPU_ISA to what all have"));
+  });
+}
+
+/// Values of the two arrays that allocate() makes.
+struct ArrayCounts {
+  std::size_t held;    ///< Of models
+  std::size_t summed;  ///< What a step sums
+};
+ArrayCounts array_counts(const Config& config, bool served, const Network& network) {
+  const auto model = static_cast<std::size_t>(network.layout().size() + network.statistics().layout().size());
+  const std::size_t summed = header_size + model;
+  return {.held = served ? summed : config.local_sgd() != nullptr ? 2 * model : model, .summed = summed};
+}
+
+/// Values of the buffers in which initialise() makes the largest parameter: in the plain order and, where the
+/// library stores it in another, in that.
+std::int64_t initialised_at_once(const TensorSet& parameters) {
+  const std::vector<Slice>& slices = parameters.layout().slices();
+  std::int64_t largest = 0;
+  for (std::size_t slice = 0; slice < slices.size(); ++slice)
+    largest = std::max(largest, (parameters.is_plain(slice) ? 1 : 2) * slices[slice].shape.size());
+  return largest;
+}
+
+/// Collective over the workers. Compares what the flat arrays of all workers on a host take, those of the
+/// model, its gradients and the optimizer's state, with what their control groups leave, before the first of
+/// them is allocated. @param values of these arrays on this worker
+void require_room(const Machine& machine, std::int64_t values) {
+  if (!machine.device->info().shares_host_memory) return;
+  const MemoryLimit limit = memory_limit();
+  const std::vector<std::string> groups = machine.host.all_gather(limit.identity);
+  const std::vector<std::int64_t> sizes = machine.host.all_gather(std::span<const std::int64_t>(&values, 1));
+  std::int64_t all = 0;
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank)
+    if (groups[rank] == limit.identity) all += sizes[rank];
+  agree(machine.workers, machine.places, [&] {
+    require_memory(limit, all * static_cast<std::int64_t>(sizeof(float)),
+                   cat("parameters, gradients and the optimizer's state of ",
+                       mpi::counted(machine.host.size(), "worker"), " on this host"));
   });
 }
 
@@ -51,8 +93,17 @@ TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData&
     // The library may order weights by the batch as well; both read one arena.
     if (validation_network && validation_network->parameters().order() != network->parameters().order())
       validation_network.reset();
-    if (machine.servers == nullptr || config.server()->mode == ServerMode::geo || machine.workers.is_root())
-      optimizer = make_optimizer(config.optimizer, network->layout(), device);
+  });
+  const bool optimizes =
+      machine.servers == nullptr || config.server()->mode == ServerMode::geo || machine.workers.is_root();
+  const std::size_t slots = optimizes ? rule_state_names(update_rule(config.optimizer)).size() : 0;
+  const ArrayCounts counts = array_counts(config, machine.servers != nullptr, *network);
+  require_room(machine, static_cast<std::int64_t>(slots) * network->layout().size() +
+                            static_cast<std::int64_t>(counts.held + counts.summed) +
+                            initialised_at_once(network->parameters()));
+  agree(machine.workers, machine.places, [&] {
+    const mpi::CpuProgressScope working(machine.watchdog, "making the optimizer");
+    if (optimizes) optimizer = make_optimizer(config.optimizer, network->layout(), device);
     validation_sums = device.memory().allocate(ArenaLayout::alignment);
   });
   check_one_order(machine.workers, network->parameters());
@@ -64,9 +115,8 @@ void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
-  const std::size_t summed_count = header_size + model_count;
   const bool served = machine.servers != nullptr;
-  const std::size_t held = served ? summed_count : averages ? 2 * model_count : model_count;
+  const auto [held, summed_count] = array_counts(config, served, *network);
   const bool automatic = config.reduction.all_reduce == AllReduceKind::automatic;
   const auto model_at = [&](std::size_t parameters, std::size_t statistics) -> Model {
     return {models.values().subspan(parameters, parameter_count),

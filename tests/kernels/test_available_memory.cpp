@@ -31,6 +31,7 @@ class AvailableMemory : public ::testing::Test {
     write(folder + "/memory.max", limit + "\n");
     write(folder + "/memory.current", usage + "\n");
   }
+  std::string path() const { return root_.path(); }
   std::int64_t available() const { return available_memory_bytes(root_.path()); }
 
  private:
@@ -103,6 +104,69 @@ TEST_F(AvailableMemory, TakesVersion1sLargestLimitForNone) {
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "150000\n");
 
   EXPECT_EQ(available(), 1'000'000 * kibi);
+}
+
+class LimitOfMemory : public AvailableMemory {
+ protected:
+  MemoryLimit limit() const { return memory_limit(path()); }
+};
+
+TEST_F(LimitOfMemory, IsTheMachinesWithItsSwapWithoutGroups) {
+  write("proc/meminfo", "MemTotal:  2000000 kB\nMemAvailable:  1000 kB\nSwapTotal:  500000 kB\n");
+
+  EXPECT_EQ(limit().group, "");
+  EXPECT_EQ(limit().bytes, 2'500'000 * kibi);
+  EXPECT_EQ(limit().left, 2'500'000 * kibi);
+}
+
+TEST_F(LimitOfMemory, IsThatOfTheGroupThatLeavesLeast) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  group("sys/fs/cgroup/job/step", "900000", "100000");
+  group("sys/fs/cgroup/job", "500000", "450000");
+  group("sys/fs/cgroup", "max", "100000");
+
+  EXPECT_EQ(limit().group, path() + "/sys/fs/cgroup/job");
+  EXPECT_EQ(limit().bytes, 500'000);
+  EXPECT_EQ(limit().left, 50'000);
+  EXPECT_FALSE(limit().identity.empty());
+}
+
+TEST_F(LimitOfMemory, CountsNoFileCacheAsUsed) {
+  write("proc/self/cgroup", "0::/job\n");
+  group("sys/fs/cgroup/job", "300000", "250000");
+  write("sys/fs/cgroup/job/memory.stat", "anon 1\ninactive_file 120000\nactive_file 80000\nshmem 5\n");
+
+  EXPECT_EQ(limit().left, 250'000);
+}
+
+TEST_F(LimitOfMemory, KnowsVersion1) {
+  write("proc/self/cgroup", "4:memory:/job\n");
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "400000\n");
+  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "150000\n");
+  write("sys/fs/cgroup/memory/job/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 50000\ntotal_active_file 20000\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+
+  EXPECT_EQ(limit().bytes, 400'000);
+  EXPECT_EQ(limit().left, 320'000);
+}
+
+TEST_F(LimitOfMemory, IsComparedWithWhatIsWanted) {
+  write("proc/self/cgroup", "0::/job\n");
+  group("sys/fs/cgroup/job", "157286400", "52428800");
+
+  EXPECT_NO_THROW(require_memory(limit(), 100 << 20, "arrays"));
+  try {
+    require_memory(limit(), 101 << 20, "arrays");
+    ADD_FAILURE() << "not refused";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what())
+                  .find("out of memory: arrays take 101 MiB more, and do not fit into the "
+                        "control group " +
+                        path() + "/sys/fs/cgroup/job, which allows 150 MiB and leaves 100 MiB; "),
+              0U)
+        << error.what();
+  }
 }
 
 TEST(AvailableMemoryOfThisMachine, IsSomething) {
