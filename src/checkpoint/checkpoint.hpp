@@ -36,7 +36,7 @@ struct CheckpointState {
   std::map<std::string, std::string> versions;  ///< "flotilla" → "0.1.0", "oneDNN" → "2.6.3" …
   /// What the deck leaves open, by its key: of "auto" what was chosen, "strategy.all_reduce" →
   /// "shared-memory"; of data sets what they are (identity_of), "data.train" → "2000 samples, xxh3 …";
-  /// the names of classes, "data.class_names" → "[\"cat\",\"dog\"]";
+  /// the number of workers, "workers" → "4"; the names of classes, "data.class_names" → "[\"cat\",\"dog\"]";
   /// and what run.resume_with let differ, "changed at step 200" → "schedule.learning_rate: …"
   std::map<std::string, std::string> choices;
   bool inference_only = false;                 ///< Made by `flotilla export`: no optimizer state

@@ -5,17 +5,24 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
+#include "src/commands/start_report.hpp"
+#include "src/commands/start_up.hpp"
+#include "src/files/run_lock.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/optim/parameter_patterns.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/layer_plan.hpp"
+#include "src/train/nothing_left.hpp"
 #include "src/train/plan_notes.hpp"
 #include "src/train/resume.hpp"
 #include "src/train/state_source.hpp"
@@ -44,6 +51,7 @@ struct HostMemoryUse {
   std::int64_t process = 0;  ///< Before anything was made
   std::int64_t input = 0;
   std::int64_t peak = 0;
+  std::int64_t limit = 0;  ///< Of the control group, or what the machine has
 };
 
 void print_memory(RunParts& run, const HostMemoryUse& host, std::span<const StateSource> sources) {
@@ -97,6 +105,7 @@ void print_memory(RunParts& run, const HostMemoryUse& host, std::span<const Stat
   line(copies ? "checkpoint copy" : "checkpoint buffer, no copy", buffers);
   line("process and libraries", host.process + code_of_saves_bytes);
   line("peak, all together", host.peak + code_of_saves_bytes);
+  line("limit, all ranks of a host", host.limit);
   if (memory.recomputes()) line("recomputation saves", bytes_of(memory.recomputation_saves()));
 }
 
@@ -134,6 +143,15 @@ std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
   return trace;
 }
 
+/// Collective. A run that writes into the folder now would keep train from it.
+void refuse_used_folder(const Config& config, const mpi::Communicator& world) {
+  agree(world, [&] {
+    if (!world.is_root()) return;
+    if (const std::optional<std::string> holder = lock_holder(config.run.output); holder && !holder->empty())
+      throw UserError(in_use_by_another(config.run.output, *holder));
+  });
+}
+
 }  // namespace
 
 int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
@@ -141,15 +159,19 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const Config& config = deck.config;
   const std::int64_t process = resident_memory_bytes();
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
-  RunParts run(config, world, failure, watchdog, {}, {}, servers);
   std::vector<std::string> notes = deck.notes;
-  const LoadedWeights loaded = load_initial_weights(run, notes);
+  refuse_used_folder(config, world);
+  const std::optional<LoadedCheckpoint> found = find_beginning(config, world, watchdog, notes);
+  RunParts run(config, world, failure, watchdog,
+               found ? found->state.choices : std::map<std::string, std::string>{}, {}, servers);
+  const StartValues values = restore_or_load(found, run, notes);
+  const CheckpointState begin_state = found ? found->state : CheckpointState();
   Reporter reporter({.folder = "", .rank = world.rank()});
   const LoaderOptions loading = loader_options(config.data);
   Trainer trainer(
       {.run = run, .reporter = reporter, .writers = {}, .failure = failure, .loading = loading, .build = ""},
-      {});
-  run.sync.strategy->start();
+      values.beginning);
+  begin(run, found ? &*found : nullptr, values.continuation);
   const auto loader = trainer.make_loader();
   for (int i = 0; i < checked_steps; ++i) trainer.step(*loader);
   if (run.data.validation) {
@@ -164,12 +186,21 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};
   world.all_reduce(std::span<std::int64_t>(peak), mpi::Op::max);
   if (world.is_root()) {
+    if (!values.nothing_left.empty())
+      print_line(nothing_left_line(found->path, values.nothing_left, values.continuation.differences));
     print_line(config.resolved_text);
+    print_line(found ? resumed_line(*found)
+                     : cat("output       ", config.run.output, ", without a checkpoint"));
+    for (const std::string& line : values.continuation.notes) print_line(line);
     for (const std::string& note : notes) print_line(note);
+    if (found)
+      if (const std::string jump = rate_jump(config, run.data.sharding, begin_state); !jump.empty())
+        print_line(jump);
+    if (!values.room.empty()) print_line(values.room);
     for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
       if (!reduction->left_out.empty()) print_line(reduction->left_out);
-    if (!loaded.summary.empty()) print_line(cat("weights      ", loaded.summary));
-    for (const std::string& note : plan_notes(config, run.data.sharding, {})) print_line(note);
+    if (!values.loaded.summary.empty()) print_line(cat("weights      ", values.loaded.summary));
+    for (const std::string& note : plan_notes(config, run.data.sharding, begin_state)) print_line(note);
     if (config.model.kind == "layers")
       for (const std::string& line :
            describe_layers(plan_layers(config.model, run.data.training->sample_shape())))
@@ -177,10 +208,14 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     const Network& network = *run.model.network;
     for (const std::string& line : describe_patterns(config, network.layout(), network.statistics().layout()))
       print_line(line);
-    print_memory(run, {.process = process, .input = loader->buffer_bytes(), .peak = peak[0]}, sources);
-    print_line(fmt::format("steps per epoch: {}, steps in all: {}, global batch: {}",
-                           run.data.sharding.steps_per_epoch(), end_of(config.train, run.data.sharding).step,
-                           run.data.sharding.global_batch()));
+    print_memory(
+        run,
+        {.process = process, .input = loader->buffer_bytes(), .peak = peak[0], .limit = memory_limit().bytes},
+        sources);
+    print_line(fmt::format(
+        "steps per epoch: {}, steps in all: {}, global batch: {}", run.data.sharding.steps_per_epoch(),
+        end_of(config.train, run.data.sharding, begin_state.step, begin_state.position).step,
+        run.data.sharding.global_batch()));
     if (run.model.shard_sums) print_line(cost_of_shards(run));
     if (servers != nullptr) {
       for (const std::string& line : mpi::lines_of(servers->roles().table())) print_line(line);

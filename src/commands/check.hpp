@@ -10,7 +10,8 @@
 namespace flotilla {
 
 /// Collective. `flotilla train DECK --check`: constructs everything, runs two steps and a validation batch in
-/// memory, prints the resolved deck, the memory per rank and the steps per epoch. Writes no file.
+/// memory, prints the resolved deck, the memory per rank and the steps per epoch, and where the run would
+/// begin. Refuses what train would refuse because of the files in run.output. Writes no file.
 /// @param world the workers; `servers`: null without parameter servers
 int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
           FailureHandler& failure, mpi::Watchdog& watchdog);

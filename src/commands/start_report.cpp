@@ -11,6 +11,7 @@
 #include "src/checkpoint/class_names.hpp"
 #include "src/commands/version.hpp"
 #include "src/optim/parameter_patterns.hpp"
+#include "src/train/nothing_left.hpp"
 #include "src/train/plan_notes.hpp"
 
 namespace flotilla {
@@ -50,6 +51,9 @@ void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& report
 
 void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   const Config& config = run.config;
+  if (!start.values.nothing_left.empty())
+    reporter.say(nothing_left_line(start.resumed->path, start.values.nothing_left,
+                                   start.values.continuation.differences));
   reporter.say(version_line());
   reporter.say(cat("deck         ", start.deck_path,
                    start.keeps_deck ? ", which stays as it is: checkpoints hold the resolved one" : ""));
@@ -83,9 +87,7 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
   if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler));
-  if (start.resumed != nullptr)
-    reporter.say(cat("resumed      from ", start.resumed->path, ", step ", start.resumed->state.step,
-                     ", epoch ", start.resumed->state.position.epoch));
+  if (start.resumed != nullptr) reporter.say(resumed_line(*start.resumed));
 }
 
 void add_network(const mpi::NetworkReport& network, const std::vector<mpi::Place>& places,
@@ -108,10 +110,10 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
     if (!reduction->left_out.empty()) reporter.warn(reduction->left_out);
   if (start.machines.network)
     for (const std::string& warning : start.machines.network->verdict.warnings) reporter.warn(warning);
-  for (const std::string& note : start.continuation.notes) reporter.say(note);
+  for (const std::string& note : start.values.continuation.notes) reporter.say(note);
   if (start.staged) reporter.say(cat("staged       ", describe(*start.staged)));
-  if (!start.loaded.summary.empty()) reporter.say(cat("weights      ", start.loaded.summary));
-  for (const std::string& line : start.loaded.details) reporter.log(line);
+  if (!start.values.loaded.summary.empty()) reporter.say(cat("weights      ", start.values.loaded.summary));
+  for (const std::string& line : start.values.loaded.details) reporter.log(line);
   for (const std::string& note : start.deck.notes) reporter.say(note);
   for (const std::string& warning : start.warnings) reporter.warn(warning);
   const Sharding& sharding = run.data.sharding;
@@ -122,6 +124,11 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
 }
 
 }  // namespace
+
+std::string resumed_line(const LoadedCheckpoint& resumed) {
+  return cat("resumed      from ", resumed.path, ", step ", resumed.state.step, ", epoch ",
+             resumed.state.position.epoch);
+}
 
 void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
   introduce(start, run, reporter);

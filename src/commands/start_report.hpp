@@ -19,12 +19,14 @@ struct StartFacts {
   const LoadedDeck& deck;
   const StartUp& machines;
   const LoadedCheckpoint* resumed;  ///< Null: a new run
-  const Continuation& continuation;
+  const StartValues& values;
   const std::optional<Staged>& staged;  ///< Empty: the data stay where they are
-  const LoadedWeights& loaded;          ///< Initial weights
   std::vector<std::string> warnings;
   bool keeps_deck;  ///< See RunFolder
 };
+
+/// "resumed      from runs/mnist/checkpoints/step-00000400.h5, step 400, epoch 5"
+std::string resumed_line(const LoadedCheckpoint& resumed);
 
 /// Collective over the workers. The lines and warnings at the start of a run, and metrics' line "start".
 void report_start(const StartFacts& start, RunParts& run, Reporter& reporter);

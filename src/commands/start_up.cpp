@@ -17,7 +17,9 @@
 #include "mpi/watchdog/roll_call.hpp"
 #include "src/job/shared_folder.hpp"
 #include "src/job/stop_request.hpp"
+#include "src/train/checkpoint_room.hpp"
 #include "src/train/machine.hpp"
+#include "src/train/nothing_left.hpp"
 
 namespace flotilla {
 
@@ -75,6 +77,23 @@ std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, co
   StagedData staged = stage_data(config, workers, places, watchdog);
   config.data = std::move(staged.data);
   return staged.facts;
+}
+
+StartValues restore_or_load(const std::optional<LoadedCheckpoint>& found, RunParts& run,
+                            std::vector<std::string>& warnings) {
+  StartValues start;
+  if (found)
+    start.continuation = restore_run(*found, run);
+  else
+    start.loaded = load_initial_weights(run, warnings);
+  start.beginning = beginning_at(found ? &*found : nullptr, start.continuation.changes, run.config);
+  if (found) start.nothing_left = nothing_left(run.config, run.data.sharding, start.beginning);
+  if (start.nothing_left.empty())
+    start.room = checkpoint_room(run, warnings);
+  else
+    throw_alike(
+        [&] { refuse_untrained_changes(found->path, start.nothing_left, start.continuation.differences); });
+  return start;
 }
 
 std::string describe(const mpi::NetworkReport& network) {

@@ -13,6 +13,8 @@
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
 #include "src/parameter_server/worker/server_link.hpp"
+#include "src/train/beginning.hpp"
+#include "src/train/resume.hpp"
 #include "src/train/stage_data.hpp"
 
 namespace flotilla {
@@ -40,6 +42,20 @@ StartUp look_around(const Config& config, const mpi::Communicator& world,
 /// in `config` to the copies. @throws AgreedFailure as stage_data() does
 std::optional<Staged> stage(Config& config, const mpi::Communicator& workers, const ServerLink* servers,
                             mpi::Watchdog& watchdog);
+
+/// The values that a run begins with, by the checkpoint that find_beginning() found or by the deck.
+struct StartValues {
+  Continuation continuation{};
+  LoadedWeights loaded{};  ///< Initial weights
+  Beginning beginning{};
+  std::string nothing_left{};  ///< nothing_left(); empty: there are steps to train
+  std::string room{};          ///< checkpoint_room(); empty: nothing will be saved
+};
+
+/// Collective over the workers. Restores the checkpoint, or loads the initial weights, and looks at what is
+/// left to do and to be saved. @throws AgreedFailure for the user's mistakes, on every rank
+StartValues restore_or_load(const std::optional<LoadedCheckpoint>& found, RunParts& run,
+                            std::vector<std::string>& warnings);
 
 /// "1.21 GB/s and 25 µs between 2 hosts"
 std::string describe(const mpi::NetworkReport& network);

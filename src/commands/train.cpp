@@ -91,12 +91,6 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
   return limit;
 }
 
-/// Of steps before the checkpoint; 0 where they were not counted.
-double seconds_at(const CheckpointState& checkpoint) {
-  const auto found = checkpoint.numbers.find(trained_seconds);
-  return found == checkpoint.numbers.end() ? 0.0 : found->second;
-}
-
 /// mlperf.log on worker 0, where the deck asks for it, after its lines about the start; else null.
 std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
   if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
@@ -105,20 +99,6 @@ std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedChec
   auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", step, epochs);
   log->run_starts(mlperf_facts(run), process_age_s());
   return log;
-}
-
-/// Where the loop begins: at a checkpoint, or at zero.
-Beginning beginning_at(const LoadedCheckpoint* resumed, const Continuation& continuation,
-                       const Config& config) {
-  if (resumed == nullptr) return {};
-  const bool same_metric = read_saved_deck(resumed->state.deck).checkpoint.best == config.checkpoint.best;
-  return {.step = resumed->state.step,
-          .position = resumed->state.position,
-          .samples = resumed->state.samples,
-          .checkpoint = resumed->path,
-          .changes = continuation.changes,
-          .best = same_metric ? resumed->state.numbers : std::map<std::string, double>(),
-          .seconds = seconds_at(resumed->state)};
 }
 
 /// Collective over the workers. Trains, then reports on rows and lets the servers go.
@@ -202,19 +182,17 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                found ? found->state.choices : std::map<std::string, std::string>{},
                tracing.communication(communicators(config)), servers);
   // 4. The values to begin with.
-  const Continuation continuation = found ? restore_run(*found, run) : Continuation();
-  const auto loaded = found ? LoadedWeights() : load_initial_weights(run, warnings);
+  const StartValues values = restore_or_load(found, run, warnings);
   // 5. Files. From here on there is a folder to write a failure into.
   folder.open(run.machine.own_place().rank, resumed, training.deck_path);
   failure.set_folder(config.run.output);
   write_roles(run.machine, config.run.output);
   // 6. One model on all workers, and a report of all that.
-  begin(run, resumed, continuation);
+  begin(run, resumed, values.continuation);
   Reporter& reporter = folder.reporter();
   std::optional<mpi::CpuProgressScope> reporting(std::in_place, watchdog, "reporting the start");
   if (const std::string warning = folder.warning(); !warning.empty()) warnings.push_back(warning);
-  report_start({training.deck_path, deck, machines, resumed, continuation, staged, loaded, warnings,
-                folder.keeps_deck()},
+  report_start({training.deck_path, deck, machines, resumed, values, staged, warnings, folder.keeps_deck()},
                run, reporter);
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   std::unique_ptr<MlperfLog> mlperf;
@@ -231,7 +209,7 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                    .limit = limit,
                    .ends_job_when_diverged = training.ends_job_when_diverged,
                    .mlperf = mlperf.get()},
-                  beginning_at(resumed, continuation, config));
+                  values.beginning);
   const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
   // 8. The end.
   write_what_was_kept(ending, mlperf.get(), tracing, workers, watchdog, reporter);

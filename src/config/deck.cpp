@@ -136,6 +136,14 @@ Config read_saved_deck(const std::string& text) {
   return config::merged(given);
 }
 
+std::string ResumeDifference::text() const {
+  return cat(key, ": ", before, " in the checkpoint, ", now, " now");
+}
+
+std::string ResumeDifference::change() const {
+  return cat(key, " ", before, " → ", now);
+}
+
 std::vector<ResumeDifference> differences_at_resume(const std::string& saved_deck,
                                                     const std::string& current_deck) {
   const Config saved = read_saved_deck(saved_deck);
@@ -144,16 +152,23 @@ std::vector<ResumeDifference> differences_at_resume(const std::string& saved_dec
   for (const config::Key& key : config::all_keys()) {
     // A selector stands before its keys: a changed kind has been reported when its keys are compared.
     const bool known = config::is_active(key, saved) && config::is_active(key, current);
-    if (!known || key.on_resume == config::OnResume::may_change) continue;
+    if (!known || key.on_resume == config::OnResume::of_start) continue;
     const config::Value before = key.field.read(saved);
     const config::Value now = key.field.read(current);
     if (before == now) continue;
-    differences.push_back({key.path,
-                           cat(key.path, ": ", config::toml_text(before), " in the checkpoint, ",
-                               config::toml_text(now), " now"),
-                           key.on_resume});
+    const auto text = [&](const config::Value& value) {
+      const bool left_out = key.presence == config::Necessity::optional && value == config::default_of(key);
+      return left_out ? "left out" : config::toml_text(value);
+    };
+    differences.push_back({key.path, text(before), text(now), key.on_resume});
   }
   return differences;
+}
+
+std::string changes_of(const std::vector<ResumeDifference>& differences) {
+  std::string text;
+  for (const ResumeDifference& each : differences) text += (text.empty() ? "" : ", ") + each.change();
+  return text;
 }
 
 }  // namespace flotilla

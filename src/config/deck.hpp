@@ -46,13 +46,22 @@ Config read_saved_deck(const std::string& text);
 /// A key that has another value in a checkpoint's deck than in the current one.
 struct ResumeDifference {
   std::string key;
-  std::string text;  ///< "model.widths: [128, 128] in the checkpoint, [64] now"
+  std::string before;  ///< As TOML; "left out" of a key without a default
+  std::string now;
   config::OnResume on_resume;
+
+  std::string text() const;  ///< "model.widths: [128, 128] in the checkpoint, [64] now"
+  bool is_of_machine() const { return on_resume == config::OnResume::of_machine; }
+  std::string change() const;  ///< "model.widths [128, 128] → [64]"
 };
 
-/// The differences between two resolved decks, but for keys that may change at any resume.
+/// The differences between two resolved decks, key by key, but for those of the start itself (of_start) and
+/// keys that only one of them knows, which follow from the kind that differs.
 std::vector<ResumeDifference> differences_at_resume(const std::string& saved_deck,
                                                     const std::string& current_deck);
+
+/// The changes of these differences, "train.batch_size 16 → 64, train.epochs 2 → 1".
+std::string changes_of(const std::vector<ResumeDifference>& differences);
 
 /// inputs/reference.toml: every key with its default, type, rule and help, made from the key table.
 std::string reference_deck();

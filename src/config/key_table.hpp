@@ -34,6 +34,7 @@ std::vector<Key> checkpoint_and_validation_keys();
 std::vector<Key>& key_table();
 
 // Abbreviations for the entries.
+constexpr auto of_machine = OnResume::of_machine;
 constexpr auto must_match = OnResume::must_match;
 constexpr auto same_samples = OnResume::same_samples;
 constexpr auto on_request = OnResume::on_request;

@@ -54,8 +54,11 @@ enum class PathRole {
   output,  ///< Relative to the current folder
 };
 
+/// Whether a run may resume from a checkpoint whose deck has another value.
 enum class OnResume {
-  may_change,
+  may_change,    ///< Yes; it says what is trained, so that a run with no step left refuses it
+  of_machine,    ///< Yes; it says where and how fast the run computes, what it reports and what it keeps
+  of_start,      ///< It says where this start begins and writes: no two starts are compared by it
   same_samples,  ///< Names where samples lie: may change if they are the same ones, or as the next
   on_request,    ///< May change if run.resume_with names it
   must_match,

@@ -50,7 +50,7 @@ std::vector<Key> array_keys() {
           "cache_mb", at_least(1, 1048576),
           "MiB of decoded chunks that each rank keeps of training data, and as much of validation "
           "data; at least a chunk for each thread",
-          OnResume::may_change),
+          of_machine),
   };
   keys.back().condition = data_is("hdf5");
   return keys;

@@ -87,6 +87,7 @@ std::vector<Key> model_and_data_keys() {
        .help = "Layers that keep their output only and are computed again in the backward pass, to the same "
                "bits: "
                "\"blocks\" (all of them), \"conv1\", \"layer1\" (its blocks), or one as \"layer1.0\"",
+       .on_resume = of_machine,
        .condition = resnet},
       {.path = "model.dropout",
        .field = field<&Config::model, &ModelConfig::dropout>(),
@@ -195,6 +196,7 @@ std::vector<Key> model_and_data_keys() {
            "`flotilla predict`; empty: the class folders of \"image-folder\", classes.txt beside the list of "
            "\"image-list\" or the shards of \"webdataset\" if it is there, the names that come with "
            "\"cifar\", else numbers",
+       .on_resume = of_machine,
        .path_role = PathRole::input},
       {.path = "data.stage_to",
        .field = field<&Config::data, &DataConfig::stage_to>(),
@@ -202,6 +204,7 @@ std::vector<Key> model_and_data_keys() {
            "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
            "host, before `flotilla train` reads them there; what is there and unchanged is not copied "
            "again; empty: they are read where they are",
+       .on_resume = of_machine,
        .condition = {"data.kind",
                      {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo",
                       "libsvm"}},
@@ -209,11 +212,13 @@ std::vector<Key> model_and_data_keys() {
       {.path = "data.threads",
        .field = field<&Config::data, &DataConfig::threads>(),
        .rule = at_least(1, 1024),
-       .help = "Threads of a rank that read ahead"},
+       .help = "Threads of a rank that read ahead",
+       .on_resume = of_machine},
       {.path = "data.prefetch",
        .field = field<&Config::data, &DataConfig::prefetch>(),
        .rule = at_least(1, 65536),
-       .help = "Batches read ahead"},
+       .help = "Batches read ahead",
+       .on_resume = of_machine},
       {.path = "data.last_batch",
        .field = field<&Config::data, &DataConfig::last_batch>(),
        .help =

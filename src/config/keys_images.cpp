@@ -29,8 +29,8 @@ Key with_cifar(Key key) {
   return key;
 }
 
-Key free_on_resume(Key key) {
-  key.on_resume = OnResume::may_change;
+Key free_on_resume(OnResume how, Key key) {
+  key.on_resume = how;
   return key;
 }
 
@@ -88,21 +88,28 @@ std::vector<Key> image_keys() {
                                       "Turn images as their EXIF data say; PaddlePaddle's Fleet does not"),
       // These may change on resuming: after a bad image ended a run, they are the way to go on.
       free_on_resume(
+          OnResume::may_change,
           image_key<&D::max_pixels>("max_pixels", positive(most_count),
                                     "An image with more is a bad one: it might be made to fill the memory")),
-      free_on_resume(image_key<&D::on_bad_image>(
-          "on_bad_image", {},
-          "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
-          "\"replace\" takes another one, chosen by seed and number, and reports the count after each epoch. "
-          "A "
-          "bad validation image always ends the job: an accuracy without it would be another one")),
-      free_on_resume(image_key<&D::max_bad_images>(
-          "max_bad_images", at_least(0, most_steps),
-          "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")),
-      free_on_resume(image_key<&D::cache>(
-          "cache", {},
-          "\"files\": each rank keeps the bytes of the files in memory once they are read, for slow file "
-          "systems; they are decoded again every time")),
+      free_on_resume(
+          OnResume::may_change,
+          image_key<&D::on_bad_image>(
+              "on_bad_image", {},
+              "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
+              "\"replace\" takes another one, chosen by seed and number, and reports the count after each "
+              "epoch. "
+              "A "
+              "bad validation image always ends the job: an accuracy without it would be another one")),
+      free_on_resume(of_machine,
+                     image_key<&D::max_bad_images>(
+                         "max_bad_images", at_least(0, most_steps),
+                         "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")),
+      free_on_resume(
+          of_machine,
+          image_key<&D::cache>(
+              "cache", {},
+              "\"files\": each rank keeps the bytes of the files in memory once they are read, for slow file "
+              "systems; they are decoded again every time")),
   };
 }
 

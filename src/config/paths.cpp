@@ -2,6 +2,7 @@
 #include "src/config/paths.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -89,11 +90,21 @@ void check_resolved_paths(const Config& config) {
 
 }  // namespace
 
+std::optional<std::int64_t> step_to_resume(const std::string& resume) {
+  constexpr std::string_view begin = "step-";
+  if (!resume.starts_with(begin)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const end = resume.data() + resume.size();
+  const auto [stop, error] = std::from_chars(resume.data() + begin.size(), end, step);
+  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
 void resolve_paths(const std::string& deck_path, const DeckValues& given, Config& config,
                    Mistakes& mistakes) {
   const fs::path here = current_folder();
   const fs::path deck_folder = (here / deck_path).parent_path();
-  const bool names_a_file = !config.run.resumes_newest() && !config.run.never_resumes();
+  const bool names_a_file =
+      !config.run.resumes_newest() && !config.run.never_resumes() && !step_to_resume(config.run.resume);
   for (const Key& key : all_keys()) {
     const Given* value = given.find(key.path);
     if (key.path_role == PathRole::none || value == nullptr) continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/config/config.hpp"
@@ -16,5 +18,8 @@ namespace flotilla::config {
 /// mistakes.
 /// @throws UserError if the current folder is unknown, or a path is not UTF-8
 void resolve_paths(const std::string& deck_path, const DeckValues& given, Config& config, Mistakes& mistakes);
+
+/// N of run.resume = "step-N", a checkpoint in run.output; nothing for another value.
+std::optional<std::int64_t> step_to_resume(const std::string& resume);
 
 }  // namespace flotilla::config

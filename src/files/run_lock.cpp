@@ -57,12 +57,16 @@ RunLock::RunLock(const std::string& folder, double patience_s) {
   if (error != EWOULDBLOCK) return;
   const std::string by = holder(descriptor_);
   close(descriptor_);
-  throw UserError(cat("run.output ", folder, " is in use by another run", by.empty() ? "" : " (" + by + ")",
-                      ": wait until it ends, or choose another run.output"));
+  throw UserError(in_use_by_another(folder, by));
 }
 
 RunLock::~RunLock() {
   if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::string in_use_by_another(const std::string& folder, const std::string& holder) {
+  return cat("run.output ", folder, " is in use by another run", holder.empty() ? "" : " (" + holder + ")",
+             ": wait until it ends, or choose another run.output");
 }
 
 std::optional<std::string> lock_holder(const std::string& folder) {

@@ -25,6 +25,9 @@ class RunLock {
   std::string warning_;
 };
 
+/// The mistake of a run whose folder another one holds. @param holder "process 123 on node7"; empty: unknown
+std::string in_use_by_another(const std::string& folder, const std::string& holder);
+
 /// The process that holds the lock of a run's folder now, "process 123 on node7"; "" : none does. Empty where
 /// that cannot be determined. Takes a shared lock for some microseconds.
 std::optional<std::string> lock_holder(const std::string& folder);

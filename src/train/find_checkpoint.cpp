@@ -10,10 +10,12 @@
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/config/deck.hpp"
+#include "src/config/paths.hpp"
 #include "src/config/values.hpp"
 #include "src/files/file_error.hpp"
 #include "src/files/folders.hpp"
 #include "src/job/failure.hpp"
+#include "src/train/nothing_left.hpp"
 
 namespace flotilla {
 
@@ -79,9 +81,10 @@ LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content con
 /// What `run.resume` names. @throws UserError if it is not there.
 const std::string& named_by_resume(const std::string& path) {
   if (!is_there(path))
-    throw UserError(
-        cat("run.resume = \"", path,
-            "\": there is no such file; give a checkpoint, a run's folder, \"auto\" or \"never\""));
+    throw UserError(cat(
+        "run.resume = \"", path,
+        "\": there is no such file; give a checkpoint, a run's folder, \"step-N\" of this run, \"auto\" or "
+        "\"never\""));
   return path;
 }
 
@@ -114,24 +117,32 @@ LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector
 /// checkpoint says what its data were, restore_run compares that instead of paths.
 void check_differences(const LoadedCheckpoint& checkpoint, const Config& config) {
   const CheckpointState& state = checkpoint.state;
+  std::vector<ResumeDifference> all = differences_at_resume(state.deck, config.resolved_text);
+  for (const ResumeDifference& difference : all)
+    if (difference.on_resume == config::OnResume::must_match)
+      throw UserError(cat("cannot resume from ", checkpoint.path, ": ", difference.text(),
+                          "; choose another run.output to start anew, or restore the key"));
+  std::erase_if(all, [&](const ResumeDifference& difference) {
+    return difference.on_resume == config::OnResume::same_samples &&
+           state.choices.contains(config::table_of(difference.key));
+  });
+  if (const std::string limit = reached_limit(config.train, state.step, state.position); !limit.empty())
+    refuse_untrained_changes(checkpoint.path, limit, all);
   std::string differences;
   std::string to_request;
-  for (const ResumeDifference& difference : differences_at_resume(state.deck, config.resolved_text)) {
-    if (difference.on_resume == config::OnResume::must_match)
-      throw UserError(cat("cannot resume from ", checkpoint.path, ": ", difference.text,
-                          "; choose another run.output to start anew, or restore the key"));
-    const bool of_data = difference.on_resume == config::OnResume::same_samples;
-    if (of_data && state.choices.contains(config::table_of(difference.key))) continue;
-    if (config.run.resumes_with(difference.key)) continue;
-    differences += (differences.empty() ? "" : ", ") + difference.text;
+  for (const ResumeDifference& difference : all) {
+    const bool free = difference.on_resume == config::OnResume::may_change || difference.is_of_machine();
+    if (free || config.run.resumes_with(difference.key)) continue;
+    differences += (differences.empty() ? "" : ", ") + difference.text();
     to_request += (to_request.empty() ? "" : ", ") + config::quoted(difference.key);
   }
   if (differences.empty()) return;
-  throw UserError(cat("cannot resume from ", checkpoint.path, ": ", differences,
-                      "; to go on with what the deck says now, give run.resume_with = [", to_request,
-                      "]; to start another run from this one's weights, give model.initial_weights = ",
-                      config::quoted(checkpoint.path),
-                      " and another run.output; or restore what the checkpoint has"));
+  throw UserError(
+      cat("cannot resume from ", checkpoint.path, ": ", differences,
+          "; to go on with what the deck says now, give run.resume_with = [", to_request,
+          "]; to start another run, give another run.output, and to begin with this one's weights "
+          "model.initial_weights = ",
+          config::quoted(checkpoint.path), " too; or restore what the checkpoint has"));
 }
 
 /// Checkpoints of a run that is set back stay, and "auto" would take them again.
@@ -140,8 +151,28 @@ void warn_of_later(const std::string& output, std::int64_t step, std::vector<std
   const auto files = checkpoints_in(output + "/checkpoints");
   if (!files.empty() && files.rbegin()->first > step)
     warnings.push_back(cat("'", files.rbegin()->second, "' is later than step ", step,
-                           ", from which this run goes on: move it away, or run.resume = \"auto\" will take "
-                           "it the next time"));
+                           ", from which this run goes on: move all later ones away, or run.resume = "
+                           "\"auto\" will take the latest the next time, and this run will replace those of "
+                           "steps at which it saves"));
+}
+
+/// The checkpoint of that step in the run's folder. @throws UserError naming the steps that are there
+std::string checkpoint_of_step(const std::string& output, std::int64_t step) {
+  const std::string folder = output + "/checkpoints";
+  std::string there;
+  if (has_checkpoints(output))
+    for (const auto& [each, file] : checkpoints_in(folder)) {
+      if (each == step) return file;
+      there += cat(there.empty() ? "" : ", ", each);
+    }
+  throw UserError(cat("run.resume = \"step-", step, "\": ", folder, " has no checkpoint of that step",
+                      there.empty() ? "" : cat("; it has those of steps ", there)));
+}
+
+/// The file that run.resume names, for so many workers.
+std::string named_checkpoint(const RunConfig& run, int workers, std::vector<std::string>& warnings) {
+  if (const auto step = config::step_to_resume(run.resume)) return checkpoint_of_step(run.output, *step);
+  return checkpoint_file_at(named_by_resume(run.resume), warnings, workers);
 }
 
 }  // namespace
@@ -196,11 +227,9 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
     if (newest && !present) return std::nullopt;
     std::optional<LoadedCheckpoint> found =
         newest ? find_newest(output, world.size(), warnings)
-               : read_state(checkpoint_file_at(named_by_resume(config.run.resume), warnings, world.size()),
+               : read_state(named_checkpoint(config.run, world.size(), warnings),
                             CheckpointFile::Content::everything);
-    if (!newest) {
-      warn_of_later(output, found->state.step, warnings);
-    }
+    if (!newest) warn_of_later(output, found->state.step, warnings);
     if (found->state.inference_only)
       throw UserError(cat(found->path,
                           " was made by `flotilla export` and cannot be resumed: give it as "

@@ -23,9 +23,10 @@ bool is_of_strategy(const StateArray& array) {
 
 /// The data must be those of the checkpoint, but may lie elsewhere, and hold other samples where
 /// run.resume_with says so. @returns a note for each set to which that applies
+/// @param differences become of_machine for data that lie elsewhere; others are added
 /// @throws UserError if they are others
 std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const RunParts& run,
-                                      const std::vector<ResumeDifference>& differences) {
+                                      std::vector<ResumeDifference>& differences) {
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
     throw UserError(cat("cannot resume from ", checkpoint.path, ": ", what, "; give it the same ones, ",
                         remedy, "or start another run from its weights (model.initial_weights)"));
@@ -51,9 +52,12 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
       if (!run.config.run.resumes_with(set))
         refuse(what, cat("allow others by run.resume_with = [", config::quoted(set), "], "));
       notes.push_back(cat("data         ", what, ", as run.resume_with allows"));
+      differences.push_back({set, before->second, identity, config::OnResume::may_change});
     } else if (moved != differences.end()) {
       notes.push_back(cat("data         ", set, " lies elsewhere and holds the same samples (", identity,
-                          "): ", moved->text));
+                          "): ", moved->text()));
+      for (ResumeDifference& difference : differences)
+        if (config::table_of(difference.key) == set) difference.on_resume = config::OnResume::of_machine;
     }
   }
   return notes;
@@ -62,7 +66,26 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
 /// Whether run.resume_with has let it differ. Paths differ without where the data are compared.
 bool is_change(const ResumeDifference& difference, const CheckpointState& state) {
   return difference.on_resume == config::OnResume::on_request ||
-         !state.choices.contains(config::table_of(difference.key));
+         (difference.on_resume == config::OnResume::same_samples &&
+          !state.choices.contains(config::table_of(difference.key)));
+}
+
+/// Those of the decks, and of the number of workers, which the deck leaves open.
+std::vector<ResumeDifference> differences_to_run(const CheckpointState& state, const RunParts& run) {
+  std::vector<ResumeDifference> differences = differences_at_resume(state.deck, run.config.resolved_text);
+  const std::string workers = run.sync.choices.at(chosen_workers);
+  if (const auto saved = state.choices.find(chosen_workers);
+      saved != state.choices.end() && saved->second != workers)
+    differences.push_back({chosen_workers, saved->second, workers, config::OnResume::of_machine});
+  return differences;
+}
+
+/// Those that need no run.resume_with.
+std::vector<ResumeDifference> free_changes(std::vector<ResumeDifference> differences) {
+  std::erase_if(differences, [](const ResumeDifference& difference) {
+    return !difference.is_of_machine() && difference.on_resume != config::OnResume::may_change;
+  });
+  return differences;
 }
 
 constexpr std::string_view change_at = "changed at step ";
@@ -75,7 +98,7 @@ std::map<std::string, std::string> changes_by_step(const CheckpointState& state,
     if (name.starts_with(change_at)) changes.emplace(name, text);
   std::string all;
   for (const ResumeDifference& difference : differences)
-    if (is_change(difference, state)) all += (all.empty() ? "" : ", ") + difference.text;
+    if (is_change(difference, state)) all += (all.empty() ? "" : ", ") + difference.text();
   if (!all.empty()) changes[cat(change_at, state.step)] = all;
   return changes;
 }
@@ -168,13 +191,16 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
   Continuation continuation;
   agree(world, [&] {
     const mpi::CpuProgressScope working(run.machine.watchdog, "reading the checkpoint");
-    const std::vector<ResumeDifference> differences =
-        differences_at_resume(state.deck, run.config.resolved_text);
-    continuation.notes = compare_data(checkpoint, run, differences);
+    std::vector<ResumeDifference>& differences = continuation.differences;
+    differences = differences_to_run(state, run);
+    if (const std::string free = changes_of(free_changes(differences)); !free.empty())
+      continuation.notes.push_back(cat("changed      ", free, " since the checkpoint"));
+    for (const std::string& note : compare_data(checkpoint, run, differences))
+      continuation.notes.push_back(note);
     continuation.changes = changes_by_step(state, differences);
     for (const ResumeDifference& difference : differences)
       if (is_change(difference, state))
-        continuation.notes.push_back(cat("changed      ", difference.text, " (run.resume_with)"));
+        continuation.notes.push_back(cat("changed      ", difference.text(), " (run.resume_with)"));
     refusing_unreadable([&] {
       const bool same_strategy = is_of_same_strategy(checkpoint, run);
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/config/deck.hpp"
 #include "src/train/find_checkpoint.hpp"
 #include "src/train/model_state.hpp"
 #include "src/train/run_parts.hpp"
@@ -23,6 +24,8 @@ struct Continuation {
   /// "schedule.learning_rate: 0.1 in the checkpoint, 0.01 now"
   std::map<std::string, std::string> changes{};
   std::vector<std::string> notes{};  ///< Lines for the start: what could not be restored, what changes
+  /// All from the checkpoint's deck, data set and number of workers. Data that lie elsewhere are of_machine
+  std::vector<ResumeDifference> differences{};
 };
 
 /// Collective. Restores a checkpoint into the strategy's live arrays: on each worker from its part where

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
@@ -34,6 +35,7 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
   buckets =
       cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
                   bucket_bytes(config.reduction.bucket_mb), bucket_bytes(config.reduction.last_bucket_mb));
+  choices[chosen_workers] = std::to_string(machine.workers.size());
   if (config.device.precision == DevicePrecision::automatic)
     choices["device.precision"] = name(machine.precision);
   if (machine.servers == nullptr) {

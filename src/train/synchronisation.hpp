@@ -23,6 +23,9 @@
 
 namespace flotilla {
 
+/// Synchronisation::choices: the number of workers, which no key of the deck names.
+inline constexpr const char* chosen_workers = "workers";
+
 /// The fourth part of a run: how the workers agree on one model.
 struct Synchronisation {
   /// Collective over the workers. Allocates the model's arrays, measures all-reduces where the deck says

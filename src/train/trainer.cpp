@@ -10,6 +10,7 @@
 #include "kernels/trace.hpp"
 #include "src/job/stop_request.hpp"
 #include "src/observe/stopwatch.hpp"
+#include "src/train/nothing_left.hpp"
 
 namespace flotilla {
 
@@ -71,8 +72,7 @@ LoaderOptions Trainer::loading_beside_training() const {
 }
 
 bool Trainer::done_at(std::int64_t step, const Position& position) const {
-  const TrainConfig& train = config_.train;
-  return (train.epochs > 0 && position.epoch >= train.epochs) || (train.steps > 0 && step >= train.steps);
+  return !reached_limit(config_.train, step, position).empty();
 }
 
 bool Trainer::reports_at(std::int64_t step, const Position& position) const {

@@ -13,6 +13,7 @@
 #include "src/observe/mlperf_log.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/optim/schedule.hpp"
+#include "src/train/beginning.hpp"
 #include "src/train/monitor/agreement.hpp"
 #include "src/train/monitor/best_validation.hpp"
 #include "src/train/monitor/click_log.hpp"
@@ -27,17 +28,6 @@
 
 namespace flotilla {
 
-/// The counters at which a run begins: zeros, or those of a checkpoint.
-struct Beginning {
-  std::int64_t step = 0;
-  Position position;
-  std::int64_t samples = 0;
-  std::string checkpoint{};                      ///< The file; empty: none
-  std::map<std::string, std::string> changes{};  ///< Continuation::changes
-  std::map<std::string, double> best{};          ///< BestValidation::numbers(); empty: no validation yet
-  double seconds = 0.0;                          ///< That steps took before; with train.seconds
-};
-
 /// How a run ended.
 struct Ending {
   std::string reason;  ///< EndReport::reason
@@ -46,9 +36,6 @@ struct Ending {
   bool too_short = false;    ///< Slurm's limit left time for one step only; set on worker 0
   std::string divergence{};  ///< What diverged where, equal on all workers; empty: nothing did
 };
-
-/// CheckpointState::numbers: seconds that steps took so far, with train.seconds.
-inline constexpr const char* trained_seconds = "train/seconds";
 
 /// Time of the training thread since the start, by phase, nanoseconds. Communication and optimizer:
 /// StrategyTimes.

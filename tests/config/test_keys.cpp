@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -210,42 +212,79 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
   }
 }
 
-TEST(Keys, WhatTheUpdatesDependOnMustMatchOnResumeOrBeNamed) {
-  const std::set<std::string> free_tables = {"run.emulate_straggler",
-                                             "device",
-                                             "device.loss_scale",
-                                             "strategy",
-                                             "checkpoint",
-                                             "validation",
-                                             "roles",
-                                             "server"};
-  const std::set<std::string> free_keys = {
-      "model.recompute",        "data.stage_to",     "data.threads",
-      "data.prefetch",          "train.epochs",      "train.steps",
-      "train.seconds",          "train.batch_size",  "train.global_batch_size",
-      "train.accumulate_steps", "data.cache",        "data.max_bad_images",
-      "data.max_pixels",        "data.on_bad_image", "model.weight_names",
-      "train.patience",         "data.class_names",  "train.target",
-      "data.cache_mb"};
-  const std::set<std::string> request_tables = {"schedule", "optimizer", "train"};
-  const std::set<std::string> request_keys = {"model.dropout",    "model.initial_weights", "data.mean",
-                                              "data.std",         "data.input_mean",       "data.input_std",
-                                              "data.target_mean", "data.target_std"};
+/// The class of each key at a resume, as it was considered; "optimizer.*" stands for the other keys of that
+/// table. A new key of a table that is not named as a whole belongs here.
+const std::map<OnResume, std::set<std::string>> considered = {
+    {OnResume::of_start, {"run.output", "run.resume", "run.resume_with"}},
+    {OnResume::of_machine, {"run.log_every",         "run.trace",
+                            "run.mlperf_log",        "run.watchdog_s",
+                            "run.check_network",     "run.check_collectives",
+                            "run.time_limit_s",      "run.stop_margin_s",
+                            "run.agreement_every",   "device.kind",
+                            "device.threads",        "device.share",
+                            "device.graphs",         "device.workspace_mb",
+                            "model.recompute",       "data.class_names",
+                            "data.stage_to",         "data.threads",
+                            "data.prefetch",         "data.cache",
+                            "data.cache_mb",         "data.max_bad_images",
+                            "checkpoint.every",      "checkpoint.every_s",
+                            "checkpoint.keep",       "checkpoint.best",
+                            "checkpoint.per_rank",   "validation.every",
+                            "validation.batch_size", "roles.kind",
+                            "roles.servers",         "roles.server_ranks",
+                            "roles.worker_ranks"}},
+    {OnResume::may_change,
+     {"run.reproducible",
+      "run.virtual_shards",
+      "run.emulate_straggler.*",
+      "device.precision",
+      "device.convolution",
+      "device.tf32",
+      "device.loss_scale.*",
+      "model.weight_names",
+      "data.max_pixels",
+      "data.on_bad_image",
+      "train.epochs",
+      "train.steps",
+      "train.seconds",
+      "train.batch_size",
+      "train.global_batch_size",
+      "train.accumulate_steps",
+      "train.patience",
+      "train.target",
+      "strategy.*",
+      "strategy.outer.*",
+      "server.*"}},
+    {OnResume::same_samples,
+     {"data.train.images", "data.train.labels", "data.train.path", "data.train.root",
+      "data.validation.images", "data.validation.labels", "data.validation.path", "data.validation.root"}},
+    {OnResume::must_match,
+     {"run.seed", "model.*", "optimizer.kind", "optimizer.frozen", "data.train.samples",
+      "data.validation.samples", "data.kind", "data.shape", "data.last_batch", "data.order",
+      "data.shuffle_block", "data.shuffle_buffer", "data.inputs", "data.targets", "data.channels_last",
+      "data.hash_buckets", "data.dense_transform", "data.deal"}},
+    {OnResume::on_request,
+     {"model.dropout", "model.initial_weights", "schedule.*", "optimizer.*", "train.*", "data.*"}},
+};
+
+/// The class under which the key is named, else its table; nothing if neither is.
+std::optional<OnResume> class_of(const Key& key) {
+  for (const std::string& name : {key.path, key.table() + ".*"})
+    for (const auto& [on_resume, names] : considered)
+      if (names.contains(name)) return on_resume;
+  return std::nullopt;
+}
+
+TEST(Keys, EachHasTheClassThatWasConsideredForAResume) {
+  std::set<std::string> known;
   for (const Key& key : all_keys()) {
-    const bool may_change = free_tables.contains(key.table()) || free_keys.contains(key.path) ||
-                            key.table() == "strategy.outer" || key.table() == "run.emulate_straggler" ||
-                            (key.table() == "run" && key.path != "run.seed");
-    const bool names_samples =
-        key.path.starts_with("data.") && key.path_role == PathRole::input && key.path != "data.class_names";
-    EXPECT_EQ(key.on_resume == OnResume::may_change, may_change) << key.path;
-    EXPECT_EQ(key.on_resume == OnResume::same_samples, names_samples) << key.path;
-    if (may_change || names_samples) continue;
-    const bool on_request = (request_tables.contains(key.table()) && key.path != "optimizer.kind" &&
-                             key.path != "optimizer.frozen") ||
-                            request_keys.contains(key.path) ||
-                            std::ranges::count(key.condition.values, "image-folder") > 0;
-    EXPECT_EQ(key.on_resume == OnResume::on_request, on_request) << key.path;
+    known.insert({key.path, key.table() + ".*"});
+    const std::optional<OnResume> expected = class_of(key);
+    ASSERT_TRUE(expected) << key.path;
+    EXPECT_EQ(key.on_resume, *expected) << key.path;
   }
+  for (const auto& [on_resume, names] : considered)
+    for (const std::string& name : names) EXPECT_TRUE(known.contains(name)) << name;
 }
 
 }  // namespace

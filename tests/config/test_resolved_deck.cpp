@@ -120,16 +120,23 @@ TEST(Paths, TheOutputIsRelativeToTheCurrentFolderAlways) {
   EXPECT_EQ(load_deck(in_deck).config.run.output, here("out"));
 }
 
-TEST(Paths, AutoAndNeverAreNoFiles) {
+TEST(Paths, AutoNeverAndStepsAreNoFiles) {
   EXPECT_EQ(load(good_deck).config.run.resume, "auto");
   EXPECT_EQ(load(good_deck, {"run.resume=never"}).config.run.resume, "never");
   EXPECT_EQ(load(good_deck, {"run.resume=./never"}).config.run.resume, here("never"));
+  EXPECT_EQ(load(good_deck, {"run.resume=step-40"}).config.run.resume, "step-40");
+  EXPECT_EQ(load(good_deck, {"run.resume=./step-40"}).config.run.resume, here("step-40"));
+  EXPECT_EQ(load(good_deck, {"run.resume=step-40.h5"}).config.run.resume, here("step-40.h5"));
+  EXPECT_EQ(load(good_deck, {"run.resume=step-99999999999999999999"}).config.run.resume,
+            here("step-99999999999999999999"));
 }
 
-/// The first difference; empty: none.
+/// The first difference that a resume does not allow by itself; empty: none.
 std::string difference_at_resume(const std::string& saved, const std::string& current) {
-  const auto differences = differences_at_resume(saved, current);
-  return differences.empty() ? "" : differences.front().text;
+  for (const ResumeDifference& difference : differences_at_resume(saved, current))
+    if (difference.on_resume != config::OnResume::may_change && !difference.is_of_machine())
+      return difference.text();
+  return "";
 }
 
 TEST(Resuming, WhatMayChangeMakesNoDifference) {
@@ -141,6 +148,21 @@ TEST(Resuming, WhatMayChangeMakesNoDifference) {
 
   EXPECT_EQ(difference_at_resume(saved, current), "");
   EXPECT_EQ(difference_at_resume(saved, saved), "");
+}
+
+TEST(Resuming, AllThatChangedIsListed) {
+  const std::string saved = load(good_deck, {"train.batch_size=16"}).config.resolved_text;
+  const auto changes = [&](const Texts& overrides) {
+    return changes_of(differences_at_resume(saved, load(good_deck, overrides).config.resolved_text));
+  };
+
+  EXPECT_EQ(changes({"train.batch_size=16", "run.output=x", "run.resume=never"}), "");
+  EXPECT_EQ(changes({"train.batch_size=64", "device.threads=2", "data.threads=3"}),
+            "device.threads 0 → 2, data.threads 1 → 3, train.batch_size 16 → 64");
+  EXPECT_EQ(changes({"train.global_batch_size=64"}),
+            "train.batch_size 16 → left out, train.global_batch_size left out → 64");
+  EXPECT_EQ(changes({"train.batch_size=16", "strategy.kind=local-sgd", "strategy.period=4"}),
+            "strategy.kind \"all-reduce\" → \"local-sgd\"");
 }
 
 TEST(Resuming, CheckpointsOfIdxFilesFromBeforeFlipsGoOn) {

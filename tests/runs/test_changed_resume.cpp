@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
@@ -49,7 +51,8 @@ TEST_F(ChangedResume, IsRefusedWithBothWaysToGetIt) {
   const Texts parts = {
       "optimizer.weight_decay: ", "schedule.learning_rate: 0.1 in the checkpoint, 0.01 now",
       "run.resume_with = [\"optimizer.weight_decay\", \"schedule.learning_rate\"]",
-      "model.initial_weights = \"" + path("run") + "/checkpoints/step-00000005.h5\" and another run.output"};
+      "give another run.output, and to begin with this one's weights model.initial_weights = \"" +
+          path("run") + "/checkpoints/step-00000005.h5\""};
   for (const std::string& part : parts)
     EXPECT_NE(refused.errors.find(part), std::string::npos) << part << "\n" << refused.errors;
 }
@@ -68,7 +71,8 @@ TEST_F(ChangedResume, GoesOnWithWhatTheDeckNamesAndKeepsThat) {
       << changed.output;
   EXPECT_EQ(count(changed.output, "changed      optimizer.weight_decay: "), 1) << changed.output;
   ASSERT_EQ(again.exit_code, 0) << again.errors;
-  EXPECT_EQ(count(again.output, "changed      "), 0) << again.output;
+  EXPECT_EQ(count(again.output, "(run.resume_with)"), 0) << again.output;
+  EXPECT_EQ(count(again.output, "changed      train.steps 9 → 11 since the checkpoint"), 1) << again.output;
   EXPECT_EQ(last_rate("run"), 0.01);
   EXPECT_NE(newest("run").state.choices.at("changed at step 5").find("schedule.learning_rate: 0.1 in"),
             std::string::npos);
@@ -124,6 +128,131 @@ TEST_F(ChangedResume, IsNotNeededToStartAnotherRunFromTheModelOfOne) {
   ASSERT_EQ(to.tensors[0].path, from.tensors[0].path);
   for (std::size_t i = 0; i < to.tensors.size(); ++i)
     EXPECT_TRUE(std::ranges::equal(to.of(to.tensors[i]), from.of(from.tensors[i]))) << to.tensors[i].path;
+}
+
+TEST_F(ChangedResume, GoesOnFromTheNamedStep) {
+  ASSERT_EQ(train(1, "run", 20, {"checkpoint.every=10"}).exit_code, 0);
+  const std::string checkpoints = path("run") + "/checkpoints";
+
+  const Result none = train(1, "run", 15, {"run.resume=step-7"});
+  const Result check = train(1, "run", 15, {"run.resume=step-10", "--check"});
+  const Result back = train(2, "run", 15, {"run.resume=step-10"});
+
+  expect_told(none, "run.resume = \"step-7\": " + checkpoints +
+                        " has no checkpoint of that step; it has those of steps 10, 20");
+  EXPECT_EQ(check.exit_code, 0) << check.errors;
+  EXPECT_EQ(count(check.output, "resumed      from " + checkpoints + "/step-00000010.h5, step 10"), 1)
+      << check.output;
+  EXPECT_EQ(back.exit_code, 0) << back.errors;
+  EXPECT_EQ(count(back.output, "resuming after step 10 of 15"), 1) << back.output;
+  EXPECT_EQ(count(back.errors, "step-00000020.h5' is later than step 10"), 1) << back.errors;
+  EXPECT_NO_THROW(read_checkpoint(checkpoints + "/step-00000020.h5"));
+}
+
+/// A run with no step left, and what becomes of another start of it.
+class NothingLeft : public ChangedResume {
+ protected:
+  NothingLeft() { EXPECT_EQ(train(1, "run", 5, constant).exit_code, 0); }
+  Result again(const Texts& more, int ranks = 1, int steps = 5) const {
+    Texts all = constant;
+    all.insert(all.end(), more.begin(), more.end());
+    return train(ranks, "run", steps, all);
+  }
+};
+
+TEST_F(NothingLeft, IsRefusedWhereTheDeckSaysAnotherTraining) {
+  const std::map<std::string, Texts> cases = {
+      {"train.global_batch_size 64 → 32", {"train.global_batch_size=32"}},
+      {"strategy.kind \"all-reduce\" → \"local-sgd\"", {"strategy.kind=local-sgd", "strategy.period=4"}},
+      {"strategy.overlap true → false", {"strategy.overlap=false"}},
+      {"device.precision \"float32\" → \"bfloat16\"", {"device.precision=bfloat16"}},
+      {"run.emulate_straggler.rank left out → 1",
+       {"run.emulate_straggler.rank=1", "run.emulate_straggler.slow_factor=2"}},
+      {"schedule.learning_rate 0.1 → 0.2", {"schedule.learning_rate=0.2"}},
+      {"device.threads 1 → 2, train.accumulate_steps 1 → 2",
+       {"device.threads=2", "train.accumulate_steps=2"}}};
+  const std::string deck = read_file(path("run") + "/deck.toml");
+  for (const auto& [change, overrides] : cases) {
+    const Result result = again(overrides);
+
+    expect_told(result, "nothing is left to train: '" + path("run") +
+                            "/checkpoints/step-00000005.h5' has reached train.steps = 5, and the deck has "
+                            "changed since: " +
+                            change);
+    EXPECT_TRUE(contains(result.errors, "run.output=…") && contains(result.errors, "run.resume=never"))
+        << result.errors;
+  }
+  EXPECT_EQ(read_file(path("run") + "/deck.toml"), deck);
+  EXPECT_EQ(metrics(path("run"), "start").size(), 1U);
+}
+
+TEST_F(NothingLeft, IsRefusedWhereTheDeckAsksForLess) {
+  expect_told(again({}, 1, 3), "train.steps 5 → 3");
+}
+
+TEST_F(NothingLeft, IsSaidFirstAndDoneWhereTheMachineAloneIsAnother) {
+  const Result same = again({});
+  const Result requeued = again({"device.threads=2", "run.log_every=7", "run.time_limit_s=600"}, 2);
+
+  EXPECT_EQ(same.exit_code, 0) << same.errors;
+  EXPECT_EQ(
+      same.output.find("nothing left '" + path("run") +
+                       "/checkpoints/step-00000005.h5' has reached train.steps = 5; no step is trained"),
+      0U)
+      << same.output;
+  EXPECT_EQ(requeued.exit_code, 0) << requeued.errors;
+  EXPECT_EQ(requeued.output.find("nothing left '"), 0U) << requeued.output;
+  for (const char* const change : {"changed since: run.log_every 1 → 7, ", ", run.time_limit_s 0.0 → 600.0, ",
+                                   ", device.threads 1 → 2, ", ", workers 1 → 2; no step is trained"})
+    EXPECT_TRUE(contains(requeued.output, change)) << change << "\n" << requeued.output;
+}
+
+TEST_F(NothingLeft, IsToldByCheckAsByTraining) {
+  const Result same = again({"--check"});
+  const Result other = again({"--check", "train.global_batch_size=32"});
+
+  EXPECT_EQ(same.exit_code, 0) << same.errors;
+  EXPECT_EQ(same.output.find("nothing left '"), 0U) << same.output;
+  expect_told(other, "train.global_batch_size 64 → 32");
+}
+
+TEST_F(NothingLeft, NamesWaysOutThatTrain) {
+  const Result other =
+      train(1, "other", 5, {constant[0], constant[1], "train.global_batch_size=32", "run.resume=never"});
+  const Result longer = again({"train.global_batch_size=32"}, 1, 7);
+
+  EXPECT_EQ(count(other.output, "done after step 5"), 1) << other.output << other.errors;
+  EXPECT_EQ(count(longer.output, "done after step 7"), 1) << longer.output << longer.errors;
+  EXPECT_EQ(count(longer.output,
+                  "changed      train.steps 5 → 7, train.global_batch_size 64 → 32 since the checkpoint"),
+            1)
+      << longer.output;
+}
+
+TEST_F(NothingLeft, IsRefusedForOtherDataWithLeave) {
+  const std::string data = source_path("inputs/data/mnist/");
+  const Result result = again({"data.validation.images=" + data + "train-images-idx3-ubyte.gz",
+                               "data.validation.labels=" + data + "train-labels-idx1-ubyte.gz",
+                               "run.resume_with=data.validation"});
+
+  expect_told(result, "the deck has changed since: ");
+  EXPECT_TRUE(contains(result.errors, "data.validation 2000 samples")) << result.errors;
+}
+
+TEST_F(ChangedResume, IsRefusedByCheckAsByTraining) {
+  ASSERT_EQ(train(1, "run", 5, constant).exit_code, 0);
+  for (const Texts& other : {Texts{"optimizer.kind=momentum"}, smaller, Texts{"run.resume=never"}}) {
+    Texts checked = other;
+    checked.emplace_back("--check");
+
+    const Result training = train(1, "run", 9, other);
+    const Result check = train(1, "run", 9, checked);
+
+    EXPECT_EQ(training.exit_code, 2) << training.output;
+    EXPECT_EQ(check.exit_code, 2) << check.output;
+    EXPECT_EQ(check.errors.substr(0, check.errors.find('\n')),
+              training.errors.substr(0, training.errors.find('\n')));
+  }
 }
 
 }  // namespace

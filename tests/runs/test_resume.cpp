@@ -96,7 +96,7 @@ TEST(Resume, CountsOnWithOtherBatchesAndOtherRanks) {
   const std::string first = train(2, 32, {"train.steps=200"});   // epoch 1, sample 2752
   const std::string second = train(4, 64, {"train.steps=210"});  // 10 steps of 256: sample 5312
   const std::string third = train(1, 32, {});                    // 147 steps to the epoch's end, 313 more
-  const std::string fourth = train(2, 64, {});                   // It has ended
+  const std::string fourth = train(2, 32, {});                   // It has ended
 
   EXPECT_EQ(count(first, "starting at step 0 of 200\n"), 1) << first;
   EXPECT_EQ(count(first, "[Epoch 1, batch 43] "), 1) << first;

@@ -120,7 +120,7 @@ TEST_F(OwnModels, ResumeWithTheirOldValuesOnly) {
 
   EXPECT_TRUE(differences_at_resume(before, load().resolved_text).empty());
   ASSERT_EQ(differences.size(), 1U);
-  EXPECT_EQ(differences[0].text, "model.own.blocks: 4 in the checkpoint, 3 now");
+  EXPECT_EQ(differences[0].text(), "model.own.blocks: 4 in the checkpoint, 3 now");
 }
 
 TEST_F(OwnModels, HaveTheirKeysCheckedLikeAllOthers) {
