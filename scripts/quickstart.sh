@@ -64,7 +64,7 @@ What to try next:
   mpirun -n 2 flotilla train inputs/mnist_mlp.toml optimizer.kind=momentum schedule.learning_rate=0.05 run.output=runs/momentum
   mpirun -n 2 flotilla train inputs/mlp_random.toml                 # no data needed
   mpirun -n 2 flotilla bench all-reduce                             # how fast ranks add their gradients here
-  jobscripts/local.sh inputs/mnist_mlp.toml                         # ranks and threads to fit this machine
+  jobscripts/local.sh inputs/mnist_mlp.toml run.output=runs/local   # ranks and threads to fit this machine
 Every key of a deck is explained by: flotilla keys [PREFIX]
 END
 if (($(id -u) == 0)); then
