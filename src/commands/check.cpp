@@ -164,7 +164,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const std::optional<LoadedCheckpoint> found = find_beginning(config, world, watchdog, notes);
   RunParts run(config, world, failure, watchdog,
                found ? found->state.choices : std::map<std::string, std::string>{}, {}, servers);
-  const StartValues values = restore_or_load(found, run, notes);
+  StartValues values = restore_or_load(found, run, notes);
   const CheckpointState begin_state = found ? found->state : CheckpointState();
   Reporter reporter({.folder = "", .rank = world.rank()});
   const LoaderOptions loading = loader_options(config.data);

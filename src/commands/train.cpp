@@ -182,7 +182,7 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                found ? found->state.choices : std::map<std::string, std::string>{},
                tracing.communication(communicators(config)), servers);
   // 4. The values to begin with.
-  const StartValues values = restore_or_load(found, run, warnings);
+  StartValues values = restore_or_load(found, run, warnings);
   // 5. Files. From here on there is a folder to write a failure into.
   folder.open(run.machine.own_place().rank, resumed, training.deck_path);
   failure.set_folder(config.run.output);

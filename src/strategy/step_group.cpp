@@ -27,7 +27,8 @@ std::optional<StepGroup> make_step_group(const Config& config, const mpi::Commun
     within.all_reduce = AllReduceKind::mpi;
     within.wire = Precision::float32;
   }
-  return StepGroup{std::move(workers), std::move(host), std::move(inside), within};
+  if (!local->group_all_reduce) groups.clear();
+  return StepGroup{std::move(workers), std::move(host), std::move(inside), within, std::move(groups)};
 }
 
 }  // namespace flotilla

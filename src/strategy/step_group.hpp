@@ -17,6 +17,8 @@ struct StepGroup {
   mpi::Communicator host;  ///< The workers of the group on this host
   std::vector<mpi::Place> places;
   ReductionConfig reduction;  ///< The deck's, adapted to the group
+  /// The group of each of all workers; empty: each takes its steps alone
+  std::vector<int> groups;
 };
 
 /// Collective. Empty without local SGD, and where that begins with steps of all workers together.

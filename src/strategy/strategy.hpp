@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,10 +64,20 @@ struct StrategyState {
 /// The state at which a run resumes.
 struct Resumption {
   std::int64_t steps = 0;                   ///< Steps done
+  std::int64_t steps_before = 0;            ///< Sharding::steps_before: those steps in batches of now
   double epochs = 0.0;                      ///< Progress::epochs
   std::map<std::string, double> numbers{};  ///< StrategyState::numbers; empty: saved by another strategy
+  bool same_periods = false;                ///< The deck sets the periods that the checkpoint's deck sets
   /// live() holds this worker's own values beside the shared ones; else start() was called before.
   bool own_state = false;
+};
+
+/// What workers hold in common between a step and the next.
+struct Alike {
+  Model model{};       ///< The part of the model that is equal on all workers; empty spans: none
+  bool slots = false;  ///< The optimizer's slots are equal on all workers
+  /// The group of each worker: workers of one group hold equal models and slots. Empty: there are no groups
+  std::span<const int> groups{};
 };
 
 /// How far workers may be from each other.
@@ -119,8 +130,8 @@ class SharedModel {
   virtual StrategyState state() = 0;
   /// The arrays for the values of a checkpoint, before start(): the groups of state().shared.
   virtual std::vector<StateArray> live() = 0;
-  /// The part of the model that is equal on all workers between this step and the next; empty spans: none.
-  virtual Model alike() const = 0;
+  /// What is equal on all workers, and inside their groups. After resume(): what the next step relies on.
+  virtual Alike alike() const = 0;
 };
 
 /// How the workers agree on one model. The trainer calls it at these points and nowhere else.

@@ -42,7 +42,7 @@ StrategyState SyncAllReduce::state() {
           .optimizer_steps = parts_.optimizer.steps()};
 }
 
-/// Workers that held scales of their own may have to share one now.
+/// Workers that held scales and counts of their own may have to share them now.
 void SyncAllReduce::resume(const Resumption& resumed) {
   step_ = resumed.steps;
   if (average_) average_->set_numbers(resumed.numbers);
@@ -50,6 +50,9 @@ void SyncAllReduce::resume(const Resumption& resumed) {
   LossScale::State state = parts_.loss_scale.state();
   parts_.workers.broadcast(std::span<double>(state));
   parts_.loss_scale.set_state(state);
+  std::int64_t optimizer_steps = parts_.optimizer.steps();
+  parts_.workers.broadcast(std::span(&optimizer_steps, 1));
+  parts_.optimizer.set_steps(optimizer_steps);
   begin_guard();
 }
 

@@ -64,7 +64,7 @@ class SyncAllReduce : public Strategy {
   Model consensus() override { return parts_.model; }
   StrategyState state() override;
   std::vector<StateArray> live() override;
-  Model alike() const override { return parts_.model; }
+  Alike alike() const override { return {.model = parts_.model, .slots = true}; }
   StrategyTimes times() const override { return times_; }
   Model average() override { return average_ ? average_->model() : Model{}; }
   std::int64_t held_bytes() const override { return average_ ? average_->bytes() : 0; }

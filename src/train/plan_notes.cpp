@@ -37,11 +37,13 @@ void note_schedule(const Config& config, const RunEnd& end, std::vector<std::str
                                 schedule.warmup_epochs, ending(config, end)));
 }
 
-void note_period(const LocalSgdConfig& local, const Sharding& sharding, std::int64_t last_step,
-                 std::vector<std::string>& notes) {
+void note_period(const LocalSgdConfig& local, const Sharding& sharding, const CheckpointState& begin,
+                 std::int64_t last_step, std::vector<std::string>& notes) {
   const double begin_step =
-      local.begin_epoch > 0.0 ? std::ceil(local.begin_epoch * static_cast<double>(sharding.steps_per_epoch()))
-                              : static_cast<double>(local.begin_step);
+      local.begin_epoch > 0.0
+          ? std::ceil(local.begin_epoch * static_cast<double>(sharding.steps_per_epoch())) +
+                static_cast<double>(begin.step - sharding.steps_before(begin.position))
+          : static_cast<double>(local.begin_step);
   if (begin_step > 0.0 && begin_step >= static_cast<double>(last_step)) {
     notes.push_back(fmt::format("local steps  never begin (strategy.{}): the run ends with step {}",
                                 local.begin_epoch > 0.0 ? "begin_epoch" : "begin_step", last_step));
@@ -74,7 +76,7 @@ std::vector<std::string> plan_notes(const Config& config, const Sharding& shardi
   const std::int64_t last_step = config.train.epochs > 0
                                      ? begin.step + sharding.steps_until(begin.position, config.train.epochs)
                                      : end.step;
-  if (config.local_sgd() != nullptr) note_period(*config.local_sgd(), sharding, last_step, notes);
+  if (config.local_sgd() != nullptr) note_period(*config.local_sgd(), sharding, begin, last_step, notes);
   return notes;
 }
 

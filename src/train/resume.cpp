@@ -10,7 +10,9 @@
 #include "src/config/values.hpp"
 #include "src/data/identity.hpp"
 #include "src/job/failure.hpp"
+#include "src/strategy/local_sgd/period.hpp"
 #include "src/train/model_state.hpp"
+#include "src/train/monitor/agreement.hpp"
 #include "src/train/worker_state_source.hpp"
 
 namespace flotilla {
@@ -133,7 +135,11 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
   restore(file, checkpoint.path, *run.model.network, shared);
 }
 
+/// Counts on each worker, arrays on worker 0.
 void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunParts& run) {
+  run.model.loss_scale.set_numbers(checkpoint.state.numbers);
+  if (run.model.optimizer) run.model.optimizer->set_steps(checkpoint.state.optimizer_step);
+  if (!run.machine.workers.is_root()) return;
   std::vector<StateArray> arrays = run.sync.strategy->live();
   if (!same_strategy) std::erase_if(arrays, is_of_strategy);
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
@@ -147,6 +153,24 @@ bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, RunParts& run) {
   return std::ranges::all_of(run.sync.strategy->live(), [&](const StateArray& array) {
     return !is_of_strategy(array) || has_group(file, array.group);
   });
+}
+
+/// Whether the deck sets the periods of local SGD that the checkpoint's deck sets; a note where not.
+void compare_periods(const CheckpointState& state, const Config& config, Continuation& continuation) {
+  const LocalSgdConfig* const now = config.local_sgd();
+  if (now == nullptr || continuation.numbers.empty()) return;
+  const std::string before = period_keys(*read_saved_deck(state.deck).local_sgd());
+  continuation.same_periods = before == period_keys(*now);
+  if (!continuation.same_periods)
+    continuation.notes.push_back(
+        cat("period       from this deck: ", period_keys(*now), "; the checkpoint's deck had ", before));
+}
+
+/// Collective. Whether the workers' own states are equal where the strategy relies on it.
+bool own_states_agree(RunParts& run) {
+  AgreementCheck check(run.machine.workers, *run.model.network,
+                       state_arrays(run.model.weights, run.model.optimizer.get()));
+  return !check.compare(run.sync.strategy->alike());
 }
 
 }  // namespace
@@ -205,6 +229,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
       const bool same_strategy = is_of_same_strategy(checkpoint, run);
       continuation.own_state = same_strategy && parts == static_cast<std::size_t>(world.size());
       if (same_strategy) continuation.numbers = state.numbers;
+      compare_periods(state, run.config, continuation);
       if (!same_strategy)
         continuation.notes.push_back(cat("the checkpoint lacks state that this strategy keeps, it is of ",
                                          read_saved_deck(state.deck).state_kind(),
@@ -215,11 +240,9 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
       if (const std::string before = saved_precision(state); before != name(run.machine.precision))
         continuation.notes.push_back(cat("precision    ", name(run.machine.precision),
                                          ", and the checkpoint is of a run in ", before));
-      run.model.loss_scale.set_numbers(state.numbers);
-      if (run.model.optimizer) run.model.optimizer->set_steps(state.optimizer_step);
       if (continuation.own_state)
         restore_own(checkpoint, state.parts[static_cast<std::size_t>(world.rank())], run);
-      else if (world.is_root())
+      else
         restore_shared(checkpoint, same_strategy, run);
       // Worker 0 sends the files' names to the servers.
       if (run.sync.embeddings && world.is_root())
@@ -229,15 +252,27 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
   return continuation;
 }
 
-void begin(RunParts& run, const LoadedCheckpoint* resumed, const Continuation& continuation) {
+void begin(RunParts& run, const LoadedCheckpoint* resumed, Continuation& continuation) {
   run.machine.watchdog.beat("giving all workers one model", -1);
-  if (!continuation.own_state) run.sync.strategy->start();
+  Strategy& strategy = *run.sync.strategy;
+  if (!continuation.own_state) strategy.start();
   if (resumed == nullptr) return;
   const CheckpointState& state = resumed->state;
-  run.sync.strategy->resume({.steps = state.step,
-                             .epochs = epochs_at(run.data.sharding, state.position),
-                             .numbers = continuation.numbers,
-                             .own_state = continuation.own_state});
+  Resumption resumption{.steps = state.step,
+                        .steps_before = run.data.sharding.steps_before(state.position),
+                        .epochs = epochs_at(run.data.sharding, state.position),
+                        .numbers = continuation.numbers,
+                        .same_periods = continuation.same_periods,
+                        .own_state = continuation.own_state};
+  strategy.resume(resumption);
+  if (!continuation.own_state || own_states_agree(run)) return;
+  continuation.own_state = resumption.own_state = false;
+  continuation.notes.push_back(
+      "the workers' own models or optimizer states in the checkpoint differ where this deck's strategy keeps "
+      "them equal: all workers begin with the checkpoint's one model");
+  agree(run.machine.workers, [&] { refusing_unreadable([&] { restore_shared(*resumed, true, run); }); });
+  strategy.start();
+  strategy.resume(resumption);
 }
 
 }  // namespace flotilla

@@ -19,7 +19,8 @@ LoadedWeights load_initial_weights(RunParts& run, std::vector<std::string>& warn
 /// How a run continues from a checkpoint.
 struct Continuation {
   bool own_state = false;  ///< Every worker has restored its own state; else worker 0 the shared one
-  std::map<std::string, double> numbers{};  ///< For Strategy::resume
+  std::map<std::string, double> numbers{};  ///< For Strategy::resume, as the next
+  bool same_periods = false;
   /// What run.resume_with has let differ so far, as checkpoints keep it: "changed at step 200" →
   /// "schedule.learning_rate: 0.1 in the checkpoint, 0.01 now"
   std::map<std::string, std::string> changes{};
@@ -33,7 +34,9 @@ struct Continuation {
 /// @throws UserError if it belongs to another model or other data, or is damaged
 Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run);
 
-/// Collective. Brings all workers to one model, worker 0's or each its own of the checkpoint.
-void begin(RunParts& run, const LoadedCheckpoint* resumed, const Continuation& continuation);
+/// Collective. Brings all workers to one model, worker 0's or each its own of the checkpoint. Where workers
+/// that this deck keeps alike have others of their own, all begin with the checkpoint's one model, and a note
+/// is added.
+void begin(RunParts& run, const LoadedCheckpoint* resumed, Continuation& continuation);
 
 }  // namespace flotilla

@@ -171,6 +171,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
       .period = make_period(*local, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
       .config = *local,
       .frozen = {*machine.device, network.layout(), frozen_slices(config.optimizer, network.layout())},
+      .groups = step_group ? std::span<const int>(step_group->groups) : std::span<const int>(),
       .speaks = !step_group || step_group->workers.is_root()});
 }
 

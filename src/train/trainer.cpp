@@ -43,7 +43,12 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       saves_(parts_.run, parts_.reporter, parts_.writers, beginning.checkpoint),
       replaced_(config_.data),
       stragglers_(run_.machine.workers),
-      agreement_(run_.machine.workers, *run_.model.network) {
+      agreement_(
+          run_.machine.workers, *run_.model.network,
+          // Slots that differ show in the parameters a step later: unasked, they are not compared.
+          state_arrays(run_.model.weights, config_.run.agreement_every > 0 && run_.machine.servers == nullptr
+                                               ? run_.model.optimizer.get()
+                                               : nullptr)) {
   for (const StateArray& array : run_.sync.strategy->live())
     saved_floats_ += static_cast<std::int64_t>(array.values.size());
   if (run_.sync.embeddings)
@@ -196,9 +201,10 @@ Ending Trainer::train() {
     if (position_.offset == 0 || done() || outcome.stop)
       replaced_.end_epoch(epoch_of_last_step(), *run_.data.training, run_.machine.workers, parts_.reporter,
                           parts_.failure);
-    agreement_due_ = agreement_due_ || checks_agreement_at(step_, position_);
-    // Where workers differ between averagings, after the next one.
-    if (agreement_due_ && !run_.sync.strategy->alike().parameters.empty()) check_agreement();
+    // Where workers differ between averagings, those of a group now, all of them after the next averaging.
+    if (checks_agreement_at(step_, position_) ||
+        (agreement_due_ && !run_.sync.strategy->alike().model.parameters.empty()))
+      check_agreement();
     if (reports_at(step_, position_) || outcome.stop) report(outcome);
     if (parts_.reporter.wants_live()) show_live(outcome);
     if (position_.offset == 0 && clicks_) clicks_->clear();

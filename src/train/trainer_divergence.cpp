@@ -12,13 +12,14 @@ namespace flotilla {
 void Trainer::check_agreement() {
   if (last_agreed_step_ == step_) return;
   last_agreed_step_ = step_;
-  agreement_due_ = false;
   run_.machine.watchdog.beat("comparing the workers' models", step_);
-  const auto different = agreement_.compare(run_.sync.strategy->alike(), step_);
+  const Alike alike = run_.sync.strategy->alike();
+  agreement_due_ = alike.model.parameters.empty();
+  const auto different = agreement_.compare(alike, step_);
   if (!different) return;
   saves_.finish();
   parts_.failure.end_job_together(
-      cat(different->text(run_.machine.workers.size(), step_), "; ", saves_.last_good()), exit_internal_error,
+      cat(different->text(step_), "; ", saves_.last_good()), exit_internal_error,
       run_.machine.places[static_cast<std::size_t>(different->ranks.front())].rank);
 }
 
@@ -34,7 +35,7 @@ void Trainer::check_finite(const StepOutcome& outcome) {
                                           : loss + (std::isnan(outcome.loss) ? "NaN" : "infinite");
   // Statistics may be this worker's own although all have synchronised.
   const bool all_see_it =
-      outcome.all_workers && (!loss_is_finite || !run_.sync.strategy->alike().statistics.empty());
+      outcome.all_workers && (!loss_is_finite || !run_.sync.strategy->alike().model.statistics.empty());
   if (all_see_it) end_diverged(what);
   end_diverged_alone(what);
 }

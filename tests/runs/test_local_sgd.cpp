@@ -183,6 +183,30 @@ TEST(LocalSgdRuns, GoOnFromTheConsensusWithOtherWorkers) {
   EXPECT_GT(validations[2].at("accuracy_top1").get<double>(), before - 0.01);
 }
 
+TEST(LocalSgdRuns, GoOnAsAChangedDeckSays) {
+  const TemporaryFolder folder;
+  Texts run = arguments(folder.path("run"), {"run.agreement_every=1", "strategy.kind=local-sgd",
+                                             "strategy.period=1000", "train.steps=40"});
+  ASSERT_EQ(flotilla(2, run).exit_code, 0);
+  run.resize(run.size() - 2);
+  run.insert(run.end(), {"strategy.period=7", "train.steps=74"});
+  Texts later = run;
+  later.insert(later.end(), {"strategy.before_begin=all-reduce", "strategy.begin_step=90"});
+  later[later.size() - 3] = "train.steps=110";
+
+  const Result shorter = flotilla(2, run);
+  const Result together = flotilla(2, later);
+
+  ASSERT_EQ(shorter.exit_code, 0) << shorter.errors;
+  EXPECT_EQ(count(shorter.output, "period       from this deck: period = 7, "), 1) << shorter.output;
+  ASSERT_EQ(together.exit_code, 0) << together.errors;
+  EXPECT_EQ(count(together.output, "all workers begin with the checkpoint's one model"), 1)
+      << together.output;
+  // After step 41, as 40 had passed, then every 7 steps; after step 90 again, and 97, 104.
+  EXPECT_EQ(metrics(folder.path("run"), "step")[1].at("period"), 7);
+  EXPECT_EQ(final_model(folder.path("run")).state.numbers.at("period.last_averaging"), 104.0);
+}
+
 TEST(LocalSgdRuns, StopWithoutWaitingForTheirNextAveraging) {
   const TemporaryFolder folder;
   const Texts run =

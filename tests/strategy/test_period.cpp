@@ -4,10 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/error.hpp"
 #include "src/strategy/local_sgd/period.hpp"
 
 namespace flotilla {
@@ -78,10 +79,83 @@ TEST(Period, BeginsAtItsEpochWithOtherStepsPerEpoch) {
   config.begin_epoch = 4;
   const auto period = make_period(config, 20);  // 120 steps of another number of workers were 3 epochs
 
-  period->begin_again(120, 3.0);
+  period->resume({.steps = 120, .steps_before = 60, .epochs = 3.0});
 
   EXPECT_TRUE(period->before_begin(139));
   EXPECT_FALSE(period->before_begin(140));
+}
+
+/// Resumed from `before`, by the same deck unless said otherwise, with as many steps per epoch.
+std::unique_ptr<Period> resumed(const LocalSgdConfig& config, const Period& before, std::int64_t steps,
+                                bool same_periods, bool own_state) {
+  auto period = make_period(config, 10);
+  period->resume({.steps = steps,
+                  .steps_before = steps,
+                  .epochs = static_cast<double>(steps) / 10.0,
+                  .numbers = before.numbers(),
+                  .same_periods = same_periods,
+                  .own_state = own_state});
+  return period;
+}
+
+TEST(Period, IsThatOfTheDeckWhereTheDeckChangedIt) {
+  const auto before = make_period(fixed(1000), 10);
+  EXPECT_EQ(resumed(fixed(5), *before, 25, false, true)->length(), 5);
+  EXPECT_TRUE(resumed(fixed(5), *before, 25, false, true)->due(26)) << "none was averaged for 26 steps";
+  EXPECT_FALSE(resumed(fixed(5), *before, 25, false, false)->due(29)) << "all began with one model";
+  EXPECT_TRUE(resumed(fixed(5), *before, 25, false, false)->due(30));
+  EXPECT_EQ(resumed(fixed(16, PeriodWarmUp::exponential), *before, 25, false, true)->length(), 4);
+  EXPECT_EQ(resumed(fixed(16, PeriodWarmUp::linear), *before, 25, false, false)->length(), 6);
+  EXPECT_EQ(resumed(adaptive(PeriodRule::guide, 7), *before, 25, false, false)->length(), 7);
+}
+
+TEST(Period, GoesOnWithItsLengthByTheSameDeckAlsoInAnEpochAfterItsLastAveraging) {
+  const LocalSgdConfig config = fixed(64, PeriodWarmUp::exponential);
+  const auto before = make_period(config, 10);
+  before->averaged({.steps = 19, .epochs = 1.9});
+  ASSERT_EQ(before->length(), 2);
+
+  const auto period = resumed(config, *before, 20, true, true);
+
+  EXPECT_EQ(period->length(), 2);
+  EXPECT_TRUE(period->due(21));
+}
+
+TEST(Period, KeepsTheEpochOfItsBeginningOverOtherBatches) {
+  LocalSgdConfig config = fixed(64, PeriodWarmUp::exponential);
+  config.begin_step = 10;  // the end of epoch 0
+  std::map<std::string, double> numbers = make_period(config, 10)->numbers();
+  std::int64_t steps = 30;
+  for (const std::int64_t per_epoch : {20, 5, 10}) {  // three epochs of other batches each
+    const auto period = make_period(config, per_epoch);
+    const std::int64_t epoch = 3 + (steps - 30) / 10;
+    period->resume({.steps = steps,
+                    .steps_before = epoch * per_epoch,
+                    .epochs = static_cast<double>(epoch),
+                    .numbers = numbers,
+                    .same_periods = true,
+                    .own_state = true});
+    period->averaged({.steps = steps + per_epoch, .epochs = static_cast<double>(epoch) + 1.0});
+    EXPECT_EQ(period->length(), std::int64_t{1} << epoch) << per_epoch;
+    numbers = period->numbers();
+    steps += 10;
+  }
+}
+
+TEST(Period, DoesNotBeginLocalStepsAgainWhereABatchIsCoarser) {
+  LocalSgdConfig config = fixed(4);
+  config.begin_epoch = 1.5;
+  const auto fine = make_period(config, 100);
+  const auto coarse = make_period(config, 3);  // 1.52 epochs are 4 steps, and 1.5 epochs 5
+
+  coarse->resume({.steps = 152,
+                  .steps_before = 4,
+                  .epochs = 1.52,
+                  .numbers = fine->numbers(),
+                  .same_periods = true,
+                  .own_state = true});
+
+  EXPECT_FALSE(coarse->before_begin(152));
 }
 
 TEST(Period, WarmsUpByThePowersOfTwoOnePerEpoch) {
@@ -196,7 +270,12 @@ TEST(Period, GoesOnFromTheNumbersOfACheckpoint) {
     whole->averaged(end_of(1, 4.0));
     whole->averaged(end_of(2, 1.4));
     const auto resumed = make_period(adaptive(rule, 9), 10);
-    resumed->set_numbers(whole->numbers());
+    resumed->resume({.steps = 20,
+                     .steps_before = 20,
+                     .epochs = 2.0,
+                     .numbers = whole->numbers(),
+                     .same_periods = true,
+                     .own_state = true});
     EXPECT_EQ(resumed->length(), whole->length());
     for (std::int64_t done = 21; done < 40; ++done) EXPECT_EQ(resumed->due(done), whole->due(done));
 
@@ -207,10 +286,17 @@ TEST(Period, GoesOnFromTheNumbersOfACheckpoint) {
   }
 }
 
-TEST(Period, RefusesNumbersOfAnotherStrategy) {
-  EXPECT_THROW(
-      make_period(adaptive(PeriodRule::guide, 9), 10)->set_numbers(make_period(fixed(3), 10)->numbers()),
-      UserError);
+TEST(Period, NamesItsKeysForComparisons) {
+  LocalSgdConfig config = fixed(8, PeriodWarmUp::linear);
+  config.begin_step = 20;
+  EXPECT_EQ(period_keys(config), "period = 8, warm_up = \"linear\", begin_step = 20");
+  config = adaptive(PeriodRule::guide, 4);
+  config.lowest_loss = 0.02;
+  config.begin_epoch = 1.25;
+  EXPECT_EQ(period_keys(config),
+            "rule = \"guide\", initial_period = 4, lowest_loss = 0.02, begin_epoch = 1.25");
+  config.rule = PeriodRule::paper;
+  EXPECT_EQ(period_keys(config), "rule = \"paper\", initial_period = 4, begin_epoch = 1.25");
 }
 
 }  // namespace

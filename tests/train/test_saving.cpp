@@ -83,7 +83,7 @@ class Drifting : public Strategy {
     arrays.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
     return arrays;
   }
-  Model alike() const override { return {}; }
+  Alike alike() const override { return {}; }
   StrategyTimes times() const override { return inner_->times(); }
   std::int64_t held_bytes() const override { return 0; }
   StrategyDescription description() const override { return inner_->description(); }

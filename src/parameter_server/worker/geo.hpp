@@ -31,7 +31,7 @@ class Geo : public Strategy {
   Model consensus() override;
   StrategyState state() override;
   std::vector<StateArray> live() override;
-  Model alike() const override { return {}; }
+  Alike alike() const override { return {}; }
   Pace pace() const override {
     return independent_pace(parts_.server(), parts_.server().push_every, since_push_);
   }

@@ -42,8 +42,12 @@ LocalSgd::LocalSgd(Parts parts)
     slot_means_.push_back(parts_.device.memory().allocate(slot.values.size()));
 }
 
+bool LocalSgd::all_together_in(std::int64_t step) const {
+  return post_local_ && parts_.period->before_begin(step);
+}
+
 bool LocalSgd::together_in(std::int64_t step) const {
-  return parts_.config.group_all_reduce || (post_local_ && parts_.period->before_begin(step));
+  return parts_.config.group_all_reduce || all_together_in(step);
 }
 
 void LocalSgd::start() {
@@ -54,22 +58,21 @@ void LocalSgd::start() {
 
 void LocalSgd::resume(const Resumption& resumed) {
   steps_ = resumed.steps;
+  parts_.period->resume(resumed);
   if (!resumed.numbers.empty()) {
-    parts_.period->set_numbers(resumed.numbers);
     samples_ = resumed.numbers.at("samples");
     loss_ = resumed.numbers.at("loss");
   }
-  if (resumed.own_state) {
-    // Absent in checkpoints of the first versions. Averaging equal values once more does no harm.
-    const auto said = [&](const char* name) {
-      const auto number = resumed.numbers.find(name);
-      return number != resumed.numbers.end() && number->second > 0.0;
-    };
-    alike_ = said("alike");
-    parameters_alike_ = said("parameters_alike");
-  } else {
-    parts_.period->begin_again(steps_, resumed.epochs);
-  }
+  // Absent in checkpoints of earlier versions. Averaging equal values once more does no harm.
+  const auto said = [&](const char* name) {
+    const auto number = resumed.numbers.find(name);
+    return number != resumed.numbers.end() && number->second > 0.0;
+  };
+  // Steps that all take together need equal workers, whatever the checkpoint says of its own.
+  const bool one_model = !resumed.own_state || all_together_in(steps_);
+  alike_ = one_model || said("alike");
+  parameters_alike_ = one_model || said("parameters_alike");
+  slots_alike_ = one_model || said("slots_alike");
   parts_.steps->step_together(together_in(steps_));
   parts_.steps->resume(resumed);
 }
@@ -93,17 +96,17 @@ std::vector<StateArray> LocalSgd::live() {
 
 StepOutcome LocalSgd::finish_step(const StepInfo& info) {
   const std::int64_t steps = steps_ = info.step + 1;
-  const bool together = together_in(info.step);
   StepInfo read = info;
   read.outcome_now = true;  // each step's sums are exchanged
   StepOutcome outcome = parts_.steps->finish_step(read);
   // Steps of all workers together are counted once: in them every worker has the sums of all.
-  const bool all_together = together && !parts_.config.group_all_reduce;
+  const bool all_together = all_together_in(info.step);
   const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss is more useful
   const bool tells = parts_.speaks && (!all_together || parts_.workers.is_root()) && !overflowed;
   metrics_.contribute(tells ? outcome : StepOutcome());
   alike_ = alike_ && all_together;
   parameters_alike_ = parameters_alike_ && all_together;
+  slots_alike_ = slots_alike_ && all_together;
   outcome.all_workers = false;
   const StepOutcome own = outcome;
   const std::int64_t begin_ns = trace::now_ns();
@@ -222,6 +225,7 @@ void LocalSgd::average(const StepInfo& info) {
   parameters_alike_ = true;
   alike_ = averages_statistics() || parts_.model.statistics.empty();
   if (!begun) return;
+  slots_alike_ = slots_alike_ || parts_.config.momentum != LocalMomentum::local;
   if (parts_.config.momentum == LocalMomentum::average && parts_.workers.size() > 1) {
     average_slots();
     std::size_t next = 0;
@@ -252,6 +256,7 @@ StrategyState LocalSgd::state() {
   state.numbers["samples"] = samples_;
   state.numbers["alike"] = alike_ ? 1.0 : 0.0;
   state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;
+  state.numbers["slots_alike"] = slots_alike_ ? 1.0 : 0.0;
   state.numbers["loss"] = loss_;
   state.own = state_arrays(parts_.model, &parts_.optimizer);
   if (parts_.workers.size() == 1) return state;
@@ -263,9 +268,9 @@ StrategyState LocalSgd::state() {
   return state;
 }
 
-Model LocalSgd::alike() const {
-  if (alike_) return parts_.model;
-  return {parameters_alike_ ? parts_.model.parameters : outer_.anchor(), {}};
+Alike LocalSgd::alike() const {
+  const Model parameters = {parameters_alike_ ? parts_.model.parameters : outer_.anchor(), {}};
+  return {.model = alike_ ? parts_.model : parameters, .slots = slots_alike_, .groups = parts_.groups};
 }
 
 StrategyTimes LocalSgd::times() const {

@@ -31,7 +31,8 @@ class LocalSgd : public Strategy {
     Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
     std::unique_ptr<Period> period;
     const LocalSgdConfig& config;
-    KeptValues frozen;   ///< Parameters that averaging leaves alone
+    KeptValues frozen;              ///< Parameters that averaging leaves alone
+    std::span<const int> groups{};  ///< Alike::groups
     bool speaks = true;  ///< Its loss sums are reported: one worker of a group, which has the sums of all
   };
   explicit LocalSgd(Parts parts);
@@ -47,14 +48,16 @@ class LocalSgd : public Strategy {
   StrategyState state() override;
   std::vector<StateArray> live() override;
   void resume(const Resumption& resumed) override;
-  Model alike() const override;
+  Alike alike() const override;
   Pace pace() const override { return {.most_steps_apart = parts_.period->length()}; }
   StrategyTimes times() const override;
   std::int64_t held_bytes() const override;
   StrategyDescription description() const override;
 
  private:
-  bool together_in(std::int64_t step) const;
+  /// Whether all workers take the step together, with one gradient.
+  bool all_together_in(std::int64_t step) const;
+  bool together_in(std::int64_t step) const;  ///< Whether this worker does with others
   bool stops_after(const StepInfo& info, bool group_stops);
   StepOutcome synchronise(const StepInfo& info, bool averages);
   void average(const StepInfo& info);
@@ -77,6 +80,7 @@ class LocalSgd : public Strategy {
   std::int64_t steps_ = 0;  ///< Done
   bool alike_ = true;       ///< All workers hold equal models
   bool parameters_alike_ = true;
+  bool slots_alike_ = true;          ///< All workers hold equal slots of the optimizer
   std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
   StrategyTimes times_;
 };

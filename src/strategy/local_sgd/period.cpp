@@ -20,8 +20,8 @@ std::int64_t whole(double epochs) {
 /// Up to `last`: at once, or one value per epoch after the beginning.
 class GivenPeriod final : public Period {
  public:
-  GivenPeriod(const LocalSgdConfig& strategy, const Begin& begin, double begin_epoch)
-      : Period(begin, at(strategy, 0)), strategy_(strategy), begin_epoch_(begin_epoch) {}
+  GivenPeriod(const LocalSgdConfig& strategy, const Begin& begin)
+      : Period(begin, at(strategy, 0)), strategy_(strategy) {}
 
  private:
   static std::int64_t at(const LocalSgdConfig& strategy, std::int64_t epochs) {
@@ -32,7 +32,7 @@ class GivenPeriod final : public Period {
     return strategy.period;
   }
   std::int64_t epochs_since_begin(const Averaging& averaging) const {
-    return std::max<std::int64_t>(0, whole(averaging.epochs - begin_epoch_));
+    return std::max<std::int64_t>(0, whole(averaging.epochs - std::floor(begin_epoch())));
   }
   std::int64_t decide(const Averaging& averaging) override {
     return at(strategy_, epochs_since_begin(averaging));
@@ -42,7 +42,6 @@ class GivenPeriod final : public Period {
   }
 
   LocalSgdConfig strategy_;
-  double begin_epoch_;
 };
 
 /// The adaptive rules: what they have in common is when they look at what.
@@ -173,6 +172,10 @@ class PaperPeriod final : public AdaptivePeriod {
 
 }  // namespace
 
+std::int64_t Period::step_at(const Begin& begin) {
+  return static_cast<std::int64_t>(std::ceil(begin.epoch * begin.steps_per_epoch));
+}
+
 std::string Period::averaged(const Averaging& averaging) {
   last_ = averaging.steps;
   const std::int64_t before = length_;
@@ -184,50 +187,70 @@ std::string Period::averaged(const Averaging& averaging) {
 
 std::map<std::string, double> Period::numbers() const {
   std::map<std::string, double> numbers = {{"period.length", static_cast<double>(length_)},
-                                           {"period.last_averaging", static_cast<double>(last_)}};
+                                           {"period.last_averaging", static_cast<double>(last_)},
+                                           {"period.begin_step", static_cast<double>(begin_.step)},
+                                           {"period.begin_epoch", begin_.epoch}};
   collect(numbers);
   return numbers;
 }
 
-void Period::set_numbers(const std::map<std::string, double>& numbers) {
-  const auto number = [&](const char* name) {
-    const auto found = numbers.find(name);
-    if (found == numbers.end())
-      throw UserError(cat("the checkpoint does not say ", name,
-                          ": it was written with another strategy; resume from one of this deck"));
-    return found->second;
+void Period::resume(const Resumption& resumed) {
+  const auto saved = [&](const char* name, double otherwise) {
+    const auto found = resumed.numbers.find(name);
+    return found == resumed.numbers.end() ? otherwise : found->second;
   };
-  length_ = static_cast<std::int64_t>(number("period.length"));
-  last_ = static_cast<std::int64_t>(number("period.last_averaging"));
-  restore(number);
-}
-
-void Period::begin_again(std::int64_t steps, double epochs) {
-  last_ = steps;
-  if (begin_.epoch == 0.0) return;
-  const double left = std::max(0.0, begin_.epoch - epochs);
-  begin_.step = left > 0.0 ? steps + static_cast<std::int64_t>(std::ceil(left * begin_.steps_per_epoch))
-                           : std::min(begin_.step, steps);
+  const auto done = static_cast<double>(resumed.steps);
+  const auto done_now = static_cast<double>(resumed.steps_before);
+  const auto step = static_cast<double>(begin_.step);
+  const double saved_begin = saved("period.begin_step", done + 1.0);
+  if (resumed.same_periods && saved_begin <= done) {
+    begin_.step = static_cast<std::int64_t>(saved_begin);
+    begin_.epoch = saved("period.begin_epoch", begin_.epoch);
+  } else if (begin_.by_epoch) {
+    begin_.step = step_at(begin_) + resumed.steps - resumed.steps_before;
+  } else if (resumed.steps > 0) {
+    // Steps behind had batches of their mean size, steps ahead have those of now.
+    begin_.epoch = (step <= done ? step * done_now / done : step - done + done_now) / begin_.steps_per_epoch;
+  }
+  if (resumed.same_periods) {
+    length_ = static_cast<std::int64_t>(saved("period.length", static_cast<double>(length_)));
+    restore([&](const char* name) { return saved(name, 0.0); });
+  } else {
+    length_ = decide({.steps = resumed.steps, .epochs = resumed.epochs});
+  }
+  last_ = resumed.own_state ? static_cast<std::int64_t>(saved("period.last_averaging", done)) : resumed.steps;
 }
 
 std::unique_ptr<Period> make_period(const LocalSgdConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs) {
   const auto per_epoch = static_cast<double>(steps_per_epoch);
   Period::Begin begin{.step = strategy.begin_step,
-                      .epoch = strategy.begin_epoch,
+                      .epoch = static_cast<double>(strategy.begin_step) / per_epoch,
+                      .by_epoch = strategy.begin_epoch > 0.0,
                       .steps_per_epoch = per_epoch,
                       .warmup_epochs = warmup_epochs};
-  if (begin.epoch > 0.0) begin.step = static_cast<std::int64_t>(std::ceil(begin.epoch * per_epoch));
-  if (!strategy.adaptive) {
-    const double epoch = begin.epoch > 0.0 ? begin.epoch : static_cast<double>(begin.step) / per_epoch;
-    return std::make_unique<GivenPeriod>(strategy, begin, std::floor(epoch));
+  if (begin.by_epoch) {
+    begin.epoch = strategy.begin_epoch;
+    begin.step = Period::step_at(begin);
   }
+  if (!strategy.adaptive) return std::make_unique<GivenPeriod>(strategy, begin);
   switch (strategy.rule) {
     case PeriodRule::guide: return std::make_unique<GuidePeriod>(strategy, begin);
     case PeriodRule::fleet2: return std::make_unique<Fleet2Period>(strategy, begin);
     case PeriodRule::paper: break;
   }
   return std::make_unique<PaperPeriod>(strategy, begin);
+}
+
+std::string period_keys(const LocalSgdConfig& strategy) {
+  const std::string begin = strategy.begin_epoch > 0.0
+                                ? fmt::format(", begin_epoch = {}", strategy.begin_epoch)
+                                : cat(", begin_step = ", strategy.begin_step);
+  if (!strategy.adaptive)
+    return cat("period = ", strategy.period, ", warm_up = \"", strategy.warm_up, "\"", begin);
+  const bool guide = strategy.rule == PeriodRule::guide;
+  return cat("rule = \"", strategy.rule, "\", initial_period = ", strategy.initial_period,
+             guide ? fmt::format(", lowest_loss = {}", strategy.lowest_loss) : "", begin);
 }
 
 }  // namespace flotilla

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "src/config/config.hpp"
+#include "src/strategy/strategy.hpp"
 
 namespace flotilla {
 
@@ -28,10 +29,13 @@ class Period {
   /// When local steps begin.
   struct Begin {
     std::int64_t step = 0;  ///< Steps done
-    double epoch = 0.0;     ///< strategy.begin_epoch; 0: not given
+    double epoch = 0.0;     ///< Epochs done
+    bool by_epoch = false;  ///< strategy.begin_epoch says it, and the batch the step; else the other way
     double steps_per_epoch = 1.0;
     double warmup_epochs = 0.0;  ///< Of the learning rate: adaptive rules begin after it
   };
+  /// The step of Begin::epoch where all batches are of one size.
+  static std::int64_t step_at(const Begin& begin);
   /// @param length the first period
   Period(const Begin& begin, std::int64_t length) : begin_(begin), length_(length) {}
   Period(const Period&) = delete;
@@ -46,14 +50,14 @@ class Period {
   /// Takes the results of an averaging. @returns the change of the period and its reason: "period 8 → 5: …";
   /// empty: none.
   std::string averaged(const Averaging& averaging);
-  /// Starts a new period, as after an averaging. Epochs may have another number of steps than before.
-  void begin_again(std::int64_t steps, double epochs);
-
+  /// Goes on from a checkpoint: with its numbers where the deck sets the same periods, else as the deck says.
+  /// Where the workers begin with one model a new period starts, as after an averaging.
+  void resume(const Resumption& resumed);
   std::map<std::string, double> numbers() const;  ///< For checkpoints
-  void set_numbers(const std::map<std::string, double>& numbers);
 
  protected:
   bool begun(std::int64_t steps) const { return steps >= begin_.step; }
+  double begin_epoch() const { return begin_.epoch; }
   /// The next length; the current one before local steps have begun.
   virtual std::int64_t decide(const Averaging& averaging) = 0;
   virtual std::string reason(const Averaging& averaging) const = 0;  ///< Reason of the last decision
@@ -91,5 +95,8 @@ class Period {
 /// @param warmup_epochs of the learning rate
 std::unique_ptr<Period> make_period(const LocalSgdConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs = 0.0);
+
+/// The keys of a deck that decide when models are averaged: "period = 8, warm_up = "none", begin_step = 0".
+std::string period_keys(const LocalSgdConfig& strategy);
 
 }  // namespace flotilla

@@ -20,25 +20,32 @@ std::int64_t hash_of(std::span<const std::byte> bytes) {
   return std::bit_cast<std::int64_t>(checksum_of(bytes));
 }
 
-/// The ranks whose hash is not that of the most; of groups of one size that of the lowest rank counts.
-std::vector<int> minority(std::span<const std::int64_t> hashes) {
+/// Of `members`, ranks, those whose hash is not that of the most; of sets of one size that of the lowest rank
+/// counts.
+std::vector<int> minority(std::span<const std::int64_t> hashes, const std::vector<int>& members) {
+  const auto hash_of_rank = [&](int rank) { return hashes[static_cast<std::size_t>(rank)]; };
   std::int64_t most = 0;
-  std::int64_t right = hashes.front();
-  for (const std::int64_t hash : hashes) {
-    const std::int64_t count = std::ranges::count(hashes, hash);
-    if (count > most) right = hash;
+  std::int64_t right = hash_of_rank(members.front());
+  for (const int member : members) {
+    const std::int64_t count = std::ranges::count(members, hash_of_rank(member), hash_of_rank);
+    if (count > most) right = hash_of_rank(member);
     most = std::max(most, count);
   }
   std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < hashes.size(); ++rank)
-    if (hashes[rank] != right) ranks.push_back(static_cast<int>(rank));
+  for (const int member : members)
+    if (hash_of_rank(member) != right) ranks.push_back(member);
   return ranks;
 }
 
-int lowest_not_in(const std::vector<int>& ranks) {
-  int rank = 0;
-  while (std::ranges::count(ranks, rank) > 0) ++rank;
-  return rank;
+/// The ranks of the group of `rank`, if that is its lowest one; else none.
+std::vector<int> members_of_group_led_by(std::size_t rank, std::span<const int> groups) {
+  std::vector<int> members;
+  for (std::size_t other = 0; other < groups.size(); ++other) {
+    if (groups[other] != groups[rank]) continue;
+    if (other < rank) return {};
+    members.push_back(static_cast<int>(other));
+  }
+  return members;
 }
 
 std::size_t largest_tensor(const Network& network) {
@@ -55,62 +62,91 @@ bool same(float a, float b) {
 
 }  // namespace
 
-std::string Disagreement::text(int workers, std::int64_t step) const {
+std::string Disagreement::text(std::int64_t step) const {
   const std::string who = ranks.size() == 1 ? "holds"
                                             : fmt::format("and rank{} {} hold", ranks.size() == 2 ? "" : "s",
                                                           fmt::join(std::span(ranks).subspan(1), ", "));
-  const bool undecided = 2 * static_cast<int>(ranks.size()) == workers;
+  const bool undecided = 2 * static_cast<int>(ranks.size()) == compared;
   return fmt::format(
       "{} another model than {} after step {}: the first tensor that differs is {} ({} of {} values, the "
       "first is "
       "{} here and {} on rank {}){}; the memory or processor of a host is bad, or this is a mistake in "
       "Flotilla",
-      who, workers == 2 ? "rank 0" : "the others", step, tensor, differing, size, value, reference_value,
-      reference, undecided ? "; which is right cannot be determined" : "");
+      who, compared == 2 ? cat("rank ", reference) : "the others", step, tensor, differing, size, value,
+      reference_value, reference, undecided ? "; which is right cannot be determined" : "");
 }
 
-AgreementCheck::AgreementCheck(const mpi::Communicator& world, const Network& network)
-    : world_(world), staging_(network.device(), largest_tensor(network)) {
-  for (const Slice& slice : network.layout().slices()) tensors_.push_back({&slice, false});
-  for (const Slice& slice : network.statistics().layout().slices()) tensors_.push_back({&slice, true});
+AgreementCheck::AgreementCheck(const mpi::Communicator& world, const Network& network,
+                               std::vector<StateArray> own)
+    : world_(world),
+      own_(std::move(own)),
+      compared_(own_.size()),
+      one_group_(static_cast<std::size_t>(world.size())),
+      staging_(network.device(), largest_tensor(network)) {
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    const bool statistics = own_[i].layout == StateArray::Layout::statistics;
+    const ArenaLayout& layout = statistics ? network.statistics().layout() : network.layout();
+    for (const Slice& slice : layout.slices()) tensors_.push_back({&slice, i});
+  }
   hashes_.resize(tensors_.size());
   combined_.resize(static_cast<std::size_t>(world.size()));
 }
 
-std::span<const float> AgreementCheck::values(const Tensor& tensor, const Model& model) {
-  const auto all = tensor.statistic ? model.statistics : model.parameters;
-  const auto part = all.subspan(static_cast<std::size_t>(tensor.slice->offset),
-                                static_cast<std::size_t>(tensor.slice->size));
-  return staging_.read(part);
+std::span<const float> AgreementCheck::values(const Tensor& tensor) {
+  return staging_.read(compared_[tensor.array].subspan(static_cast<std::size_t>(tensor.slice->offset),
+                                                       static_cast<std::size_t>(tensor.slice->size)));
 }
 
-std::optional<Disagreement> AgreementCheck::compare(const Model& model, mpi::CallSite at) {
-  if (world_.size() == 1 || model.parameters.empty()) return std::nullopt;
+std::optional<Disagreement> AgreementCheck::compare(const Alike& alike, mpi::CallSite at) {
+  if (world_.size() == 1) return std::nullopt;
   const trace::Span span("agreement check");
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const bool held = !tensors_[i].statistic || !model.statistics.empty();
-    hashes_[i] = held ? hash_of(std::as_bytes(values(tensors_[i], model))) : 0;
+  if (!alike.model.parameters.empty()) {
+    for (std::size_t i = 2; i < own_.size(); ++i)
+      compared_[i] = alike.slots ? own_[i].values : DeviceSpan<float>();
+    compared_[0] = alike.model.parameters;
+    compared_[1] = alike.model.statistics;
+    if (auto found = compare_inside(one_group_, at)) return found;
   }
-  const std::array<std::int64_t, 1> mine{hash_of(std::as_bytes(std::span(hashes_)))};
-  world_.all_gather(std::span<const std::int64_t>(mine), std::span(combined_), at);
-  const bool agreed =
-      std::ranges::all_of(combined_, [&](std::int64_t hash) { return hash == combined_.front(); });
-  if (agreed) return std::nullopt;
-  return examine(model);
+  if (alike.groups.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < own_.size(); ++i) compared_[i] = own_[i].values;
+  return compare_inside(alike.groups, at);
 }
 
 /// Collective.
-Disagreement AgreementCheck::examine(const Model& model) {
+std::optional<Disagreement> AgreementCheck::compare_inside(std::span<const int> groups, mpi::CallSite at) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    hashes_[i] = compared_[tensors_[i].array].empty() ? 0 : hash_of(std::as_bytes(values(tensors_[i])));
+  const std::array<std::int64_t, 1> mine{hash_of(std::as_bytes(std::span(hashes_)))};
+  world_.all_gather(std::span<const std::int64_t>(mine), std::span(combined_), at);
+  for (std::size_t rank = 0; rank < groups.size(); ++rank) {
+    const auto first = static_cast<std::size_t>(std::ranges::find(groups, groups[rank]) - groups.begin());
+    if (combined_[rank] != combined_[first]) return examine(groups);
+  }
+  return std::nullopt;
+}
+
+/// Collective.
+Disagreement AgreementCheck::examine(std::span<const int> groups) {
   const std::vector<std::int64_t> all = world_.all_gather(std::span<const std::int64_t>(hashes_));
   for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
     std::vector<std::int64_t> hashes;
     for (std::size_t at = tensor; at < all.size(); at += tensors_.size()) hashes.push_back(all[at]);
-    const std::vector<int> ranks = minority(hashes);
+    std::vector<int> ranks;
+    std::vector<int> members;
+    for (std::size_t rank = 0; ranks.empty() && rank < groups.size(); ++rank) {
+      members = members_of_group_led_by(rank, groups);
+      if (!members.empty()) ranks = minority(hashes, members);
+    }
     if (ranks.empty()) continue;
 
-    Disagreement found{
-        .ranks = ranks, .reference = lowest_not_in(ranks), .tensor = tensors_[tensor].slice->name};
-    const auto mine = values(tensors_[tensor], model);
+    const auto reference =
+        std::ranges::find_if(members, [&](int rank) { return std::ranges::count(ranks, rank) == 0; });
+    const auto& [slice, array] = tensors_[tensor];
+    Disagreement found{.ranks = ranks,
+                       .reference = *reference,
+                       .compared = static_cast<int>(members.size()),
+                       .tensor = array < 2 ? slice->name : cat(own_[array].group, "/", slice->name)};
+    const auto mine = values(tensors_[tensor]);
     std::vector<float> others(mine.begin(), mine.end());
     world_.broadcast(std::span<float>(others), found.reference);
     std::array<float, 2> first{};

@@ -10,15 +10,17 @@
 #include "kernels/host_staging.hpp"
 #include "models/network.hpp"
 #include "mpi/core/communicator.hpp"
-#include "src/strategy/state_array.hpp"
+#include "src/strategy/strategy.hpp"
 
 namespace flotilla {
 
 /// A finding that workers no longer hold equal models; equal on every worker.
 struct Disagreement {
-  std::vector<int> ranks;        ///< The smaller set; of two equal ones the one without rank 0
+  std::vector<int> ranks;        ///< The smaller set; of two equal ones the one without the lowest rank
   int reference = 0;             ///< A rank of the larger set
-  std::string tensor{};          ///< Name of the first tensor that differs
+  int compared = 0;              ///< Ranks that were compared: all, or those of a group
+  std::string tensor{};          ///< Name of the first tensor that differs: "fc1.weight", of a slot
+                                 ///< "optimizer/momentum/fc1.weight"
   std::int64_t size = 0;         ///< Number of values of the tensor
   std::int64_t differing = 0;    ///< Values that differ on ranks.front()
   float value = 0.0F;            ///< The first value that differs, on ranks.front()
@@ -26,27 +28,32 @@ struct Disagreement {
 
   /// The message of ranks.front(): "holds another model than the others after step 400: the first tensor that
   /// differs is …".
-  std::string text(int workers, std::int64_t step) const;
+  std::string text(std::int64_t step) const;
 };
 
-/// Compares the part of the model that must be equal on all workers, by hashes (XXH3) of its tensors.
+/// Compares what must be equal on all workers, or on those of a group, by hashes (XXH3) of its tensors.
 class AgreementCheck {
  public:
-  AgreementCheck(const mpi::Communicator& world, const Network& network);
+  /// @param own state_arrays() of this worker: of the model, and of the optimizer unless slots are left out
+  AgreementCheck(const mpi::Communicator& world, const Network& network, std::vector<StateArray> own);
 
   /// Collective. Empty if all are equal; the training thread then allocates nothing.
-  std::optional<Disagreement> compare(const Model& model, mpi::CallSite at = {});
+  std::optional<Disagreement> compare(const Alike& alike, mpi::CallSite at = {});
 
  private:
   struct Tensor {
     const Slice* slice;
-    bool statistic;
+    std::size_t array;  ///< In own_ and compared_
   };
-  /// Valid until the next call.
-  std::span<const float> values(const Tensor& tensor, const Model& model);
-  Disagreement examine(const Model& model);
+  /// Of what is compared; valid until the next call.
+  std::span<const float> values(const Tensor& tensor);
+  std::optional<Disagreement> compare_inside(std::span<const int> groups, mpi::CallSite at);
+  Disagreement examine(std::span<const int> groups);
 
   const mpi::Communicator& world_;
+  std::vector<StateArray> own_;
+  std::vector<DeviceSpan<float>> compared_;  ///< In the order of own_; empty: not compared
+  std::vector<int> one_group_;               ///< Of all workers
   std::vector<Tensor> tensors_;
   HostStaging staging_;                 ///< For one tensor
   std::vector<std::int64_t> hashes_;    ///< Of the tensors

@@ -19,10 +19,10 @@ using test::TrainingRun;
 using test::operator+;
 
 struct CheckedRun : TrainingRun {
-  CheckedRun()
+  explicit CheckedRun(const std::vector<std::string>& more = {})
       : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
-                    {"train.global_batch_size=24"}),
-        check(world, *parts.model.network) {
+                    std::vector<std::string>{"train.global_batch_size=24"} + more),
+        check(world, *parts.model.network, state_arrays(parts.model.weights, parts.model.optimizer.get())) {
     step();
   }
 
@@ -93,25 +93,62 @@ TEST(AgreementCheck, ComparesNothingWhereNothingIsHeldAlike) {
   EXPECT_FALSE(run.check.compare({}).has_value());
 }
 
+TEST(AgreementCheck, SeesSlotsOfTheOptimizer) {
+  CheckedRun run({"optimizer.kind=momentum"});
+  AgreementCheck without(run.world, *run.parts.model.network, state_arrays(run.parts.model.weights, nullptr));
+  const float changed = 7.0F;
+  if (run.world.rank() == run.world.size() - 1)
+    run.parts.machine.device->memory().upload({&changed, 1},
+                                              run.parts.model.optimizer->slots()[0].values.subspan(0, 1));
+
+  const auto found = run.check.compare(run.parts.sync.strategy->alike());
+
+  EXPECT_FALSE(without.compare(run.parts.sync.strategy->alike()).has_value());
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->ranks, std::vector{run.world.size() - 1});
+  EXPECT_EQ(found->tensor, "optimizer/momentum/" + run.parts.model.network->layout()[0].name);
+  EXPECT_EQ(found->value, changed);
+}
+
+TEST(AgreementCheck, ComparesTheWorkersOfAGroup) {
+  CheckedRun run;
+  const int bad = run.world.size() == 4 ? 3 : 1;
+  const std::vector<int> groups = run.world.size() == 4   ? std::vector{0, 0, 1, 1}
+                                  : run.world.size() == 3 ? std::vector{0, 0, 1}
+                                                          : std::vector{0, 0};
+  run.change(0, static_cast<float>(groups[static_cast<std::size_t>(run.world.rank())]));
+  EXPECT_FALSE(run.check.compare({.groups = groups}).has_value()) << "groups may differ from each other";
+  if (run.world.rank() == bad) run.change(1, 0.5F);
+
+  const auto found = run.check.compare({.groups = groups});
+
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->ranks, std::vector{bad});
+  EXPECT_EQ(found->reference, bad - 1);
+  EXPECT_EQ(found->compared, 2);
+  EXPECT_EQ(found->differing, 1);
+}
+
 TEST(Disagreement, SaysWhoHoldsWhat) {
-  const auto held_by = [](std::vector<int> ranks) {
+  const auto held_by = [](std::vector<int> ranks, int compared) {
     return Disagreement{.ranks = std::move(ranks),
                         .reference = 0,
+                        .compared = compared,
                         .tensor = "fc.bias",
                         .size = 10,
                         .differing = 1,
                         .value = 0.5F,
                         .reference_value = 0.25F};
   };
-  const Disagreement one = held_by({2});
-  const Disagreement two = held_by({1, 2});
+  const Disagreement one = held_by({2}, 3);
+  const Disagreement two = held_by({1, 2}, 4);
 
   EXPECT_EQ(
-      one.text(3, 400),
+      one.text(400),
       "holds another model than the others after step 400: the first tensor that differs is fc.bias (1 of 10 "
       "values, the first is 0.5 here and 0.25 on rank 0); the memory or processor of a host is bad, or this "
       "is a mistake in Flotilla");
-  EXPECT_EQ(two.text(4, 400),
+  EXPECT_EQ(two.text(400),
             "and rank 2 hold another model than the others after step 400: the first tensor that differs is "
             "fc.bias "
             "(1 of 10 values, the first is 0.5 here and 0.25 on rank 0); which is right cannot be "
