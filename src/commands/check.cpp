@@ -199,6 +199,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     if (!values.room.empty()) print_line(values.room);
     for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
       if (!reduction->left_out.empty()) print_line(reduction->left_out);
+    for (const std::string& warning : run.data.warnings) print_line("warning: " + warning);
     if (!values.loaded.summary.empty()) print_line(cat("weights      ", values.loaded.summary));
     for (const std::string& note : plan_notes(config, run.data.sharding, begin_state)) print_line(note);
     if (config.model.kind == "layers")

@@ -184,7 +184,13 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   agree(world, [&] {
     if (!world.is_root()) return;
     const bool on_stdout = arguments.json && arguments.output.empty();
-    for (const std::string& warning : warnings)
+    std::vector<std::string> told = warnings;
+    const auto trained = checkpoint.state.choices.find("data.train");
+    const bool made_up = config.data.kind == DataKind::random;  // from another seed
+    if (!made_up && trained != checkpoint.state.choices.end() && trained->second == identity_of(data))
+      told.push_back(cat("these are the samples that the model was trained on (", trained->second,
+                         "): their figures do not tell how it does on others"));
+    for (const std::string& warning : told)
       on_stdout ? print_error_line("flotilla: warning: " + warning) : print_line("warning: " + warning);
     if (arguments.json) write_json(task, data, result, classes);
     if (!on_stdout) print_report(task, data, result, classes);

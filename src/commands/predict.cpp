@@ -41,6 +41,7 @@ DataSourceConfig source_of(const DataConfig& data, const std::vector<std::string
             data.has_clicks() ? "; of several logs name their folder, or a pattern in quotes" : ""));
   DataSourceConfig source;
   source.given = true;
+  source.input_array = data.validation.input_array;
   source.images = source.path = inputs.front();
   source.inputs = inputs;
   return source;

@@ -115,7 +115,8 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
   if (!start.values.loaded.summary.empty()) reporter.say(cat("weights      ", start.values.loaded.summary));
   for (const std::string& line : start.values.loaded.details) reporter.log(line);
   for (const std::string& note : start.deck.notes) reporter.say(note);
-  for (const std::string& warning : start.warnings) reporter.warn(warning);
+  for (const auto* warnings : {&run.data.warnings, &start.warnings})
+    for (const std::string& warning : *warnings) reporter.warn(warning);
   const Sharding& sharding = run.data.sharding;
   const CheckpointState begin = start.resumed == nullptr ? CheckpointState() : start.resumed->state;
   for (const std::string& note : plan_notes(run.config, sharding, begin)) reporter.say(note);

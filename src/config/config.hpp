@@ -115,7 +115,9 @@ struct DataSourceConfig {
   /// image-list: the list; image-folder: the folder of the class folders; criteo, libsvm: a file, a folder or
   /// a pattern of them
   std::string path{};
-  std::string root{};  ///< image-list: where relative paths begin; empty: found by the list's name
+  std::string root{};          ///< image-list: where relative paths begin; empty: found by the list's name
+  std::string input_array{};   ///< hdf5, numpy: in place of DataConfig::inputs; empty: that
+  std::string target_array{};  ///< hdf5, numpy: in place of DataConfig::targets; empty: that
   /// Not a key: the folder that holds the staged copies, below it with the original paths; empty: none
   std::string staged_below{};
   /// Not a key: what `flotilla predict` is given, which needs no labels; the other members are derived from
@@ -187,6 +189,13 @@ struct DataConfig {
   }
   bool has_arrays() const { return kind == DataKind::hdf5 || kind == DataKind::numpy; }
   bool has_clicks() const { return kind == DataKind::criteo || kind == DataKind::libsvm; }
+  /// The names of the arrays of `source`, train or validation.
+  const std::string& inputs_of(const DataSourceConfig& source) const {
+    return source.input_array.empty() ? inputs : source.input_array;
+  }
+  const std::string& targets_of(const DataSourceConfig& source) const {
+    return source.target_array.empty() ? targets : source.target_array;
+  }
 };
 
 struct TrainConfig {

@@ -9,9 +9,21 @@ Condition data_has_path() {
           {"image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo", "libsvm"}};
 }
 
+template <auto part, auto member>
+Key array_name_key(std::string path, std::string help) {
+  return {.path = std::move(path),
+          .field = field<&Config::data, part, member>(),
+          .help = std::move(help),
+          .on_resume = same_samples,
+          .condition = {"data.kind", {"hdf5", "numpy"}},
+          .presence = Necessity::optional};
+}
+
 }  // namespace
 
 std::vector<Key> data_source_keys() {
+  using D = DataConfig;
+  using Source = DataSourceConfig;
   return {
       {.path = "data.train.images",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::images>(),
@@ -49,6 +61,10 @@ std::vector<Key> data_source_keys() {
        .condition = data_is("image-list"),
        .presence = Necessity::optional,
        .path_role = PathRole::input},
+      array_name_key<&D::train, &Source::input_array>(
+          "data.train.inputs", "Name of the array of training samples; left out: data.inputs"),
+      array_name_key<&D::train, &Source::target_array>(
+          "data.train.targets", "Name of the array of their labels or targets; left out: data.targets"),
       {.path = "data.train.samples",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::samples>(),
        .rule = positive(most_steps),
@@ -84,6 +100,12 @@ std::vector<Key> data_source_keys() {
        .condition = data_is("image-list"),
        .presence = Necessity::optional,
        .path_role = PathRole::input},
+      array_name_key<&D::validation, &Source::input_array>(
+          "data.validation.inputs",
+          "Name of the array of validation samples, which may lie in the file of the training samples; left "
+          "out: data.inputs"),
+      array_name_key<&D::validation, &Source::target_array>(
+          "data.validation.targets", "Name of the array of their labels or targets; left out: data.targets"),
       {.path = "data.validation.samples",
        .field = field<&Config::data, &DataConfig::validation, &DataSourceConfig::samples>(),
        .rule = at_least(0, most_steps),

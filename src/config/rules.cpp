@@ -197,12 +197,16 @@ class Rules : public RuleChecks {
                      has_images ? "labels" : "images", " are missing"));
   }
 
-  void validation_root() {
-    if (!usable({"data.kind", "data.validation.path", "data.validation.root"})) return;
+  void validation_path() {
     const DataSourceConfig& source = config.data.validation;
-    if (source.root.empty() || !source.path.empty()) return;
-    mistakes.add(origin({"data.validation.root"}),
-                 "data.validation.root needs data.validation.path: the list of the images in it");
+    const auto needs_path = [&](const std::string& value, const char* key, const char* what) {
+      if (!usable({"data.kind", "data.validation.path", key}) || value.empty()) return;
+      if (!source.path.empty() || given.find("data.validation.path") != nullptr) return;  // empty: none
+      mistakes.add(origin({key}), cat(key, " needs data.validation.path: ", what));
+    };
+    needs_path(source.root, "data.validation.root", "the list of the images in it");
+    needs_path(source.input_array, "data.validation.inputs", "the file that this array is in");
+    needs_path(source.target_array, "data.validation.targets", "the file that this array is in");
   }
 
   void click_model() {
@@ -348,7 +352,7 @@ void check_rules_over_several_keys(const Config& config, const DeckValues& given
   rules.milestones();
   rules.final_learning_rate();
   rules.validation_data();
-  rules.validation_root();
+  rules.validation_path();
   rules.click_data();
   rules.click_model();
   rules.cut_images();

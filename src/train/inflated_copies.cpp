@@ -25,7 +25,8 @@ std::map<std::string, File> copies_of(const DataConfig& data, const DataSourceCo
   std::map<std::string, File> copies;
   if (kind == DataKind::numpy) {
     for (const std::string& path : array_files(data, source, &source == &data.train))
-      if (path.ends_with(".npz")) copies.merge(inflated_arrays(path, {data.inputs, data.targets}));
+      if (path.ends_with(".npz"))
+        copies.merge(inflated_arrays(path, {data.inputs_of(source), data.targets_of(source)}));
     return copies;
   }
   if (kind == DataKind::hdf5) return inflated_chunks(data, source, &source == &data.train);

@@ -106,6 +106,13 @@ RunData::RunData(const Config& config, const Machine& machine) {
       identities[set] = identity;
     }
   }
+  const auto same = identities.find("data.validation");
+  const bool made_up = config.data.kind == DataKind::random;  // from another seed
+  if (!made_up && same != identities.end() && same->second == identities["data.train"])
+    warnings.push_back(cat("data.train and data.validation hold the same samples (", same->second,
+                           "): their validation does not tell how the model does on others; name other ones "
+                           "in data.validation (of arrays in one file by data.validation.inputs and "
+                           "data.validation.targets)"));
   check_same_data(workers, machine.places, training->size(), "data.train");
   if (validation) check_same_data(workers, machine.places, validation->size(), "data.validation");
   check_targets(*training, "data.train", workers, machine.watchdog);

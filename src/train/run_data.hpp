@@ -50,6 +50,7 @@ struct RunData {
   /// identity_of each data set by the deck's name for it, "data.train" and "data.validation", as worker 0
   /// finds it; equal on all workers
   std::map<std::string, std::string> identities;
+  std::vector<std::string> warnings;     ///< What training and validation data have in common, or not
   std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none
 };
 

@@ -40,5 +40,21 @@ TEST(ArrayRules, AResolvedDeckIsAcceptedBesideArraysOfAnyType) {
   EXPECT_EQ(pixels.data.mean, 0.25);
 }
 
+TEST(ArrayRules, EachPartMayNameArraysOfItsOwn) {
+  const std::string parts = deck + "[data.validation]\npath = \"a.h5\"\ninputs = \"x_test\"\n";
+  const DataConfig data = test::load(test::load(parts, {"data.targets=y"}).config.resolved_text).config.data;
+  EXPECT_EQ(data.inputs_of(data.train), "images");
+  EXPECT_EQ(data.inputs_of(data.validation), "x_test");
+  EXPECT_EQ(data.targets_of(data.train), "y");
+  EXPECT_EQ(data.targets_of(data.validation), "y");
+  for (const char* key : {"inputs", "targets"})
+    EXPECT_EQ(test::mistakes_of(deck + "[data.validation]\n" + key + " = \"x\"\n"),
+              test::one(key[0] == 'i' ? "bad.toml:13:10" : "bad.toml:13:11",
+                        std::string("data.validation.") + key +
+                            " needs data.validation.path: the file that this array is in"));
+  EXPECT_EQ(test::mistakes_of(parts, {"data.validation.path="}), "") << "no validation";
+  EXPECT_NE(test::mistakes_of(deck, {"data.kind=cifar", "data.train.inputs=x"}), "");
+}
+
 }  // namespace
 }  // namespace flotilla

@@ -55,8 +55,9 @@ std::size_t count_fields(const Config& config) {
     count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     for (const DataSourceConfig* source : {&train_data, &validation_data}) {
       // given follows from the others, staged_below from data.stage_to, inputs from a command line
-      const auto& [given, images, labels, samples, path, root, staged_below, inputs] = *source;
-      count(all, images, labels, samples, path, root);
+      const auto& [given, images, labels, samples, path, root, input_array, target_array, staged_below,
+                   inputs] = *source;
+      count(all, images, labels, samples, path, root, input_array, target_array);
     }
   }
   {
@@ -256,8 +257,9 @@ const std::map<OnResume, std::set<std::string>> considered = {
       "strategy.outer.*",
       "server.*"}},
     {OnResume::same_samples,
-     {"data.train.images", "data.train.labels", "data.train.path", "data.train.root",
-      "data.validation.images", "data.validation.labels", "data.validation.path", "data.validation.root"}},
+     {"data.train.images", "data.train.labels", "data.train.path", "data.train.root", "data.train.inputs",
+      "data.train.targets", "data.validation.inputs", "data.validation.targets", "data.validation.images",
+      "data.validation.labels", "data.validation.path", "data.validation.root"}},
     {OnResume::must_match,
      {"run.seed", "model.*", "optimizer.kind", "optimizer.frozen", "data.train.samples",
       "data.validation.samples", "data.kind", "data.shape", "data.last_batch", "data.order",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -313,6 +314,95 @@ TEST_F(RunsOnArrays, CutMixOfRowsIsAMistakeOfTheDeck) {
         test::flotilla(2, command),
         "command line: train.cutmix=1: train.cutmix exchanges parts of images, but a sample is 4 ");
   }
+}
+
+/// Samples (4,4) of bytes or of the same numbers in another type, and labels of two classes, in one file.
+class PartsOfArrays : public ::testing::Test {
+ protected:
+  PartsOfArrays() {
+    test::write_file(folder.path("deck.toml"),
+                     "[model]\nwidths = []\nclasses = 2\n[data]\nkind = \"hdf5\"\ninputs = \"x\"\ntargets = "
+                     "\"y\"\ninput_mean = [0.25]\ninput_std = [0.5]\n[train]\nepochs = 1\nbatch_size = 8\n"
+                     "[schedule]\nlearning_rate = 0.1\n[device]\nthreads = 1\n");
+  }
+  static test::StoredArray inputs(const std::string& name, std::int64_t samples, int start,
+                                  NumberType type = {}) {
+    std::vector<double> values;
+    for (std::int64_t k = 0; k < 16 * samples; ++k) values.push_back(test::counted_value({}, k, start));
+    return test::of_values(name, type, {samples, 4, 4}, values);
+  }
+  static test::StoredArray targets(const std::string& name, std::int64_t samples) {
+    std::vector<double> values;
+    for (std::int64_t k = 0; k < samples; ++k) values.push_back(static_cast<double>(k % 2));
+    return test::of_values(name, {}, {samples}, values);
+  }
+  void save(const char* name, int start, NumberType type = {}) const {
+    test::save_hdf5(folder.path(name), {inputs("x", 32, start, type), targets("y", 32)});
+  }
+  static test::Result run(std::vector<std::string> arguments) {  // without a launcher
+    arguments.insert(arguments.begin(), FLOTILLA_EXECUTABLE);
+    return test::run(arguments);
+  }
+  test::Result train(const std::string& output, std::vector<std::string> keys) const {
+    keys.insert(keys.begin(), {"train", folder.path("deck.toml"), "run.output=" + folder.path(output)});
+    return run(keys);
+  }
+  std::string key(const std::string& name, const std::string& file) const {
+    return name + "=" + folder.path(file);
+  }
+
+  test::TemporaryFolder folder;
+};
+
+TEST_F(PartsOfArrays, LieInOneFile) {
+  const std::vector<test::StoredArray> arrays = {inputs("x_train", 32, 0), targets("y_train", 32),
+                                                 inputs("x_test", 24, 5), targets("y_test", 24)};
+  test::save_hdf5(folder.path("a.h5"), arrays);
+  test::save(folder.path("a.npz"), test::npz(arrays, {.deflated = true}));
+  std::filesystem::create_directory(folder.path("npy"));
+  for (const test::StoredArray& array : arrays)
+    test::save(folder.path("npy/" + array.name + ".npy"), test::npy(array));
+  std::vector<nlohmann::json> losses;
+  for (const auto& [kind, path] :
+       {std::pair("hdf5", "a.h5"), std::pair("numpy", "a.npz"), std::pair("numpy", "npy")}) {
+    const test::Result result =
+        train(std::string("run-") + path,
+              {std::string("data.kind=") + kind, key("data.train.path", path),
+               key("data.validation.path", path), "data.train.inputs=x_train", "data.train.targets=y_train",
+               "data.validation.inputs=x_test", "data.validation.targets=y_test"});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(test::count(result.output, "hold the same samples"), 0) << result.output;
+    losses.push_back(test::metrics(folder.path(std::string("run-") + path), "validation").back());
+    EXPECT_EQ(losses.back()["samples"], 24);
+    EXPECT_EQ(losses.back()["loss"], losses.front()["loss"]);
+  }
+  const test::Result missing = run({"evaluate", folder.path("run-a.h5"), "data.validation.inputs=x"});
+  EXPECT_NE(missing.errors.find("has no array \"x\" (data.validation.inputs): it holds x_test"),
+            std::string::npos)
+      << missing.errors;
+  const test::Result predicted = run({"predict", folder.path("run-a.h5"), folder.path("a.h5")});
+  EXPECT_EQ(test::count(predicted.output, "\n"), 25) << predicted.errors;
+}
+
+TEST_F(PartsOfArrays, WithTheSameSamplesAreWarnedOf) {
+  save("a.h5", 0);
+  save("b.h5", 0);
+  save("c.h5", 1);
+  for (const auto& [validation, warnings] :
+       {std::pair("a.h5", 1), std::pair("b.h5", 1), std::pair("c.h5", 0)}) {
+    const test::Result checked =
+        train("never", {key("data.train.path", "a.h5"), key("data.validation.path", validation), "--check"});
+    EXPECT_EQ(checked.exit_code, 0) << checked.errors;
+    EXPECT_EQ(test::count(checked.output, "warning: data.train and data.validation hold the same samples"),
+              warnings)
+        << checked.output;
+  }
+  const test::Result trained =
+      train("run", {key("data.train.path", "a.h5"), key("data.validation.path", "b.h5")});
+  EXPECT_EQ(test::count(trained.output + trained.errors, "hold the same samples"), 1) << trained.output;
+  const test::Result evaluated = run({"evaluate", folder.path("run")});
+  EXPECT_EQ(test::count(evaluated.output, "the samples that the model was trained on"), 1)
+      << evaluated.output;
 }
 
 }  // namespace

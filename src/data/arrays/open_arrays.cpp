@@ -61,10 +61,10 @@ const char* wanted_files(DataKind kind, bool training) {
   }
 }
 
-/// Whether a folder holds arrays as .npy files of their names.
-bool holds_npy(const DataConfig& data, const std::string& folder) {
+/// Whether the folder that a source names holds its arrays as .npy files of their names.
+bool holds_npy(const DataConfig& data, const DataSourceConfig& source) {
   std::error_code ignored;
-  return fs::exists(fs::path(folder) / (data.inputs + ".npy"), ignored);
+  return fs::exists(fs::path(source.path) / (data.inputs_of(source) + ".npy"), ignored);
 }
 
 /// Whether a file is one array of NumPy, whatever its name.
@@ -76,7 +76,7 @@ bool is_npy(const DataConfig& data, const std::string& path) {
 std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source, bool training,
                                        LeftOut* left_out = nullptr) {
   const bool folder = is_folder(source.path);
-  if (data.kind == DataKind::numpy && folder && holds_npy(data, source.path)) return {source.path};
+  if (data.kind == DataKind::numpy && folder && holds_npy(data, source)) return {source.path};
   const std::string wanted =
       cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")");
   std::vector<std::string> files;
@@ -118,7 +118,7 @@ std::string names_text(const ArrayFile& file) {
 }
 
 /// Opens an array, or notes that there is none of that name.
-std::unique_ptr<Array> open_named(const ArrayFile& file, const std::string& path, const char* key,
+std::unique_ptr<Array> open_named(const ArrayFile& file, const std::string& path, const std::string& key,
                                   const std::string& name, MistakeList& mistakes) {
   std::unique_ptr<Array> array;
   if (!file.has(name)) {
@@ -134,9 +134,9 @@ std::unique_ptr<Array> open_named(const ArrayFile& file, const std::string& path
 
 /// The arrays of one file. Where it is a .npy file alone, as `flotilla predict` takes it, that is the inputs.
 ArrayPair open_pair(const DataConfig& data, const DataSourceConfig& source, const std::string& path,
-                    const ArrayFile& file, std::int64_t classes, MistakeList& mistakes) {
-  std::string inputs = data.inputs;
-  std::string targets = data.targets;
+                    const ArrayFile& file, std::int64_t classes, bool training, MistakeList& mistakes) {
+  std::string inputs = data.inputs_of(source);
+  std::string targets = data.targets_of(source);
   if (data.kind == DataKind::cifar) {
     inputs = "images";
     if (source.has_labels()) mistakes.attempt([&] { targets = cifar_labels(file, path, classes); });
@@ -144,13 +144,18 @@ ArrayPair open_pair(const DataConfig& data, const DataSourceConfig& source, cons
     if (source.has_labels()) {
       mistakes.add(cat("'", path,
                        "' is one array, and samples need labels or targets too; name the folder that holds ",
-                       data.inputs, ".npy and ", data.targets, ".npy, or a .npz file"));
+                       inputs, ".npy and ", targets, ".npy, or a .npz file"));
       return {};
     }
     inputs = file.names().front();
   }
-  ArrayPair pair{.inputs = open_named(file, path, "data.inputs", inputs, mistakes), .targets = nullptr};
-  if (source.has_labels()) pair.targets = open_named(file, path, "data.targets", targets, mistakes);
+  const auto key = [&](const std::string& own, const char* name) {
+    return cat(own.empty() ? "data" : training ? "data.train" : "data.validation", name);
+  };
+  ArrayPair pair{.inputs = open_named(file, path, key(source.input_array, ".inputs"), inputs, mistakes),
+                 .targets = nullptr};
+  if (source.has_labels())
+    pair.targets = open_named(file, path, key(source.target_array, ".targets"), targets, mistakes);
   return pair;
 }
 
@@ -175,9 +180,8 @@ ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, con
 /// Keys that would have no effect are refused: data.mean and data.std beside numbers that are no bytes.
 void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeList& mistakes) {
   if (inputs.type.is_byte() || !data.pixel_scale_given) return;
-  mistakes.add(
-      cat(inputs.name, ": holds ", inputs.type.text(),
-          ", and data.mean and data.std are of uint8: give data.input_mean and data.input_std instead"));
+  mistakes.add(cat(inputs.name, ": holds ", inputs.type.text(), ", and data.mean and data.std are of uint8: ",
+                   "give data.input_mean and data.input_std instead"));
 }
 
 /// The arrays of all files; what cannot be opened is noted and missing.
@@ -189,7 +193,7 @@ std::vector<ArrayPair> open_parts(const DataConfig& data, const DataSourceConfig
   for (const std::string& path : sources) {
     mistakes.attempt([&] {
       const auto file = open_source(data, path, use, cache);
-      parts.push_back(open_pair(data, source, path, *file, classes, mistakes));
+      parts.push_back(open_pair(data, source, path, *file, classes, use.training, mistakes));
     });
   }
   return parts;
@@ -282,7 +286,7 @@ std::vector<std::string> array_files(const DataConfig& data, const DataSourceCon
   std::vector<std::string> files = array_sources(data, source, training);
   if (!is_folder(files.front())) return files;
   std::vector<std::string> arrays;
-  for (const std::string& name : {data.inputs, data.targets})
+  for (const std::string& name : {data.inputs_of(source), data.targets_of(source)})
     arrays.push_back((fs::path(files.front()) / (name + ".npy")).string());
   return arrays;
 }
