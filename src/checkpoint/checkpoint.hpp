@@ -36,8 +36,9 @@ struct CheckpointState {
   std::map<std::string, std::string> versions;  ///< "flotilla" → "0.1.0", "oneDNN" → "2.6.3" …
   /// What the deck leaves open, by its key: of "auto" what was chosen, "strategy.all_reduce" →
   /// "shared-memory"; of data sets what they are (identity_of), "data.train" → "2000 samples, xxh3 …";
-  /// the number of workers, "workers" → "4"; the names of classes, "data.class_names" → "[\"cat\",\"dog\"]";
-  /// and what run.resume_with let differ, "changed at step 200" → "schedule.learning_rate: …"
+  /// the number of workers, "workers" → "4"; the scaling of inputs and targets, "model.inputs" → "uint8
+  /// 1x28x28, (x - 127.5) / 127.5"; the names of classes, "data.class_names" → "[\"cat\",\"dog\"]"; and what
+  /// run.resume_with let differ, "changed at step 200" → "schedule.learning_rate: …"
   std::map<std::string, std::string> choices;
   bool inference_only = false;                 ///< Made by `flotilla export`: no optimizer state
   std::map<std::string, double> numbers{};     ///< Of the strategy: StrategyState::numbers; and of LossScale

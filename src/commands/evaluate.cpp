@@ -185,6 +185,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
     if (!world.is_root()) return;
     const bool on_stdout = arguments.json && arguments.output.empty();
     std::vector<std::string> told = warnings;
+    told.insert(told.end(), inference.notes().begin(), inference.notes().end());
     const auto trained = checkpoint.state.choices.find("data.train");
     const bool made_up = config.data.kind == DataKind::random;  // from another seed
     if (!made_up && trained != checkpoint.state.choices.end() && trained->second == identity_of(data))

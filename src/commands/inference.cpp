@@ -8,6 +8,7 @@
 #include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/merged_rows.hpp"
 #include "src/data/class_names.hpp"
+#include "src/data/input_form.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/same_data.hpp"
@@ -71,6 +72,22 @@ void check_samples(const CheckpointFile& file, const LoadedCheckpoint& checkpoin
   }
 }
 
+/// @returns what differs between the data and those of training, or that this is not known
+/// @throws UserError where the model would see other values of the same numbers than in training
+std::vector<std::string> compare_scaling(const LoadedCheckpoint& checkpoint, const Config& config,
+                                         const Dataset& data) {
+  const auto& choices = checkpoint.state.choices;
+  const std::string here = input_form(config.data, data);
+  const auto inputs = choices.find("model.inputs");
+  if (inputs == choices.end())
+    return {cat(checkpoint.path, " does not say how the inputs of its training were scaled; the deck says ",
+                here)};
+  if (const auto targets = choices.find("model.targets"); targets != choices.end())
+    compare_targets(targets->second, target_form(config.data));
+  const std::string note = compare_inputs(inputs->second, here, data.description());
+  return note.empty() ? std::vector<std::string>() : std::vector{note};
+}
+
 }  // namespace
 
 /// The embeddings of a checkpoint, all of them on this rank: there are no servers.
@@ -124,6 +141,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
     if (!data_)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");
+    notes_ = compare_scaling(checkpoint, config, *data_);
     working.next("making the network");
     network_ = make_network(*device_, config,
                             {.sample = data_->sample_shape(),

@@ -52,6 +52,8 @@ class Inference {
   ~Inference();
 
   const Dataset& data() const { return *data_; }
+  /// What is to be told of the data: how their numbers differ from those of training.
+  const std::vector<std::string>& notes() const { return notes_; }
   Network& network() { return *network_; }
   DeviceSpan<float> sums() { return sums_.span().subspan(0, loss_sums); }  ///< loss_sums floats of scratch.
   NetworkInputs inputs();
@@ -72,6 +74,7 @@ class Inference {
   std::int64_t width_;                ///< Outputs of a sample
   std::optional<OutputUnits> units_;  ///< Of numbers
   std::vector<float> rows_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace flotilla

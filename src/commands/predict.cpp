@@ -154,6 +154,7 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
   const Lines lines = gathered(mine, world);
   agree(world, [&] {
     if (!world.is_root()) return;
+    for (const std::string& note : inference.notes()) print_error_line(cat("flotilla: warning: ", note));
     for (const std::string& why : lines.bad) print_error_line(cat("flotilla: warning: ", why));
     if (std::ssize(lines.bad) > config.data.max_bad_images)
       throw UserError(cat(lines.bad.size(), " of ", samples,

@@ -62,6 +62,7 @@ class IdxDataset final : public Dataset {
     return labels_[static_cast<std::size_t>(i)];
   }
 
+  std::string number_type() const override { return "uint8"; }
   std::optional<ByteScaling> scaling() const override {
     return ByteScaling{.factor = {scaler_.factor()}, .offset = {scaler_.offset()}};
   }

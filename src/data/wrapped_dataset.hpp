@@ -24,6 +24,7 @@ class WrappedDataset : public Dataset {
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return inner_->read(i, variation, to);
   }
+  std::string number_type() const override { return inner_->number_type(); }
   std::optional<ByteScaling> scaling() const override { return inner_->scaling(); }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
                           std::span<std::uint8_t> to) const override {

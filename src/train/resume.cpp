@@ -2,6 +2,7 @@
 #include "src/train/resume.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
@@ -9,6 +10,7 @@
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
 #include "src/data/identity.hpp"
+#include "src/data/input_form.hpp"
 #include "src/job/failure.hpp"
 #include "src/strategy/local_sgd/period.hpp"
 #include "src/train/model_state.hpp"
@@ -61,6 +63,30 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
       for (ResumeDifference& difference : differences)
         if (config::table_of(difference.key) == set) difference.on_resume = config::OnResume::of_machine;
     }
+  }
+  return notes;
+}
+
+/// The inputs and targets must be scaled as before, unless run.resume_with names the keys that say how.
+/// @returns what is to be told of their types
+/// @throws UserError if they are scaled otherwise
+std::vector<std::string> compare_scaling(const LoadedCheckpoint& checkpoint, const RunParts& run,
+                                         const std::vector<ResumeDifference>& differences) {
+  std::vector<std::string> notes;
+  const bool changed = std::ranges::any_of(differences, [](const ResumeDifference& difference) {
+    return difference.key.starts_with("data.") &&
+           (difference.key.ends_with("mean") || difference.key.ends_with("std"));
+  });
+  const auto& saved = checkpoint.state.choices;
+  if (changed || !saved.contains("model.inputs")) return notes;
+  try {
+    if (saved.contains("model.targets"))
+      compare_targets(saved.at("model.targets"), run.data.identities.at("model.targets"));
+    const std::string note =
+        compare_inputs(saved.at("model.inputs"), run.data.identities.at("model.inputs"), "data.train");
+    if (!note.empty()) notes.push_back(cat("data         ", note));
+  } catch (const UserError& error) {
+    throw UserError(cat("cannot resume from ", checkpoint.path, ": ", error.what()));
   }
   return notes;
 }
@@ -197,6 +223,13 @@ LoadedWeights load_initial_weights(RunParts& run, std::vector<std::string>& warn
               "\"order\" needs: write it by scripts/torch_to_hdf5.py, or with h5py make its groups "
               "with track_order=True"));
     loaded = load_matching(weights, file, *run.model.network, run.model.weights, names);
+    if (const auto& saved = weights.state().choices; saved.contains("model.inputs")) {
+      try {
+        compare_inputs(saved.at("model.inputs"), run.data.identities.at("model.inputs"), "data.train");
+      } catch (const UserError& error) {
+        warnings.push_back(cat("model.initial_weights: ", error.what()));
+      }
+    }
     if (run.sync.embeddings) {
       const std::vector<std::string> rows = row_files_of({file, weights.state()});
       loaded.summary += rows.empty() ? "; it has no rows of embeddings: they begin anew"
@@ -220,6 +253,8 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
     if (const std::string free = changes_of(free_changes(differences)); !free.empty())
       continuation.notes.push_back(cat("changed      ", free, " since the checkpoint"));
     for (const std::string& note : compare_data(checkpoint, run, differences))
+      continuation.notes.push_back(note);
+    for (const std::string& note : compare_scaling(checkpoint, run, differences))
       continuation.notes.push_back(note);
     continuation.changes = changes_by_step(state, differences);
     for (const ResumeDifference& difference : differences)

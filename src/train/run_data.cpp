@@ -11,6 +11,7 @@
 #include "src/data/class_names.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/identity.hpp"
+#include "src/data/input_form.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
@@ -88,6 +89,13 @@ RunData::RunData(const Config& config, const Machine& machine) {
                           validation->description(), "), those of data.train ",
                           training->sample_shape().text(), " (", training->description(),
                           "); give two sets of one shape"));
+    identities["model.inputs"] = input_form(config.data, *training);
+    if (!config.model.has_classes()) identities["model.targets"] = target_form(config.data);
+    if (validation) {
+      const std::string note =
+          compare_inputs(identities["model.inputs"], input_form(config.data, *validation), "data.validation");
+      if (!note.empty()) warnings.push_back(note);
+    }
     sharding =
         assign_shards(make_sharding(config, training->size(), workers.size()), *training, config.data.deal);
     check_images(config.train.cutmix, training->sample_shape());

@@ -405,5 +405,46 @@ TEST_F(PartsOfArrays, WithTheSameSamplesAreWarnedOf) {
       << evaluated.output;
 }
 
+TEST_F(PartsOfArrays, OfOtherNumberTypesAreRefusedUnlessTheyAreScaledAlike) {
+  save("bytes.h5", 0);
+  save("others.h5", 3);
+  save("floats.h5", 3, {NumberType::Kind::f32});
+  test::expect_told(
+      train("never", {key("data.train.path", "bytes.h5"), key("data.validation.path", "floats.h5")}),
+      "the model sees (x - 63.75) / 127.5 of a number x of uint8, and of those of data.validation, "
+      "float32, it would see (x - 0.25) / 0.5: convert them to uint8");
+  const test::Result trained =
+      train("run", {key("data.train.path", "bytes.h5"), key("data.validation.path", "others.h5")});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+
+  const std::string trained_run = folder.path("run");
+  const std::vector<std::string> same = {"data.input_mean=[63.75]", "data.input_std=[127.5]"};
+  test::expect_told(run({"evaluate", trained_run, key("data.validation.path", "floats.h5")}),
+                    "data.input_mean and data.input_std these values");
+  const test::Result predicted = run({"predict", trained_run, folder.path("floats.h5")});
+  EXPECT_EQ(predicted.exit_code, 2);
+  EXPECT_EQ(test::count(predicted.errors, "convert them to uint8"), 1) << predicted.errors;
+  test::expect_told(run({"evaluate", trained_run, "data.input_std=[0.25]"}),
+                    "scale them by the keys of the model's deck");
+  const test::Result bytes = run({"evaluate", trained_run});
+  const test::Result floats =
+      run({"evaluate", trained_run, key("data.validation.path", "floats.h5"), same[0], same[1]});
+  EXPECT_EQ(floats.exit_code, 0) << floats.errors;
+  EXPECT_EQ(test::count(floats.output, "are float32, those of training are uint8"), 1) << floats.output;
+  const auto results = [](const test::Result& result) {
+    return result.output.substr(std::min(result.output.find("samples     "), result.output.size()));
+  };
+  EXPECT_EQ(results(floats), results(bytes)) << "to five digits";
+
+  save("floats.h5", 0, {NumberType::Kind::f32});
+  const std::string other = key("data.train.path", "floats.h5");
+  test::expect_told(train("run", {other, key("data.validation.path", "floats.h5"), "train.epochs=2",
+                                  R"(run.resume_with=["data.train", "data.validation"])"}),
+                    "convert them to uint8");
+  const test::Result tuned = train("tuned", {other, "model.initial_weights=" + trained_run});
+  EXPECT_EQ(test::count(tuned.output + tuned.errors, "model.initial_weights: the model sees (x - 63.75)"), 1)
+      << tuned.output << tuned.errors;
+}
+
 }  // namespace
 }  // namespace flotilla

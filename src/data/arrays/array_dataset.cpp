@@ -74,6 +74,7 @@ class ArrayDataset final : public Dataset {
     return label(i);
   }
 
+  std::string number_type() const override { return form_.type.text(); }
   std::optional<ByteScaling> scaling() const override {
     if (!form_.type.is_byte() || shape_.rank() != 3 || shape_[0] > most_channels_of_bytes) return {};
     return inputs_.bytes(shape_[0]);

@@ -178,10 +178,10 @@ ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, con
 }
 
 /// Keys that would have no effect are refused: data.mean and data.std beside numbers that are no bytes.
-void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, MistakeList& mistakes) {
+void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, bool training, MistakeList& mistakes) {
   if (inputs.type.is_byte() || !data.pixel_scale_given) return;
   mistakes.add(cat(inputs.name, ": holds ", inputs.type.text(), ", and data.mean and data.std are of uint8: ",
-                   "give data.input_mean and data.input_std instead"));
+                   training ? "give data.input_mean and data.input_std instead" : "convert it to uint8"));
 }
 
 /// The arrays of all files; what cannot be opened is noted and missing.
@@ -276,7 +276,7 @@ std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceCon
   const std::vector<std::string> sources = array_sources(data, source, use.training, &left_out);
   MistakeList mistakes;
   std::vector<ArrayPair> parts = open_parts(data, source, sources, classes, use, mistakes);
-  if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), mistakes);
+  if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), use.training, mistakes);
   mistakes.throw_if_any(config::printable(source.path));
   take_inflated_copies(data, use, parts);
   return make_array_dataset(std::move(parts), options_of(data, classes, use, sources, left_out));

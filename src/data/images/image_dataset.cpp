@@ -40,6 +40,7 @@ class ImageDataset final : public Dataset {
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
   }
+  std::string number_type() const override { return "uint8"; }
   std::optional<ByteScaling> scaling() const override { return transform_->scaling(); }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
                           std::span<std::uint8_t> to) const override {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/input_form.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "src/files/checksum.hpp"
+
+namespace flotilla {
+
+namespace {
+
+constexpr std::size_t most_letters = 256;  // checkpoints keep the text in an attribute
+
+/// "127.5" of equal values, else "[0.1, 0.2]"; of very many their checksum.
+std::string values_text(std::vector<double> values, double unit) {
+  for (double& value : values) value *= unit;
+  if (std::ranges::all_of(values, [&](double value) { return value == values.front(); }))
+    return fmt::format("{:.9g}", values.front());
+  const std::string text = fmt::format("[{:.9g}]", fmt::join(values, ", "));
+  if (text.size() <= most_letters) return text;
+  return cat("[", values.size(), " values, xxh3 ", hexadecimal(checksum_of(std::as_bytes(std::span(text)))),
+             "]");
+}
+
+/// @param unit of the means and deviations, in numbers as they are stored
+std::string formula(const std::string& number, const GivenScaling& scaling, double unit) {
+  const std::string mean = values_text(scaling.mean.empty() ? std::vector{0.0} : scaling.mean, unit);
+  const std::string deviation = values_text(scaling.std.empty() ? std::vector{1.0} : scaling.std, unit);
+  const std::string moved = mean == "0" ? number : cat("(", number, " - ", mean, ")");
+  return deviation == "1" ? moved : cat(moved, " / ", deviation);
+}
+
+/// The parts of an input_form().
+struct Parts {
+  explicit Parts(const std::string& form)
+      : type(form.substr(0, form.rfind(' ', form.find(", ")))), formula(form.substr(form.find(", ") + 2)) {}
+  std::string type, formula;
+};
+
+}  // namespace
+
+GivenScaling scaling_of(const DataConfig& data, bool bytes) {
+  if (data.has_images() || data.kind == DataKind::cifar) return {data.image_mean, data.image_std};
+  if (data.kind == DataKind::idx) return {{data.mean}, {data.std}};
+  if (!data.has_arrays()) return {};
+  if (data.input_mean.empty() && data.input_std.empty()) {
+    if (bytes) return {{data.mean}, {data.std}};
+    return {};
+  }
+  GivenScaling scale{data.input_mean, data.input_std};
+  if (scale.mean.empty()) scale.mean.assign(scale.std.size(), 0.0);
+  if (scale.std.empty()) scale.std.assign(scale.mean.size(), 1.0);
+  return scale;
+}
+
+std::string input_form(const DataConfig& data, const Dataset& set) {
+  const std::string type = set.number_type();
+  std::string seen = formula("x", scaling_of(data, type == "uint8"), type == "uint8" ? 255.0 : 1.0);
+  if (data.kind == DataKind::criteo) seen = cat(word(data.dense_transform), " of x");
+  if (data.has_clicks()) seen += cat(", ids by data.hash_buckets = ", data.hash_buckets);
+  return cat(type, " ", set.sample_shape().text(), ", ", seen);
+}
+
+Shape shape_in(const std::string& form) {
+  const Parts parts(form);
+  Shape shape;
+  std::istringstream text(form.substr(parts.type.size()));
+  for (std::int64_t extent = 0; text >> extent; text.ignore()) shape.append(extent);
+  return shape;
+}
+
+std::string target_form(const DataConfig& data) {
+  return formula("t", {data.target_mean, data.target_std}, 1.0);
+}
+
+std::string compare_inputs(const std::string& trained, const std::string& now, const std::string& data) {
+  const Parts before(trained);
+  const Parts here(now);
+  if (before.formula != here.formula) {
+    std::string remedy = "scale them by the keys of the model's deck";
+    if (before.type != here.type) {
+      remedy = cat("convert them to ", before.type);
+      if (before.type == "uint8") remedy += ", or give data.input_mean and data.input_std these values";
+    }
+    throw UserError(cat("the model sees ", before.formula, " of a number x of ", before.type,
+                        ", and of those of ", data, ", ", here.type, ", it would see ", here.formula, ": ",
+                        remedy));
+  }
+  if (before.type == here.type) return {};
+  return cat("the numbers of ", data, " are ", here.type, ", those of training are ", before.type,
+             ": the model sees ", here.formula, " of both");
+}
+
+void compare_targets(const std::string& trained, const std::string& now) {
+  if (trained != now)
+    throw UserError(cat("the model was trained to predict ", trained, " of a target t, and the deck says ",
+                        now, ": give data.target_mean and data.target_std as they were"));
+}
+
+}  // namespace flotilla
